@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -170,3 +171,85 @@ def test_extremes_are_calibrated_on_what_is_still_to_come(behavior: str) -> None
         outlooks = replay(monitor.watch(Target.at_least(0.2), alarm_below=0.0), new, i)
         decided = [o.p for o in outlooks if o.decided]
         assert all(p == outlooks[-1].p for p in decided)
+
+
+def tickets(n: int = 300, seed: int = 0) -> Episodes:
+    """Hours spent on tickets that few keep open for long."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.geometric(0.3, size=n).clip(1, 14)
+    lengths[0] = 14
+    states = [rng.normal(size=(k, 2)) for k in lengths.tolist()]
+    hours = [rng.integers(0, 5, size=k).astype(float) for k in lengths.tolist()]
+    return Episodes.from_arrays(states, hours, ids=[f"{seed}-{i}" for i in range(n)], horizon=18)
+
+
+TICKETS = GoalMonitor(Marginal(), reward_bounds=(0, None)).fit(tickets(), progress=False)
+ENOUGH = Target.at_most(12.5)
+
+
+def at_last(so_far: float, t: int, face: str):
+    """The outlook at step t with all of it spent before."""
+    if face == "outlook":
+        return TICKETS.outlook(t, STATE[None], so_far, ENOUGH).of(0)
+    if face == "watch":
+        watch = TICKETS.watch(ENOUGH, alarm_below=0.3)
+    else:
+        fleet = TICKETS.fleet(ENOUGH, ["a"], alarm_below=0.3)
+    for step in range(t + 1):
+        reward = so_far if step == 1 else 0.0
+        if face == "watch":
+            found = watch.step(STATE, reward)
+        else:
+            found = fleet.step(STATE[None], [reward]).of(0)
+    return found
+
+
+@pytest.mark.parametrize("face", ["outlook", "watch", "fleet"])
+@pytest.mark.parametrize("t", [13, 16])  # few learning episodes reach the one, none the other
+def test_what_is_decided_is_exact_also_where_no_model_answers(face: str, t: int) -> None:
+    trouble = TICKETS.fitted.unknown(t)
+    assert trouble
+    lost, still_open = at_last(40.0, t, face), at_last(1.0, t, face)
+    assert lost[1:7] == (0.0, (0.0, 0.0), 0.0, 0.0, 0.0, 0.0)
+    assert lost.decided
+    if face != "outlook":
+        assert lost.status is Status.ALARM
+        assert lost.reason == "the target is out of reach with sum of rewards at 40"
+    assert (still_open.known, still_open.status) == (False, Status.UNKNOWN)
+    assert still_open.reason == trouble
+
+
+def test_a_target_met_for_good_is_certain_where_no_model_answers() -> None:
+    watch = TICKETS.watch(Target.at_least(3), alarm_below=0.3)
+    found = [watch.step(STATE, 4.0 if t == 1 else 0.0) for t in range(17)]
+    assert [one.p for one in found[1:]] == [1.0] * 16
+    assert found[-1].status is Status.OK
+    both = TICKETS.outlook(16, STATE[None], 4.0, [Target.at_least(3), ENOUGH])
+    assert both.p[0, 0] == 1.0
+    assert np.isnan(both.p[0, 1])
+    assert both.status[0] == Status.UNKNOWN  # for one of its targets is
+
+
+def test_a_bad_reading_is_unknown_even_if_the_behavior_decides() -> None:
+    # It raises nothing, live and on the assure episodes alike (M8); the next good one tells.
+    watch = TICKETS.watch(ENOUGH, alarm_below=0.3)
+    watch.step(STATE)
+    assert watch.step([math.inf, 0.0], 40.0).status is Status.UNKNOWN
+    assert watch.step(STATE, 0.0).p == 0.0
+
+
+def test_evaluate_answers_as_the_watch_does_where_arithmetic_decides(tmp_path: Path) -> None:
+    new = tickets(200, seed=1)
+    found = TICKETS.evaluate(new, ENOUGH, resamples=2)
+    watch = TICKETS.watch(ENOUGH, alarm_below=0.3)
+    late = 0
+    for i in np.flatnonzero(new.lengths > 8).tolist():
+        outlooks = replay(watch, new, i)[:-1]
+        live = np.array([one.p for one in outlooks])
+        np.testing.assert_array_equal(live, found.p[: live.size, i])
+        late += sum(one.known and bool(TICKETS.fitted.unknown(one.t)) for one in outlooks)
+    assert late > 10
+    unknown = np.isnan(found.p) & (np.arange(len(found.p))[:, None] < new.lengths)
+    page = tmp_path / "page.html"
+    found.report(page)
+    assert f"{np.count_nonzero(unknown):,} steps" in page.read_text(encoding="utf-8")

@@ -21,7 +21,9 @@ from ontarget import (
     Target,
 )
 from ontarget.errors import InputError
+from ontarget.fitted._kernels import DECIDED
 from ontarget.live._explaining import Reading, explained
+from ontarget.models import Marginal
 
 STEPS = 4
 GOAL = Goal.parse("gain >= 0 & spent <= 2.2 & low >= -2")
@@ -526,3 +528,37 @@ def test_an_evaluation_of_a_goal_measures_it_whole_and_by_behavior(
     )
     with pytest.raises(InputError, match="the monitor's behaviors gain, spent, low"):
         monitor.evaluate(fresh.only("gain"), GOAL)
+
+
+def test_a_decided_goal_is_exact_where_too_few_runs_were_recorded() -> None:
+    rng = np.random.default_rng(4)
+    lengths = rng.geometric(0.3, size=300).clip(1, 14)
+    lengths[0] = 14
+    hours = [rng.integers(0, 5, size=n).astype(float) for n in lengths.tolist()]
+    joy = [rng.normal(size=n) for n in lengths.tolist()]
+    states = [rng.normal(size=(n, 1)) for n in lengths.tolist()]
+    named = {"hours": "sum:hours", "joy": "sum:joy"}
+    runs = Episodes.from_arrays(states, {"hours": hours, "joy": joy}, behavior=named, horizon=16)
+    both = GoalMonitor(Marginal(), reward_bounds={"hours": (0, None)}).fit(runs, progress=False)
+    goal, either = Goal.parse("hours <= 12.5 & joy >= 0"), Goal.parse("hours > 30 | joy >= 0")
+    for asked, p, status in ((goal, 0.0, Status.ALARM), (either, 1.0, Status.OK)):
+        watch = both.watch(asked, alarm_below=0.2)
+        for t in range(15):
+            outlook = watch.step([0.0], {"hours": 40.0 if t == 1 else 0.0, "joy": 0.0})
+        assert both.only("hours").fitted.unknown(outlook.t)
+        assert outlook[1:7] == (p, (p, p), p, p, p, p)
+        assert outlook.status is status
+        if asked is goal:
+            assert watch.parts["hours"].status is Status.ALARM
+            assert watch.parts["joy"].status is Status.UNKNOWN
+        found = both.outlook(14, [[0.0]], {"hours": 40.0, "joy": 0.0}, asked)
+        assert found.p[0] == p
+        undecided = both.outlook(14, [[0.0]], {"hours": 4.0, "joy": 0.0}, asked)
+        assert undecided.status[0] == Status.UNKNOWN
+        late = both.evaluate(runs, asked, resamples=2).answers
+        assert (late.p[13:][late.panel(DECIDED)[13:] == p] == p).all()
+        watch.reset()
+        for _ in range(15):
+            outlook = watch.step([0.0], {"hours": 0.0, "joy": 0.0})
+        assert (outlook.known, outlook.status) == (False, Status.UNKNOWN)
+        assert "fewer than 20" in outlook.reason or "no model" in outlook.reason

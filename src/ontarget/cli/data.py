@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -260,9 +261,12 @@ def _caution(unknown: list[int], recorded: Episodes, monitor: GoalMonitor) -> st
     to_the_end = unknown == list(range(first, monitor.horizon))
     steps = f"from step {first} on" if to_the_end else f"at {len(unknown):,} steps"
     last = int((recorded.lengths > first).sum())
+    bounded = any(map(math.isfinite, _alone(monitor).reward_bounds))
+    unless = ", unless the target is decided by then" * bounded
     return (
-        f"caution    {steps} the monitor will say UNKNOWN instead of a probability: fewer than "
-        f"{least} episodes to learn from get there ({last:,} of all {len(recorded):,} episodes do)"
+        f"caution    {steps} the monitor will say UNKNOWN instead of a probability{unless}: fewer "
+        f"than {least} episodes to learn from get there ({last:,} of all {len(recorded):,} "
+        "episodes do)"
     )
 
 

@@ -196,6 +196,7 @@ class Fitted:
             stopped=self.stopped[group],
             rank_weights=self.ranks.upto_at(t, group) if self.is_weighted else NO_WEIGHTS,
             excess_weights=self.excess_weights[group],
+            is_known=not self.unknown(t, group),
         )
         return step if calibration is None else calibration.at(step, group)
 
@@ -231,8 +232,16 @@ class Fitted:
         found: BoolArray = np.logical_and.reduceat(trained[law.blocks], law.starts[:-1])
         return found
 
+    @cached_property
+    def answered(self) -> BoolArray:
+        """(steps, groups): whether a model answers; elsewhere a step is UNKNOWN by structure."""
+        return self.trained_steps[:, None] & (self.learned >= self.min_calibration)
+
     def unknown(self, t: int, group: int = 0) -> str:
-        """Why a step is UNKNOWN for every run; empty if it is not."""
+        """Why a step is UNKNOWN by structure; empty if it is not.
+
+        Even there p is known, and exactly 0 or 1, once arithmetic decides a run (M18).
+        """
         if not self.is_trained(t):
             return "no model was fitted for this step"
         n = int(self.learned[t, group])

@@ -20,7 +20,7 @@ from ontarget.episodes import Behavior, Translation
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._impossible_kernel import leave_out
 from ontarget.fitted._inputs import inputs_of
-from ontarget.fitted._kernels import NUMBERS, Stored, outlook_of_rows, shift_ends
+from ontarget.fitted._kernels import DECIDED, NUMBERS, Stored, outlook_of_rows, shift_ends
 from ontarget.fitted._spread import share_bounds
 from ontarget.fitted.question import Question
 from ontarget.fitted.ranks import NO_WEIGHTS
@@ -47,6 +47,8 @@ class StepLaw:
         The step.
     parts
         The weighted models whose mixture is the law.
+    is_known
+        Whether the step is not UNKNOWN by structure; if it is, only what is decided is known (M18).
     ranks
         The ranks of episodes that no model has seen; low and high come from them.
     curve
@@ -92,6 +94,7 @@ class StepLaw:
     stopped: int = 0
     rank_weights: FloatArray = field(default_factory=lambda: NO_WEIGHTS)
     excess_weights: FloatArray = field(default_factory=lambda: NO_WEIGHTS)
+    is_known: bool = True
 
     @property
     def scale(self) -> float:
@@ -152,6 +155,7 @@ class StepLaw:
     ) -> FloatArray:
         """(rows, targets, numbers): everything an outlook says; see `ontarget.fitted._kernels`.
 
+        They are NaN where the step is UNKNOWN by structure and arithmetic decides nothing.
         ``weights`` are the runs' own, where the assure episodes have weights (M25).
         """
         heavy = np.ones(so_far.size) if weights is None else weights
@@ -205,13 +209,17 @@ class StepLaw:
             rows,
             block=_BLOCK,
         )
+        if not self.is_known:
+            out[out[..., DECIDED] < 0.0] = np.nan
         return out
 
     def limits_at(
         self, states: FloatArray, so_far: FloatArray, question: Question
     ) -> tuple[FloatArray, FloatArray]:
-        """Both limits of each row's law at the ends of the question's targets."""
+        """Both limits of each row's law at the ends of the question's targets; 0 without a law."""
         ends = np.empty((so_far.size, question.values.size))
+        if not self.is_known:
+            return np.zeros_like(ends), np.zeros_like(ends)
         way = (int(self.behavior.translation), self.scale)
         shift_ends(question.values, so_far - self.moved, way, self.amounts, ends)
         return self._limits(self.inputs(states, so_far), ends) if ends.size else (ends, ends)

@@ -60,7 +60,7 @@ def answer_episodes(
         sheet.put_bad(t, rows.index[bad])
         for g in np.unique(groups[rows.index]).tolist():
             own = np.flatnonzero(~bad & (groups[rows.index] == g))
-            if not own.size or fitted.unknown(t, g):
+            if not own.size:
                 continue
             step, index = fitted.at(t, g, calibration), rows.index[own]
             found = step.outlook(
@@ -147,15 +147,14 @@ def outlooks_at(
             own = groups == g
             n[own] = fitted.counts[t, g]
             some = np.flatnonzero(own & ~bad & ~lost)
-            if fitted.unknown(t, g):
-                codes[some] = Reason.FEW if fitted.is_trained(t) else Reason.UNTRAINED
-                details[some, 0] = fitted.learned[t, g]
-            elif some.size:
-                step, excess = fitted.at(t, g, calibration), fitted.sorted_excess[g]
-                numbers[some] = step.outlook(
-                    states[some], so_far[some], question, excess, weights[some]
-                )
-                status[some] = Status.OK
+            if not some.size:
+                continue
+            step, excess = fitted.at(t, g, calibration), fitted.sorted_excess[g]
+            found = step.outlook(states[some], so_far[some], question, excess, weights[some])
+            numbers[some], known = found, ~np.isnan(found[..., P]).any(axis=1)
+            status[some[known]] = Status.OK
+            codes[some[~known]] = Reason.FEW if fitted.is_trained(t) else Reason.UNTRAINED
+            details[some[~known], 0] = fitted.learned[t, g]
     codes[lost] = Reason.LOST
     fields = numbers[:, 0] if isinstance(target, Target) else numbers
     return Outlooks(

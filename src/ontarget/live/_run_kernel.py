@@ -229,11 +229,6 @@ def _advance(
             whole[STREAK] = 0
             _know_nothing(whole, real, _BAD_FEATURE, j, state[j])
             return BAD
-    step = steps[t, whole[GROUP]]
-    if step[UNKNOWN_CODE] != 0:
-        # Left out, live and on the assure episodes alike: the count of steps goes on (M8).
-        _know_nothing(whole, real, step[UNKNOWN_CODE], step[LEARNED], 0.0)
-        return SETTLED
     return LOOK
 
 
@@ -330,7 +325,7 @@ def look_rows(
 
     ``limits`` hold one row per run, in the order of ``at``. ``stored`` are all ranks, excesses,
     envelopes, curves, bounds of shares, target maps and weights; ``steps`` say which part belongs
-    to a step and group.
+    to a step and group. At a step that is UNKNOWN by structure only what is decided is known (M18).
     """
     columns, sides, first = target
     room = (np.empty(columns.shape[1]), np.empty(columns.shape[1]))
@@ -358,7 +353,11 @@ def look_rows(
             room,
             real,
         )
-        _judge_run(whole, real, triggers[whole[GROUP]])
+        if spans[UNKNOWN_CODE] != 0 and real[DECIDED] < 0.0:
+            # Left out, live and on the assure episodes alike: the count of steps goes on (M8).
+            _know_nothing(whole, real, spans[UNKNOWN_CODE], spans[LEARNED], 0.0)
+        else:
+            _judge_run(whole, real, triggers[whole[GROUP]])
 
 
 @kernel

@@ -157,6 +157,10 @@ class Contract:
             return self.triggers[group]
         return self.rule.trigger(replace(self.backing[group], weight=weight))
 
+    def has_model(self, t: int, group: int) -> bool:
+        """Whether step t is not UNKNOWN by structure, so that a model is asked there."""
+        return not self.steps[t, group, k.UNKNOWN_CODE]
+
     def table(self, n: int) -> RunTable:
         """A table for this many runs."""
         return RunTable(self.behavior, n, self.memory)
@@ -247,7 +251,13 @@ class Contract:
     def ask(
         self, t: int, inputs: FloatArray, ends: FloatArray, limits: tuple[FloatArray, FloatArray]
     ) -> None:
-        """Write both limits of step t's law at each row's values to ask at; nothing is checked."""
+        """Write both limits of step t's law at each row's values to ask at; nothing is checked.
+
+        Without a law they are 0: only what arithmetic decides is told there.
+        """
+        if not self.laws[t]:
+            limits[0][:] = limits[1][:] = 0.0
+            return
         if not ends.shape[1]:
             return
         if not self.fitted.impossible.size:

@@ -197,8 +197,9 @@ class Watch:
             became = self._advance(reward, behavior, trouble, ending=False)
             if became == k.LOOK:
                 self._look()
-                so_far = float(self._table.real[0, k.SNAPPED])
-                self._seen.add(Reading(self._whole[k.T], self._features.copy(), so_far))
+                if contract.has_model(self._whole[k.T], self._group):
+                    so_far = float(self._table.real[0, k.SNAPPED])
+                    self._seen.add(Reading(self._whole[k.T], self._features.copy(), so_far))
             return self._told(became)
         finally:
             turn.give(None)
@@ -237,8 +238,8 @@ class Watch:
     def explain(self, *, since: int | None = None) -> Explanation:
         """Why p is what it is: what moved it since an earlier step, and the recorded runs behind p.
 
-        Like `GoalMonitor.explain`, for the last step that had an outlook. It takes milliseconds, so
-        call it when p has fallen, not at every step.
+        Like `GoalMonitor.explain`, for the last step at which a model answered. It takes
+        milliseconds, so call it when p has fallen, not at every step.
 
         Parameters
         ----------
@@ -466,7 +467,9 @@ def said_of_taken(reason: str, t: int, status: int) -> str:
 
 
 def judge_own(contract: Contract, table: RunTable, row: int) -> None:
-    """Judge a run by a rule that the user wrote."""
+    """Judge a run by a rule that the user wrote, if anything is known of it."""
+    if np.isnan(table.real[row, P]):
+        return
     whole = table.whole[row]
     outlook = outlook_of(contract, whole.tolist(), table.real[row].tolist(), "")
     rule, before = contract.rule, bool(whole[k.ALARMED])

@@ -69,14 +69,13 @@ def goal_outlooks(
         for g in np.unique(groups).tolist():
             own = np.flatnonzero((groups == g) & ~bad & ~lost)
             n[groups == g] = first.counts[t, g]
-            unknown = [one.unknown(t, g) for one in joint.parts.values()]
-            if any(unknown):
-                said[own] = next(filter(None, unknown))
-            elif own.size:
-                mapped = map_at(own_map, t, g)
-                here = [one[own] for one in had]
-                numbers[own] = joint.outlook(question, t, g, states[own], here, mapped).numbers
-                status[own] = Status.OK
+            if not own.size:
+                continue
+            mapped, here = map_at(own_map, t, g), [one[own] for one in had]
+            numbers[own] = joint.outlook(question, t, g, states[own], here, mapped).numbers
+            known = ~np.isnan(numbers[own, P])
+            status[own[known]] = Status.OK
+            said[own[~known]] = joint.trouble(t, g)
     return Outlooks(
         t=np.full(rows, t, dtype=np.intp),
         p=numbers[:, P],

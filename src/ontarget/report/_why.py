@@ -23,7 +23,7 @@ _MOST = 4
 
 def falls(found: Measured) -> list[tuple[int, Explanation]]:
     """Missed runs with their largest fall of p explained, those that fell furthest first."""
-    p = found.p
+    p = np.where(found.answered, found.p, np.nan)  # only a model's answer can be explained
     fall = np.nan_to_num(p[:-1] - p[1:], nan=0.0)
     fall[:, found.met] = 0.0
     if not fall.size or fall.max() <= 0.0:

@@ -82,7 +82,8 @@ def backing(facts: Facts) -> list[tuple[str, str, str]]:
     found, fitted = facts.found, facts.found.fitted
     sizes = fitted.trained.sizes
     known = ~np.isnan(found.p)
-    typical, fewest = int(np.median(found.learned[known])), int(found.learned[known].min())
+    behind = found.learned[known & found.answered]
+    typical, fewest = int(np.median(behind)), int(behind.min())
     moves = f"by at most {in_points(uniform_margin(typical))} anywhere (95\u00a0% confidence)"
     if fewest < typical:
         moves += f", and with the fewest ({fewest:,}) by {in_points(uniform_margin(fewest))}"

@@ -161,8 +161,19 @@ class Measured:
 
     @property
     def learned(self) -> IndexArray:
-        """(steps, episodes): how many episodes calibrated each p; at least 1."""
-        return np.maximum(self.fitted.learned[:, self.groups], 1)
+        """(steps, episodes): how many episodes calibrated each p; as many as a step needs at least.
+
+        Where there are fewer, p is known only if arithmetic decides it.
+        """
+        return np.maximum(self.fitted.learned[:, self.groups], self.fitted.min_calibration)
+
+    @property
+    def answered(self) -> BoolArray:
+        """(steps, episodes): where models answer; elsewhere p is known only if it is decided."""
+        joint = self.contracts.joint if isinstance(self.contracts, GoalContracts) else None
+        parts = [self.fitted] if joint is None else joint.parts.values()
+        found: BoolArray = np.logical_and.reduce([one.answered for one in parts])
+        return found[:, self.groups]
 
     @property
     def outcomes(self) -> FloatArray:

@@ -23,7 +23,7 @@ from ontarget.conformal._ranks import draw_ranks
 from ontarget.episodes import Episodes, Translation
 from ontarget.episodes._judged import Reading
 from ontarget.errors import InputError
-from ontarget.fitted._kernels import NUMBERS
+from ontarget.fitted._kernels import DECIDED, NUMBERS
 from ontarget.fitted._rehearsed import AskedStep, rehearsed_laws
 from ontarget.fitted._spread import share_bounds
 from ontarget.fitted.fitted import Fitted
@@ -190,8 +190,12 @@ class Joint:
         return tuple(read_only(np.sort(self.excess[own])) for own in self.first.members)
 
     def unknown(self, t: int, group: int) -> bool:
-        """Whether the step of any behavior is UNKNOWN for every run."""
-        return any(one.unknown(t, group) for one in self.parts.values())
+        """Whether any behavior's step is UNKNOWN by structure."""
+        return bool(self.trouble(t, group))
+
+    def trouble(self, t: int, group: int) -> str:
+        """Why a step is UNKNOWN by structure; empty if it is not."""
+        return next(filter(None, (one.unknown(t, group) for one in self.parts.values())), "")
 
     def outlook(
         self,
@@ -203,6 +207,11 @@ class Joint:
         own_map: FloatArray = NO_CURVE,
     ) -> GoalAnswers:
         """Outlooks on a goal at one step; ``so_far`` are in the order of the question's names."""
+        unknown = self.unknown(t, group)
+        if unknown and question.is_function:  # arithmetic decides nothing about a function
+            return GoalAnswers(
+                np.full((so_far[0].size, NUMBERS), np.nan), np.empty((0, so_far[0].size, NUMBERS))
+            )
         laws = [self.parts[name].at(t, group) for name in question.names]
         assured = self.assured_ranks(question.names, t, group)
         members = self.learned_places(question.names, t, group).ranks
@@ -228,7 +237,11 @@ class Joint:
         ]
         excess = [self.parts[name].sorted_excess[group] for name in question.names]
         rest = (self.sorted_excess[group], share_bounds(len(assured)), own_map)
-        return _answers(question, laws, limits, so_far, excess, (members, nobody, assured), rest)
+        found = _answers(question, laws, limits, so_far, excess, (members, nobody, assured), rest)
+        if unknown:  # only what is decided is known (M18)
+            for numbers in (found.numbers, *found.parts):
+                numbers[numbers[:, DECIDED] < 0.0] = np.nan
+        return found
 
     @property
     def n_rehearsed(self) -> int:
@@ -283,7 +296,12 @@ class Joint:
         return Members(who, read_only(np.stack(places).astype(np.float64)))
 
     def assured_ranks(self, names: tuple[str, ...], t: int, group: int) -> FloatArray:
-        """(episodes, behaviors): the ranks of the group's assure episodes at step t (M3)."""
+        """(episodes, behaviors): the ranks of the group's assure episodes at step t (M3).
+
+        There are none where the step is UNKNOWN by structure.
+        """
+        if self.unknown(t, group):
+            return read_only(np.empty((0, len(names))))
         key = ("assured", names, t, group)
         if key not in self._kept:
             ranks = [self._ranks_of(self.parts[name], t, group) for name in names]

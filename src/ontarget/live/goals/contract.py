@@ -95,7 +95,7 @@ class GoalContract:
             (t, g): self._step(t, g)
             for t in range(joint.first.horizon)
             for g in range(joint.first.n_groups)
-            if not (joint.unknown(t, g) or goal.is_function)
+            if not goal.is_function
         }
         self._warm_up()
 

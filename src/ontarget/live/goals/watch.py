@@ -13,7 +13,7 @@ import numpy as np
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.episodes._judged import Reading
 from ontarget.errors import InputError
-from ontarget.fitted._kernels import NUMBERS
+from ontarget.fitted._kernels import DECIDED, NUMBERS, P
 from ontarget.goal import Goal
 from ontarget.live import _run_kernel as k
 from ontarget.live._explaining import Seen
@@ -306,7 +306,7 @@ class GoalWatch:
         table.texts.clear()
         looks = all(one == k.LOOK for one in became)
         if looks:
-            self._look()
+            looks = self._look()
         else:  # what is known of a behavior by itself is still told
             for watch, one in zip(watches, became, strict=True):
                 if one == k.LOOK:
@@ -325,21 +325,32 @@ class GoalWatch:
             self.changes.append(Change(outlook.t, outlook.status, outlook.reason))
         return outlook
 
-    def _look(self) -> None:
+    def _look(self) -> bool:
+        """Ask the models of the present step, and judge the answer; whether there is one."""
         contract, table = self._contract, self._table
+        t = int(table.whole[0, k.LAST_T])
+        unknown = contract.contracts.joint.unknown(t, self._group)
         held = table.held((0,)) if table.taken else []
         for watch, table_of_one, had in zip(self._watches, self._tables, self._had, strict=True):
-            watch._ask()
+            if unknown:  # then each behavior is judged by itself
+                watch._look()
+            else:
+                watch._ask()
             had[0] = table_of_one.real[0, k.SNAPPED]
-        t = int(table.whole[0, k.LAST_T])
         so_far = [float(had[0]) for had in self._had]
-        self._seen.add(GoalReading(t, self._watches[0]._features.copy(), np.array(so_far)))
         if contract.question.is_function:
             states = self._watches[0]._features[None, :]
             contract.look_by_function(t, self._group, states, self._had, self._out)
         else:
             contract.look(t, self._group, self._limits, self._had, self._room, self._out)
-            contract.judge_parts(self._tables, self._room)
+            if not unknown:
+                contract.judge_parts(self._tables, self._room)
+            elif self._out[0, DECIDED] < 0.0:
+                return False
+        if np.isnan(self._out[0, P]):
+            return False
+        if not unknown:
+            self._seen.add(GoalReading(t, self._watches[0]._features.copy(), np.array(so_far)))
         table.real[0, :NUMBERS] = self._out[0]
         if contract.own_rule:
             judging: Any = contract
@@ -349,6 +360,7 @@ class GoalWatch:
             if table.whole[0, k.CODE] == Reason.DECIDED:
                 self._say(Status.ALARM, "the goal is out of reach")
         table.hold(held)
+        return True
 
     def _close(self) -> None:
         """The outlook of a run that has ended: p is exactly 0 or 1."""
@@ -365,11 +377,11 @@ class GoalWatch:
         """The outlook of a step where nothing is known; an alarm stays on."""
         whole = self._table.whole[0]
         self._table.real[0, :NUMBERS] = math.nan
-        unknown = [
-            (name, watch.peek().reason)
+        each = [
+            (name, watch.peek().reason if one != k.LOOK else self._structure(watch))
             for (name, _, watch), one in zip(self._each, became, strict=True)
-            if one != k.LOOK
         ]
+        unknown = [(name, reason) for name, reason in each if reason]
         shared = len({reason for _, reason in unknown}) == 1 and len(unknown) == len(became)
         said = "; ".join(f"{name}: {reason}" for name, reason in unknown)
         if k.BAD in became:
@@ -378,6 +390,11 @@ class GoalWatch:
             whole[k.ALARMED] = 0
         status = Status.ALARM if whole[k.ALARMED] else Status.UNKNOWN
         self._say(status, unknown[0][1] if shared else said)
+
+    def _structure(self, watch: Watch) -> str:
+        """Why the present step of a behavior is UNKNOWN by structure; empty if it is not."""
+        t = int(self._table.whole[0, k.LAST_T])
+        return watch.contract.fitted.unknown(t, self._group)
 
     def _say(self, status: Status, text: str) -> None:
         self._table.whole[0, k.STATUS], self._table.whole[0, k.CODE] = status, Reason.TEXT
