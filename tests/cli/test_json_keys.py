@@ -14,8 +14,8 @@ KEYS = {
     "inspect": "behavior blocks bytes features groups horizon kinds parameters seed sizes",
     "evaluate": "alarm assured_wrongly brier drift ece episodes fitted_on log_loss met raw remarks "
     "ruled_out_wrongly target verdict",
-    "compare": "brier ece episodes false_alarms forecasts in_time log_loss names preferred target "
-    "verdict",
+    "compare": "brier ece episodes false_alarms forecasts in_time log_loss names preferred same_p "
+    "target verdict",
     "drift": "bias by change episodes harm judgement since step target verdict",
     "explain": "change contributions p p_before precedents t t_before target",
     "look": "cautions columns episodes horizon lengths outcomes remarks",

@@ -78,3 +78,17 @@ def test_only_the_same_episodes_and_target_are_compared() -> None:
     other = good().evaluate(NEW, Target.at_least(0.5), resamples=5)
     with pytest.raises(InputError, match="compared on one target"):
         compare(evaluated(good()), other, Below(0.5))
+
+
+def test_a_renewed_monitor_has_the_same_p_and_other_promises() -> None:
+    renewed = good().recalibrate(shifted(400, 21, -0.1))
+    found = compare(evaluated(good()), evaluated(renewed), Promised(0.1), ("old", "renewed"))
+    assert found.same_p
+    assert found.false_alarms.first != found.false_alarms.second
+    told = str(found)
+    assert "the same in both, which have the same models" in told
+    assert "deploy the renewed one if the old one's promises no longer hold" in told
+    for name in ("Brier", "log loss", "ECE", "keep the one that is in use"):
+        assert name not in told
+    assert found.to_json()["same_p"] is True
+    assert compare(evaluated(good()), evaluated(good()), Below(0.5)).same_p is False

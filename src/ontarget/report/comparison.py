@@ -47,6 +47,10 @@ class Comparison:
         Why not.
     seen
         How many of the episodes each was fitted on.
+    same_p
+        Whether both answer with the same p and differ only in the episodes that their promises
+        rest on, as a monitor and its renewed self do (`GoalMonitor.recalibrate`). Then only alarms
+        are compared.
     """
 
     names: tuple[str, str]
@@ -60,6 +64,7 @@ class Comparison:
     in_time: Pair | None
     no_alarms: str
     seen: tuple[int, int]
+    same_p: bool = False
 
     @property
     def preferred(self) -> str | None:
@@ -77,6 +82,11 @@ class Comparison:
                     f"cannot say: {name} was fitted on {n:,} of these {self.episodes:,} episodes, "
                     "which flatters it; compare on episodes that neither has seen"
                 )
+        if self.same_p:
+            return (
+                "deploy the renewed one if the old one's promises no longer hold: it promises what "
+                "the newer runs showed. Fit anew if p itself is off (`ontarget drift` tells)"
+            )
         if self.preferred is not None:
             other = next(name for name in self.names if name != self.preferred)
             said = f"deploy {self.preferred}: its p is better than that of {other} beyond chance"
@@ -108,9 +118,13 @@ class Comparison:
             "second": second,
             "target": f"{self.target}, {self.episodes:,} episodes, {self.forecasts:,} forecasts "
             "that both can make",
-            "Brier": _measure(self.brier),
-            "log loss": _measure(self.log_loss),
-            "ECE": f"{self.ece[0]:.4f} and {self.ece[1]:.4f}",
+            "p": "the same in both, which have the same models; only their promises, and so their "
+            "alarms, rest on other episodes"
+            if self.same_p
+            else "",
+            "Brier": "" if self.same_p else _measure(self.brier),
+            "log loss": "" if self.same_p else _measure(self.log_loss),
+            "ECE": "" if self.same_p else f"{self.ece[0]:.4f} and {self.ece[1]:.4f}",
             "false": "" if self.false_alarms is None else _shares(self.false_alarms, "good runs"),
             "caught": "" if self.in_time is None else _shares(self.in_time, "failures, in time"),
             "alarm": self.no_alarms and f"not compared: {self.no_alarms}",
@@ -133,6 +147,7 @@ class Comparison:
             "forecasts": self.forecasts,
             "ece": list(self.ece),
             "seen": list(self.seen),
+            "same_p": self.same_p,
             "preferred": self.preferred,
             "verdict": self.verdict,
             **{
@@ -178,6 +193,8 @@ def compare(
         in_time=in_time,
         no_alarms=trouble,
         seen=(int(first.fitted_on.size), int(second.fitted_on.size)),
+        same_p=np.array_equal(panels[0], panels[1], equal_nan=True)
+        and _promise_apart(first, second),
     )
 
 
@@ -191,6 +208,12 @@ def _check_alike(first: Measured, second: Measured) -> None:
             "two monitors are compared on the same episodes, which must end alike for both; read "
             "one file for both, with the same behavior"
         )
+
+
+def _promise_apart(first: Measured, second: Measured) -> bool:
+    """Whether the promises of the two monitors rest on different episodes."""
+    one, other = (found.fitted.trained.fingerprints_of("assure") for found in (first, second))
+    return not np.array_equal(np.sort(one), np.sort(other))
 
 
 def _longer(panel: FloatArray, steps: int) -> FloatArray:
