@@ -128,7 +128,15 @@ def test_the_season_that_changed_is_named() -> None:
     assert off["season", "autumn"]
     assert not off["season", "spring"]
     assert re.search(r"where season is autumn, p is \d+ points too high", str(found))
+    assert "by         where season is spring (200 runs), p is right on average" in str(found)
     assert [part["value"] for part in found.to_json()["by"]] == ["autumn", "spring", "0", "1"]
+
+
+def test_columns_asked_for_are_told_of_even_if_all_is_well() -> None:
+    found = MONITOR.drift(walks(200, seed=8), GOAL, by={"team": np.arange(200) % 10})
+    named = ", ".join(f"{k} (20 runs)" for k in range(8))
+    well = f"where team is {named} and 2 more values, p is right on average as far as these runs"
+    assert f"by         {well}" in str(found)
 
 
 def test_one_run_alone_has_no_range_in_json() -> None:
@@ -179,6 +187,9 @@ def test_evidence_far_from_its_threshold_is_no_sign_even_if_p_is_off() -> None:
     )
     assert "yet on these runs p is" in found.verdict
     assert found.verdict.endswith("more runs will show whether that is chance or a change")
+    once = "the range of p is that of one look at these runs, while the evidence may be looked at "
+    assert once in found.verdict
+    assert once in with_evidence(50.0, shift=-0.2).verdict  # no proof yet, though p is off
     old = replace(found, before=found.bias)
     assert "points too low before, too, so the model is off" in old.verdict
 

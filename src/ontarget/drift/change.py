@@ -14,6 +14,7 @@ from ontarget.target import Target
 
 __all__ = ["UNKNOWN_ORDER", "Bias", "Drift", "DriftJudgement", "Evidence"]
 
+_MOST_NAMED = 8  # values of a column in one line
 _BUILDING = 5.0  # the limit over what counts as building evidence
 
 UNKNOWN_ORDER: Final = (
@@ -236,7 +237,7 @@ class Drift:
                 f"{self.judgement}, but it is no proof yet: {self.strongest.reached}; compare "
                 "again once more runs have ended"
             )
-            return "; ".join(filter(None, [said, self.suspect]))
+            return "; ".join(filter(None, [said, self._asks_for_more, self.suspect]))
         if not self.bias.shows:
             return f"{self.judgement}, which is no proof: a small change needs more runs to show"
         return f"{self.judgement}, yet on these runs {self.bias.short}; {self._unexplained}"
@@ -267,7 +268,15 @@ class Drift:
                 f"it was {before.amount} before, too, so the model is off rather than the process "
                 "changed: look for a feature that is missing, or recalibrate and renew p"
             )
-        return "more runs will show whether that is chance or a change"
+        return f"{self._asks_for_more}; more runs will show whether that is chance or a change"
+
+    @property
+    def _asks_for_more(self) -> str:
+        """Why p can be off beyond its range without proof of a change; empty if it is not off."""
+        return (
+            "the range of p is that of one look at these runs, while the evidence may be looked at "
+            "after every run and so asks for more"
+        ) * self.latest.shows
 
     @property
     def way(self) -> str:
@@ -340,6 +349,19 @@ class Drift:
         """For which values of the given columns p is off, a sentence each."""
         return tuple(f"where {one.where}, {one.in_words}" for one in self.parts if one.shows)
 
+    @property
+    def fine(self) -> tuple[str, ...]:
+        """For which values of the columns asked for p is not seen to be off, a sentence each."""
+        found = []
+        for column in dict.fromkeys(one.column for one in self.parts):
+            own = [one for one in self.parts if one.column == column and not one.shows]
+            named = ", ".join(f"{plain(one.value)} ({one.n:,} runs)" for one in own[:_MOST_NAMED])
+            more = len(own) - _MOST_NAMED
+            named += f" and {more:,} more values" * (more > 0)
+            if own:
+                found.append(f"where {plain(column)} is {named}, p is {own[0].amount}")
+        return tuple(found)
+
     def __str__(self) -> str:
         rose = self.harm.won and self.judgement is not DriftJudgement.WORSE
         harm = "p has risen against what comes true" if rose else "p has become too high"
@@ -351,7 +373,7 @@ class Drift:
             ("", self._over_all),
             ("before", f"on the {self.before.n:,} assure episodes {self._before}"),
             ("order", self.order),
-            *(("by", one) for one in self.where),
+            *(("by", one) for one in (*self.where, *self.fine)),
             ("verdict", self.verdict),
         ]
         return "\n".join(f"{name:<10} {text}" for name, text in lines if text)
