@@ -72,6 +72,7 @@ def read_text_table(path: Path, *, as_text: bool = False) -> TextTable:
         notes.append(_LATIN)
         table = _table_in(source, separator, decimal_comma=decimal_comma, as_text=as_text)
     _check_header(path, table.columns)
+    notes += _carriage_returns(head, separator, path.name)
     # Polars fills short lines with nulls, so each of them leaves the last column empty.
     if table.width and table[:, -1].has_nulls():
         _refuse_bad_lines(path, _bytes(source), separator)
@@ -114,6 +115,26 @@ def _first_rows(head: bytes, most: int = 20) -> str:
     """The first lines of a file, without a last one that is incomplete."""
     lines = head.decode("utf-8-sig", "replace").replace("\r\n", "\n").split("\n")
     return "\n".join((lines[:-1] or lines)[:most])
+
+
+def _carriage_returns(head: bytes, separator: str, name: str) -> list[str]:
+    r"""A note on columns whose values end in a carriage return, which makes text of numbers.
+
+    Examples
+    --------
+    >>> _carriage_returns(b"run,hours,team\n1,0\r,a\n", ",", "log.csv")[0][:60]
+    "'hours' has values that end in \\r (a carriage return, left o"
+    """
+    header, *rows = [line.split(separator) for line in _first_rows(head).split("\n")]
+    places = {j for row in rows for j, value in enumerate(row) if value.endswith("\r")}
+    names = [header[j].strip() for j in sorted(places) if j < len(header)]
+    if not names:
+        return []
+    return [
+        f"{', '.join(map(repr, names))} {'have' if len(names) > 1 else 'has'} values that end in "
+        r"\r (a carriage return, left over from Windows line ends), so numbers there are text; "
+        rf"remove them first: tr -d '\r' < {name} > clean.csv"
+    ]
 
 
 def _recoded(path: Path, encoding: str) -> bytes:
