@@ -532,6 +532,18 @@ def test_a_new_run_clears_the_picture() -> None:
     assert (track.course.steps, track.latest.least, track.over) == (1, 0.9, False)
 
 
+def test_alarms_that_no_longer_fit_in_the_line_are_counted() -> None:
+    track = Track("a")
+    for t, status in enumerate(["ALARM", "OK", "ALARM"]):
+        track.add({"t": t, "p": 0.5, "status": status})
+    assert track.history == "ALARM at step 0, OK at step 1, ALARM at step 2"
+    track.add({"t": 3, "p": 0.0, "status": "DONE", "end": True})
+    after = "OK at step 1, ALARM at step 2, DONE at step 3"
+    assert track.history == f"1 earlier alarm, {after}"
+    track.add({"t": 0, "p": 0.1, "status": "ALARM"})
+    assert track.history == "ALARM at step 0"
+
+
 def test_a_sparkline_shows_the_whole_run_in_its_width() -> None:
     course = course_of(*[(p, p, p) for p in (0.0, 0.15, 0.99, 1.0)])
     assert sparkline(course, 4) == "▁▂▇▇"

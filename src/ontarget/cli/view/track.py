@@ -14,6 +14,7 @@ from ontarget.cli.view.course import Course, Point
 __all__ = ["Ahead", "Place", "Track"]
 
 _UNKNOWN: Final = Point.of(math.nan, math.nan, math.nan)
+_KEPT: Final = 3  # changes of a run
 
 
 class Place(NamedTuple):
@@ -59,7 +60,8 @@ class Track:
     step: int = 0
     status: str = "PENDING"
     shown: str = "PENDING"  # the status, but UNKNOWN while an alarm stands and nothing is known
-    changes: deque[str] = field(default_factory=lambda: deque[str](maxlen=3))
+    changes: deque[str] = field(default_factory=lambda: deque[str](maxlen=_KEPT))
+    alarms_before: int = 0  # among changes that are no longer kept
     over: bool = False
     why: str = ""  # what moved p to the last alarm
     ahead: Ahead | None = None  # where the run will be
@@ -74,6 +76,7 @@ class Track:
         if self.over:
             self.course, self.outcomes, self.places, self.ended_at = Course(), {}, {}, {}
             self.changes.clear()
+            self.alarms_before = 0
             self.over, self.status, self.shown = False, "PENDING", "PENDING"
         status, self.step = str(answer["status"]), int(answer.get("t", self.step))
         least, most = answer.get("spread") or (None, None)
@@ -85,6 +88,8 @@ class Track:
         shown = "UNKNOWN" if status == "ALARM" and math.isnan(known[1]) else status
         if shown != self.shown and (shown != "OK" or self.changes):
             reason = plain(answer.get("reason") or "")
+            lost = self.changes[0] if len(self.changes) == _KEPT else ""
+            self.alarms_before += lost.startswith("ALARM")
             self.changes.append(f"{shown} at step {self.step}" + (f": {reason}" if reason else ""))
         self.status, self.shown = status, shown
         each = [(name, p) for name, p in (answer.get("parts") or {}).items() if p is not None]
@@ -145,9 +150,11 @@ class Track:
 
     @property
     def history(self) -> str:
-        """The last few changes; why only of the last."""
+        """The last few changes, and how many alarms came before them; why only of the last."""
+        n = self.alarms_before
+        before = [f"{n:,} earlier alarm{'s' * (n > 1)}"] if n else []
         earlier = [change.split(":")[0] for change in list(self.changes)[:-1]]
-        return ", ".join([*earlier, self.change])
+        return ", ".join([*before, *earlier, self.change])
 
 
 def _named(behavior: str, text: str) -> str:
