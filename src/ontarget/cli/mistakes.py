@@ -34,7 +34,7 @@ _CAUTIONS = (AlarmWarning, EpisodesWarning)
 _OPTIONS: Final = frozenset(
     (
         *("episode", "step", "first_step", "reward", "features", "drop", "categorical"),
-        *("times", "every", "outcome", "file_column", "engine", "address"),
+        *("times", "every", "outcome", "reward_since_last", "file_column", "engine", "address"),
         *(
             "behavior",
             "group",
@@ -190,7 +190,7 @@ def as_option(argument: Argument) -> str:
     if name not in _OPTIONS:
         return str(argument)
     option = f"--{name.replace('_', '-')}"
-    if isinstance(value, EllipsisType):
+    if isinstance(value, EllipsisType) or value is True:
         return option
     if name == "reward_bounds" and isinstance(value, tuple):
         return f"{option} {':'.join(f'{end:g}' if math.isfinite(end) else '' for end in value)}"

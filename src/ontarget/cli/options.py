@@ -259,6 +259,12 @@ _READING: Final = (
     _reading("first_step", int, "Number of the first step.", "N", show_default="the smallest"),
     _reading("reward", str, "Column of rewards, or none."),
     _reading(
+        "reward_since_last",
+        bool,
+        "The reward column holds what was earned since the row before: use the next row's.",
+        "",
+    ),
+    _reading(
         "features",
         str,
         "Feature columns, separated by commas; by default all columns without another role.",

@@ -175,6 +175,10 @@ class Episodes(Recorded):
             ``episode=["home", "season"]``. A step is a whole number, or a time, which only sorts
             the rows of an episode. Several columns sort them too: ``step=["over", "ball"]``. With
             ``step=None``, each episode's rows are taken in the order of the table.
+        reward_since_last
+            Whether the reward column holds what was earned since the row before, as in many exports
+            of tickets: hours since the last event. Each row then has the reward written in the next
+            row of its episode, and the last row has 0. The first row must hold 0 or nothing.
         features
             The feature columns; by default all columns without another role. Text becomes
             categories.

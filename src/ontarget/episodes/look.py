@@ -18,6 +18,7 @@ from ontarget.episodes.looking._leaks import find_leaks
 from ontarget.episodes.looking._order import FileOrder, find_order
 from ontarget.episodes.looking._picture import Histogram, histogram
 from ontarget.episodes.looking._sample import LEAST, sampled
+from ontarget.episodes.looking._since_last import find_since_last
 from ontarget.episodes.looking._waiting import find_waits
 from ontarget.errors import Argument
 from ontarget.target import Target
@@ -157,7 +158,7 @@ def look_at(episodes: Recorded, target: Target | None = None) -> Look:
         episodes=episodes,
         columns=column_facts(episodes),
         order=order,
-        cautions=(*leaks, *find_waits(episodes), *more),
+        cautions=(*leaks, *find_waits(episodes), *find_since_last(episodes), *more),
         target=target,
         outcomes=histogram(episodes.outcomes),
     )

@@ -12,7 +12,16 @@ from ontarget.errors import Argument
 __all__ = ["Caution", "CautionKind"]
 
 CautionKind: TypeAlias = Literal[
-    "outcome", "length", "reward", "total", "last row", "together", "wait", "order", "id"
+    "outcome",
+    "length",
+    "reward",
+    "total",
+    "last row",
+    "together",
+    "wait",
+    "since last",
+    "order",
+    "id",
 ]
 
 
@@ -26,7 +35,8 @@ class Caution:
         What the columns seem to reveal too early: the ``outcome``, the ``length`` of a run, the
         ``reward`` of the same row, a ``total`` that includes that reward, the outcome in the ``last
         row`` only, the outcome by several columns ``together``, or the ``wait`` until the next row
-        of the log. ``order`` and ``id`` mean that the order of the file or the ids reveal results.
+        of the log. ``order`` and ``id`` mean that the order of the file or the ids reveal results;
+        ``since last`` means that the reward looks as if it was earned since the row before.
     columns
         The columns concerned.
     what, why

@@ -11,8 +11,8 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
-from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
-from ontarget.episodes._arrangement import Arrangement, arrange
+from ontarget._typing import AnyArray, FloatArray, IndexArray
+from ontarget.episodes._arrangement import arrange
 from ontarget.episodes._building import RawEpisodes, RawSignal, remarked
 from ontarget.episodes._judged import Judged, Reading
 from ontarget.episodes.builtin_behaviors import Sum
@@ -21,22 +21,21 @@ from ontarget.episodes.reading._columns import (
     Labels,
     encoded,
     feature_of,
-    flags,
     joined_labels,
-    labels,
     number_feature,
-    numbers,
 )
 from ontarget.episodes.reading._counters import check_order
 from ontarget.episodes.reading._interventions import left_alone, named_column
 from ontarget.episodes.reading._layout import (
     AN_OUTCOME,
+    FROM_NEXT,
     ON_CLOCK,
     Layout,
     feature_names,
     kept_columns,
 )
 from ontarget.episodes.reading._parts import Parts, find_parts, no_column
+from ontarget.episodes.reading._reader import Reader
 from ontarget.episodes.reading._steps import read_steps
 from ontarget.episodes.reading._times import (
     checked_times,
@@ -147,8 +146,15 @@ def keyed_rows(table: pl.LazyFrame | pl.DataFrame, layout: Layout) -> KeyedRows 
 
 def _judged(layout: Layout, columns: tuple[str, ...]) -> tuple[Layout, Judged]:
     """The layout, completed by what its behavior implies, and what the episodes are judged by."""
-    layout = _with_outcome(layout, columns)
+    layout = _with_reward_since_last(_with_outcome(layout, columns), columns)
     judged = Judged.of(layout.behavior, columns)
+    told = judged.several or judged.first.behavior.told
+    if layout.reward_since_last and (layout.outcome or told):
+        raise EpisodesError(
+            Argument("reward_since_last"),
+            " is for a single behavior that is made of rewards; otherwise shift the column up by "
+            "one row within each episode before you read the table",
+        )
     signal = judged.first.signal
     if judged.several or signal is None:
         return layout, judged
@@ -184,6 +190,14 @@ def _with_outcome(layout: Layout, columns: tuple[str, ...]) -> Layout:
             "pass ", Argument("outcome", name), " without a reward or another behavior"
         )
     return replace(layout, reward=name)
+
+
+def _with_reward_since_last(layout: Layout, columns: tuple[str, ...]) -> Layout:
+    """The layout for a file that `Episodes.write` made: its rewards are where they belong."""
+    role = None if layout.like is None else layout.like.roles.reward
+    made = role is not None and role.startswith(FROM_NEXT) and role in columns
+    made = made and layout.reward in (..., role)
+    return replace(layout, reward_since_last=False) if made else layout
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,6 +238,12 @@ def _rows_of(
         if parts.step is None or parts.sorts:
             needed = " needs one column of dates or times as the step; pass "
             raise EpisodesError(Argument("every"), needed, Argument("step", Placeholder("NAME")))
+        if layout.reward_since_last:
+            raise EpisodesError(
+                Argument("reward_since_last"),
+                " needs the rows as they are, without ",
+                Argument("every"),
+            )
         if judged.several:
             raise EpisodesError(
                 Argument("every"),
@@ -285,7 +305,7 @@ def _recording(rows: _Rows, layout: Layout, judged: Judged, types: pl.Schema) ->
     _refuse_times(names, types)
     arrangement = arrange(ids.codes, rows.steps, first_step=rows.first_step, names=ids.dictionary)
     own_ids = ids[arrangement.first_rows]
-    reader = _Reader(rows.read, arrangement, own_ids, rows.first_step)
+    reader = Reader(rows.read, arrangement, own_ids, rows.first_step)
     groups = None if parts.group is None else reader.per_episode(reader.read(parts.group), "group")
     features, states, unseen = _states(reader, names, layout)
     notes = () if layout.schema else _many_categories(features, arrangement.lengths.size)
@@ -294,6 +314,11 @@ def _recording(rows: _Rows, layout: Layout, judged: Judged, types: pl.Schema) ->
     if layout.outcome is not None and rewards is not None:
         rewards = reader.at_last(rewards, layout.outcome)
         roles = replace(roles, reward=f"{AN_OUTCOME}{layout.outcome}")
+    if rewards is not None and not layout.reward_since_last:
+        reader.refuse_first_gaps(rewards, str(parts.reward))
+    elif rewards is not None:
+        rewards = reader.from_next(rewards, str(parts.reward))
+        roles = replace(roles, reward=f"{FROM_NEXT}{parts.reward}")
     return RawEpisodes(
         arrangement=replace(arrangement, order=None),
         schema=Schema(features),
@@ -316,7 +341,7 @@ def _recording(rows: _Rows, layout: Layout, judged: Judged, types: pl.Schema) ->
 
 
 def _targets(
-    reader: _Reader, name: str | None, columns: Sequence[str]
+    reader: Reader, name: str | None, columns: Sequence[str]
 ) -> tuple[Target | None, ...] | None:
     """Each episode's own target, from a column of texts such as ``60:``; none where it is empty."""
     if name is None:
@@ -337,7 +362,7 @@ def _targets(
     return tuple(found)
 
 
-def _signals(reader: _Reader, judged: Judged, reward: str | None) -> tuple[RawSignal, ...]:
+def _signals(reader: Reader, judged: Judged, reward: str | None) -> tuple[RawSignal, ...]:
     """What each of several behaviors reads at each row; a column is read once."""
     read: dict[str, FloatArray] = {}
     found = []
@@ -364,97 +389,8 @@ def _few_at_a_time(table: pl.LazyFrame, columns: tuple[str, ...]) -> Callable[[s
     return lambda name: block(places[name]).get_column(name)
 
 
-@dataclass(frozen=True)
-class _Reader:
-    """Reads one column at a time, in time-major order."""
-
-    read: Callable[[str], pl.Series]
-    arrangement: Arrangement
-    ids: AnyArray
-    first_step: int
-
-    def where(self, row: int) -> str:
-        """The episode and step of a row of the table."""
-        order = self.arrangement.order
-        episode, step = self.arrangement.locate(
-            row if order is None else int(np.argmax(order == row))
-        )
-        return f"episode {self.ids[episode]!s}, step {step + self.first_step}"
-
-    def per_row(self, name: str | None, what: str) -> FloatArray | None:
-        if name is None:
-            return None
-        values = numbers(self.read(name), f"{what} (column {name!r})", self.where)
-        return self.arrangement.place(values)
-
-    def at_start(self, name: str | None, what: str) -> FloatArray | None:
-        """The number in each episode's first row."""
-        values = self.per_row(name, what)
-        return None if values is None else values[: self.arrangement.lengths.size]
-
-    def per_episode(self, column: pl.Series, what: str) -> AnyArray:
-        """One label per episode; refused if it differs between rows of an episode."""
-        name = column.name
-        found = labels(column, f"{what} (column {name!r})")
-        own = found.codes[self.arrangement.first_rows]
-        placed, offsets = found.place(self.arrangement), self.arrangement.offsets
-        for t in range(1, offsets.size - 1):
-            alive = np.flatnonzero(self.arrangement.lengths > t)
-            other = placed[offsets[t] : offsets[t + 1]] != own[alive]
-            if other.any():
-                episode = alive[np.argmax(other)]
-                raise EpisodesError(
-                    f"{what} (column {name!r}) needs one value per episode, got another at episode "
-                    f"{self.ids[episode]!s}, step {t + self.first_step}; a {what} is known at the "
-                    "start of a run and does not change"
-                )
-        return found[self.arrangement.first_rows]
-
-    def at_last(self, values: FloatArray, name: str) -> FloatArray:
-        """Each episode's value in its last row, and 0 in other rows, where it may be missing."""
-        last = self.arrangement.last_rows()
-        own = values[last]
-        offsets = self.arrangement.offsets
-        for t in range(offsets.size - 1):
-            alive = np.flatnonzero(self.arrangement.lengths > t)
-            there = values[offsets[t] : offsets[t + 1]]
-            other = ~np.isnan(there) & (there != own[alive])
-            if other.any():
-                episode = alive[np.argmax(other)]
-                raise EpisodesError(
-                    f"outcome (column {name!r}) needs one value per episode, got "
-                    f"{there[np.argmax(other)]:g} at step {t + self.first_step} of episode "
-                    f"{self.ids[episode]!s} and {own[episode]:g} in its last row; pass ",
-                    Argument("behavior", name),
-                    " if it changes during a run",
-                )
-        earned = np.zeros(values.size)
-        earned[last] = own
-        return earned
-
-    def at_end(self, name: str | None, what: str) -> BoolArray | None:
-        """The flag in each episode's last row; refused if it is set in any other row."""
-        if name is None:
-            return None
-        raised = self.arrangement.place(flags(self.read(name), f"{what} (column {name!r})"))
-        last = self.arrangement.last_rows()
-        at_end: BoolArray = raised[last]
-        if np.count_nonzero(raised) != np.count_nonzero(at_end):
-            early = raised.copy()
-            early[last] = False
-            episode, step = self.arrangement.locate(int(np.argmax(early)))
-            raise EpisodesError(
-                f"{what} (column {name!r}) is true at episode {self.ids[episode]!s}, step "
-                f"{step + self.first_step}, but the episode goes on; give the rest another id, or "
-                "pass ",
-                Argument(what, None),
-                " if it is not such a flag",
-            )
-        return at_end
-
-
 def _states(
-    reader: _Reader, names: tuple[str, ...], layout: Layout
+    reader: Reader, names: tuple[str, ...], layout: Layout
 ) -> tuple[tuple[Feature, ...], FloatArray, int]:
     """The features, their values, and how many unknown categories became missing values."""
     features: list[Feature] = []

@@ -16,6 +16,7 @@ from ontarget.errors import Argument, EpisodesError
 
 __all__ = [
     "AN_OUTCOME",
+    "FROM_NEXT",
     "ON_CLOCK",
     "Alike",
     "FrameOptions",
@@ -25,9 +26,11 @@ __all__ = [
     "layout_of",
 ]
 
-# How roles tell that steps are ticks of a clock (time@1h), and rewards an outcome (outcome:result).
+# How roles tell that steps are ticks of a clock (time@1h), that rewards are made of an outcome
+# (outcome:result), and that each row has the reward written in the next one (next:hours).
 ON_CLOCK: Final = "@"
 AN_OUTCOME: Final = "outcome:"
+FROM_NEXT: Final = "next:"
 
 # The name of a column, None for no column, or ... to find it by its name.
 _Part: TypeAlias = str | EllipsisType | None
@@ -83,6 +86,7 @@ class FrameOptions(TypedDict, total=False):
     episode: str | Sequence[str]
     step: str | Sequence[str] | None
     reward: str | None
+    reward_since_last: bool
     features: Sequence[str] | None
     drop: Sequence[str]
     times: Sequence[str]
@@ -111,6 +115,7 @@ class Layout:
     episode: _Parts = ...
     step: _Parts = ...
     reward: _Part = ...
+    reward_since_last: bool = False
     features: Sequence[str] | None = None
     drop: Sequence[str] = ()
     times: Sequence[str] = ()
@@ -156,6 +161,7 @@ def layout_of(options: FrameOptions, known: Layout | None = None) -> Layout:
             layout,
             every=_every_alike(options, like.roles),
             outcome=_outcome_alike(options, like.roles),
+            reward_since_last=options.get("reward_since_last", _is_from_next(like.roles)),
             schema=like.schema,
             features=like.schema.names,
             behavior=options.get("behavior", like.readings or like.behavior),
@@ -208,6 +214,11 @@ def _outcome_alike(options: FrameOptions, roles: Roles) -> str | None:
         return options.get("outcome")
     named = roles.reward is not None and roles.reward.startswith(AN_OUTCOME)
     return str(roles.reward).removeprefix(AN_OUTCOME) if named else None
+
+
+def _is_from_next(roles: Roles) -> bool:
+    """Whether each row has the reward that was written in the next one."""
+    return roles.reward is not None and roles.reward.startswith(FROM_NEXT)
 
 
 def kept_columns(layout: Layout, columns: Sequence[str]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import polars as pl
 
 from ontarget.episodes._judged import Judged
 from ontarget.episodes._store import Roles
-from ontarget.episodes.reading._layout import ON_CLOCK, Layout
+from ontarget.episodes.reading._layout import FROM_NEXT, ON_CLOCK, Layout
 from ontarget.errors import Argument, EpisodesError, Placeholder
 
 __all__ = ["Parts", "episode_columns", "find_parts", "no_column"]
@@ -188,6 +188,8 @@ def _named_alike(layout: Layout, columns: Sequence[str], judged: Judged) -> dict
     theirs = {part: getattr(layout.like.roles, part) for part in _NAMES}
     if layout.every is not None and theirs["step"] not in columns:
         theirs["step"] = theirs["step"].removesuffix(f"{ON_CLOCK}{layout.every}")
+    if theirs["reward"] is not None and theirs["reward"] not in columns:
+        theirs["reward"] = theirs["reward"].removeprefix(FROM_NEXT)
     found = {
         part: name
         for part, name in theirs.items()
