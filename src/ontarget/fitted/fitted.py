@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ontarget._grid import scale_of
+from ontarget._plain import plain
 from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray, KeyArray
 from ontarget.episodes import Behavior, Episodes, Schema, Translation
@@ -19,6 +21,7 @@ from ontarget.episodes._clocks import Clocks, clocks_of
 from ontarget.episodes._fingerprints import MOST_FINGERPRINTS
 from ontarget.episodes._history import state_schema, state_width
 from ontarget.episodes._store import Roles
+from ontarget.episodes.reading._layout import AN_OUTCOME, FROM_NEXT
 from ontarget.errors import Argument, CensoredError, EpisodesError, GroupError, InputError
 from ontarget.fitted._curves import CurveTable
 from ontarget.fitted._inputs import bad_readings
@@ -125,6 +128,17 @@ class Fitted:
     def n_groups(self) -> int:
         """How many groups are calibrated by themselves; 1 without groups."""
         return 1 if self.groups is None else len(self.groups)
+
+    @property
+    def label(self) -> str:
+        """What an outcome is: "sum of rewards", or "sum of hours" if the reward has that name."""
+        column = self.trained.roles.reward or "reward"
+        if column == "reward":
+            return self.behavior.label
+        named = plain(column.removeprefix(AN_OUTCOME).removeprefix(FROM_NEXT))
+        if column.startswith(AN_OUTCOME):
+            return named
+        return re.sub(r"\brewards?\b", lambda _: named, self.behavior.label)
 
     @cached_property
     def reads_step(self) -> bool:

@@ -73,7 +73,7 @@ def in_words(
         case Reason.ALARM:
             return f"{compares[0]} = {one:.3g}, alarm {compares[1]} {other:.3g}"
         case Reason.DECIDED:
-            return f"the target is out of reach with {fitted.behavior.label} at {one + 0.0:.6g}"
+            return f"the target is out of reach with {fitted.label} at {one + 0.0:.6g}"
         case Reason.ENDED:
             # Adding 0 turns -0 into 0.
             return f"ended {'inside' if one else 'outside'} the target at {other + 0.0:.6g}"

@@ -76,7 +76,7 @@ def draw_run(
     found: Measured, name: str, episode: int, *, unit: str = "", dark: bool = False
 ) -> Figure:
     """The figure of that name of one run: its fan, or its path; ``unit`` names its outcomes."""
-    return _OF_A_RUN[name](found, dark, episode, _safe(unit or found.fitted.behavior.label))
+    return _OF_A_RUN[name](found, dark, episode, _safe(unit or found.fitted.label))
 
 
 def culprit_of(found: Measured, episode: int) -> str:

@@ -93,7 +93,7 @@ def _head(found: Measured) -> str:
     policy = plain(fitted.trained.parameters["policy"])
     target = words.target_in_words(found.target)
     if not _is_goal(found):
-        target = f"{plain(fitted.behavior.label)} {target}"
+        target = f"{plain(fitted.label)} {target}"
     about = [
         f"How far a monitor can be trusted, measured on {found.met.size:,} episodes"
         f"{'' if found.fitted_on.size else ' that it had never seen'}.",
