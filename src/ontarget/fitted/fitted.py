@@ -248,13 +248,13 @@ class Fitted:
 
     @cached_property
     def answered(self) -> BoolArray:
-        """(steps, groups): whether a model answers; elsewhere a step is UNKNOWN by structure."""
+        """(steps, groups): whether a model answers; elsewhere only decided runs have a p."""
         return self.trained_steps[:, None] & (self.learned >= self.min_calibration)
 
     def unknown(self, t: int, group: int = 0) -> str:
-        """Why a step is UNKNOWN by structure; empty if it is not.
+        """Why no model answers at a step, so that runs are UNKNOWN there; empty if one does.
 
-        Even there p is known, and exactly 0 or 1, once arithmetic decides a run (M18).
+        Runs that arithmetic decides have a p even there: exactly 0 or 1 (M18).
         """
         if not self.is_trained(t):
             return "no model was fitted for this step"

@@ -48,7 +48,7 @@ class StepLaw:
     parts
         The weighted models whose mixture is the law.
     is_known
-        Whether the step is not UNKNOWN by structure; if it is, only what is decided is known (M18).
+        Whether models answer at this step; if not, only what is decided is known (M18).
     ranks
         The ranks of episodes that no model has seen; low and high come from them.
     curve
@@ -155,7 +155,7 @@ class StepLaw:
     ) -> FloatArray:
         """(rows, targets, numbers): everything an outlook says; see `ontarget.fitted._kernels`.
 
-        They are NaN where the step is UNKNOWN by structure and arithmetic decides nothing.
+        They are NaN where no model answers at the step and arithmetic decides nothing.
         ``weights`` are the runs' own, where the assure episodes have weights (M25).
         """
         heavy = np.ones(so_far.size) if weights is None else weights

@@ -325,7 +325,7 @@ def look_rows(
 
     ``limits`` hold one row per run, in the order of ``at``. ``stored`` are all ranks, excesses,
     envelopes, curves, bounds of shares, target maps and weights; ``steps`` say which part belongs
-    to a step and group. At a step that is UNKNOWN by structure only what is decided is known (M18).
+    to a step and group. Where no model answers, only what is decided is known (M18).
     """
     columns, sides, first = target
     room = (np.empty(columns.shape[1]), np.empty(columns.shape[1]))

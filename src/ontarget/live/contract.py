@@ -158,7 +158,7 @@ class Contract:
         return self.rule.trigger(replace(self.backing[group], weight=weight))
 
     def has_model(self, t: int, group: int) -> bool:
-        """Whether step t is not UNKNOWN by structure, so that a model is asked there."""
+        """Whether a model answers at step t; if not, only decided runs have a p."""
         return not self.steps[t, group, k.UNKNOWN_CODE]
 
     def table(self, n: int) -> RunTable:

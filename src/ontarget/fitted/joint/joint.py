@@ -190,11 +190,11 @@ class Joint:
         return tuple(read_only(np.sort(self.excess[own])) for own in self.first.members)
 
     def unknown(self, t: int, group: int) -> bool:
-        """Whether any behavior's step is UNKNOWN by structure."""
+        """Whether no model answers at this step for at least one of the behaviors."""
         return bool(self.trouble(t, group))
 
     def trouble(self, t: int, group: int) -> str:
-        """Why a step is UNKNOWN by structure; empty if it is not."""
+        """Why no model answers at this step; empty if models do."""
         return next(filter(None, (one.unknown(t, group) for one in self.parts.values())), "")
 
     def outlook(
@@ -298,7 +298,7 @@ class Joint:
     def assured_ranks(self, names: tuple[str, ...], t: int, group: int) -> FloatArray:
         """(episodes, behaviors): the ranks of the group's assure episodes at step t (M3).
 
-        There are none where the step is UNKNOWN by structure.
+        There are none if no model answers at this step.
         """
         if self.unknown(t, group):
             return read_only(np.empty((0, len(names))))

@@ -392,7 +392,7 @@ class GoalWatch:
         self._say(status, unknown[0][1] if shared else said)
 
     def _structure(self, watch: Watch) -> str:
-        """Why the present step of a behavior is UNKNOWN by structure; empty if it is not."""
+        """Why no model of a behavior answers at the present step; empty if one does."""
         t = int(self._table.whole[0, k.LAST_T])
         return watch.contract.fitted.unknown(t, self._group)
 
