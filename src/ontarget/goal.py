@@ -306,7 +306,7 @@ def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
         found = {}.values()
     if not found or any(one.kind not in named for one in found):
         raise TargetError(
-            "where needs a function whose parameters are names of behaviors, such as "
+            "Goal.where needs a function whose parameters are names of behaviors, such as "
             f"lambda return_, energy: return_ >= 10 * energy; got {function!r}"
         )
     return tuple(one.name.removesuffix("_") for one in found)

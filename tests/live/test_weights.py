@@ -98,7 +98,7 @@ def test_the_threshold_is_where_the_weighted_share_passes_the_rate(pairs, own, r
         return bool(own + weights[scores <= p].sum() <= allowed)
 
     if own > allowed:
-        with pytest.raises(FewEpisodesError, match=f"got {own}; record more such runs"):
+        with pytest.raises(FewEpisodesError, match=f"for a run of weight {own}: with"):
             promised_threshold(scores, met, rate, weights=weights, weight=float(own))
         return
     found = promised_threshold(scores, met, rate, weights=weights, weight=float(own))
@@ -213,7 +213,7 @@ def test_what_has_no_meaning_with_weights_says_so() -> None:
         with pytest.raises(InputError, match=message):
             ask()
     for options in ({"false_alarm_rate": 0.1}, {"alarm": RuledOut(0.1)}):
-        with pytest.raises(FewEpisodesError, match=r"allows a run a weight of .* at most, beside"):
+        with pytest.raises(FewEpisodesError, match=r"cannot be promised for a run of weight"):
             MONITOR.watch(TARGET, weight=100.0, **options)
     assert "assure episodes with weights, which say as much as" in MONITOR.summary()
 

@@ -59,7 +59,7 @@ class Bias(NamedTuple):
 
     @property
     def where(self) -> str:
-        """Which episodes these are, such as "weather is rain"."""
+        """Which episodes these are, such as "weather is rain"; only for a part of the episodes."""
         return f"{plain(self.column)} is {plain(self.value)}"
 
     @property

@@ -175,9 +175,9 @@ def allowance(rate: Level, weights: FloatArray, weight: float | None) -> Fractio
     if left < 0:
         most = float(exact / (1 - exact)) * float(weights.sum())
         raise FewEpisodesError(
-            f"a rate of {float(exact):g} allows a run a weight of {most:.4g} at most, beside "
-            f"{weights.size:,} assure episodes that weigh {weights.sum():.4g} together, got "
-            f"{own:.4g}; record more such runs, or accept a higher rate"
+            f"a rate of {float(exact):g} cannot be promised for a run of weight {own:.4g}: with "
+            f"{weights.size:,} assure episodes of total weight {weights.sum():.4g} to judge by, a "
+            f"run may weigh at most {most:.4g}; record more episodes, or accept a higher rate"
         )
     return left
 

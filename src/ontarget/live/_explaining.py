@@ -82,7 +82,7 @@ class Seen(Generic[R]):
         kept = {one.t: one for one in (self._first, *earlier) if one is not now}
         if since not in kept:
             raise InputError(
-                f"since needs an earlier step that had an outlook and that the watch still keeps "
+                f"since= needs an earlier step that had an outlook and that the watch still keeps "
                 f"({_in_words(list(kept))}), got {since}"
             )
         return now, kept[since]
@@ -175,7 +175,7 @@ def _contributions(
     A feature that did not change adds nothing and is left out.
     """
     if before.t >= now.t:
-        raise InputError(f"before needs a step before {now.t}, got {before.t}")
+        raise InputError(f"before= needs a step earlier than t={now.t}, got step {before.t}")
     earlier = asking.law(before.t)
     differs = np.flatnonzero(differ(now.state, before.state))
     earned = bool(differ(np.array(now.so_far), np.array(before.so_far)))

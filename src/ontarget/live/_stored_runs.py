@@ -26,8 +26,9 @@ def check_counts(counts: Sequence[int], details: Sequence[float], fitted: Fitted
     """
     t, group, streak, alarmed, since, ended, lost, status, last_t, last_n, code = counts
     *numbers, one, _ = details
-    if not 0 <= t <= (fitted.horizon + 1 if fitted.horizon_declared else _MOST_STEPS):
-        raise InputError(f"step needs 0 to {fitted.horizon + 1}, got {t}")
+    last = fitted.horizon + 1 if fitted.horizon_declared else _MOST_STEPS
+    if not 0 <= t <= last:
+        raise InputError(f"step needs 0 to {last}, got {t}")
     rules = {
         f"group needs 0 to {fitted.n_groups - 1}, got {group}": 0 <= group < fitted.n_groups,
         f"outlook needs a step up to {t}, got {last_t}": 0 <= last_t <= t,

@@ -272,7 +272,7 @@ class Watch:
         return replace(state, regime=self.regime)
 
     def resume(self, state: RunState) -> Watch:
-        """The watch itself, continuing a run from a stored state."""
+        """Continue a run from a stored state in place of the present run, and return this watch."""
         group = self._contract.admit(state)
         trigger = self._contract.trigger_of(group, state.weight)
         with self._turn:

@@ -363,12 +363,14 @@ class Asking(Held):
         """
         t = whole_number("t", t, least=0)
         if before is not None and t == 0:
-            raise InputError("before needs a step before t, got t=0; leave it out")
+            raise InputError(
+                "before= needs a step earlier than t, and there is none for t=0; leave before= out"
+            )
         earlier = t - 1 if since is None else whole_number("since", since, least=0)
         if since is not None and before is None:
-            raise InputError("since needs before=(state, behavior) at that step; pass before= too")
+            raise InputError("since= needs before=(state, behavior) at that step; pass before= too")
         if before is not None and earlier >= t:
-            raise InputError(f"since needs a step before t={t}, got {earlier}")
+            raise InputError(f"since= needs a step earlier than t={t}, got {earlier}")
         if self._goals is not None:
             readings = [(t, state, behavior), *([] if before is None else [(earlier, *before)])]
             return self._explain_goal(

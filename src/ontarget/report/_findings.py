@@ -251,7 +251,9 @@ def _direction(facts: Facts) -> str:
 
 def _alarm(facts: Facts) -> Statement:
     if facts.alarms is None:
-        return Statement("No alarm can be promised.", _sentences(*_no_alarm(facts)), False)
+        rate = "" if facts.asked_rate is None else f" with {percent(facts.asked_rate)} false alarms"
+        said = f"No alarm{rate} can be promised."
+        return Statement(said, _sentences(*_no_alarm(facts)), False)
     quality, triggers = facts.alarms.quality, facts.alarms.triggers
     false, caught, promise = facts.false_alarms, quality.in_time, facts.asked_rate
     below = ", ".join(f"{trigger.threshold:.3g}" for trigger in triggers)

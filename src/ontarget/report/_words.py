@@ -195,6 +195,12 @@ def guaranteed(facts: Facts) -> list[str]:
             f"At most {percent(facts.promised_rate)} {share}, {_how_sure(facts.confidence)}. "
             f"Here: {quality.count:,} of {quality.n:,}.",
         )
+    if found.drifted is not None and found.drifted.changed:
+        items.insert(
+            0,
+            "The process has changed, so none of this holds since the change. It held before, and "
+            "it holds again for a monitor that is fitted or recalibrated on runs since then.",
+        )
     return items
 
 

@@ -388,5 +388,8 @@ def outcome_ranks(fitted: Fitted, episodes: Episodes, t: int) -> tuple[IndexArra
             ranks[own] = 1 + np.minimum(place, n).astype(np.intp)
     known = sizes > 0
     if not known.any():
-        raise EpisodesError(f"no episode has a known outlook at step {t}")
+        raise EpisodesError(
+            f"no episode can be judged at step {t}: none reaches it, or the monitor says UNKNOWN "
+            "for all that do; choose another step"
+        )
     return ranks[known], sizes[known]

@@ -309,7 +309,10 @@ def _kept(facts: Facts) -> str:
     but = [between_in_words(unclear)] if unclear is not None and unclear.beyond_chance else []
     raised = ""
     if facts.alarms is None:
-        but.append("no alarm can be promised")
+        rate = (
+            "" if facts.asked_rate is None else f" with {_percent(facts.asked_rate)} false alarms"
+        )
+        but.append(f"no alarm{rate} can be promised")
     elif facts.promised_rate is not None:
         false = facts.false_alarms.value
         luck = " (within chance)" * (false > facts.promised_rate and not above_the_promise(facts))

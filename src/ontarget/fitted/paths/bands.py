@@ -101,7 +101,7 @@ class PathBands:
         return snap(lower, fitted.grid), snap(upper, fitted.grid)
 
     def law(self, t: int) -> PathLaw:
-        """The law of paths from step t on."""
+        """The predicted distribution of what a run gains up to each later step, given step t."""
         with self._lock:
             return _kept(self._laws, t, lambda: self._law(t))
 

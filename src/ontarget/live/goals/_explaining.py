@@ -107,7 +107,7 @@ def _contributions(
 ) -> tuple[tuple[Contribution, ...], float, float]:
     """What each cause added to p, the largest first; p before, and p now."""
     if before.t >= now.t:
-        raise InputError(f"before needs a step before {now.t}, got {before.t}")
+        raise InputError(f"before= needs a step earlier than t={now.t}, got step {before.t}")
     differs = np.flatnonzero(differ(now.state, before.state))
     earned = np.flatnonzero(differ(now.so_far, before.so_far))
     n = differs.size
