@@ -119,7 +119,7 @@ class EpisodesFileError(EpisodesError, OSError):
 
 
 class InputError(OntargetError, ValueError):
-    """An argument with a wrong value: its type, shape or range, a NaN or an infinity."""
+    """An argument has a wrong type, shape or range, or contains a NaN or an infinity."""
 
 
 class UnfittedError(OntargetError, ValueError, AttributeError):

@@ -131,9 +131,9 @@ def test_a_step_that_is_no_earlier_one_is_refused(monitor: GoalMonitor, since: A
     watch = monitor.watch(TARGET, alarm_below=0.1)
     watch.step([0.5, 0.1])
     watch.step([0.5, 0.1], reward=-1.0)
-    with pytest.raises(InputError, match="since needs"):
+    with pytest.raises(InputError, match="since= needs"):
         watch.explain(since=since)
-    with pytest.raises(InputError, match="since needs"):
+    with pytest.raises(InputError, match="since= needs"):
         monitor.explain(1, [0.5, 0.1], -1.0, TARGET, before=([0.5, 0.1], 0.0), since=since)
 
 
@@ -283,7 +283,7 @@ def test_a_first_maximum_has_no_number_before_it() -> None:
 def test_what_cannot_be_explained_says_why(monitor: GoalMonitor) -> None:
     with pytest.raises(InputError, match="call step first"):
         monitor.watch(TARGET, alarm_below=0.1).explain()
-    with pytest.raises(InputError, match="leave it out"):
+    with pytest.raises(InputError, match="leave before= out"):
         monitor.explain(0, [0.3, 0.2], 0.0, TARGET, before=([0.3, 0.2], 0.0))
     with pytest.raises(CalibrationError, match="step 6 cannot be explained"):
         monitor.explain(6, [0.3, 0.2], 0.0, TARGET)

@@ -144,7 +144,6 @@ def test_an_alarm_is_acknowledged_with_a_name_and_a_note(running: Running, page:
     page.get_by_role("button", name="Acknowledge").click()
     expect(page.get_by_role("alert")).to_contain_text("Write your name first")
     page.get_by_label("Your name").fill("Ada")
-    page.get_by_label("Note").fill("looks like a blocked gate")
     page.get_by_role("button", name="Acknowledge").click()
     expect(page.get_by_text("Acknowledged: 1")).to_be_visible()
     expect(page.locator("#open-alarms")).to_be_hidden()  # nobody needs to come any more
@@ -158,6 +157,21 @@ def test_an_alarm_is_acknowledged_with_a_name_and_a_note(running: Running, page:
     expect(page.locator("#open-alarms")).to_be_hidden()
     (alarm,) = httpx.get(f"{running.url}/v1/alarms").json()["items"]
     assert (alarm["acknowledged_by"], alarm["note"]) == ("Ada", "looks like a blocked gate")
+
+
+def test_another_alarm_takes_away_neither_a_note_nor_a_message(
+    running: Running, page: Page
+) -> None:
+    running.send(*fallen())
+    page.goto(f"{running.url}/#/alarms")
+    page.get_by_label("Note").fill("looks like a blocked gate")
+    page.get_by_role("button", name="Acknowledge").click()
+    expect(page.get_by_role("alert")).to_contain_text("Write your name first")
+    running.send(*fallen("b"))
+    expect(page.get_by_text("Open: 2")).to_be_visible()
+    expect(page.get_by_role("alert")).to_contain_text("Write your name first")
+    own = page.get_by_role("listitem").filter(has=page.get_by_role("link", name="a · 1"))
+    expect(own.get_by_label("Note")).to_have_value("looks like a blocked gate")
 
 
 def test_a_run_shows_its_path_and_why_p_moved(running: Running, page: Page) -> None:

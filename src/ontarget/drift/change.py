@@ -25,8 +25,9 @@ UNKNOWN_ORDER: Final = (
 class DriftJudgement(StrEnum):
     """Whether new episodes show a change.
 
-    Evidence "is building" from a fifth of the threshold on. At the default threshold of 100 this
-    happens in at most one comparison of 20 if nothing has changed.
+    Evidence "is building" once it has reached a fifth of its limit, which is 100 by default. If
+    nothing has changed, each of the two kinds of evidence, `Drift.change` and `Drift.harm`, does so
+    in at most one comparison of 20.
     """
 
     NO_SIGN = "no sign of a change"

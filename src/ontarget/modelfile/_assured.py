@@ -77,11 +77,16 @@ def _wanted(arrays: Mapping[str, AnyArray], n: int) -> tuple[Target | None, ...]
         return None
     found = arrays["wanted"]
     if found.dtype != np.float64 or found.ndim != 2 or found.shape[1] != 5:
-        raise ModelFileError("assure array 'wanted' needs five numbers for each component")
+        raise ModelFileError(
+            "assure array 'wanted', the episodes' own targets, needs five 64-bit floats a row"
+        )
     targets: list[Target | None] = [None] * n
     for i, low, high, low_closed, high_closed in found.tolist():
         if i not in range(n) or low_closed not in (0.0, 1.0) or high_closed not in (0.0, 1.0):
-            raise ModelFileError("assure array 'wanted' needs episodes, and ends that are 0 or 1")
+            raise ModelFileError(
+                "assure array 'wanted' needs the number of an assure episode first in each row, "
+                "and 0 or 1 in the last two places"
+            )
         closed = _CLOSED[bool(low_closed), bool(high_closed)]
         mine = Target(low, high, closed)
         before = targets[int(i)]

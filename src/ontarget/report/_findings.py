@@ -94,8 +94,8 @@ def _sharpness(facts: Facts) -> Statement:
     detail = f"The Brier score is {ours:.4f}, and {always:.4f} for {base}."
     if better >= _USEFUL:
         return Statement(
-            f"It tells runs apart: its error is {percent(better, 0)} smaller than that of one and "
-            "the same answer for all.",
+            f"It tells runs apart: its error is {percent(better, 0)} smaller than with the same "
+            "answer for every run.",
             detail,
             _agreeing(facts, good=True),
         )
@@ -195,10 +195,11 @@ def _agreeing(facts: Facts, *, good: bool) -> bool | None:
 def _overall(facts: Facts) -> Statement:
     found = verdict_of(facts)
     good = {**dict.fromkeys(Judgement), Judgement.HELD: True, Judgement.NOT_HELD: False}
+    but = doubtful(facts) or facts.alarms is None
     return Statement(
         f"{str(found.judgement).capitalize()}: {found.reason}.",
         _sentences(found.aside, *found.advice.split("; ")),
-        None if found.judgement is Judgement.HELD and doubtful(facts) else good[found.judgement],
+        None if found.judgement is Judgement.HELD and but else good[found.judgement],
     )
 
 
@@ -325,7 +326,7 @@ def _sure(found: Measured) -> Statement:
     return Statement(
         f"It ruled the target out for {ruled_out:,} runs and was wrong for {out.count:,}; it "
         f"assured it for {assured:,} and was wrong for {sure.count:,}.",
-        f"It is guaranteed to be wrong for at most 5\u00a0% of all {found.met.size:,} runs; here "
-        f"it was for {percent(out.value)} and {percent(sure.value)}.{since.text}",
+        "Of all runs, at most 5\u00a0% may get a wrong call, on average over recordings; here "
+        f"{percent(out.value)} and {percent(sure.value)} did.{since.text}",
         False if since.broken else kept,
     )

@@ -73,7 +73,7 @@ def _length(fitted: Fitted) -> str:
     steps = f"{fitted.horizon:,} step{'s' * (fitted.horizon != 1)}"
     if fitted.horizon_declared:
         return f"A run has {steps} at most."
-    return f"The longest run recorded had {steps}; no limit was declared."
+    return f"The longest run recorded had {steps}; a longer run is possible."
 
 
 def _chosen(fitted: Fitted) -> str:
@@ -84,7 +84,7 @@ def _chosen(fitted: Fitted) -> str:
     if chosen.models:
         said.append(f"Of the models tried, {chosen.models_in_words}.")
     if chosen.experts:
-        said.append(f"Its experts count, on average, {chosen.experts_in_words}.")
+        said.append(f"Its experts: {chosen.experts_in_words}.")
     return " ".join(part for part in said if part)
 
 
@@ -161,9 +161,9 @@ def _where(found: Measured, by: Mapping[str, ArrayLike]) -> str:
         table = Table((plain(name), *heads[1:]), rows, numbers=range(1, 4), sentences=True)
         panels.append(pair(table.html(), figure(svg_of(drawn))))
     text = (
-        "Mean p less the share that came true, for each part by itself, with 95\u00a0% bars: to "
-        "the right of the line p promised too much, to the left too little. Of many parts, one in "
-        "twenty misses the line by chance alone."
+        "How far the mean p lies above the share that came true, for each part by itself, with "
+        "95\u00a0% bars: to the right of the line p promised too much, to the left too little. Of "
+        "many parts, one in twenty misses the line by chance alone."
     )
     return section("Where is it right, and where not?", [paragraph(text), *panels])
 

@@ -145,12 +145,12 @@ def _learned(sizes: Mapping[str, int], typical: str, moves: str) -> list[tuple[s
     chance = f"Chance in the {typical} moves the calibrated distribution {moves}"
     if "learn" in sizes:
         what = (
-            "taught the model, and each was answered by what the others taught, which turned the "
-            f"model's distribution into calibrated probabilities. {chance}"
+            "trained the model. Each was answered by a model trained on the others, and these "
+            f"answers calibrate the probabilities. {chance}"
         )
         return [("Learning", f"{sizes['learn']:,}", what)]
     return [
-        ("Training", f"{sizes['train']:,}", "taught the model; no figure here looks at them"),
+        ("Training", f"{sizes['train']:,}", "trained the model; no figure here looks at them"),
         (
             "Calibration",
             f"{sizes['calibrate']:,}",

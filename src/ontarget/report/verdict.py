@@ -120,9 +120,9 @@ def _set_by_few(facts: Facts) -> str:
     promises = [one.promised for one in facts.alarms.triggers if one.promised is not None]
     few, low = min(one.m for one in promises), facts.false_alarms.low
     return (
-        f"only {few:,} assure episodes that met the target set the alarm, which leaves a true rate "
-        f"of up to {_percent(facts.allowed_rate)} to chance: expect {_percent(low)} to "
-        f"{_percent(facts.allowed_rate)} with this threshold"
+        f"the threshold was chosen with only {few:,} assure episodes that met the target, and so "
+        f"few can leave a true rate of up to {_percent(facts.allowed_rate)}: expect "
+        f"{_percent(low)} to {_percent(facts.allowed_rate)} false alarms with this threshold"
     )
 
 

@@ -178,7 +178,11 @@ def check_episodes(episodes: Episodes, target: Target | Goal) -> None:
 
 
 def met_by(episodes: Episodes, target: Target | Goal) -> BoolArray:
-    """Which episodes met the target or goal; one that does not fit the episodes is refused."""
+    """Which episodes met the target or goal.
+
+    A plain target is refused if the episodes have named behaviors, and a goal if it names a
+    behavior that they do not have.
+    """
     if not isinstance(target, Goal):
         if episodes.names:
             raise InputError(

@@ -20,6 +20,8 @@ export function alarms(live, contracts, healths, mayAct) {
   let shown = PAGE;
   let reach = PAGE; // how many of all alarms are read, at least
   let found = { items: [], more: false };
+  let lost = false; // whether the trouble shown is that alarms could not be read
+  const drafts = new Map(); // the notes being written, by alarm
 
   async function load() {
     try {
@@ -30,8 +32,9 @@ export function alarms(live, contracts, healths, mayAct) {
       found = { items, more: newest.more };
       live.takeAlarms(open);
       paint();
-      trouble.textContent = "";
-    } catch (error) { trouble.textContent = error.message; }
+      if (lost) trouble.textContent = "";
+      lost = false;
+    } catch (error) { lost = true; trouble.textContent = error.message; }
   }
 
   async function showOlder(over) {
@@ -64,7 +67,9 @@ export function alarms(live, contracts, healths, mayAct) {
   }
 
   function card(one) {
-    const note = h("input", { id: `note-${one.id}`, type: "text", maxlength: "2000" });
+    const note = h("input", { id: `note-${one.id}`, type: "text", maxlength: "2000",
+      oninput: (event) => drafts.set(one.id, event.target.value) });
+    note.value = drafts.get(one.id) || "";
     const form = h("form", { onsubmit: (event) => { event.preventDefault(); acknowledge(one, note.value); } },
       h("label", { for: note.id }, "Note ", note),
       h("button", { type: "submit" }, "Acknowledge"),
@@ -101,6 +106,7 @@ export function alarms(live, contracts, healths, mayAct) {
     if (!name.value.trim()) { trouble.textContent = "Write your name first, so that others know who has seen the alarm."; name.focus(); return; }
     remember(name.value.trim());
     await act(() => post(`/v1/alarms/${one.id}/acknowledge`, { by: name.value.trim(), note }));
+    drafts.delete(one.id);
   }
 
   async function silence(one) {
@@ -110,6 +116,7 @@ export function alarms(live, contracts, healths, mayAct) {
   async function act(work) {
     try {
       await work();
+      trouble.textContent = "";
       document.activeElement?.blur();
       await load();
     } catch (error) {
