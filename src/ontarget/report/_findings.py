@@ -220,11 +220,14 @@ def _calibration(facts: Facts) -> Statement:
         headline = f"p is right on average, but {between_in_words(unclear)}."
     detail = (
         f"Chance alone could put it off by {in_points(gap.chance)}: {100 * gap.new_runs:.1f} for "
-        f"the luck of these runs, {100 * gap.calibration:.1f} for that of the {gap.n:,} recorded "
-        "episodes behind a typical forecast. Expected calibration error "
+        f"the luck of these runs and {100 * gap.calibration:.1f} for that of {gap.n:,} recorded "
+        "episodes behind a typical forecast (the two may cancel, so together they make less than "
+        "their sum). Expected calibration error "
         f"{ece.value:.4f} (95\u00a0% interval {ece.low:.4f} to {ece.high:.4f}); before calibration "
         f"{raw.value:.4f}."
     )
+    if raw.value < ece.value and not gap.beyond_chance:
+        detail += " Calibrating a model that is right already costs a little, by chance."
     if gap.beyond_chance:
         detail += f" {_direction(facts)}"
     if unclear is not None:

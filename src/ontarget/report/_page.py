@@ -134,8 +134,9 @@ def _calibration(found: Measured) -> str:
         found,
         "ece",
         "The expected calibration error: how far, on average, probabilities lie from what came "
-        f"true, {pooled_in_words(found)}. Even perfect ones show the dotted line; only where the "
-        "band lies above it is p off by more than chance explains.",
+        f"true, {pooled_in_words(found)}. Even perfect ones show the dotted line. Where the band "
+        "lies above it, those steps alone show that p is off. All steps together tell more: they "
+        "are judged at the top of this page.",
     )
     return section(
         "Does what it says come true?", [pair(diagram, f"<div>{table.html()}{by_step}</div>")]
@@ -234,7 +235,9 @@ def _alarms(found: Measured) -> str:
         "alarms",
         "For each rate of false alarms: the share of failing runs whose alarm comes while the "
         "target can still be met, and how many steps before the outcome is decided. Measured on "
-        "these episodes; a promised rate uses a threshold that was set on others.",
+        "these episodes, so nothing here is promised: a promised rate uses a threshold that was "
+        "set on assure episodes, of which there may be too few. The dots are at 1, 5 and "
+        "10\u00a0% false alarms.",
     )
     return section(title, [drawn])
 
