@@ -17,6 +17,7 @@ import pytest
 
 from ontarget import _kernel as module
 from ontarget._kernel import inner_kernel, kernel, room_kernel
+from ontarget._progress import announce_compiling
 from ontarget._typing import FloatArray
 
 PACKAGE = Path(module.__file__).parent
@@ -54,6 +55,7 @@ def test_without_a_cache_there_is_one_warning_and_kernels_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "_warned", False)
+    announce_compiling()  # it must bear a function of no module
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         assert [kernel(function_without_a_file(k))() for k in (1, 2)] == [1, 2]

@@ -119,7 +119,7 @@ def announce_compiling() -> None:
 
         def on_start(self, event: Any) -> None:
             function = event.data["dispatcher"].py_func
-            if self.told or not function.__module__.startswith("ontarget."):
+            if self.told or not (function.__module__ or "").startswith("ontarget."):
                 return
             self.told = True
             if sys.stderr is not None and sys.stderr.isatty():
