@@ -55,7 +55,7 @@ def test_without_a_cache_there_is_one_warning_and_kernels_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "_warned", False)
-    announce_compiling()  # it must bear a function of no module
+    announce_compiling()  # which must cope with a function of no module
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         assert [kernel(function_without_a_file(k))() for k in (1, 2)] == [1, 2]

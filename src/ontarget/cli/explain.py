@@ -153,10 +153,10 @@ def _earlier(run: Episodes, step: int, since: int | None) -> int | None:
 def _picked(
     monitor: GoalMonitor, run: Episodes, target: Target | Goal, rule: AlarmRule, calibration: Any
 ) -> tuple[int, int | None, str]:
-    """The step of the first alarm, else of the largest fall of p; and which of them it is.
+    """The step to explain, the earlier step to compare with, and why the first was chosen.
 
-    Between them stands the step with the highest p before an alarm, if p had mostly fallen by the
-    step before.
+    It is the step of the first alarm, or else that of the largest fall of p. None as the earlier
+    step means the step before.
     """
     from ontarget.errors import FewEpisodesError
 
