@@ -145,11 +145,11 @@ def _shown(value: object) -> str:
 
 @contextmanager
 def _room_for(folder: Path) -> Iterator[None]:
-    """Turns errors about a full disk into a message that says what to do."""
+    """Turns errors about the folder into one message; if the disk is full, it says what to do."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         yield
-    except (OSError, pl.exceptions.PolarsError) as error:
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         root = error.__cause__ if isinstance(error, EpisodesFileError) else error
         code = getattr(root, "errno", None)
         if code in (ENOSPC, EDQUOT) or "os error 28" in str(root) or "No space" in str(error):
@@ -159,7 +159,9 @@ def _room_for(folder: Path) -> Iterator[None]:
             ) from error
         if isinstance(error, EpisodesFileError):
             raise
-        raise EpisodesFileError(f"{folder} cannot be written: {error}") from error
+        raise EpisodesFileError(
+            f"{folder} cannot be written, or what is in it cannot be read: {error}"
+        ) from error
 
 
 def _begun(folder: Path, asked: dict[str, Any]) -> bool:

@@ -222,4 +222,5 @@ def explained(path: Path, done: Literal["read", "written"]) -> Iterator[None]:
         reason = getattr(error, "strerror", None) or error
         raise EpisodesFileError(f"{path.name} cannot be {done}: {reason}") from error
     except pl.exceptions.PanicException as error:  # no Exception: polars gave up inside
-        raise EpisodesFileError(f"{path.name} is damaged: {error}") from error
+        found = "is damaged" if done == "read" else "cannot be written"
+        raise EpisodesFileError(f"{path.name} {found}: {error}") from error
