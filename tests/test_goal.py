@@ -88,7 +88,7 @@ def test_a_plain_target_is_no_goal() -> None:
         ("(a>1", "closing parenthesis"),
         ("a>1 b", "unexpected"),
         ("$", "cannot read"),
-        ("5 <= a <= 3", "empty one: a"),
+        ("5 <= a <= 3", "empty target for 'a'"),
     ],
 )
 def test_what_cannot_be_a_goal_is_refused_in_words(text: str, said: str) -> None:

@@ -175,21 +175,21 @@ def test_parse_refuses_with_what_it_got(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "spelled"),
     [
-        ("<=8", ":8 is at most 8"),
-        ("< 8.5", ":8.5 is at most 8.5"),
-        ("at most 8", ":8 is at most 8"),
-        (">=-60", "-60: is at least -60"),
-        ("At least 60", "60: is at least 60"),
-        ("5-8", "5:8 is from 5 to 8"),
-        ("[5, 8]", "5:8 is from 5 to 8"),
-        ("-5..-3", "-5:-3 is from -5 to -3"),
-        ("8", "8: is at least 8, :8 at most"),
+        ("<=8", "write :8 for at most 8"),
+        ("< 8.5", "write :8.5 for at most 8.5"),
+        ("at most 8", "write :8 for at most 8"),
+        (">=-60", "write -60: for at least -60"),
+        ("At least 60", "write 60: for at least 60"),
+        ("5-8", "write 5:8 for 5 to 8"),
+        ("[5, 8]", "write 5:8 for 5 to 8"),
+        ("-5..-3", "write -5:-3 for -5 to -3"),
+        ("8", "write 8: for at least 8, or :8 for at most 8"),
     ],
 )
 def test_another_way_of_writing_is_answered_with_ours(text: str, spelled: str) -> None:
     with pytest.raises(TargetError, match=re.escape(f"got {text!r}; {spelled}") + "$"):
         Target.parse(text)
-    Target.parse(spelled.split()[0])
+    Target.parse(spelled.split()[1])
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_another_way_of_writing_is_answered_with_ours(text: str, spelled: str) -
         (lambda: Target(math.nan, 3), "lower needs a number, got NaN"),
         (lambda: Target("x", 3), "lower needs a number, got 'x'"),
         (lambda: Target(1, 1, "left"), "single point 1 is empty unless closed='both'"),
-        (lambda: Target(0, 1, "open"), "closed needs one of both, left, right, neither"),
+        (lambda: Target(0, 1, "open"), "closed= needs one of both, left, right, neither"),
         (lambda: Target(math.inf), "lower <= upper"),
         (lambda: Target(0, 1).shift(math.inf), "finite amount"),
     ],
@@ -232,5 +232,6 @@ def test_ends_describe_the_hull() -> None:
 
 
 def test_a_lone_number_is_told_what_it_may_mean() -> None:
-    with pytest.raises(TargetError, match="got '-60'; -60: is at least -60, :-60 at most"):
+    advice = "got '-60'; write -60: for at least -60, or :-60 for at most -60"
+    with pytest.raises(TargetError, match=advice):
         Target.parse("-60")

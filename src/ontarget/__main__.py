@@ -1,4 +1,4 @@
-"""The command line as ``python -m ontarget``."""
+"""Runs the command line, so that ``python -m ontarget`` does the same as ``ontarget``."""
 
 from ontarget.cli import main
 

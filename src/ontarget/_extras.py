@@ -11,7 +11,7 @@ __all__ = ["require"]
 
 
 def require(module: str, *, extra: str) -> ModuleType:
-    """The imported module; if it is missing, an error says how to install it."""
+    """The imported module. If it is not installed, a `MissingExtraError` says how to install it."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

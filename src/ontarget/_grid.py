@@ -1,8 +1,8 @@
-"""The grid to which outcomes and targets are rounded before they are compared (M1).
+"""The rounding grid for outcomes and targets (method M1 in docs/methods.md).
 
-Floating sums of decimal rewards differ in their last bits, so two runs that earned the same amount
-may compare as unequal. Outcomes, behavior so far, remainders and target ends are snapped to one
-decimal grid before any comparison.
+Sums of decimal rewards differ in their last bits, so two runs that earned the same amount may
+compare as unequal. Before any comparison, outcomes, the behavior so far, remainders and the bounds
+of targets are therefore rounded to the same number of decimals, the *grid*.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ _FINEST = -22
 
 
 def grid_of(outcomes: ArrayLike) -> float:
-    """The spacing of the grid for outcomes of this size: a power of ten, nine digits below it.
+    """The spacing of the rounding grid for these outcomes: a power of ten.
+
+    It is 1e-9 to 1e-8 times the largest outcome in absolute value, but never below 1e-22.
 
     Examples
     --------
@@ -35,16 +37,17 @@ def grid_of(outcomes: ArrayLike) -> float:
     values = np.asarray(outcomes, dtype=np.float64)
     largest = float(np.max(np.abs(values), initial=0.0))
     if not math.isfinite(largest):
-        raise InputError(f"a grid needs finite outcomes, got one of {largest}")
+        raise InputError(f"the rounding grid needs finite outcomes, got {largest}")
     exponent = math.ceil(math.log10(largest)) if largest > 0.0 else 0
     return float(f"1e{max(exponent - _DIGITS, _FINEST)}")
 
 
 def scale_of(grid: float) -> float:
-    """The power of ten that turns grid points into whole numbers, if the grid is below 1; else 0.
+    """The factor that turns grid points into whole numbers, such as 1000 for a grid of 0.001.
 
-    Multiply by it, round, and divide by it: the result is the float64 that Python gives for the
-    decimal as a user types it. Dividing by a spacing such as 1e-7 would not give that.
+    It is 0 if the grid is 1 or more, or is not a power of ten. To round a number, multiply by the
+    factor, round, and divide by it. The result is the float64 that Python gives for the decimal as
+    a user types it. Dividing by a spacing such as 1e-7 would not give that.
     """
     if not (math.isfinite(grid) and grid > 0.0):
         raise InputError(f"grid needs a finite number above 0, got {grid}")

@@ -17,7 +17,7 @@ __all__ = ["keyed_hash", "keyed_uniform", "keys_of", "uniform_by_id"]
 
 
 def keys_of(ids: AnyArray) -> KeyArray:
-    """One 64-bit key per id: the value of an integer, or a hash of anything else's text."""
+    """One 64-bit key per id: computed from an integer's value, or a hash of any other id's text."""
     array = np.asarray(ids)
     if array.dtype.kind in "iub":
         return mix(array.astype(np.uint64))
@@ -27,14 +27,14 @@ def keys_of(ids: AnyArray) -> KeyArray:
 
 
 def keyed_hash(keys: KeyArray, seed: int, *purpose: int | str) -> KeyArray:
-    """A 64-bit hash of each key under this seed and purpose."""
+    """A 64-bit hash of each key together with the seed and the purpose (numbers or words)."""
     text = "\x1f".join(f"{type(part).__name__}:{part}" for part in (int(seed), *purpose))
     word = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
     return mix(mix(keys ^ np.uint64(word)) + np.uint64(word))
 
 
 def keyed_uniform(keys: KeyArray, seed: int, *purpose: int | str) -> FloatArray:
-    """A uniform number in the open interval (0, 1) for each key.
+    """A random number for each key, uniform in the open interval (0, 1).
 
     Examples
     --------
@@ -47,10 +47,10 @@ def keyed_uniform(keys: KeyArray, seed: int, *purpose: int | str) -> FloatArray:
 
 
 def uniform_by_id(ids: AnyArray, seed: int, *purpose: int | str) -> FloatArray:
-    """A uniform number in the open interval (0, 1) for each episode id.
+    """A random number for each episode id, uniform in the open interval (0, 1).
 
-    It depends only on the id, the seed and the purpose. So a random choice of episodes stays the
-    same if they are reordered or some are left out.
+    The number depends only on the id, the seed and the purpose. So a random choice of episodes
+    stays the same if they are reordered or some are left out.
 
     Examples
     --------

@@ -23,10 +23,10 @@ _relabel: ContextVar[Callable[[str], object] | None] = ContextVar("_relabel", de
 
 
 class Reached(Protocol):
-    """A function that is called with the total amount done, and with a new label if it changes."""
+    """The type of the function that moves a progress bar and may change its label."""
 
     def __call__(self, done: float, doing: str | None = None) -> None:
-        """Move the bar."""
+        """Move the bar to ``done``, the total amount done so far; ``doing`` is a new label."""
         ...
 
 
@@ -34,10 +34,10 @@ class Reached(Protocol):
 def progress_bar(
     doing: str, total: float, *, unit: str = "", shown: bool = True
 ) -> Iterator[Reached]:
-    """A context that gives a function to move the bar to the total amount done.
+    """A context that shows a progress bar, and gives a function that moves it.
 
-    Inside another such context no second bar is drawn: the label of the outer bar shows the
-    progress of the inner work.
+    Call that function with the total amount done so far. Inside another such context no second bar
+    is drawn: the label of the outer bar shows the progress of the inner work.
 
     Examples
     --------

@@ -22,6 +22,6 @@ def read_only(array: NDArray[T]) -> NDArray[T]:
 
 
 def freeze(owner: object, **arrays: AnyArray) -> None:
-    """Put read-only copies of the arrays into a frozen value object."""
+    """Set read-only copies of the arrays as attributes of a frozen value object, by name."""
     for name, array in arrays.items():
         object.__setattr__(owner, name, read_only(np.array(array)))

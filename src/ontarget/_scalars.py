@@ -40,7 +40,7 @@ def number_of(value: Any) -> float:
         return math.nan
     kind = getattr(getattr(value, "dtype", None), "kind", "")
     if kind in ("c", "m", "M", "V"):
-        raise TypeError(f"a number cannot come from {type(value).__name__}")
+        raise TypeError(f"cannot use a value of type {type(value).__name__} as a number")
     return float(value)
 
 

@@ -1,4 +1,4 @@
-"""The thread pool that runs kernels in parallel; they release the GIL."""
+"""The thread pool that runs kernels in parallel, which works because kernels release the GIL."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _limit: ContextVar[int | None] = ContextVar("threads_at_most", default=None)
 
 
 def n_threads() -> int:
-    """The number of threads: ONTARGET_THREADS, or the number of cores this process may use."""
+    """The number of threads: ONTARGET_THREADS if it is set, or the cores this process may use."""
     asked = os.environ.get("ONTARGET_THREADS")
     if asked is None:
         return (
@@ -54,11 +54,12 @@ def threads_at_most(n_jobs: int | None) -> Iterator[None]:
 def run_blocks(
     task: Callable[[int, int], object], n_items: int, *, block: int, most: int = 0
 ) -> None:
-    """Call ``task(start, stop)`` over blocks that cover ``range(n_items)``.
+    """Call ``task(start, stop)`` for blocks of items that together cover ``range(n_items)``.
 
-    A block has ``block`` items, or up to ``most`` items if every thread still gets several blocks.
-    The result must not depend on the blocks, so each item writes its own part of the output. The
-    task must not call `run_blocks` itself, because it would wait for its own thread.
+    A block has ``block`` items. It has more, up to ``most``, if every thread still gets several
+    blocks. The result must not depend on how the items are divided, so each item writes its own
+    part of the output. The task must not call `run_blocks` itself, because it would wait for its
+    own thread.
     """
     if n_items <= block:  # one live row: nothing to ask, nothing to wake
         if n_items > 0:

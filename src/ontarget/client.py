@@ -1,4 +1,4 @@
-"""A client of the service: it sends steps and returns answers, in order, even after an outage."""
+"""Clients of the ontarget service: they send steps and return the answers, in order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PASSING: Final = frozenset({408, 425, 429, 500, 502, 503, 504})  # worth sendin
 
 
 class _Buffer:
-    """Messages that have not been answered, in the order in which they were made."""
+    """The messages that the service has not answered yet, oldest first."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -34,8 +34,8 @@ class _Buffer:
     def add(self, message: Message) -> None:
         if len(self.waiting) >= self._most:
             raise ServiceError(
-                f"{self._most:,} steps wait to be sent and the service does not answer; buffer= "
-                f"allows no more"
+                f"{self._most:,} steps wait to be sent, as many as buffer= allows, and the service "
+                f"does not answer; bring the service back, or pass a larger buffer="
             )
         self.waiting.append(message)
 
@@ -48,7 +48,11 @@ class _Buffer:
 
 
 class _Talk:
-    """What both clients have in common: generators that yield requests and receive responses."""
+    """What `Client` and `AsyncClient` share: what to send, and what to make of a response.
+
+    Its methods are generators. They yield the body of a request and receive the response, or None
+    if the service cannot be reached, so they work with and without an event loop.
+    """
 
     def __init__(self, url: str, token: str | None, *, buffer: int, offline: bool) -> None:
         if not url.startswith(("http://", "https://")):
@@ -65,12 +69,12 @@ class _Talk:
         return len(self._buffer.waiting)
 
     def report(self, message: Message) -> Generator[bytes, Any, Any]:
-        """The answer to this message, after all waiting messages have been sent."""
+        """Send all waiting messages and then this one; its answer, or None if it still waits."""
         answers = yield from self.report_all([message])
         return answers[-1] if answers and not self._buffer.waiting else None
 
     def report_all(self, messages: Sequence[Message]) -> Generator[bytes, Any, Any]:
-        """The answers to all waiting messages and then to these, in order."""
+        """Send all waiting messages and then these; return the answers to all of them, in order."""
         for one in messages:
             self._buffer.add(dict(one))
         answers = yield from self.flush()
@@ -85,26 +89,29 @@ class _Talk:
             if found is None:
                 if self._offline:
                     return answers
-                raise ServiceError(f"{self.base} does not answer; {self.waiting:,} steps wait")
+                raise ServiceError(
+                    f"{self.base} does not answer; {self.waiting:,} steps wait to be sent"
+                )
             status, content = found
             self._buffer.done(len(batch))  # what was refused would be refused again
             if status != 200:
-                raise ServiceError(f"the service refused: {_said(content)}")
+                raise ServiceError(f"the service refused the request: {_said(content)}")
             answers += json.loads(content)
         return answers
 
 
 class Client:
-    """A client of the service that waits for each answer; for an event loop see `AsyncClient`.
+    """A client of the ontarget service that waits for each answer.
 
-    The service accepts a repeated step without harm, so the client repeats a request that failed.
-    With ``offline``, the client keeps steps while the service cannot be reached, and sends them
-    first, in order, as soon as it can be reached again.
+    A program that runs on an event loop uses `AsyncClient`. If a request fails, the client sends it
+    again; the service accepts a repeated step without harm. With ``offline``, the client keeps
+    steps while the service cannot be reached, and sends them first, in order, as soon as it can be
+    reached again.
 
     Parameters
     ----------
     url
-        Where the service is: ``http://127.0.0.1:8400``.
+        The address of the service, such as ``http://127.0.0.1:8400``.
     token
         An access token (``ot_…``), if the service asks for one.
     timeout
@@ -153,7 +160,7 @@ class Client:
 
     @property
     def waiting(self) -> int:
-        """How many steps have not been answered."""
+        """How many steps the service has not answered yet."""
         return self._talk.waiting
 
     def step(
@@ -161,8 +168,9 @@ class Client:
     ) -> Answer | None:
         """The answer to a step; None while the service cannot be reached (``offline``).
 
-        ``more`` are further fields of the message, such as ``behavior``, ``group`` or ``signals``.
-        If the service refuses the step, a `ServiceError` is raised.
+        The answer is a dictionary. ``more`` are further fields of the message, such as
+        ``behavior``, ``group`` or ``signals``. If the service refuses the step, a `ServiceError` is
+        raised.
         """
         return _unless_refused(
             self._run(self._talk.report(_message(agent, run, step, state, reward, more)))
@@ -171,14 +179,18 @@ class Client:
     def end(
         self, agent: str, run: str, step: int, reward: float | None = 0.0, **more: Any
     ) -> Answer | None:
-        """End a run; return its last answer."""
+        """Tell the service that the run has ended; return the last answer about the run."""
         more["end"] = True
         return _unless_refused(
             self._run(self._talk.report(_message(agent, run, step, None, reward, more)))
         )
 
     def report(self, messages: Sequence[Message]) -> list[Answer]:
-        """The answers to many messages, one each; a refused message has a number as its status."""
+        """The answers to many messages, in order.
+
+        Steps that were still waiting are sent first, and their answers come first. The answer to a
+        refused message has an HTTP status number as its ``status``.
+        """
         found: list[Answer] = self._run(self._talk.report_all(messages))
         return found
 
@@ -188,7 +200,7 @@ class Client:
         return found
 
     def close(self) -> None:
-        """Close the connection; steps that still wait are lost."""
+        """Close the connection; steps that the service has not answered are lost."""
         self._http.close()
 
     def _run(self, talk: Generator[bytes, Any, Any]) -> Any:
@@ -239,7 +251,7 @@ class AsyncClient:
 
     @property
     def waiting(self) -> int:
-        """How many steps have not been answered."""
+        """How many steps the service has not answered yet."""
         return self._talk.waiting
 
     async def step(
@@ -252,13 +264,17 @@ class AsyncClient:
     async def end(
         self, agent: str, run: str, step: int, reward: float | None = 0.0, **more: Any
     ) -> Answer | None:
-        """End a run; return its last answer."""
+        """Tell the service that the run has ended; return the last answer about the run."""
         more["end"] = True
         message = _message(agent, run, step, None, reward, more)
         return _unless_refused(await self._run(self._talk.report, message))
 
     async def report(self, messages: Sequence[Message]) -> list[Answer]:
-        """The answers to many messages, one each; a refused message has a number as its status."""
+        """The answers to many messages, in order.
+
+        Steps that were still waiting are sent first, and their answers come first. The answer to a
+        refused message has an HTTP status number as its ``status``.
+        """
         found: list[Answer] = await self._run(self._talk.report_all, messages)
         return found
 
@@ -268,7 +284,7 @@ class AsyncClient:
         return found
 
     async def close(self) -> None:
-        """Close the connection; steps that still wait are lost."""
+        """Close the connection; steps that the service has not answered are lost."""
         await self._http.aclose()
 
     async def _run(self, talk: Callable[..., Generator[bytes, Any, Any]], *given: Any) -> Any:
@@ -321,14 +337,15 @@ def _message(
 
 
 def _known(value: Any) -> Any:
-    """A value that JSON can hold: None for NaN, and Python numbers for NumPy's."""
+    """The value as JSON can hold it: None for NaN, and a Python number for one of NumPy."""
     plain = value.item() if hasattr(value, "item") else value
     return None if isinstance(plain, float) and plain != plain else plain
 
 
 def _unless_refused(answer: Answer | None) -> Answer | None:
     if answer is not None and isinstance(answer.get("status"), int):
-        raise ServiceError(f"the service refused: {answer.get('detail') or answer.get('title')}")
+        why = answer.get("detail") or answer.get("title")
+        raise ServiceError(f"the service refused the step: {why}")
     return answer
 
 

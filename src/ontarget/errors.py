@@ -69,7 +69,7 @@ class Argument:
 class OntargetError(Exception):
     """The base class of every error that ontarget raises on purpose.
 
-    The message is one line of visible characters. So text that is quoted from data cannot control a
+    The message is one line of visible characters, so text that it quotes from data cannot control a
     terminal or add a line to a log.
 
     Parameters
@@ -127,11 +127,11 @@ class UnfittedError(OntargetError, ValueError, AttributeError):
 
 
 class CalibrationError(OntargetError, ValueError):
-    """Calibration or assure episodes that are unsuitable for what was asked."""
+    """Calibration or assure episodes (those behind promises) cannot be used for what was asked."""
 
 
 class FewEpisodesError(CalibrationError):
-    """Too few episodes for the promise that was asked for."""
+    """Too few episodes to guarantee what was asked for, such as a false-alarm rate."""
 
 
 class GroupError(OntargetError, ValueError):
@@ -167,4 +167,4 @@ class HorizonWarning(UserWarning):
 
 
 class EpisodesWarning(UserWarning):
-    """Something that a file of episodes cannot store, and that you must pass again to read it."""
+    """A file of episodes cannot store something; you must pass it again when you read the file."""

@@ -1,4 +1,7 @@
-"""`Goal`: what the user wants of several named behaviors at once (M21)."""
+"""`Goal`: what the user wants of several named behaviors at once.
+
+The mathematics is method M21 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,10 @@ Box: TypeAlias = tuple[tuple[str, Target], ...]
 
 
 class Goal:
-    """What counts as success for several behaviors together: a target for each, or a union of such.
+    """What counts as success for several behaviors together: a target for each, or alternatives.
 
-    A goal is a value: immutable and hashable. ``a & b`` is met where both are, ``a | b`` where
-    either is, ``~a`` where a is not.
+    A goal is a value: immutable and hashable. A run meets ``a & b`` if it meets both goals,
+    ``a | b`` if it meets either of them, and ``~a`` if it does not meet a.
 
     Parameters
     ----------
@@ -57,11 +60,13 @@ class Goal:
         for name, target in both.items():
             if not isinstance(target, Target):
                 raise TargetError(
-                    f"goal needs a Target for {name!r}, got {target!r}; Target.at_least(60) makes "
-                    "one"
+                    f"goal needs a Target for {name!r}, got {target!r}; pass for example "
+                    "Target.at_least(60)"
                 )
             if not target:
-                raise TargetError(f"goal needs targets that can be met, got an empty one: {name}")
+                raise TargetError(
+                    f"goal needs targets that can be met, got an empty target for {name!r}"
+                )
         box = tuple(both.items())
         object.__setattr__(self, "boxes", _checked([box], _in_words(box)))
 
@@ -69,8 +74,9 @@ class Goal:
     def parse(cls, text: str) -> Goal:
         """The goal written as conditions such as ``return>=200``, joined by ``&``, ``|``, ``~``.
 
-        A condition may have two bounds, ``10 <= energy <= 50``, or a target, ``energy in 10:50``.
-        ``&`` binds more strongly than ``|``; parentheses group.
+        A condition may have two bounds, as in ``10 <= energy <= 50``, or a range, as in
+        ``energy in 10:50``. ``&`` binds more strongly than ``|``. Use parentheses to group
+        conditions.
 
         Examples
         --------
@@ -132,14 +138,17 @@ class Goal:
         return self.boxes[0][0] if len(self.names) == 1 else None
 
     def projection(self, name: str) -> Target:
-        """The values of one behavior that allow the goal to be met, for some values of the rest."""
+        """The values of one behavior with which the goal can still be met.
+
+        These are the values for which some values of the other behaviors meet the goal.
+        """
         found = Target.empty()
         for box in self.boxes:
             found = found | dict(box).get(name, Target())
         return found
 
     def disjoint(self) -> tuple[Box, ...]:
-        """The goal as boxes (a target for each behavior) that do not overlap."""
+        """The goal as boxes that do not overlap; a box is one target for each of some behaviors."""
         found: list[Box] = []
         for box in self.boxes:
             pieces = [box]
@@ -151,7 +160,11 @@ class Goal:
     def contains(
         self, outcomes: Mapping[str, ArrayLike], grids: Mapping[str, float] | None = None
     ) -> BoolArray:
-        """Whether each run meets the goal; ``outcomes`` holds one array per behavior, by name."""
+        """Whether each run meets the goal, as one boolean per run.
+
+        ``outcomes`` holds one array per behavior, by name, with one value per run. ``grids`` holds
+        the spacing to which outcomes and targets of a behavior are rounded first, by name.
+        """
         self._check(outcomes)
         grid = grids or {}
         inside = [
@@ -210,7 +223,10 @@ class Goal:
 
 
 class _Function(Goal):
-    """A goal given by a function of the outcomes, alone or joined with others; see `Goal.where`."""
+    """A goal given by a function of the outcomes, or joined from such goals.
+
+    See `Goal.where`.
+    """
 
     __slots__ = ("_kind", "_names", "_parts")
 
@@ -298,7 +314,7 @@ def _joined(kind: str, one: Goal, other: Goal) -> Goal:
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
-    """The behaviors that a function's parameters name."""
+    """The names of a function's parameters, which are the behaviors that it reads."""
     named = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
     try:
         found = signature(function).parameters.values()
@@ -317,7 +333,7 @@ def _rebuild(boxes: tuple[Box, ...]) -> Goal:
 
 
 def _both(one: Box, other: Box) -> Box:
-    """What two boxes share; a target in it may be empty."""
+    """The outcomes that lie in both boxes, as a box; a target in it may be empty."""
     found = dict(one)
     for name, target in other:
         found[name] = found[name] & target if name in found else target
@@ -325,7 +341,7 @@ def _both(one: Box, other: Box) -> Box:
 
 
 def _without(box: Box, other: Box) -> list[Box]:
-    """The box less another one, as boxes without common points."""
+    """The part of a box that lies outside another box, as boxes that do not overlap."""
     found: list[Box] = []
     inside = box
     for name, target in other:
@@ -337,23 +353,27 @@ def _without(box: Box, other: Box) -> list[Box]:
 
 
 def _tidy(box: Box) -> Box | None:
-    """The box by name, without behaviors that may end anywhere; None if no outcome lies in it."""
+    """The box with its behaviors in alphabetical order; None if no outcome lies in it.
+
+    A behavior whose target contains every number is left out.
+    """
     if not all(target for _, target in box):
         return None
     return tuple(sorted((one for one in box if not one[1].is_everything), key=lambda one: one[0]))
 
 
 def _holds(one: Box, other: Box) -> bool:
-    """Whether a box holds all of another."""
+    """Whether every outcome in box ``other`` also lies in box ``one``."""
     inner = dict(other)
     return all(name in inner and inner[name] & ~target == Target.empty() for name, target in one)
 
 
 def _checked(boxes: Iterable[Box], shown: str) -> tuple[Box, ...]:
-    """The boxes in one form: none empty, none inside another, those of one behavior merged.
+    """The boxes of a goal in a standard form, so that equal goals compare as equal.
 
-    A goal that every outcome meets, or none, is refused, because there is nothing to watch.
-    ``shown`` is the goal as error messages show it.
+    No box is empty or lies inside another, and boxes about a single behavior are merged. A goal
+    that every outcome meets, or none, is refused, because there is nothing to watch. ``shown`` is
+    the goal as error messages show it.
     """
     found = [tidy for tidy in map(_tidy, boxes) if tidy is not None]
     if not found:
@@ -396,11 +416,18 @@ _TOKEN: Final = re.compile(
     r"|(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?inf\b)|(?P<name>[^\W\d]\w*))"
 )
 _WORDS: Final = {"and": "&", "or": "|", "not": "~"}
+# What an error message calls each kind of token.
+_EXPECTED: Final = {
+    "number": "a number",
+    "sign": "a comparison such as >=",
+    "name": "the name of a behavior",
+    "target": "a range such as 10:50",
+}
 _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 class _Parser:
-    """Reads a goal from text, by recursive descent: or, and, not, condition."""
+    """Reads a goal from text by recursive descent, in the order: or, and, not, condition."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -444,7 +471,7 @@ class _Parser:
         return self._condition()
 
     def _condition(self) -> Goal:
-        """NAME SIGN NUMBER, NUMBER SIGN NAME, both together, or NAME in LO:HI."""
+        """The goal of one condition: NAME SIGN NUMBER, NUMBER SIGN NAME, both, or NAME in LO:HI."""
         target = Target()
         if self._next("number"):
             bound, sign = float(self._pop("number")), self._pop("sign")
@@ -479,7 +506,7 @@ class _Parser:
     def _pop(self, kind: str) -> str:
         if not self._next(kind):
             got = self._tokens[0][1] if self._tokens else "the end"
-            raise self._error(f"a {kind} was expected, got {got!r}")
+            raise self._error(f"{_EXPECTED[kind]} was expected, got {got!r}")
         return self._tokens.pop(0)[1]
 
     def _error(self, what: str) -> TargetError:

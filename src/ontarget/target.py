@@ -32,7 +32,7 @@ _CLOSED_NAME: Final[dict[tuple[bool, bool], Closed]] = {
 
 
 class Component(NamedTuple):
-    """One interval of a target. An infinite bound is never included."""
+    """One interval of a target, and which bounds belong to it; an infinite bound never does."""
 
     lower: float
     upper: float
@@ -50,8 +50,8 @@ _LINE: Final = (Component(-math.inf, math.inf, lower_closed=False, upper_closed=
 class Target:
     """The outcomes that count as success: an interval, or a union of intervals.
 
-    A target is a value: immutable, hashable, and always in one form. Its components are disjoint,
-    sorted and as few as possible, so two targets are equal exactly when they hold the same numbers.
+    A target is a value: immutable and hashable. Its intervals (``components``) are disjoint, sorted
+    and as few as possible, so two targets are equal exactly if they contain the same numbers.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class Target:
         self, lower: float = -math.inf, upper: float = math.inf, closed: Closed = "both"
     ) -> None:
         if closed not in _ENDS_CLOSED:
-            raise TargetError(f"closed needs one of {', '.join(_ENDS_CLOSED)}, got {closed!r}")
+            raise TargetError(f"closed= needs one of {', '.join(_ENDS_CLOSED)}, got {closed!r}")
         low, high = _number("lower", lower), _number("upper", upper)
         if low > high or low == math.inf or high == -math.inf:
             raise TargetError(f"target needs lower <= upper, got [{low:g}, {high:g}]")
@@ -167,9 +167,10 @@ class Target:
         return self.components == _LINE
 
     def contains(self, values: ArrayLike, grid: float | None = None) -> BoolArray:
-        """Whether each value lies in the target.
+        """Whether each value lies in the target, as a boolean array of the same shape.
 
-        If a grid is given, values and bounds are rounded to it first (M1). NaN lies in no target.
+        If ``grid`` is given, values and bounds are first rounded to multiples of it, as outcomes
+        are (method M1 in docs/methods.md). NaN lies in no target.
         """
         points = snap(values, grid)
         inside: BoolArray = np.zeros(points.shape, dtype=np.bool_)
@@ -185,7 +186,7 @@ class Target:
         return inside
 
     def snap(self, grid: float | None) -> Target:
-        """The target with its bounds rounded to the grid, as outcomes are (M1)."""
+        """The target with its bounds rounded to multiples of ``grid``, as outcomes are rounded."""
         if grid is None:
             return self
         ends = [snap([c.lower, c.upper], grid).tolist() for c in self.components]
@@ -195,10 +196,11 @@ class Target:
         )
 
     def shift(self, amount: float, grid: float | None = None) -> Target:
-        """The target moved by an amount: ``target.shift(-so_far)`` is the target for the remainder.
+        """The target moved by an amount.
 
-        With a grid, the bounds and the amount are rounded to it first, just as the outcomes are
-        that the target is compared with.
+        ``target.shift(-so_far)`` is the target for the remainder, which is what the run still has
+        to earn. If ``grid`` is given, the bounds and the amount are first rounded to multiples of
+        it, as outcomes are.
         """
         moved = float(snap(_number("amount", amount), grid))
         if not math.isfinite(moved):
@@ -260,7 +262,7 @@ def _rebuild(components: tuple[Component, ...]) -> Target:
 
 
 def _merged(components: Iterable[Component]) -> tuple[Component, ...]:
-    """The fewest disjoint components that hold the same numbers, in order."""
+    """The fewest disjoint intervals that contain the same numbers, in ascending order."""
     inhabited = filter(_is_inhabited, components)
     ordered = sorted(inhabited, key=lambda c: (c.lower, not c.lower_closed))
     merged: list[Component] = []
@@ -282,7 +284,7 @@ def _merged(components: Iterable[Component]) -> tuple[Component, ...]:
 
 
 def _overlap(one: Component, other: Component) -> Component:
-    """What two components share; an empty one where they share nothing."""
+    """The interval that two intervals have in common; an empty one if they share nothing."""
     # At equal ends an open one cuts off more.
     lower, lower_open = max((c.lower, not c.lower_closed) for c in (one, other))
     upper, upper_closed = min((c.upper, c.upper_closed) for c in (one, other))
@@ -306,20 +308,20 @@ def _number(name: str, value: float) -> float:
 
 
 _NUMBER = r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
-# Other ways to write a target, and how it is written here.
+# Other ways in which people write a target, and the advice that they get.
 _MEANT = (
-    (rf"(?:<=?|=<|≤|at most|up to|max(?:imum)?)\s*{_NUMBER}", ":{0} is at most {0}"),
-    (rf"(?:>=?|=>|≥|at least|from|min(?:imum)?)\s*{_NUMBER}", "{0}: is at least {0}"),
+    (rf"(?:<=?|=<|≤|at most|up to|max(?:imum)?)\s*{_NUMBER}", "write :{0} for at most {0}"),
+    (rf"(?:>=?|=>|≥|at least|from|min(?:imum)?)\s*{_NUMBER}", "write {0}: for at least {0}"),
     (
         rf"[\[(]?\s*{_NUMBER}\s*(?:-|–|,|;|\.\.+|to|and)\s*{_NUMBER}\s*[\])]?",
-        "{0}:{1} is from {0} to {1}",
+        "write {0}:{1} for {0} to {1}",
     ),
-    (_NUMBER, "{0}: is at least {0}, :{0} at most"),
+    (_NUMBER, "write {0}: for at least {0}, or :{0} for at most {0}"),
 )
 
 
 def _meant(text: str) -> str:
-    """How to write what the text may have meant; empty if that is unclear."""
+    """Advice on how to write the target that the text probably means; empty if that is unclear."""
     for pattern, advice in _MEANT:
         match = re.fullmatch(pattern, text.strip(), flags=re.IGNORECASE)
         if match:
