@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ontarget import GoalMonitor, Target
-from ontarget.cli.explain import _high
+from ontarget import Below, Episodes, GoalMonitor, Target
+from ontarget.cli.explain import _high, _picked
+from ontarget.errors import EpisodesError
 from ontarget.models import QuantileForest
 from tests.walks import walks
 
@@ -89,6 +90,45 @@ def test_an_alarm_is_explained_since_p_was_highest(
     fall: dict[int, float], high: int | None
 ) -> None:
     assert _high(fall, max(fall)) == high
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A model that knows three steps, and runs that are lost later, at a step without a model."""
+    folder, rng = tmp_path_factory.mktemp("short"), np.random.default_rng(0)
+    lengths = np.where(np.arange(120) < 5, 6, 3)
+    spent = [rng.uniform(0.0, 0.2, size=n) for n in lengths]
+    states = [np.cumsum(one)[:, None] for one in spent]
+    runs = Episodes.from_arrays(states, spent)
+    monitor = GoalMonitor(QuantileForest(n_trees=8), reward_bounds=(0.0, None))
+    monitor.fit(runs, progress=False).save(folder / "short.ontarget")
+    assert [bool(monitor.fitted.unknown(t)) for t in range(6)] == [False] * 3 + [True] * 3
+    late = np.array([0.1, 0.1, 0.1, 5.0, 0.1, 0.1])
+    new = Episodes.from_arrays([np.cumsum(late)[:, None]], [late], ids=["late"])
+    new.write(folder / "new.parquet")
+    return folder / "short.ontarget", folder / "new.parquet"
+
+
+def test_an_alarm_at_a_step_without_a_model_is_explained_at_the_nearest_with_one(
+    short: tuple[Path, Path],
+) -> None:
+    asked = ["explain", *short, "--run", "late", "--target", ":1", "--alarm-below", "0"]
+    text = told(asked)
+    assert text.startswith(
+        "step 2 was chosen: the run raised its first alarm at step 4, where no model answers, and "
+        "this is the nearest step at which one does\n"
+    )
+    assert "\nstep 2: p = " in text
+    found = call([*asked, "--step", "4"])
+    assert found.exit_code == 1
+    assert "step 4 cannot be explained: it is unknown" in found.output
+
+
+def test_a_run_without_any_model_is_told_so(short: tuple[Path, Path]) -> None:
+    monitor = GoalMonitor.load(short[0])
+    run = Episodes.read(short[1], like=monitor)
+    with pytest.raises(EpisodesError, match="no model answers at any step of episode late"):
+        _picked(monitor, run, Target.at_most(1.0), Below(0.0), "target", set())
 
 
 @pytest.mark.parametrize(

@@ -350,6 +350,12 @@ def test_a_fit_that_could_say_nothing_is_refused() -> None:
     assert not monitor.fitted.unknown(0, 0)
 
 
+def test_a_fit_says_how_far_p_may_be_off_and_with_what_confidence() -> None:
+    monitor = GoalMonitor(Marginal()).fit(walks(300), progress=False)
+    (line,) = [one for one in monitor.summary().splitlines() if one.startswith("accuracy")]
+    assert line.endswith("points with 240 episodes (90 % confidence)")
+
+
 @pytest.mark.parametrize("digits", [0, 1, 12])
 def test_parts_are_compared_by_a_rank_test_with_ties(digits: int) -> None:
     rng = np.random.default_rng(digits)

@@ -37,6 +37,10 @@ _FROM_THE_HIGH = (
     "Most of the fall came earlier, so the change since step {} is explained, where p was highest; "
     "--since {} explains the last step alone"
 )
+_NEAREST = (
+    "step {} was chosen: the run raised its first alarm at step {}, where no model answers, and "
+    "this is the nearest step at which one does"
+)
 
 
 @reads_runs
@@ -51,7 +55,7 @@ def explain(
         typer.Option(
             min=0,
             help="The step, counted from 0; by default that of the first alarm or, without one, "
-            "that of the largest fall of p.",
+            "that of the largest fall of p. If no model answers there, the nearest that has one.",
             metavar="T",
         ),
     ] = None,
@@ -92,12 +96,13 @@ def explain(
         if not episodes.names:
             episodes = monitor.fitted.alike(episodes)
     one, picked = _run(episodes, run), ""
+    answered = _answered(monitor, one)
     if step is None:
         with working("looking for the step"):
-            step, high, picked = _picked(monitor, one, wanted, rule, chosen)
+            step, high, picked = _picked(monitor, one, wanted, rule, chosen, answered)
         if since is None and high is not None:
             since, picked = high, f"{picked}. {_FROM_THE_HIGH.format(high, step - 1)}"
-    earlier = _earlier(one, step, since)
+    earlier = _earlier(one, step, since, answered)
     found = monitor.explain(
         step,
         *_reading(one, step),
@@ -138,25 +143,47 @@ def _run(episodes: Episodes, name: str) -> Episodes:
     return episodes.take([names.index(name)])
 
 
-def _earlier(run: Episodes, step: int, since: int | None) -> int | None:
-    """The step to compare with, once both are found to be steps of the run; None at step 0."""
+def _answered(monitor: GoalMonitor, run: Episodes) -> set[int]:
+    """The steps of a run at which a model answers: only these can be explained."""
+    from ontarget.live.goals.contract import GoalContracts
+
+    contracts, last = monitor.contracts, int(run.lengths[0])
+    parts = [contracts.fitted]
+    if isinstance(contracts, GoalContracts):
+        parts = list(contracts.joint.parts.values())
+    own = run.only(run.names[0]) if run.names else run
+    group = int(parts[0].groups_in(own)[0])
+    steps = range(min(last, parts[0].horizon))
+    return {t for t in steps if not any(part.unknown(t, group) for part in parts)}
+
+
+def _earlier(run: Episodes, step: int, since: int | None, answered: set[int]) -> int | None:
+    """The step to compare with, once both are found to be steps of the run.
+
+    By default it is the last step before at which a model answers; None if there is none.
+    """
     name, last = run.ids[0], run.lengths[0] - 1
     if step > last:
         raise EpisodesError(f"--step needs 0 to {last} in episode {name}, got {step}")
     if since is None:
-        return step - 1 if step else None
+        return max((t for t in answered if t < step), default=None)
     if since >= step:
         raise EpisodesError(f"--since needs a step before step {step}, got {since}")
     return since
 
 
 def _picked(
-    monitor: GoalMonitor, run: Episodes, target: Target | Goal, rule: AlarmRule, calibration: Any
+    monitor: GoalMonitor,
+    run: Episodes,
+    target: Target | Goal,
+    rule: AlarmRule,
+    calibration: Any,
+    answered: set[int],
 ) -> tuple[int, int | None, str]:
     """The step to explain, the earlier step to compare with, and why the first was chosen.
 
-    It is the step of the first alarm, or else that of the largest fall of p. None as the earlier
-    step means the step before.
+    It is the step of the first alarm, or else that of the largest fall of p. If no model answers
+    there, it is the nearest step at which one does. None as the earlier step means the step before.
     """
     from ontarget.errors import FewEpisodesError
 
@@ -168,15 +195,23 @@ def _picked(
     told = [sessions.answer(one) for one in Replay(run, grouped=monitor.groups is not None)]
     steps = [one for one in told if one["status"] != "DONE"]
     raised = next((one["t"] for one in steps if alarm and one["status"] == "ALARM"), None)
-    p = {one["t"]: one["p"] for one in steps if one["p"] is not None}
-    if raised is not None:
+    p = {one["t"]: one["p"] for one in steps if one["p"] is not None and one["t"] in answered}
+    if not p:
+        raise EpisodesError(
+            f"no model answers at any step of episode {run.ids[0]}, so nothing can be explained; "
+            "choose another --run, or fit on more episodes"
+        )
+    if raised is not None and raised in p:
         said = f"step {raised} was chosen: there the run raised its first alarm"
         return raised, _high(p, raised), said
+    if raised is not None:
+        nearest = min(p, key=lambda t: (abs(t - raised), t))
+        return nearest, _high(p, nearest), _NEAREST.format(nearest, raised)
+    why = "no alarm was raised" if alarm else "no alarm can be promised"
     falls = {t: p[t - 1] - p[t] for t in p if t - 1 in p}
     if not falls:
-        raise EpisodesError(f"p is not known at two steps in a row of {run.ids[0]}; pass --step")
+        return max(p), None, f"step {max(p)} was chosen: {why}, and it is the last with a model"
     t = max(falls, key=lambda one: falls[one])
-    why = "no alarm was raised" if alarm else "no alarm can be promised"
     fell = "there p fell most" if falls[t] > 0.0 else "p never fell, and rose least there"
     return t, None, f"step {t} was chosen: {why}, and {fell}"
 

@@ -8,7 +8,7 @@ from ontarget._numerals import percent
 from ontarget._typing import FloatArray
 from ontarget.conformal._levels import floor_rank, needed_within
 from ontarget.conformal.planning import needed_successes
-from ontarget.fitted._spread import share_bounds
+from ontarget.fitted._spread import SPREAD_LEVEL, share_bounds
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.guarantee import Threshold
 
@@ -48,7 +48,7 @@ def _accuracy(fitted: Fitted) -> str:
     text = f"by chance alone p may be off by about ± {_points(most)} points with {most:,} episodes"
     if _points(fewest) != _points(most):
         text += f", ± {_points(fewest)} at the step that {fewest:,} of them reach"
-    return text
+    return f"{text} ({100 * SPREAD_LEVEL:.0f} % confidence)"
 
 
 def _points(n: int) -> int:
@@ -124,7 +124,12 @@ def _split(fitted: Fitted) -> str:
 
 
 def _rank_shift(some: FloatArray, others: FloatArray) -> float:
-    """How many standard errors the ranks of some numbers lie above those of others (M–W test)."""
+    """How many standard errors the ranks of some numbers lie above those of others.
+
+    It is the Mann–Whitney statistic, standardised and corrected for ties, as
+    ``scipy.stats.mannwhitneyu`` computes it. Importing `scipy.stats` would take longer than the
+    rest of a small fit, so these few lines are ours.
+    """
     both = np.concatenate([some, others])
     ordered, n, m = np.sort(both), some.size, others.size
     ends = [np.searchsorted(ordered, some, side=side) for side in ("left", "right")]

@@ -444,8 +444,8 @@ class GoalMonitor(Judging):
         >>> rng = np.random.default_rng(0)
         >>> walks = Episodes.from_arrays(rng.normal(size=(40, 3, 1)), rng.normal(size=(40, 3)))
         >>> parts = walks.split(assure=0)
-        >>> print(GoalMonitor().fit(split=parts, progress=False).summary().splitlines()[0])
-        accuracy   by chance alone p may be off by about ± 14 points with 40 episodes
+        >>> print(GoalMonitor().fit(split=parts, progress=False).summary().splitlines()[0][11:])
+        by chance alone p may be off by about ± 14 points with 40 episodes (90 % confidence)
         """
         return reach_in_words(self._shared)
 

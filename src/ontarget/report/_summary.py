@@ -141,7 +141,7 @@ def _luck(alarms: RaisedAlarms) -> list[str]:
     if all(low == high for low, high in told):
         return []
     ends = ", ".join(f"{low} to {high}" for low, high in told)
-    lines = [f"another recording of this size would put the threshold at {ends}"]
+    lines = [f"another recording of this size would put the threshold at {ends} (9 in 10 times)"]
     if any(high > _LUCKY * low for low, high in found):
         lines.append(
             "that leaves much to luck: record more runs. Until then, ontarget.monitor."
