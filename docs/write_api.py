@@ -21,6 +21,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ontarget._internal import is_internal
+
 API = Path(__file__).parent / "api"
 METHODS = (API.parent / "methods.md").read_text()
 # Page -> the package whose docstring opens it, and the packages whose names may live there.
@@ -228,6 +230,8 @@ def members(thing: type) -> Iterator[tuple[str, Any]]:
                 plain = property(cached, doc=plain.__doc__)
             known = inspect.isfunction(plain) or isinstance(plain, property)
             if name.startswith("_") or name in seen or not known or not plain.__doc__:
+                continue
+            if is_internal(plain):
                 continue
             if not getattr(plain, "__module__", "ontarget").startswith("ontarget"):
                 continue

@@ -77,13 +77,13 @@ class Look:
             )
         if len(self.episodes) >= LEAST:
             lines.append(f"order      {self.order}")
-        return "\n".join([*lines, *self._noted(), *self.cautioned(spell), *self._cleared()])
+        return "\n".join([*lines, *self._noted(), *self._cautioned(spell), *self._cleared()])
 
     def head(self, spell: Callable[[Argument], str] = str) -> str:
         """Only what stands out, to show at the beginning of a fit; empty if nothing does."""
-        return "\n".join([*self._noted(), *self.cautioned(spell)])
+        return "\n".join([*self._noted(), *self._cautioned(spell)])
 
-    def cautioned(self, spell: Callable[[Argument], str]) -> Iterator[str]:
+    def _cautioned(self, spell: Callable[[Argument], str]) -> Iterator[str]:
         """One line for each caution."""
         for caution in self.cautions:
             yield f"caution    {caution.told(spell)}"

@@ -7,15 +7,14 @@ from ontarget._lazy import lazy_names
 if TYPE_CHECKING:
     from ontarget.live.alarms import PromisedAlarms
     from ontarget.live.answers import Answers
-    from ontarget.live.assured import Contracts
     from ontarget.live.contract import Contract
     from ontarget.live.explanation import Contribution, Explanation, Precedent
     from ontarget.live.fleet import FleetWatch
-    from ontarget.live.goals.contract import GoalContract, GoalContracts
+    from ontarget.live.goals.contract import GoalContract
     from ontarget.live.goals.fleet import GoalFleet
     from ontarget.live.goals.watch import GoalWatch
     from ontarget.live.outlook import Change, Outlook, Outlooks, Status
-    from ontarget.live.own_targets import OwnTargets, OwnWatch
+    from ontarget.live.own_targets import OwnWatch
     from ontarget.live.rules import AlarmRule, Below, Promised, RuledOut, Trigger
     from ontarget.live.runs import RunState
     from ontarget.live.sessions import Sessions
@@ -27,17 +26,14 @@ __all__ = [
     "Below",
     "Change",
     "Contract",
-    "Contracts",
     "Contribution",
     "Explanation",
     "FleetWatch",
     "GoalContract",
-    "GoalContracts",
     "GoalFleet",
     "GoalWatch",
     "Outlook",
     "Outlooks",
-    "OwnTargets",
     "OwnWatch",
     "Precedent",
     "Promised",
@@ -58,17 +54,14 @@ __getattr__, __dir__ = lazy_names(
         "Below": "ontarget.live.rules",
         "Change": "ontarget.live.outlook",
         "Contract": "ontarget.live.contract",
-        "Contracts": "ontarget.live.assured",
         "Contribution": "ontarget.live.explanation",
         "Explanation": "ontarget.live.explanation",
         "FleetWatch": "ontarget.live.fleet",
         "GoalContract": "ontarget.live.goals.contract",
-        "GoalContracts": "ontarget.live.goals.contract",
         "GoalFleet": "ontarget.live.goals.fleet",
         "GoalWatch": "ontarget.live.goals.watch",
         "Outlook": "ontarget.live.outlook",
         "Outlooks": "ontarget.live.outlook",
-        "OwnTargets": "ontarget.live.own_targets",
         "OwnWatch": "ontarget.live.own_targets",
         "Precedent": "ontarget.live.explanation",
         "Promised": "ontarget.live.rules",

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ontarget._grid import snap
+from ontarget._internal import internal
 from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import BoolArray, FloatArray, IndexArray
@@ -146,6 +147,7 @@ class Contract:
         made_for = (self.fitted, self.target, self.rule, self.triggers)
         return Contract, (*made_for, self.calibration, self.backing, self.beside)
 
+    @internal
     def trigger_of(self, group: int, weight: float) -> Trigger:
         """The trigger for a run of this weight; without weights, that of its group.
 
@@ -157,14 +159,17 @@ class Contract:
             return self.triggers[group]
         return self.rule.trigger(replace(self.backing[group], weight=weight))
 
+    @internal
     def has_model(self, t: int, group: int) -> bool:
         """Whether a model answers at step t; if not, only decided runs have a p."""
         return not self.steps[t, group, k.UNKNOWN_CODE]
 
+    @internal
     def table(self, n: int) -> RunTable:
         """A table for this many runs."""
         return RunTable(self.behavior, n, self.memory)
 
+    @internal
     def recall(
         self, table: RunTable, at: IndexArray, brought: FloatArray, states: FloatArray
     ) -> None:
@@ -182,6 +187,7 @@ class Contract:
                 states,
             )
 
+    @internal
     def inputs(self, states: FloatArray, so_far: FloatArray, times: IndexArray) -> FloatArray:
         """(rows, numbers): what the models read of runs, each run at its own step."""
         columns = [states]
@@ -191,10 +197,12 @@ class Contract:
             columns.append(times[:, None].astype(np.float64))
         return np.concatenate(columns, axis=1) if len(columns) > 1 else np.ascontiguousarray(states)
 
+    @internal
     def admit(self, state: RunState) -> int:
         """The number of a stored run's group; a state of another contract is refused."""
         return admitted(state, self.fitted, self.target, self.memory)
 
+    @internal
     def advancing(
         self,
         table: RunTable,
@@ -223,6 +231,7 @@ class Contract:
             *found,
         )
 
+    @internal
     def looking(
         self,
         table: RunTable,
@@ -248,6 +257,7 @@ class Contract:
             self.numbers if numbers is None else numbers,
         )
 
+    @internal
     def ask(
         self, t: int, inputs: FloatArray, ends: FloatArray, limits: tuple[FloatArray, FloatArray]
     ) -> None:
@@ -282,6 +292,7 @@ class Contract:
             live.limits(inputs, ends, found[part, 0], found[part, 1])
         blend(found, self.weights[t], *limits)
 
+    @internal
     def look_at_own(
         self, table: RunTable, row: int, inputs: FloatArray, numbers: FloatArray | None = None
     ) -> None:
@@ -294,6 +305,7 @@ class Contract:
         self.ask(t, inputs, ends, limits)
         k.look_rows(*self.looking(table, np.array([row]), limits, question, numbers))
 
+    @internal
     def look_at_many(
         self, table: RunTable, at: IndexArray, states: FloatArray, ends: FloatArray
     ) -> None:

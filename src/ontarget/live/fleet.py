@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ontarget._arguments import whole_number
+from ontarget._internal import internal
 from ontarget._scalars import NUMBER_KINDS, numbers_of, shown
 from ontarget._typing import ArrayLike, BoolArray, FloatArray, IndexArray
 from ontarget.errors import EpisodesError, InputError
@@ -232,6 +233,7 @@ class FleetWatch:
             readings=self._readings[rows],
         )
 
+    @internal
     def standings(self, agents: Any = None) -> Standings:
         """The states of runs as arrays, and as bytes to store and to `unpack` elsewhere."""
         rows = self._which(agents)
@@ -246,6 +248,7 @@ class FleetWatch:
             reasoned=(whole[:, k.CODE] != 0) | self._are_taken(rows),
         )
 
+    @internal
     def unpack(self, packed: Mapping[Hashable, bytes]) -> None:
         """Continue agents' runs from bytes that a fleet of the same contract packed."""
         names = self._contract.fitted.groups

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from ontarget._internal import internal
 from ontarget._progress import Reached
 from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray
@@ -114,6 +115,7 @@ class GoalContract:
         """The goal; a contract over a single target has the same attribute."""
         return self.goal
 
+    @internal
     def admit(self, state: RunState) -> int:
         """The number of a stored run's group; a state of another contract is refused."""
         if len(state.parts) != len(self.parts):
@@ -147,6 +149,7 @@ class GoalContract:
             (joint.sorted_excess[group], share_bounds(len(assured)), mapped),
         )
 
+    @internal
     def look(
         self,
         t: int,
@@ -167,12 +170,14 @@ class GoalContract:
             pieces_of_rows(kept, own, components, asked, amounts, into)
         goals_of_rows(room.whole, self.question.boxes, episodes, stored, out)
 
+    @internal
     def judge_parts(self, tables: Sequence[RunTable], room: GoalRoom) -> None:
         """Give each behavior the numbers of its own outlook, which `look` has computed."""
         for part, table, (numbers, _, _) in zip(self.parts, tables, room.each, strict=True):
             table.real[0, :NUMBERS] = numbers[0, 0]
             k.judge_rows((table.whole, table.real), _FIRST, part.numbers)
 
+    @internal
     def look_by_function(
         self, t: int, group: int, states: FloatArray, so_far: Sequence[FloatArray], out: FloatArray
     ) -> None:

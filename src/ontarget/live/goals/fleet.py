@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ontarget._arguments import whole_number
+from ontarget._internal import internal
 from ontarget._scalars import shown
 from ontarget._typing import BoolArray, IndexArray
 from ontarget.errors import InputError
@@ -195,6 +196,7 @@ class GoalFleet:
             self.join([agent], groups=state.group)
         self[agent].resume(state)
 
+    @internal
     def unpack(self, packed: Mapping[Hashable, bytes]) -> None:
         """Continue agents' runs from packed bytes; unknown agents join the fleet."""
         states = {agent: state_of(one) for agent, one in packed.items()}

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ontarget._internal import internal
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.episodes._judged import Reading
 from ontarget.errors import InputError
@@ -208,15 +209,18 @@ class GoalWatch:
             group=self._group,
         )
 
+    @internal
     def pack(self) -> bytes:
         """The state of the run as bytes, from which another watch continues bit for bit."""
         return json.dumps(self.run_state.to_json()).encode()
 
+    @internal
     def unpack(self, packed: bytes) -> None:
         """Continue a run from bytes that another watch of the same contract packed."""
         self.resume(state_of(packed))
 
     @property
+    @internal
     def standing(self) -> tuple[int, bool, int, bool]:
         """The run's group number, whether it is in alarm, since which step, whether it is over."""
         return standing_of(self._table.whole[0].tolist())
