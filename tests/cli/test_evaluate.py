@@ -18,7 +18,7 @@ def test_inspect_says_what_the_file_holds() -> None:
     assert "every byte checked" in text
     assert "480 learn, 120 assure" in text
     assert "the crew" in text
-    assert "each target has its own map, learned from 480 learning episodes" in text
+    assert "each target has its own calibration curve, learned from 480 learning episodes" in text
     found = json.loads(told(["inspect", river().model, "--json"]))
     assert (found["horizon"], found["mapped_from"]) == (50, 480)
 

@@ -134,7 +134,7 @@ def test_a_run_without_any_model_is_told_so(short: tuple[Path, Path]) -> None:
 @pytest.mark.parametrize(
     ("run", "step", "said"),
     [
-        ("nobody", ["2"], "no episode 'nobody'"),
+        ("nobody", ["2"], "--run needs the id of an episode, got 'nobody'"),
         ("run-1-3", ["6"], "--step needs 0 to 5"),
         ("run-1-3", ["3", "--since", "3"], "--since needs a step before step 3, got 3"),
     ],

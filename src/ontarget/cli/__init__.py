@@ -86,7 +86,7 @@ def _root(
         ),
     ] = False,
 ) -> None:
-    """Options of every command; `PlainGroup` reads ``--debug``."""
+    """The options that come before a command. `PlainGroup` acts on ``--debug``."""
 
 
 def main() -> None:
@@ -96,9 +96,10 @@ def main() -> None:
 
 
 def _open_streams() -> None:
-    """Put an empty stream in place of each standard one that whoever started us has closed.
+    """Open the null device for standard input, output or errors if the parent closed that stream.
 
-    A file that is opened later would else take its place, and be written to as the output.
+    Otherwise the next file that is opened would get the closed stream's number, and the program's
+    output would be written into that file.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:

@@ -101,7 +101,7 @@ def study(
 
 
 def beside_rivals(found: Evaluation, past: Episodes, target: Target | Goal) -> Study:
-    """The evaluation, compared with classifiers that learn from past episodes."""
+    """A study that compares an evaluated monitor with classifiers that learn from past episodes."""
     from ontarget import Goal
     from ontarget.study import study_beside
 
@@ -151,7 +151,7 @@ def _asked(recorded: Episodes, found: Study) -> str:
     return (
         f"target     {found.target}: met by {100 * share:.1f} % of {len(recorded):,} episodes\n"
         f"splits     {len(found.trials)}, each of {found.n_past:,} past and {found.n_new:,} new "
-        "episodes; where p is UNKNOWN, the past's rate at that step counts"
+        "episodes; where p is UNKNOWN, the past's success rate at that step is used instead"
     )
 
 

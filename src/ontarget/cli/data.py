@@ -111,8 +111,8 @@ def fit(
     assure: Annotated[
         float | None,
         typer.Option(
-            help="Share of episodes that is kept to support promises. 0: learn from all, promise "
-            "nothing.",
+            help="Share of episodes that is kept for promises, not learned from. 0: learn from all, "
+            "promise nothing.",
             show_default="0.2",
             metavar="SHARE",
         ),
@@ -176,7 +176,7 @@ def fit(
     from ontarget.episodes import PreparedEpisodes
     from ontarget.fitting.engines import check_engine, connected
 
-    # A look reads whole columns, so of prepared episodes it takes those to learn from.
+    # look() reads whole columns, so of prepared episodes it gets only the learning part.
     seen = PreparedEpisodes(runs).part("learn").compact() if recorded.is_prepared else recorded
     check_engine(engine, address)
     monitor = GoalMonitor(
@@ -239,19 +239,19 @@ def _one_sided(recorded: Episodes) -> str:
     side, bounds = ("below", "0:") if earned[0] >= 0.0 else ("above", ":0")
     return (
         f"hint       no reward {side} 0 was seen; if there can be none, pass --reward-bounds "
-        f"{bounds} (p is then exactly 0 or 1 as soon as that decides a run)"
+        f"{bounds} (p is then exactly 0 or 1 as soon as these bounds decide a run)"
     )
 
 
 def _unknown(monitor: GoalMonitor) -> list[int]:
-    """The steps that too few episodes reach."""
+    """The steps at which the monitor answers UNKNOWN, because too few episodes reach them."""
     fitted = _alone(monitor)
     groups = range(fitted.n_groups)
     return [t for t in range(fitted.horizon) if any(fitted.unknown(t, g) for g in groups)]
 
 
 def _alone(monitor: GoalMonitor) -> Fitted:
-    """The result of the fit; for several behaviors that of the first, for what they share."""
+    """What was fitted: for several behaviors, the first one's, to read what all of them share."""
     names = list(monitor.readings)
     return monitor.only(names[0]).fitted if names else monitor.fitted
 
@@ -271,7 +271,7 @@ def _caution(unknown: list[int], recorded: Episodes, monitor: GoalMonitor) -> st
 
 
 def _next_goal(recorded: Episodes, output: Path) -> str:
-    """What to do next with several behaviors, and what most of these runs met."""
+    """What to do after fitting several behaviors, and conditions that most of these runs met."""
     import numpy as np
 
     low = {name: np.quantile(recorded.only(name).outcomes, 0.2) for name in recorded.names}
@@ -285,7 +285,7 @@ def _next_goal(recorded: Episodes, output: Path) -> str:
 
 
 def _next(recorded: Episodes, output: Path) -> str:
-    """What to do next, with targets that most of these runs met."""
+    """What to do after a fit, with targets that most of these runs met."""
     import numpy as np
 
     low, high = np.quantile(recorded.outcomes, [0.2, 0.8])

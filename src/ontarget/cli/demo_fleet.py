@@ -23,7 +23,7 @@ _RECORDED: Final = (
     1_500  # simulated runs that the monitor learns from: enough for a page to look at
 )
 _BEAT: Final = 0.5  # seconds between two batches of reports
-_REPORTING: Final = 0.6  # the share of rivers that reports in a beat
+_REPORTING: Final = 0.6  # the share of rivers that reports in a batch
 _BEGUN: Final = 400  # finished runs that the page finds when it opens
 
 

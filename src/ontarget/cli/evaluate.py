@@ -46,12 +46,12 @@ __all__ = ["evaluate", "inspect", "reliability_table"]
 
 _WIDE = 200  # columns
 
-# How episodes that were cut off were treated (M24).
+# How episodes that were cut off were treated (method M24 in docs/methods.md).
 _CENSORED = {
-    "drop": "such episodes were left out, so the others are a selection",
+    "drop": "such episodes were left out, so those that remain may be a biased selection",
     "worst-case": "promises hold however such episodes would have ended",
     "weights": "such episodes were left out, and others at random to make up for it",
-    "horizon": "episodes were followed up to the horizon, if not to be cut off earlier",
+    "horizon": "only episodes that could run up to the horizon were used, each up to the horizon",
 }
 
 
@@ -86,13 +86,13 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
         "p": _p(found["mapped_from"]),
         "alarms": _alarms(dict(sizes)),
         **({"never": _never(found["impossible"])} if found["impossible"] else {}),
-        "grid": f"outcomes are compared to the nearest {found['grid']:g}",
+        "grid": f"outcomes are rounded to the nearest multiple of {found['grid']:g}",
     }
     print_facts("\n".join(f"{name:<10} {text}" for name, text in lines.items()))
 
 
 def _behaviors(found: dict[str, Any]) -> dict[str, str]:
-    """What runs are judged by."""
+    """The line of ``inspect`` that names the behavior or behaviors that runs are judged by."""
     several = found.get("behaviors")
     if several is None:
         return {"behavior": plain(found["behavior"])}
@@ -100,23 +100,23 @@ def _behaviors(found: dict[str, Any]) -> dict[str, str]:
 
 
 def _recalled(history: int) -> str:
-    """How many earlier steps the models read."""
+    """Which earlier steps the models read besides the present state; empty if none."""
     if not history:
         return ""
     steps = "the step" if history == 1 else f"the {history} steps"
-    return f"; also of {steps} before, with rewards, and the means of all so far"
+    return f"; also those of {steps} before, the rewards there, and the means over all steps so far"
 
 
 def _never(outcomes: list[float]) -> str:
-    """Which outcomes have no probability."""
-    return f"no run ends in {', '.join(f'{one:g}' for one in outcomes)}, as far as was recorded"
+    """The outcomes to which the model gives probability 0, in a sentence."""
+    return f"no recorded run ended in {', '.join(f'{one:g}' for one in outcomes)}: probability 0"
 
 
 def _p(episodes: int) -> str:
     """How a watch calibrates p, given how many learning episodes are kept for that."""
     if not episodes:
-        return "calibrated by ranks, as in the paper"
-    return f"each target has its own map, learned from {episodes:,} learning episodes"
+        return "calibrated with the ranks of the calibration episodes, as in the paper"
+    return f"each target has its own calibration curve, learned from {episodes:,} learning episodes"
 
 
 def _alarms(sizes: dict[str, int]) -> str:

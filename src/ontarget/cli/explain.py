@@ -34,8 +34,8 @@ __all__ = ["explain"]
 
 _PICTURES = (".png", ".svg")
 _FROM_THE_HIGH = (
-    "Most of the fall came earlier, so the change since step {} is explained, where p was highest; "
-    "--since {} explains the last step alone"
+    "p had fallen before this step too, so the change since step {} is explained, where p was "
+    "highest; --since {} explains the last step alone"
 )
 _NEAREST = (
     "step {} was chosen: the run raised its first alarm at step {}, where no model answers, and "
@@ -77,7 +77,7 @@ def explain(
     calibration: CalibrationOption = "target",
     as_json: AsJson = False,
 ) -> None:
-    """Say what moved the probability at a step of a recorded run, and which runs it rests on.
+    """Say what changed p at a step of a recorded run, and which recorded runs count most for p.
 
     The change since an earlier step is shared out among the reward earned, each feature and the
     passing of time. Precedents are the recorded runs that the model weighs most; a model that was
@@ -125,7 +125,7 @@ def explain(
 
 
 def _reading(run: Episodes, step: int) -> tuple[Any, Any]:
-    """The state of a run at a step, and its behavior so far; of several behaviors, by name."""
+    """The state of a run at a step, and the behavior so far: a number, or a dictionary by name."""
     if not run.names:
         rows = run.at(step)
         return rows.states[0], float(rows.behavior[0])
@@ -135,11 +135,11 @@ def _reading(run: Episodes, step: int) -> tuple[Any, Any]:
 
 
 def _run(episodes: Episodes, name: str) -> Episodes:
-    """The one episode of this id."""
+    """The episode with this id, alone."""
     names = [str(one) for one in episodes.ids.tolist()]
     if name not in names:
         shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
-        raise EpisodesError(f"no episode {name!r} among these; there are {shown}")
+        raise EpisodesError(f"--run needs the id of an episode, got {name!r}; there are {shown}")
     return episodes.take([names.index(name)])
 
 
@@ -158,9 +158,9 @@ def _answered(monitor: GoalMonitor, run: Episodes) -> set[int]:
 
 
 def _earlier(run: Episodes, step: int, since: int | None, answered: set[int]) -> int | None:
-    """The step to compare with, once both are found to be steps of the run.
+    """The step to compare with, after checking that both steps fit the run.
 
-    By default it is the last step before at which a model answers; None if there is none.
+    By default it is the last earlier step at which a model answers; None if there is none.
     """
     name, last = run.ids[0], run.lengths[0] - 1
     if step > last:
@@ -182,8 +182,9 @@ def _picked(
 ) -> tuple[int, int | None, str]:
     """The step to explain, the earlier step to compare with, and why the first was chosen.
 
-    It is the step of the first alarm, or else that of the largest fall of p. If no model answers
-    there, it is the nearest step at which one does. None as the earlier step means the step before.
+    The step to explain is that of the first alarm or, without an alarm, that of the largest fall of
+    p. If no model answers there, it is the nearest step at which one does. An earlier step of None
+    means the step just before.
     """
     from ontarget.errors import FewEpisodesError
 
@@ -217,9 +218,10 @@ def _picked(
 
 
 def _high(p: dict[int, float], step: int) -> int | None:
-    """The last step with the highest p before this one, if the last step was not most of the fall.
+    """The earlier step at which p was highest, if most of the fall came before the last step.
 
-    None if it was.
+    ``p`` holds the probability by step. The result is None if at least half of the fall since that
+    high came in the last step, from ``step - 1`` to ``step``, or if p is unknown at either.
     """
     if step not in p or step - 1 not in p:
         return None

@@ -48,7 +48,10 @@ def drift(
         int, typer.Option(min=0, help="The step at which runs are compared.", metavar="STEP")
     ] = 0,
     level: Annotated[
-        str, typer.Option(help="The probability of no false alarm.", metavar="LEVEL")
+        str,
+        typer.Option(
+            help="The probability that no change is reported if there is none.", metavar="LEVEL"
+        ),
     ] = "0.99",
     calibration: CalibrationOption = "target",
     as_json: AsJson = False,
@@ -101,11 +104,11 @@ def recalibrate(
     ] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Make a model's promises rest on new episodes, without fitting it again.
+    """Base a model's promises on new episodes, without fitting the model again.
 
     Use it for a process that has changed a little: an updated policy, another season. The model and
     p stay as they are. Bounds, alarms and the drift guard are computed from the new episodes alone,
-    and the output says what so few episodes can promise.
+    and the output says what this number of episodes can promise.
     """
     check_output(output)
     from ontarget import Episodes, GoalMonitor

@@ -139,7 +139,7 @@ def watch(
     """
     if server is not None:
         if model is not None or target is not None or replay is not None:
-            raise typer.BadParameter("--server needs neither MODEL, --target nor --replay")
+            raise typer.BadParameter("with --server, leave out MODEL, --target and --replay")
         _end(_write(_answers_of(server)), fail_on_alarm)
         return
     if model is None or target is None:
@@ -251,9 +251,9 @@ def _parsed(line: str | None) -> dict[str, Any] | str:
     except (ValueError, RecursionError) as error:
         return f"not JSON: {error}"
     if not isinstance(message, dict):
-        return "a line needs an object with agent, state and reward"
+        return 'a line needs to be a JSON object with "agent", "state" and "reward"'
     if len(str(message.get("agent", ""))) > _LONGEST_NAME:
-        return f"agent needs a name of at most {_LONGEST_NAME} characters"
+        return f'"agent" needs a name of at most {_LONGEST_NAME} characters'
     if not ("state" in message or message.get("end") or message.get("intervene")):
         return 'a line needs a "state", or "end": true'
     return message

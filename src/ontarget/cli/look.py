@@ -62,7 +62,7 @@ def look(
 
 
 def _look_at_each(recorded: Episodes, goal: Target | Goal | None, as_json: bool) -> None:
-    """What is found for each behavior, and how many episodes met the goal."""
+    """Print what a look at each behavior finds, and how many episodes met the goal."""
     from ontarget import Target
 
     if isinstance(goal, Target):

@@ -53,7 +53,7 @@ NOT_SO: Final = (
 
 # These checks are made before anything is loaded that takes time to load.
 def runs_there(path: _Path) -> _Path:
-    """The path, if there is something to read."""
+    """The path, if a file or folder exists there; otherwise an error."""
     if path is None:
         return path
     if not path.exists():
@@ -276,7 +276,9 @@ _READING: Final = (
         "Columns of dates or times to make features of: hours since the start, hour, weekday.",
         "NAMES",
     ),
-    _reading("every", str, "Put the rows on a clock by their times: 30s, 15m, 1h, 1d.", "TIME"),
+    _reading(
+        "every", str, "Make one step of each 30s, 15m, 1h or 1d, by the times of the rows.", "TIME"
+    ),
     _reading("outcome", str, "Column with a run's result, known only at its end."),
     _reading("drop", str, "Columns to leave out, separated by commas.", "NAMES"),
     _reading(
@@ -378,7 +380,7 @@ def _frame_options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _judged(given: Sequence[str]) -> str | dict[str, str]:
-    """One behavior without a name, or several as NAME=BEHAVIOR."""
+    """The values of ``--behavior``: one behavior as text, or several in a dictionary by name."""
     pairs = [re.fullmatch(r"\s*(\w+)\s*=(.+)", one) for one in given]
     if len(given) == 1 and pairs[0] is None:
         return given[0]

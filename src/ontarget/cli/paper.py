@@ -62,7 +62,7 @@ def paper(
         bool,
         typer.Option(
             "--models",
-            help="Instead, compare every model with PCQR and other conformal methods.",
+            help="Instead, try every kind of model with PCQR and other conformal methods.",
             metavar="",
         ),
     ] = False,

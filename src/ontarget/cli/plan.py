@@ -132,35 +132,35 @@ def _show(found: SizePlan, success_rate: float | None) -> None:
     table.add_row(
         f"{found.at_all_thresholds:,}",
         assure,
-        "for all targets at once; one with two ends is within twice that",
+        "for all targets at once (with two ends: within twice the error)",
     )
     for asked, needed in found.coverage.items():
         table.add_row(
             f"{needed:,}",
             assure,
-            f"for what {percent(asked, 0, fixed=True)} intervals really cover",
+            f"for the coverage of {percent(asked, 0, fixed=True)} intervals",
         )
     table.add_row(
         f"{found.coverage_surely[0.9]:,}",
         assure,
-        f"for 90 % intervals that hold with confidence {found.level:.4g} at all",
+        f"the fewest for 90 % intervals with confidence {found.level:.4g}",
     )
     if found.successes is not None:
         rate = found.false_alarm_rate
         table.add_row(
             f"{found.successes_to_promise:,}",
             "successful assure episodes",
-            f"to promise a false-alarm rate of {rate:.3g} at all, on average",
+            f"the fewest to promise a false-alarm rate of {rate:.3g} on average",
         )
         table.add_row(
             f"{found.successes_surely:,}",
             "successful assure episodes",
-            f"to promise it with confidence {found.level:.4g} (--confidence)",
+            f"the fewest to promise it with confidence {found.level:.4g} (--confidence)",
         )
         table.add_row(
             f"{found.successes:,}",
             "successful assure episodes",
-            "for that rate to be as accurate with this very recording",
+            f"for your recording's true rate to be that close to {rate:.3g}",
         )
     console.print(table)
     known = (
@@ -171,8 +171,8 @@ def _show(found: SizePlan, success_rate: float | None) -> None:
     console.print(
         f"\nRecord {_to_record(found, success_rate):,} episodes{known} for p"
         f"{' and the alarm' * (found.successes is not None)}: fit learns from 80 in 100 and keeps "
-        "20 to assure what is promised. To have one of the other lines too, record five times its "
-        "number. Keep some more for evaluate.",
+        "20 as assure episodes, for promises. If you need another line of assure episodes, record "
+        "five times its number. Record some more for evaluate.",
     )
     if found.successes is not None and not success_rate:
         console.print("Pass --success-rate if some of them miss the target.", style="dim")

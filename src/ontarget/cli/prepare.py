@@ -23,7 +23,7 @@ _SHARE = 0.8
 
 
 def _there(given: str) -> Path | str:
-    """A file or folder that is there, or a pattern."""
+    """The path of an existing file or folder; a pattern with * ? or [ is returned as it is."""
     return given if any(letter in given for letter in "*?[") else runs_there(Path(given))
 
 
@@ -56,7 +56,9 @@ def prepare(
     ] = 0,
     assure: Annotated[
         float,
-        typer.Option(help="Share of episodes that is kept to support promises.", metavar="SHARE"),
+        typer.Option(
+            help="Share of episodes that is kept for promises, not learned from.", metavar="SHARE"
+        ),
     ] = 0.2,
     max_learn: Annotated[
         int,
@@ -85,8 +87,8 @@ def prepare(
 ) -> None:
     """Sort recorded episodes by step, so that fit and evaluate read them piece by piece.
 
-    Memory holds a part of the rows at a time. An episode's rows may be spread over files. After an
-    interruption, the same command continues where it stopped.
+    Only part of the rows is in memory at a time. An episode's rows may be spread over files. After
+    an interruption, the same command continues where it stopped.
     """
     from ontarget import GoalMonitor
     from ontarget.episodes import prepare as prepared_in

@@ -73,14 +73,17 @@ class Replay:
 
 
 def _news(runs: Episodes, t: int, place: int, i: int) -> tuple[str, float]:
-    """What arrives with the state of step t: the reward, or a behavior read from a column."""
+    """What arrives with the state of step t, as a field's name and value.
+
+    That is the reward of step t − 1 or, if the behavior is read from a column, its value after it.
+    """
     if runs.behavior.told:
         return "behavior", _after(runs.take([i]), t - 1)
     return "reward", float(runs.rewards_at(t - 1)[place])
 
 
 def _brought(news: dict[str, tuple[str, float]]) -> dict[str, Any]:
-    """The fields of a message; for several behaviors, the signal of each by its name."""
+    """The message's fields with what was earned; for several behaviors, one value for each name."""
     if "" in news:
         return dict([news[""]])
     return {"reward": {name: value for name, (_, value) in news.items()}}

@@ -81,7 +81,7 @@ class LogRows:
         return panel
 
 
-# How a spreadsheet knows a formula. A number with a sign is none.
+# The characters with which a formula begins in a spreadsheet. A signed number is not a formula.
 _FORMULA = r"^[=@\t\r]|^[+-].*[^0-9.,:%/ ]"
 
 

@@ -139,7 +139,7 @@ def serve(
 ) -> None:
     """Answer agents over HTTP, store every run, and send alarms to webhooks.
 
-    When a step is answered, it is on disk. The same step may be sent again and gets the same
+    A step is on disk before its answer is sent. The same step may be sent again and gets the same
     answer. docs/service.md shows every call with curl.
     """
     for name in _NEEDED:
@@ -232,7 +232,9 @@ def _rate(text: str | None) -> float | None:
     try:
         return float(text)
     except ValueError:
-        raise InputError(f"a rate needs a number, got {text!r}") from None
+        raise InputError(
+            f"--false-alarm-rate, --ruled-out and --confidence need a number, got {text!r}"
+        ) from None
 
 
 def _unit(text: str) -> str | dict[str, str]:

@@ -30,7 +30,10 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Chart:
-    """● is the value, ░ the range around it, ▒ a range to come, ┄ a line across the ranges.
+    """How to draw a run with letters.
+
+    ● is the value at a step, ░ the range around it, ▒ the predicted range at a later step, and ┄ a
+    line across.
 
     Parameters
     ----------
@@ -39,12 +42,12 @@ class Chart:
     labels
         The texts to the left of the highest, the middle and the lowest row.
     lines
-        What is drawn across.
+        The lines to draw across the whole chart.
     horizon
-        The last step of a run; columns are kept for what is left of it. Only at the start of a long
-        run do they not reach that far.
+        The number of steps of a complete run. Columns are kept for the steps to come, up to the
+        end of the run if there are enough columns.
     width
-        How many letters fit into a line. Of a run that is too long, several steps share a column.
+        How many letters fit into a line. If a run has more steps, several steps share a column.
     rows
         How many lines from the bottom to the top.
     colour
@@ -142,9 +145,9 @@ def probability_chart(threshold: float, horizon: int, *, width: int, rows: int) 
 def outcome_chart(
     points: Sequence[Point], ends: Sequence[float], horizon: int, *, width: int, rows: int
 ) -> Chart | None:
-    """A chart that holds these points, of a run's past or to come; None if nothing is known.
+    """A chart of the behavior, scaled to show these points and the target; None without numbers.
 
-    ``ends`` are those of the target.
+    ``points`` are the run's past and predicted points, ``ends`` the two ends of the target.
     """
     numbers = [value for point in points for value in point]
     known = [value for value in numbers if math.isfinite(value)]

@@ -56,10 +56,10 @@ class Course:
             self._points, self._every = joined_by(2, self._points), 2 * self._every
 
     def fitted(self, room: int, *, whole: int = 0) -> tuple[int, list[Point]]:
-        """How many steps share a point so that all fit into the room, and the points.
+        """How many steps each point stands for, and the points: at most ``room`` of them.
 
-        ``whole`` is how many steps there will be: room is kept for them, unless so few points
-        would be left of the run so far that they show nothing.
+        ``whole`` is the expected number of steps of the complete run. Places are kept for the steps
+        to come, unless too few points would then be left to show the run so far.
         """
         every = self._every
         while self.steps > every * room:
@@ -70,14 +70,14 @@ class Course:
 
 
 def joined_by(size: int, points: Sequence[Point]) -> list[Point]:
-    """Neighbouring points joined, ``size`` to one."""
+    """The points with every ``size`` neighbours joined into one."""
     if size == 1:
         return list(points)
     return [_joined(points[at : at + size]) for at in range(0, len(points), size)]
 
 
 def _joined(points: Iterable[Point]) -> Point:
-    """One point for several; what is unknown in some of them is left out."""
+    """One point that spans several points; a NaN in some of them is left out."""
     low, least, most, high = zip(*points, strict=True)
     return Point(_end(min, low), _end(min, least), _end(max, most), _end(max, high))
 
