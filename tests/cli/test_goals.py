@@ -134,7 +134,7 @@ def test_look_counts_a_goal_and_looks_at_each_behavior() -> None:
         (["look", *BEHAVIORS, "--target", "60:"], "so --target needs a goal such as 'gain >= 60'"),
         (["look", "--target", GOAL], "a goal needs behaviors with names"),
         (["study", "--target", GOAL], "one behavior without a name, got 'gain'"),
-        (["study", *BEHAVIORS, "--target", "2:"], "so target needs a Goal"),
+        (["study", *BEHAVIORS, "--target", "2:"], "so `target` needs a Goal"),
         (["study", *BEHAVIORS, "--target", "gain > 99 & spent < 3"], "gain is -"),
         (["fit", "-o", "x.ontarget", *BEHAVIORS, "--reward-bounds", "0:"], "a mapping from their"),
         (["fit", "-o", "x.ontarget", "--reward-bounds", "gain=0"], "or NAME=LO:HI"),

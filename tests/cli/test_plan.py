@@ -27,7 +27,7 @@ def test_plan_counts_successes_for_alarms() -> None:
     assert answer["record"] == math.ceil(expected.successes * 10 / 0.2)
     text = told(arguments)
     assert "19  successful assure episodes" in text
-    assert "59  successful assure episodes  to promise it with confidence 0.95" in text
+    assert "59  successful assure episodes  the fewest to promise it with confidence 0.95" in text
     assert answer["successes_surely"] == 59
     assert answer["coverage_surely"]["0.9"] == 29
 

@@ -33,9 +33,9 @@ def test_simulate_takes_a_preset(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["simulate", "chess", "-o", "x.csv"], "domain needs one of skirmish, smax, tamarisk"),
+        (["simulate", "chess", "-o", "x.csv"], "`domain` needs one of skirmish, smax, tamarisk"),
         (["simulate", "tamarisk", "-n", "5", "-o", "x.txt"], ".parquet or .csv"),
-        (["simulate", "tamarisk", "--preset", "x", "-o", "x.csv"], "preset needs one of paper"),
+        (["simulate", "tamarisk", "--preset", "x", "-o", "x.csv"], "`preset` needs one of paper"),
     ],
 )
 def test_a_mistake_is_told_in_one_line(

@@ -110,11 +110,14 @@ def test_truth_averages_to_what_happens() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"t": 5}, "t needs a step from 0 to the horizon 4, got 5"),
+        ({"t": 5}, "`t` needs a step from 0 to the horizon 4, got 5"),
         ({"rollouts": 0}, "rollouts needs a whole number from 1 up"),
-        ({"behavior": [0.0, 1.0]}, r"behavior needs one number or one per state, \(27,\)"),
-        ({"behavior": np.nan}, "behavior needs finite sums, got nan"),
-        ({"ids": [1, 2]}, r"ids needs one per state, \(27,\)"),
+        (
+            {"behavior": [0.0, 1.0]},
+            "`behavior` needs one number, or one per state in shape",
+        ),
+        ({"behavior": np.nan}, "`behavior` needs finite sums, got nan"),
+        ({"ids": [1, 2]}, r"`ids` needs one id per state, shape \(27,\)"),
     ],
 )
 def test_bad_questions_are_refused(change: dict[str, object], message: str) -> None:

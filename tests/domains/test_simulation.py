@@ -84,7 +84,7 @@ def test_progress_counts_up_to_every_episode(capsys, monkeypatch) -> None:
 
 @pytest.mark.parametrize("steps", [[-1], [50], [0, 99]])
 def test_snapshots_outside_the_horizon_are_refused(steps: list[int]) -> None:
-    with pytest.raises(InputError, match="snapshots needs steps from 0 to 49"):
+    with pytest.raises(InputError, match="`snapshots` needs steps from 0 to 49"):
         simulate_with_snapshots(DOMAIN, 1, snapshots=steps)
 
 
@@ -109,5 +109,5 @@ def test_what_is_no_domain_is_refused_with_the_names_of_those_there_are() -> Non
     for wrong in (None, Tamarisk, 3):
         with pytest.raises(InputError, match="one of skirmish, smax, tamarisk, or an object that"):
             simulate(wrong, 1)
-    with pytest.raises(InputError, match="preset needs a domain that has presets, tamarisk"):
+    with pytest.raises(InputError, match="`preset` is only for the domain tamarisk"):
         domain_of("skirmish", preset="paper")

@@ -54,5 +54,5 @@ def test_in_a_batch_each_run_starts_by_itself() -> None:
 
 
 def test_a_model_needs_predict() -> None:
-    with pytest.raises(InputError, match="model needs a predict method, got int"):
+    with pytest.raises(InputError, match="`model` needs a predict method, got int"):
         ModelPolicy(3)

@@ -130,7 +130,7 @@ def test_features_may_have_names_of_their_own() -> None:
         Scripted(terminate_after=2), do_nothing, 1, features=["left", "right"], progress=False
     )
     assert episodes.schema.names == ("left", "right")
-    with pytest.raises(InputError, match="features need 2 names for x0, x1, got 1"):
+    with pytest.raises(InputError, match="`features` needs 2 names for x0, x1, got 1"):
         record(Scripted(terminate_after=2), do_nothing, 1, features=["a"], progress=False)
 
 
@@ -181,9 +181,9 @@ def test_nothing_is_printed_without_progress(capsys) -> None:
 def test_what_cannot_be_recorded_is_refused() -> None:
     with pytest.raises(InputError, match="episodes needs a whole number from 1 up, got 0"):
         record(Scripted(terminate_after=2), do_nothing, 0)
-    with pytest.raises(InputError, match="policy needs a function"):
+    with pytest.raises(InputError, match="`policy` needs a function"):
         record(Scripted(terminate_after=2), "left", 1)
-    with pytest.raises(InputError, match=r"env needs a Gymnasium environment.* got str"):
+    with pytest.raises(InputError, match=r"`env` needs a Gymnasium environment.* got str"):
         record("CartPole-v1", do_nothing, 1)
     actions = Scripted().action_space
     for space in (actions, actions.sample):
@@ -215,7 +215,7 @@ def test_runs_of_a_vec_env_stop_at_the_horizon_and_begin_anew() -> None:
     episodes = record(env, do_nothing, 5, horizon=3, progress=False)
     assert episodes.lengths.tolist() == [3] * 5
     assert rows_of(episodes, 4)[0] == [[0.0, 0.0], [1.0, -1.0], [2.0, -2.0]]
-    with pytest.raises(InputError, match="behavior_value needs a single environment"):
+    with pytest.raises(InputError, match="`behavior_value` needs a single environment"):
         record(env, do_nothing, 5, behavior_value=lambda seen, info: 0.0, progress=False)
 
 
@@ -233,7 +233,7 @@ def test_numbers_that_are_only_names_are_recorded_as_categories() -> None:
         limited(), do_nothing, 2, features=["at", "kind"], categorical=["kind"], progress=False
     )
     assert [one.categorical for one in episodes.schema.features] == [False, True]
-    with pytest.raises(InputError, match="categorical needs names of features, got 'mood'"):
+    with pytest.raises(InputError, match="`categorical` needs names of features, got 'mood'"):
         record(limited(), do_nothing, 2, categorical=["mood"], progress=False)
 
 

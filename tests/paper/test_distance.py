@@ -111,7 +111,7 @@ def test_only_runs_that_are_not_over_are_asked_about(
 
 
 def test_an_unknown_case_is_named(keeper: Keeper) -> None:
-    with pytest.raises(InputError, match="case needs one of tamarisk"):
+    with pytest.raises(InputError, match="`case` needs one of tamarisk"):
         build_case("chess", keeper)
 
 

@@ -28,11 +28,11 @@ def test_every_step_of_every_partition_has_a_forest_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"domains": ("chess",)}, "domains needs some of skirmish, smax, tamarisk"),
-        ({"domains": ()}, "domains needs some of"),
-        ({"episodes": 5_000}, "episodes needs more than train"),
-        ({"partitions": 0}, "partitions needs a whole number from 1 up, got 0"),
-        ({"seed": -1}, "seed needs a whole number from 0 up, got -1"),
+        ({"domains": ("chess",)}, "`domains` needs some of skirmish, smax, tamarisk"),
+        ({"domains": ()}, "`domains` needs some of"),
+        ({"episodes": 5_000}, "`episodes` needs more than train"),
+        ({"partitions": 0}, "`partitions` needs a whole number from 1 up, got 0"),
+        ({"seed": -1}, "`seed` needs a whole number from 0 up, got -1"),
     ],
 )
 def test_a_plan_that_cannot_run_is_refused(wrong: dict[str, Any], message: str) -> None:

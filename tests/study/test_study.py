@@ -35,7 +35,7 @@ def test_a_planted_bad_monitor_loses_with_the_right_words() -> None:
         text = str(verdict)
         assert text.startswith(f"the {verdict.rival} is better: Brier score lower by 0.")
         assert "use that classifier" in text
-    assert "most of it comes from steps 0 to 1" in bad().verdicts[0].advice
+    assert "most of the difference comes from steps 0 to 1" in bad().verdicts[0].advice
 
 
 def test_a_good_monitor_beats_a_coin_and_does_not_beat_the_truth() -> None:

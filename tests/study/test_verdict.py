@@ -55,7 +55,7 @@ def test_a_better_classifier_is_praised_and_the_advice_says_what_to_do() -> None
     found = verdict([0.8, 0.3], [0.9, 0.2])
     assert found.standing is Standing.WORSE
     assert found.reason.startswith("the classifier is better: Brier score lower by 0.036")
-    assert "most of it comes from steps 0 to 1" in found.advice
+    assert "most of the difference comes from steps 0 to 1" in found.advice
     assert "if this one target is all you ask about and you need no promises" in found.advice
     assert "UNKNOWN" not in found.advice
 
@@ -83,7 +83,7 @@ def test_scores_that_disagree_decide_nothing() -> None:
 def test_features_that_tell_nothing_are_named() -> None:
     found = verdict([0.4, 0.7], [0.3, 0.8])  # better than a worse one, worse than the rate
     assert found.standing is Standing.BETTER
-    assert "always saying the past's rate is as good" in found.advice
+    assert "always answering with the past's rate is as good" in found.advice
 
 
 @pytest.mark.parametrize("splits", [1, 4])

@@ -111,8 +111,8 @@ def fit(
     assure: Annotated[
         float | None,
         typer.Option(
-            help="Share of episodes that is kept for promises, not learned from. 0: learn from all, "
-            "promise nothing.",
+            help="Share of episodes that is kept for promises, not learned from. 0: learn from all "
+            "and promise nothing.",
             show_default="0.2",
             metavar="SHARE",
         ),

@@ -1,7 +1,7 @@
 """The paper's two domains as fast simulators, and their true probabilities by rollouts.
 
-`Smax` fights the paper's battles in an engine that is not ours (extra ``smax``). Nothing here needs
-gymnasium; ``import ontarget.domains.envs`` registers the environments.
+`Smax` fights the paper's battles in SMAX, an engine by the authors of JaxMARL (extra ``smax``).
+Nothing here needs gymnasium; ``import ontarget.domains.envs`` registers the environments.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,8 @@
-"""The true probability of a domain's states, by repeated simulation from each (M12).
+"""The true probability of a domain's states, estimated by repeated simulation from each state.
 
 With a simulator, a monitor's probability can be compared with the true one: restart the simulator
-many times from the same state, and count how often the target is met.
+many times from the same state, and count how often the target is met (method M12 in
+docs/methods.md).
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def rollout_outcomes(
         Full simulator states at step t: a snapshot of `simulate_with_snapshots`, or part of one.
     behavior
         The sum b_t of the rewards before step t: one number, or one per state. Later rewards are
-        added to it from left to right, as in a recorded episode (M1).
+        added to it from left to right, as in a recorded episode.
     t
         The step of the states, before acting; at the horizon nothing more happens.
     rollouts
@@ -66,14 +67,14 @@ def rollout_outcomes(
     """
     domain, n = domain_of(domain), count(states)
     if not 0 <= t <= domain.horizon:
-        raise InputError(f"t needs a step from 0 to the horizon {domain.horizon}, got {t}")
+        raise InputError(f"`t` needs a step from 0 to the horizon {domain.horizon}, got {t}")
     whole_number("rollouts", rollouts, least=1)
     so_far = _per_state("behavior", behavior, n)
     if not np.isfinite(so_far).all():
-        raise InputError(f"behavior needs finite sums, got {so_far[~np.isfinite(so_far)][0]}")
+        raise InputError(f"`behavior` needs finite sums, got {so_far[~np.isfinite(so_far)][0]}")
     named = np.arange(n) if ids is None else np.asarray(ids)
     if named.shape != (n,):
-        raise InputError(f"ids needs one per state, ({n},), got shape {named.shape}")
+        raise InputError(f"`ids` needs one id per state, shape ({n},), got {named.shape}")
     state_keys = keys_of(named)
     keys = np.stack(
         [keyed_hash(state_keys, seed, "oracle", domain.name, t, m) for m in range(rollouts)], axis=1
@@ -116,15 +117,15 @@ def true_probability(
     target
         The outcomes that count as success.
     grid
-        The grid to which outcomes and target ends are rounded (M1); by default it follows from the
-        size of the outcomes. To compare with a monitor, pass the monitor's grid.
+        Outcomes and the ends of the target are rounded to multiples of this number. By default it
+        follows from the size of the outcomes. To compare with a monitor, pass the monitor's grid.
 
     Notes
     -----
     With R rollouts, the estimate is an unbiased binomial mean with the standard error ``sqrt(p (1 -
     p) / (R - 1))``, whose square is the unbiased variance that `excess_brier` subtracts. If all
-    rollouts agree, it is 0, but the truth may still differ by about 3 / R. For a single rollout it
-    is NaN.
+    rollouts agree, the standard error is 0, but the truth may still differ by about 3 / R. For a
+    single rollout, the standard error is NaN.
 
     Examples
     --------
@@ -146,5 +147,7 @@ def true_probability(
 def _per_state(name: str, values: Any, n: int) -> FloatArray:
     array = np.asarray(values, dtype=np.float64)
     if array.shape not in {(), (n,)}:
-        raise InputError(f"{name} needs one number or one per state, ({n},); got {array.shape}")
+        raise InputError(
+            f"`{name}` needs one number, or one per state in shape ({n},); got {array.shape}"
+        )
     return np.broadcast_to(array, (n,))

@@ -102,8 +102,9 @@ def simulate_with_snapshots(
 ) -> Simulation[S]:
     """The episodes that `simulate` returns, and the simulator's full states at some steps.
 
-    Features may show only part of the state, as in a battle. So an episode can be restarted only
-    from a snapshot, as `true_probability` does.
+    A snapshot is the full state of all episodes at one step. Features may show only part of the
+    state, as in a battle. So an episode can be restarted only from a snapshot, as
+    `true_probability` does.
 
     Examples
     --------
@@ -130,7 +131,7 @@ def _run(
     whole_number("episodes", episodes, least=1)
     if steps and not (steps[0] >= 0 and steps[-1] < domain.horizon):
         raise InputError(
-            f"snapshots needs steps from 0 to {domain.horizon - 1}, the horizon of {domain.name} "
+            f"`snapshots` needs steps from 0 to {domain.horizon - 1}, the horizon of {domain.name} "
             f"less one; got {steps}"
         )
     states = np.empty((episodes, domain.horizon, len(domain.features)))

@@ -20,7 +20,7 @@ __all__ = ["Autoreset", "Rows"]
 
 
 class Rows(NamedTuple):
-    """For each row of a step: whether its run took a step, ended, or began."""
+    """Three flags for each environment of a vector: its run took a step, ended, or began."""
 
     moved: BoolArray
     ended: BoolArray
@@ -41,7 +41,7 @@ class Autoreset:
         mode = env.metadata.get("autoreset_mode")
         if not isinstance(mode, modes):
             raise InputError(
-                "env needs metadata['autoreset_mode'] to say how it resets ended runs, got "
+                "`env` needs metadata['autoreset_mode'] to say how it resets ended runs, got "
                 f"{mode!r}; set it to a gymnasium.vector.AutoresetMode"
             )
         self._mode, self._modes = mode, modes

@@ -40,7 +40,7 @@ def time_limit(env: Any) -> int | None:
 
 
 def cut_off(t: int, horizon: int) -> str:
-    """The reason why a run that was cut off before its end is UNKNOWN (M1)."""
+    """The reason why a run that was cut off before its end is UNKNOWN, in a sentence."""
     early = f", before the monitor's horizon of {horizon}" if t < horizon else ""
     return f"the run was cut off after {t} steps{early}, so its outcome is unknown"
 
@@ -54,7 +54,7 @@ def gone_past(horizon: int) -> str:
 
 
 def too_short(limit: int | None, horizon: int) -> str:
-    """The reason why every run is UNKNOWN if the time limit is below the horizon; empty if not.
+    """The reason why every run is UNKNOWN, if the time limit is below the horizon; else empty.
 
     The monitor's probability is about runs that may last up to the horizon, and these runs may not.
     """

@@ -107,7 +107,7 @@ class Recorder:
     ) -> None:
         if features is not None and len(features) != len(layout):
             raise InputError(
-                f"features need {len(layout)} names for {', '.join(layout.names)}, "
+                f"`features` needs {len(layout)} names for {', '.join(layout.names)}, "
                 f"got {len(features)}"
             )
         self.layout = layout
@@ -118,7 +118,7 @@ class Recorder:
         unknown = [name for name in categorical if name not in names]
         if unknown:
             raise InputError(
-                f"categorical needs names of features, got {unknown[0]!r}; there are "
+                f"`categorical` needs names of features, got {unknown[0]!r}; there are "
                 f"{', '.join(names)}"
             )
         self._categorical = [
@@ -226,10 +226,10 @@ class Recorder:
         return Episodes(replace(found._store, remarks=(note,))) if note else found
 
     def _judged_at(self, runs: Sequence[_Finished]) -> int | None:
-        """The horizon; without one, a number of steps beyond every cut-off.
+        """The horizon that was passed; without one, one step more than any run was recorded for.
 
-        Otherwise the longest run would set the horizon, and runs cut off there would count as
-        complete.
+        Without this, the longest run would set the horizon, and runs that were cut off there would
+        count as complete. None if no run was cut off.
         """
         cut = any(run.truncated and len(run.rewards) == self._most for run in runs)
         return self._most + 1 if self.horizon is None and self._most and cut else self.horizon
@@ -254,7 +254,10 @@ class Recorder:
 
 
 def _left_alone(runs: Sequence[_Finished], censored: Censored) -> tuple[list[_Finished], str]:
-    """The runs without those that were taken over, unless these count as cut off; and a remark."""
+    """The runs to keep, and a remark about those left out.
+
+    Runs that somebody took over are left out, unless ``censored`` lets them count as cut off.
+    """
     n, kept = len(runs), [run for run in runs if not run.intervened]
     if censored != "refuse" or len(kept) == n:
         return list(runs), ""
@@ -271,7 +274,7 @@ def is_told(behavior: JudgedBy) -> bool:
 def unread_value(behavior: JudgedBy) -> InputError:
     """The error for a behavior_value that no behavior reads."""
     return InputError(
-        f"behavior_value needs a behavior that reads it, got behavior {behavior!r}, which is "
+        f"`behavior_value` needs a behavior that reads it, got behavior {behavior!r}, which is "
         f"computed from rewards; pass behavior='column:NAME' with a name for that value"
     )
 
@@ -288,7 +291,7 @@ def signals_in(info: Mapping[str, Any], names: Sequence[str]) -> dict[str, float
     if missing:
         known = ", ".join(map(str, info)) or "nothing"
         raise InputError(
-            f"signals need keys of info, got {missing[0]!r}, and info has {known}; put it there in "
+            f"`signals` needs keys of info, got {missing[0]!r}, but info has {known}; add it in "
             "every step"
         )
     return {name: float(info[name]) for name in names}

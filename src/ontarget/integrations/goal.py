@@ -226,7 +226,7 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             self._client.step(agent, run, t, state, reward, **more)
 
     def _told(self, info: dict[str, Any], outlook: Outlook) -> dict[str, Any]:
-        # An alarm stands while nothing is known, so it is not told again afterwards.
+        # An alarm stays raised while nothing is known, so on_alarm is not called again afterwards.
         raised = outlook.alarm and not self._alarmed
         self._alarmed = outlook.alarm
         if raised and self._on_alarm is not None:

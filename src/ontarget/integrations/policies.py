@@ -57,7 +57,7 @@ class ModelPolicy:
         normalize: Callable[[Any], Any] | None = None,
     ) -> None:
         if not callable(getattr(model, "predict", None)):
-            raise InputError(f"model needs a predict method, got {type(model).__name__}")
+            raise InputError(f"`model` needs a predict method, got {type(model).__name__}")
         self.model = model
         self.deterministic = deterministic
         self.normalize = normalize
@@ -106,7 +106,7 @@ def actor_of(policy: Any) -> Actor:
     owner = getattr(policy, "__self__", policy)
     if callable(getattr(owner, "sample", None)) and callable(getattr(owner, "contains", None)):
         raise InputError(
-            "policy needs a function from observation to action, got an action space; for random "
+            "`policy` needs a function from observation to action, got an action space; for random "
             "actions pass lambda seen: env.action_space.sample()"
         )
     if isinstance(policy, ModelPolicy):
@@ -116,6 +116,6 @@ def actor_of(policy: Any) -> Actor:
     if callable(policy):
         return _FunctionPolicy(policy)
     raise InputError(
-        "policy needs a function from observation to action, or an object with "
+        "`policy` needs a function from observation to action, or an object with "
         f"Stable-Baselines3's predict, got {type(policy).__name__}"
     )

@@ -233,7 +233,7 @@ def record(
     single, sb3 = isinstance(env, gymnasium.Env), is_vec_env(env)
     if not (single or sb3 or isinstance(env, gymnasium.vector.VectorEnv)):
         raise InputError(
-            "env needs a Gymnasium environment, or a vector of them, as gymnasium.make and "
+            "`env` needs a Gymnasium environment, or a vector of them, as gymnasium.make and "
             "gymnasium.make_vec return them, or a VecEnv of Stable-Baselines3, got "
             f"{type(env).__name__}"
         )
@@ -258,7 +258,7 @@ def record(
         signals = _signals_of(judged)
         if behavior_value is not None:
             raise InputError(
-                "behavior_value needs a single environment, got a vector; for a vector, read a "
+                "`behavior_value` needs a single environment, got a vector; for a vector, read a "
                 "key of its infos: behavior={'NAME': 'last:KEY'}"
             )
         if sb3 and signals:

@@ -126,7 +126,7 @@ def build_case(
         The target; by default between quantiles of the outcomes that the plan gives.
     """
     if name not in CASES:
-        raise InputError(f"case needs one of {', '.join(CASES)}, got {name!r}")
+        raise InputError(f"`case` needs one of {', '.join(CASES)}, got {name!r}")
     plan = CASES[name]
     domain = plan.domain()
     episodes = _ended(simulate_with_snapshots(domain, n_episodes, seed, progress=False), domain)

@@ -93,13 +93,13 @@ class Plan:
         for name in (*sizes, "seed"):
             value, least = getattr(self, name), 0 if name == "seed" else 1
             if not isinstance(value, int) or value < least:
-                raise InputError(f"{name} needs a whole number from {least} up, got {value!r}")
+                raise InputError(f"`{name}` needs a whole number from {least} up, got {value!r}")
         unknown = [name for name in self.domains if name not in PAPER]
         if unknown or not self.domains:
-            raise InputError(f"domains needs some of {', '.join(PAPER)}, got {self.domains!r}")
+            raise InputError(f"`domains` needs some of {', '.join(PAPER)}, got {self.domains!r}")
         if self.test < 1:
             raise InputError(
-                f"episodes needs more than train + calibrate ({self.train + self.calibrate}), "
+                f"`episodes` needs more than train + calibrate ({self.train + self.calibrate}), "
                 f"got {self.episodes}"
             )
 

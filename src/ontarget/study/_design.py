@@ -33,7 +33,10 @@ class Categories:
         return cls(tuple(known))
 
     def coded(self, X: FloatArray) -> FloatArray:
-        """The columns with each category's position in its list; others count as missing."""
+        """The columns, with each category replaced by its position in the list of known ones.
+
+        Categories that are not in the list become NaN.
+        """
         coded = np.array(X, dtype=np.float64)
         for k, names in enumerate(self.known):
             if names is not None:
@@ -44,11 +47,12 @@ class Categories:
 
 
 class Design:
-    """Standardised numbers and their squares, missing flags, one-hot categories; times the step.
+    """Makes the columns of a logistic regression from features, behavior and step.
 
-    Up to 15 steps have a column each. Longer runs get a cubic spline in the step, with knots where
-    the rows are. Every other column is multiplied by these, so that its weight may change with the
-    step.
+    The columns are standardised numbers and their squares, flags for missing values, and one-hot
+    categories. To let their weights change with the step, each is multiplied by columns for the
+    step: one column per step for up to 15 steps, or a cubic spline for longer runs, with knots at
+    quantiles of the rows' steps.
     """
 
     def __init__(self, learn: Rows, most_categories: int) -> None:

@@ -45,8 +45,8 @@ class Trial:
     t, episode, met
         One entry per row: the step, the position of the episode, whether it met the target.
     p
-        By method: one probability per row; where a method gave no answer, the past rate at that
-        step.
+        By method: one probability per row. Where a method gave no answer, it is the share of past
+        episodes at that step that met the target.
     scores
         By method: every measure.
     """
@@ -63,7 +63,7 @@ class Trial:
     def of(
         cls, learn: Rows, asked: Rows, answers: Mapping[str, FloatArray], ids: AnyArray
     ) -> Trial:
-        """The trial with these methods' answers, and the past rate as a further method."""
+        """The trial with these methods' answers, and the past success rate as a further method."""
         told = {**answers, BASELINE: past_rate(learn, asked.t)}
         return cls(
             n_past=learn.n_episodes,
@@ -133,7 +133,7 @@ class Compared:
         """
         if rival not in self.methods or measure not in MEASURES:
             raise InputError(
-                f"difference needs one of {', '.join(self.methods[1:])} and one of "
+                f"`difference` needs one of {', '.join(self.methods[1:])} and one of "
                 f"{', '.join(MEASURES)}, got {rival!r} and {measure!r}"
             )
         return self._differences[rival, measure]
@@ -158,7 +158,7 @@ class Compared:
         return corrected_difference(drawn, n_past=self.n_past, n_new=self.n_new)
 
     def brier_by_step(self, method: str) -> FloatArray:
-        """The Brier score of each step, all splits together; NaN where no episode is alive."""
+        """The Brier score of each step over all splits; NaN at steps that no episode reaches."""
         total = np.zeros(self.n_steps)
         for trial in self.trials:
             errors = squared_errors(trial.p[method], trial.met)

@@ -1,4 +1,7 @@
-"""How good probabilities are, with the past rate of success where there is none (M12)."""
+"""How good probabilities are (method M12 in docs/methods.md).
+
+Where a method gives no probability, the past success rate at that step is used.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ class Scores:
     sharpness
         The Brier score that would result if all probabilities were exactly right.
     unanswered
-        The share of rows without an answer; there the past rate at that step is used.
+        The share of rows without an answer; there the past success rate at that step is used.
     """
 
     brier: float
@@ -50,7 +53,7 @@ MEASURES = {
 
 
 def past_rate(learn: Rows, t: IndexArray) -> FloatArray:
-    """The share of past episodes alive at each step t that met the target."""
+    """For each step t: of the past episodes that reach this step, the share that met the target."""
     size = int(max(t.max(), learn.t.max())) + 1
     alive = np.bincount(learn.t, minlength=size)
     hits = np.bincount(learn.t, weights=learn.met, minlength=size)
@@ -59,7 +62,7 @@ def past_rate(learn: Rows, t: IndexArray) -> FloatArray:
 
 
 def filled(p: FloatArray, learn: Rows, asked: Rows) -> FloatArray:
-    """The probabilities, with the past rate of that step where there is none."""
+    """The probabilities, with each NaN replaced by the past success rate at that row's step."""
     return np.clip(np.where(np.isfinite(p), p, past_rate(learn, asked.t)), 0.0, 1.0)
 
 

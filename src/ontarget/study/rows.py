@@ -24,7 +24,7 @@ class Rows:
     X
         (rows, columns): the features, NaN where a value is missing.
     categorical
-        Which columns hold names of categories.
+        Which columns hold the codes of categories.
     t
         The step.
     b
@@ -84,8 +84,8 @@ def rows_of(
         The outcomes that count as success; for episodes with several behaviors, a goal. The value
         so far of each further behavior is then a column.
     grid
-        The grid to which outcomes are rounded before they are compared; by default that of the
-        episodes. For several behaviors, a mapping from their names.
+        Outcomes are rounded to multiples of this number before they are compared with the target;
+        by default to the episodes' own grid. For several behaviors, a mapping by their names.
     groups
         The names of all groups. If given, an episode's group becomes a last, categorical column.
     """

@@ -118,7 +118,7 @@ def study_beside(
     """Compare a monitor's evaluation with classifiers that learn from these past episodes.
 
     The intervals of the differences come from resampling the evaluated episodes. Unlike those of
-    `run_study`, they do not cover the chance in which past episodes were recorded.
+    `run_study`, they do not cover the chance in which past episodes happened to be recorded.
     """
     target = found.target
     if isinstance(target, Goal):
@@ -139,7 +139,7 @@ def study_beside(
 
 
 def expected_seconds(episodes: Episodes, splits: int = 5, past: float = 2 / 3) -> float:
-    """Roughly how long a study of these episodes takes, on a machine of today."""
+    """Roughly how many seconds a study of these episodes takes on an ordinary machine."""
     cells = past * float(episodes.lengths.sum()) * (len(episodes.schema) + 2)
     return splits * (4.0 + 5e-5 * cells)
 
@@ -186,14 +186,14 @@ def met_by(episodes: Episodes, target: Target | Goal) -> BoolArray:
     if not isinstance(target, Goal):
         if episodes.names:
             raise InputError(
-                f"the episodes have the behaviors {', '.join(episodes.names)}, so target needs a "
-                f"Goal, got {target!r}"
+                f"the episodes have the behaviors {', '.join(episodes.names)}, so `target` needs "
+                f"a Goal, got {target!r}"
             )
         return target.contains(episodes.outcomes, episodes.grid)
     for name in target.names:
         if name not in episodes.names:
             known = ", ".join(episodes.names) or "one behavior without a name"
-            raise InputError(f"goal needs behaviors among {known}, got {name!r} in {target}")
+            raise InputError(f"`target` needs behaviors among {known}, got {name!r} in {target}")
     each = {name: episodes.only(name) for name in target.names}
     grids = {name: one.grid for name, one in each.items()}
     return target.contains({name: one.outcomes for name, one in each.items()}, grids)

@@ -89,7 +89,7 @@ def standing_of(told: Mapping[str, Difference]) -> Standing:
 
 
 def _listed(told: Mapping[str, Difference], shown: Sequence[str], sign: float = 1.0) -> str:
-    """These differences in words; if they are clear and others are not, it says so."""
+    """The differences of the ``shown`` measures in words, and whether another shows none."""
     text = ", ".join(f"{MEASURES[name]} {_way(told[name], sign)}" for name in shown)
     unshown = [MEASURES[name] for name, one in told.items() if not one.shows]
     if len(unshown) == 1:
@@ -108,7 +108,7 @@ def _idle(found: Compared) -> str:
     """A sentence if the monitor is no better than the past rate of success; empty otherwise."""
     if found.difference(BASELINE).value < 0.0:
         return ""
-    return "always saying the past's rate is as good, so these features tell nothing yet"
+    return "always answering with the past's rate is as good, so these features do not help yet"
 
 
 def _advice(found: Compared, rival: str) -> str:
@@ -117,14 +117,14 @@ def _advice(found: Compared, rival: str) -> str:
     told = [_where(found, rival)]
     if ours.unanswered > _MANY:
         told.append(
-            f"{percent(ours.unanswered, fixed=True)} of the forecasts are UNKNOWN and count as the "
-            "past's rate, so record more runs that last that long"
+            f"{percent(ours.unanswered, fixed=True)} of the forecasts are UNKNOWN, and the past's "
+            "rate is used there; record more runs that reach these steps"
         )
     off = found.difference(rival, "ece")
     if off.shows and off.value > 0.0:
         told.append(
-            f"the monitor's p is off by {off.value:.4f} more on average, which a calibration of "
-            "this target by itself (calibrate_target) may repair"
+            f"the monitor's p has an ECE that is higher by {off.value:.4f}; calibrate_target, "
+            "which calibrates this one target by itself, may lower it"
         )
     told.append(
         "features that sum up earlier steps, or more runs, may close the gap; if this one target "
@@ -141,4 +141,4 @@ def _where(found: Compared, rival: str) -> str:
         lost += np.bincount(trial.t, ours - theirs, minlength=found.n_steps)
     thirds = np.array_split(np.arange(found.n_steps), min(3, found.n_steps))
     most = max(thirds, key=lambda steps: float(lost[steps].sum()))
-    return f"most of it comes from steps {most[0]} to {most[-1]}"
+    return f"most of the difference comes from steps {most[0]} to {most[-1]}"

@@ -107,13 +107,15 @@ def test_without_a_render_mode_there_is_no_picture() -> None:
 
 
 def test_misuse_is_refused_with_the_remedy() -> None:
-    with pytest.raises(InputError, match="render_mode needs rgb_array, got 'human'"):
+    with pytest.raises(InputError, match="`render_mode` needs rgb_array, got 'human'"):
         SkirmishEnv(render_mode="human")
     env = SkirmishEnv()
-    with pytest.raises(InputError, match="needs a seed too"):
+    with pytest.raises(InputError, match="needs `seed` too"):
         env.reset(options={"episode": 1})
-    with pytest.raises(InputError, match="options needs episode, got 'speed'"):
+    with pytest.raises(InputError, match="`options` takes only 'episode', got 'speed'"):
         env.reset(options={"speed": 2})
     env.reset(seed=0)
-    with pytest.raises(InputError, match=r"action needs 0 \(hold\), 1 \(attack\) or 2 \(retreat\)"):
+    with pytest.raises(
+        InputError, match=r"`action` needs 0 \(hold\), 1 \(attack\) or 2 \(retreat\)"
+    ):
         env.step(3)

@@ -66,7 +66,7 @@ def test_smax_is_a_domain_with_the_skirmishs_features() -> None:
     states = domain.observe(domain.start(episode_keys(0, 0, 4)))
     assert states.shape == (4, len(domain.features))
     assert (states[:, 2:4] == 45.0 * states[:, :2]).all()
-    with pytest.raises(InputError, match="blue needs"):
+    with pytest.raises(InputError, match="`blue` needs"):
         Smax(blue=(3, 2))
 
 

@@ -356,7 +356,7 @@ def test_a_running_event_loop_is_refused_with_the_remedy() -> None:
 
 
 def test_bad_arguments_are_refused() -> None:
-    with pytest.raises(InputError, match="timeout needs a number of seconds above 0, got 0"):
+    with pytest.raises(InputError, match="`timeout` needs a number of seconds above 0, got 0"):
         StarcraftGame(timeout=0)
     with (
         fake.FakeServer(fake.FakeGame()) as server,

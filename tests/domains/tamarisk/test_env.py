@@ -92,13 +92,13 @@ def test_state_is_a_copy_for_the_oracle() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda env: env.step(np.array([0, 0])), "action needs 7 whole numbers from 0 to 3"),
-        (lambda env: env.step(np.array([4] * 7)), "action needs 7 whole numbers from 0 to 3"),
-        (lambda env: env.step(np.array([0.5] * 7)), "action needs 7 whole numbers"),
-        (lambda env: env.reset(options={"episode": 1}), "needs a seed too"),
-        (lambda env: env.reset(options={"edges": [3] * 7}), "edges needs 7 whole numbers"),
-        (lambda env: env.reset(options={"river": 1}), "options needs episode or edges"),
-        (lambda env: TamariskEnv(render_mode="human"), "render_mode needs ansi or rgb_array"),
+        (lambda env: env.step(np.array([0, 0])), "`action` needs 7 whole numbers from 0 to 3"),
+        (lambda env: env.step(np.array([4] * 7)), "`action` needs 7 whole numbers from 0 to 3"),
+        (lambda env: env.step(np.array([0.5] * 7)), "`action` needs 7 whole numbers"),
+        (lambda env: env.reset(options={"episode": 1}), "needs `seed` too"),
+        (lambda env: env.reset(options={"edges": [3] * 7}), "`edges` needs 7 whole numbers"),
+        (lambda env: env.reset(options={"river": 1}), "`options` takes only 'episode' and 'edges'"),
+        (lambda env: TamariskEnv(render_mode="human"), "`render_mode` needs ansi or rgb_array"),
     ],
 )
 def test_bad_calls_are_refused(call: object, message: str) -> None:

@@ -144,12 +144,12 @@ def test_at_the_horizon_the_behavior_decides() -> None:
     ("call", "message"),
     [
         (lambda: rivers(15), "at most 7"),
-        (lambda: ExactReturns(Tamarisk(SMALL), steps=[], lowest=-1.0), "steps needs some of"),
-        (lambda: ExactReturns(Tamarisk(SMALL), steps=[5], lowest=-1.0), "steps needs some of"),
-        (lambda: ExactReturns(Tamarisk(SMALL), steps=[0], lowest=1.0), "lowest needs a finite"),
+        (lambda: ExactReturns(Tamarisk(SMALL), steps=[], lowest=-1.0), "`steps` needs steps"),
+        (lambda: ExactReturns(Tamarisk(SMALL), steps=[5], lowest=-1.0), "`steps` needs steps"),
+        (lambda: ExactReturns(Tamarisk(SMALL), steps=[0], lowest=1.0), "`lowest` needs a finite"),
         (
             lambda: ExactReturns(Tamarisk(SMALL), steps=[0], lowest=-1.0).chances(1),
-            r"t needs one of the steps asked for, \[0\], got 1",
+            r"`t` needs one of the steps asked for, \[0\], got 1",
         ),
         (
             lambda: ExactReturns(Tamarisk(SMALL), steps=[0], lowest=-1.0).probability(
@@ -159,7 +159,7 @@ def test_at_the_horizon_the_behavior_decides() -> None:
         ),
         (
             lambda: transition_matrix(SMALL, np.zeros((2, 3), dtype=np.int8)),
-            r"actions needs one row per state, shape \(27, 3\)",
+            r"`actions` needs one row per state, shape \(27, 3\)",
         ),
     ],
 )

@@ -61,16 +61,16 @@ def test_treatment_chances_sum_to_one() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"edges": 6}, r"edges needs 2\*\*k - 1 of a balanced tree, got 6"),
+        ({"edges": 6}, r"`edges` needs 2\*\*k - 1 edges of a balanced tree \(1, 3, 7, …\), got 6"),
         ({"edges": 0}, "got 0"),
         ({"horizon": 0}, "horizon needs a whole number from 1 up, got 0"),
-        ({"dispersal": "wind"}, "dispersal needs one of competition, plain, got 'wind'"),
-        ({"eradication": 1.2}, r"eradication needs a rate in \[0, 1\], got 1.2"),
-        ({"upstream": 0.6}, r"upstream needs a rate of at most 0.5, got 0.6"),
+        ({"dispersal": "wind"}, "`dispersal` needs one of competition, plain, got 'wind'"),
+        ({"eradication": 1.2}, r"`eradication` needs a rate in \[0, 1\], got 1.2"),
+        ({"upstream": 0.6}, r"`upstream` needs a rate of at most 0.5, got 0.6"),
         ({"native_seeds": -1}, "native_seeds needs a whole number from 0 up, got -1"),
-        ({"budget": float("inf")}, "budget needs a finite amount >= 0, got inf"),
-        ({"competition": 0.0}, "competition needs a weight above 0"),
-        ({"penalty": float("nan")}, "penalty needs a finite reward, got nan"),
+        ({"budget": float("inf")}, "`budget` needs a finite amount >= 0, got inf"),
+        ({"competition": 0.0}, "`competition` needs a weight above 0"),
+        ({"penalty": float("nan")}, "`penalty` needs a finite reward, got nan"),
     ],
 )
 def test_bad_parameters_are_refused_by_name(change: dict[str, object], message: str) -> None:

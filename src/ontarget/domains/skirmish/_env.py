@@ -52,7 +52,7 @@ class SkirmishEnv(gymnasium.Env[FloatArray, np.int64]):
 
     def __init__(self, scenario: Skirmish | None = None, *, render_mode: str | None = None) -> None:
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
-            raise InputError(f"render_mode needs rgb_array, got {render_mode!r}")
+            raise InputError(f"`render_mode` needs rgb_array, got {render_mode!r}")
         self.domain = Skirmish() if scenario is None else scenario
         self.render_mode = render_mode
         most_red = self.domain.red[1] + self.domain.most_reinforcements
@@ -77,10 +77,10 @@ class SkirmishEnv(gymnasium.Env[FloatArray, np.int64]):
         options = options or {}
         unknown = set(options) - {"episode"}
         if unknown:
-            raise InputError(f"options needs episode, got {sorted(unknown)[0]!r}")
+            raise InputError(f"`options` takes only 'episode', got {sorted(unknown)[0]!r}")
         if "episode" in options:
             if seed is None:
-                raise InputError("options with an episode needs a seed too, got seed=None")
+                raise InputError("`options` with 'episode' needs `seed` too, got seed=None")
             number = int(options["episode"])
             self._begin(episode_keys(seed, number, number + 1, "simulate", self.domain.name))
         else:
@@ -88,9 +88,9 @@ class SkirmishEnv(gymnasium.Env[FloatArray, np.int64]):
         return self._observation(), {}
 
     def step(self, action: np.int64 | int) -> tuple[FloatArray, float, bool, bool, dict[str, Any]]:
-        """The observation, reward and ends after one step of the simulator."""
+        """The observation, reward, terminated, truncated and info after one step."""
         if not self.action_space.contains(action):
-            raise InputError(f"action needs 0 (hold), 1 (attack) or 2 (retreat), got {action!r}")
+            raise InputError(f"`action` needs 0 (hold), 1 (attack) or 2 (retreat), got {action!r}")
         order = Order(int(action))
         reward = self.domain.command(self._battle, self._t, self._keys, blue=order)
         self._t += 1

@@ -43,8 +43,8 @@ class Order(IntEnum):
 class Battle:
     """The full state of many battles: one row per episode, one column per unit.
 
-    The columns are blue units, red units, then room for red's reinforcements. What happens next
-    depends on nothing else, so a battle can be continued from a copy of its row. The number of
+    The columns are blue units, red units, then places for red's reinforcements. What happens next
+    depends only on this state, so a battle can be continued from a copy of its row. The number of
     reinforcements is not part of the state; it is drawn when they arrive.
     """
 
@@ -86,12 +86,14 @@ class Skirmish:
     blue, red
         The fewest and the most units that a side starts with, drawn uniformly.
     most_reinforcements
-        Red is joined by U{0..N} units, N ~ U{0..most_reinforcements}; 0 for none.
+        The most units that can join red later; 0 for none. First N is drawn uniformly from 0 to
+        this number, then the number of units uniformly from 0 to N.
     reinforcement_step
-        The step at whose beginning, after its state was observed, they arrive.
+        The step at which the reinforcements arrive: after its state was observed, before anybody
+        acts.
     horizon
-        The number of steps of every episode, 8 game loops each. An episode lasts so long even
-        when a side is gone; its later rewards are 0.
+        The number of steps of every episode, 8 game loops each. An episode has all its steps even
+        if a side loses its last unit; later rewards are then 0.
     distance
         How far apart the start locations are.
     red_attacks
@@ -105,7 +107,7 @@ class Skirmish:
     that a unit fires at the nearest enemy in scan range and keeps that target.
 
     Chosen, because no source tells: the unit type (Marine) and 8 game loops a step; an open field
-    of 36 x 18 and a distance of 20; start positions on a sunflower turned by a random angle;
+    of 36 x 18 and a distance of 20; start positions in a spiral turned by a random angle;
     reinforcements around red's start location; red's built-in logic (a unit without orders waits
     until an enemy is in scan range, then chases it, and stays where the chase ends; nobody answers
     a neighbour's call for help); scan range measured from edge to edge; shots that hit at once; a
@@ -114,13 +116,14 @@ class Skirmish:
     loop; nobody moves while the enemy has no unit on the field.
 
     The distance was chosen after trying 12 to 32, for the spread of the returns. Shots never miss
-    and the jitter is small, so one Marine more decides an even battle, and given the full state the
-    outcome is open until the reinforcements are drawn but rarely after (``bench/skirmish.py``).
+    and the jitter is small, so one Marine more decides an even battle. Somebody who knew the full
+    state could hardly tell the outcome before the reinforcements are drawn, and almost always
+    after (``bench/skirmish.py``).
 
-    Features, chosen too: the living units and the total health of both sides, the distance between
-    their centroids, and whether any reinforcement has arrived. A side without a living unit counts
-    as standing at its start location, so the distance is always a number. These features are not
-    the full state: positions, cooldowns and targets are hidden from a model that sees only them.
+    We also chose the features: the living units and the total health of both sides, the distance
+    between their centroids, and whether any reinforcement has arrived. A side without a living unit
+    counts as standing at its start location, so the distance is always a number. These features are
+    not the full state: a model that sees only them does not know positions, cooldowns and targets.
 
     Examples
     --------
@@ -147,14 +150,14 @@ class Skirmish:
             fewest, most = getattr(self, side)
             if not 0 <= fewest <= most:
                 raise InputError(
-                    f"{side} needs (fewest, most) with 0 <= fewest <= most, got {(fewest, most)}"
+                    f"`{side}` needs (fewest, most) with 0 <= fewest <= most, got {(fewest, most)}"
                 )
         for name in ("most_reinforcements", "reinforcement_step"):
             whole_number(name, getattr(self, name), least=0)
         whole_number("horizon", self.horizon, least=1)
         if not 0.0 <= self.distance <= FIELD[0]:
             raise InputError(
-                f"distance needs a number from 0 to the field's width {FIELD[0]}, "
+                f"`distance` needs a number from 0 to the field's width {FIELD[0]}, "
                 f"got {self.distance}"
             )
 
@@ -219,7 +222,7 @@ class Skirmish:
     def command(
         self, battle: Battle, t: int, keys: KeyArray, *, blue: Order | ArrayLike
     ) -> FloatArray:
-        """The rewards r_t if blue follows other orders: one for all episodes, or one for each."""
+        """The rewards r_t if blue follows these orders: one order for all episodes, or one each."""
         if t == self.reinforcement_step and self.most_reinforcements:
             self._reinforce(battle, keys)
         orders = np.empty((keys.shape[0], 2), dtype=np.int8)

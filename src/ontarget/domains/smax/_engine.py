@@ -54,10 +54,10 @@ def library() -> Library:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """A context in which nothing is printed, for JaxMARL's import.
+    """A context in which importing JaxMARL prints nothing.
 
-    It prints which of its environments are missing, and it puts back the interpreter's own streams
-    in place of those that were there.
+    JaxMARL's import prints which of its environments are missing, and it replaces ``sys.stdout`` by
+    the interpreter's own stream. Afterwards all streams are as they were before.
     """
     before = sys.stdout, sys.stderr, sys.__stdout__
     sys.stdout = sys.__stdout__ = io.StringIO()  # type: ignore[misc,assignment]  # put back
@@ -83,7 +83,7 @@ class Engine:
     Parameters
     ----------
     n_blue, n_red
-        The places for units; a place without a living unit takes no part.
+        How many units each side has room for; a place without a living unit has no effect.
     mirror
         Whether blue follows the engine's policy throughout, as red does.
     """
@@ -111,7 +111,7 @@ class Engine:
 
 
 def engine_of(n_blue: int, n_red: int, *, mirror: bool) -> Engine:
-    """The engine for these places; it is compiled on first use."""
+    """The engine with room for so many blue and red units; it is compiled on first use."""
     with _lock:  # so that two threads do not compile the same engine
         return _built(n_blue, n_red, mirror)
 
@@ -125,7 +125,7 @@ def _step_of(n_blue: int, n_red: int, *, mirror: bool) -> Callable[[Any, Units],
     """One step of one battle, as a function that JAX can compile."""
     jax, smax, policy, battle = library()
     marines = smax.Scenario(np.zeros(n_blue + n_red, np.uint8), n_blue, n_red, False, False)
-    # Walls would kill whom the crowd pushes against them; without that, every death is a kill.
+    # Walls would kill units that others push against them. Without that, every death is a kill.
     env = battle.HeuristicEnemySMAX(scenario=marines, walls_cause_death=False)
     _, template = env.reset(jax.random.PRNGKey(0))
     decide = jax.vmap(policy.create_heuristic_policy(env, team=0))
@@ -166,7 +166,7 @@ def _step_of(n_blue: int, n_red: int, *, mirror: bool) -> Callable[[Any, Units],
 
 
 def _advance(actions: Any, units: Units, n_blue: int, sight: float) -> Any:
-    """The actions, except that a unit which sees no enemy walks toward red's centroid."""
+    """Blue's actions, but a blue unit that sees no enemy walks toward red's centroid."""
     jnp = library().jax.numpy
     blue, red = units.positions[:n_blue], units.positions[n_blue:]
     alive = units.health[n_blue:] > 0.0

@@ -22,8 +22,8 @@ _FOR_ARMIES, _FOR_REINFORCEMENTS = 4, 3
 class SmaxBattle:
     """The full state of many battles: one row per episode, one column per unit.
 
-    The columns are blue units, red units, then room for red's reinforcements. What happens next
-    depends on nothing else, so a battle can be continued from a copy of its row.
+    The columns are blue units, red units, then places for red's reinforcements. What happens next
+    depends only on this state, so a battle can be continued from a copy of its row.
     """
 
     positions: AnyArray
@@ -58,9 +58,11 @@ class Smax:
     blue, red
         The fewest and the most units that a side starts with, drawn uniformly.
     most_reinforcements
-        Red is joined by U{0..N} units, N ~ U{0..most_reinforcements}; 0 for none.
+        The most units that can join red later; 0 for none. First N is drawn uniformly from 0 to
+        this number, then the number of units uniformly from 0 to N.
     reinforcement_step
-        The step at whose beginning, after its state was observed, they arrive.
+        The step at which the reinforcements arrive: after its state was observed, before anybody
+        acts.
     horizon
         The number of steps of every episode, half a second each.
     mirror
@@ -75,16 +77,16 @@ class Smax:
 
     The engine decides the rest. A Marine has 45 hit points and takes 9 with a shot, so five shots
     kill; it fires at a centre distance below 5, sees below 9, walks 3.15 a second, and fires again
-    after 0.61 seconds with a jitter of -1/16 to +2/16. A step is half a second in eight moments; a
+    after 0.61 seconds with a jitter of -1/16 to +2/16. A step is half a second in eight ticks; a
     unit chooses once a step to shoot or to walk in one of four directions. All units act at the
     same moment, so two can kill each other. The map is 32 x 32 with start locations 16 apart, and
     each unit starts within 2 of its own in x and in y.
 
-    What differs from the paper, as far as it tells: **red attacks too**, because the engine's
-    policy walks to the opposite half of the map and chases whom it sees. Reinforcements appear
-    around red's start location, with weapons that are ready. The engine ends a battle when a side
-    is gone; here nobody moves from then on, until reinforcements arrive, so that every episode has
-    the same length. Walls do not kill. The features are those of `Skirmish`.
+    What differs from the paper, as far as the paper says: **red attacks too**, because the engine's
+    policy walks to the opposite half of the map and chases the enemies it sees. Reinforcements
+    appear around red's start location, with weapons that are ready. The engine ends a battle when a
+    side has no unit left. Here nobody moves from then on, until reinforcements arrive, so that
+    every episode has the same length. Walls do not kill. The features are those of `Skirmish`.
 
     Examples
     --------
@@ -198,7 +200,7 @@ class Smax:
         battle.health[:, columns] = np.where(new, engine.HEALTH, 0.0)
 
     def _armies(self) -> Skirmish:
-        """Our own scenario with the same numbers, which draws them."""
+        """A `Skirmish` with the same numbers, which draws the sizes of the armies."""
         return Skirmish(
             blue=self.blue,
             red=self.red,

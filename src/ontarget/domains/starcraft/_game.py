@@ -63,7 +63,7 @@ class StarcraftGame:
     random_seed
         The seed of the game's own randomness.
     timeout
-        Seconds to wait for an answer of a game given by its address.
+        Seconds to wait for an answer of the game, if ``address`` is given.
 
     Notes
     -----
@@ -92,7 +92,7 @@ class StarcraftGame:
         timeout: float = 120.0,
     ) -> None:
         if not timeout > 0.0:
-            raise InputError(f"timeout needs a number of seconds above 0, got {timeout}")
+            raise InputError(f"`timeout` needs a number of seconds above 0, got {timeout}")
         self.scenario = Skirmish() if scenario is None else scenario
         self._address, self._timeout = address, timeout
         self._map_path, self._random_seed = map_path, random_seed
@@ -188,7 +188,7 @@ class StarcraftGame:
             shift = np.array(centre) - self.scenario.places.mean(axis=0)
             self._places = self.scenario.places + shift
             yield
-            # The game may be gone by now, and then there is nothing to take leave of.
+            # The game may have ended by now; then there is nothing to leave.
             with suppress(GameError):
                 await self._table.leave()
 

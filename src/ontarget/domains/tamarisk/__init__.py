@@ -17,15 +17,18 @@ One step
 1. The reward is minus (the cost of the current state + the cost of the actions).
 2. An illegal action (eradicating where there is no tamarisk, restoring where it is not empty), or
    actions beyond the budget: the reward is the penalty alone and the state stays.
-3. Treatment or death, one uniform draw per edge. An untreated tamarisk dies with its death rate;
-   an eradicated one goes with the eradication rate, and with eradicate-and-restore is replaced by
-   a native plant with both rates; it then has no natural death. A native plant dies with its
-   death rate whatever the action. Restoring an empty edge succeeds with the restoration rate.
-4. Each survivor, a plant restored in this step included, sends Binomial(seeds, K_ij) seeds to edge
-   j. Exogenous seeds of both species arrive at every edge if they are on.
+3. Treatment or death, one uniform draw per edge. An untreated tamarisk dies with its death rate.
+   Eradicating a tamarisk succeeds with the eradication rate. With eradicate-and-restore, a native
+   plant then takes its place with the restoration rate. A treated tamarisk has no natural death. A
+   native plant dies with its death rate whatever the action. Restoring an empty edge succeeds with
+   the restoration rate.
+4. Each surviving plant, one restored in this step included, sends Binomial(seeds, K_ij) seeds from
+   its edge i to edge j; K is the dispersal kernel (`dispersal_kernel`). If the parameters have
+   ``arrivals``, seeds of both species also come from outside the river to every edge.
 5. With one slot per edge, all of an edge's seeds reach its slot.
-6. An empty edge without seeds stays empty; otherwise a tamarisk takes it with probability
-   β s_T / (β s_T + s_N), a native plant else.
+6. An empty edge that gets no seeds stays empty. Otherwise, with s_T tamarisk seeds and s_N native
+   ones, a tamarisk takes the edge with probability β s_T / (β s_T + s_N), and else a native plant.
+   β is the parameter ``competition``.
 """
 
 from typing import TYPE_CHECKING

@@ -62,7 +62,7 @@ class TamariskEnv(gymnasium.Env[Codes, Codes]):
         render_mode: str | None = None,
     ) -> None:
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
-            raise InputError(f"render_mode needs ansi or rgb_array, got {render_mode!r}")
+            raise InputError(f"`render_mode` needs ansi or rgb_array, got {render_mode!r}")
         self.domain = Tamarisk(parameters)
         self.render_mode = render_mode
         n_edges = self.domain.parameters.edges
@@ -81,7 +81,7 @@ class TamariskEnv(gymnasium.Env[Codes, Codes]):
         Parameters
         ----------
         options
-            ``{"episode": i}`` with a seed replays the surroundings of episode i of
+            ``{"episode": i}`` with a seed uses the random numbers of episode i of
             ``simulate(domain, n, seed)``: under the fixed policy it is the same episode.
             ``{"edges": codes}`` starts from the given river.
         """
@@ -89,10 +89,12 @@ class TamariskEnv(gymnasium.Env[Codes, Codes]):
         options = options or {}
         unknown = set(options) - {"episode", "edges"}
         if unknown:
-            raise InputError(f"options needs episode or edges, got {sorted(unknown)[0]!r}")
+            raise InputError(
+                f"`options` takes only 'episode' and 'edges', got {sorted(unknown)[0]!r}"
+            )
         if "episode" in options:
             if seed is None:
-                raise InputError("options with an episode needs a seed too, got seed=None")
+                raise InputError("`options` with 'episode' needs `seed` too, got seed=None")
             number = int(options["episode"])
             self._keys = episode_keys(seed, number, number + 1, "simulate", self.domain.name)
         else:
@@ -157,7 +159,7 @@ class TamariskEnv(gymnasium.Env[Codes, Codes]):
         valid = array.shape == (n_edges,) and array.dtype.kind in "iu"
         if not valid or array.min() < 0 or array.max() >= n_codes:
             raise InputError(
-                f"{name} needs {n_edges} whole numbers from 0 to {n_codes - 1}, one per edge; "
+                f"`{name}` needs {n_edges} whole numbers from 0 to {n_codes - 1}, one per edge; "
                 f"got {codes!r}"
             )
         return array.astype(np.int8)

@@ -63,13 +63,14 @@ class TamariskParameters:
     native_seeds, tamarisk_seeds
         Seeds per surviving plant and step.
     upstream, downstream
-        Dispersal rates per edge step.
+        The share of seeds that pass on at each edge, against and with the current.
     dispersal
         How path lengths are counted, ``"plain"`` or ``"competition"``; see `dispersal_kernel`.
     competition
         The weight β of a tamarisk seed against a native one.
     arrivals, arrival_rate
-        Exogenous seeds of each species that set out for each edge, and the share that arrives.
+        Seeds of each species that set out for each edge from outside the river, and the share of
+        them that arrives.
     invaded_cost, tree_cost, empty_cost
         Cost per step of an invaded edge, of each tamarisk in it, and of an empty slot.
     eradicate_cost, restore_cost
@@ -116,26 +117,28 @@ class TamariskParameters:
     def __post_init__(self) -> None:
         edges = whole_number("edges", self.edges, least=1)
         if (edges + 1) & edges:
-            raise InputError(f"edges needs 2**k - 1 of a balanced tree, got {self.edges}")
+            raise InputError(
+                f"`edges` needs 2**k - 1 edges of a balanced tree (1, 3, 7, …), got {self.edges}"
+            )
         whole_number("horizon", self.horizon, least=1)
         if self.dispersal not in _DISPERSALS:
             raise InputError(
-                f"dispersal needs one of {', '.join(_DISPERSALS)}, got {self.dispersal!r}"
+                f"`dispersal` needs one of {', '.join(_DISPERSALS)}, got {self.dispersal!r}"
             )
         for name in ("native_seeds", "tamarisk_seeds", "arrivals"):
             whole_number(name, getattr(self, name), least=0)
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name in _RATES and not 0.0 <= value <= 1.0:
-                raise InputError(f"{field.name} needs a rate in [0, 1], got {value}")
+                raise InputError(f"`{field.name}` needs a rate in [0, 1], got {value}")
             if field.name in AMOUNTS and not (math.isfinite(value) and value >= 0.0):
-                raise InputError(f"{field.name} needs a finite amount >= 0, got {value}")
+                raise InputError(f"`{field.name}` needs a finite amount >= 0, got {value}")
         if self.upstream > 0.5:
-            raise InputError(f"upstream needs a rate of at most 0.5, got {self.upstream}")
+            raise InputError(f"`upstream` needs a rate of at most 0.5, got {self.upstream}")
         if self.competition == 0.0:
-            raise InputError("competition needs a weight above 0, got 0.0")
+            raise InputError("`competition` needs a weight above 0, got 0.0")
         if not math.isfinite(self.penalty):
-            raise InputError(f"penalty needs a finite reward, got {self.penalty}")
+            raise InputError(f"`penalty` needs a finite reward, got {self.penalty}")
 
     def replace(self, **changes: Any) -> Self:
         """The same parameters with some changed."""
@@ -197,9 +200,10 @@ PRESETS: Final[Mapping[str, TamariskParameters]] = MappingProxyType(
 def dispersal_kernel(parameters: TamariskParameters) -> FloatArray:
     """The probability K_ij that a seed from edge i reaches edge j; other seeds are lost.
 
-    ``K_ij = C d**down u**up`` with ``C = (1 - 2u)(1 - d) / (1 - ud)``. ``dispersal="plain"`` counts
-    the steps of the path along edges. ``"competition"`` counts one more on a path that leads only
-    up or only down, as the competition's code does (known).
+    ``K_ij = C d**down u**up`` with ``C = (1 - 2u)(1 - d) / (1 - ud)``, where u and d are the rates
+    ``upstream`` and ``downstream``, and ``up`` and ``down`` count the edges of the path in each
+    direction. ``dispersal="plain"`` counts the steps of the path along edges. ``"competition"``
+    counts one more on a path that leads only up or only down, as the competition's code does.
 
     Examples
     --------

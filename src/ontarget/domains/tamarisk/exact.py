@@ -1,4 +1,4 @@
-"""Tamarisk's exact transition probabilities, and the exact distribution of its return (M12).
+"""Tamarisk's exact transition probabilities, and the exact distribution of its return.
 
 A river of up to seven edges has 3⁷ = 2,187 states, few enough to enumerate. Given the plants that
 are left after treatment and death, the empty edges settle independently of each other, so a row of
@@ -42,7 +42,7 @@ def rivers(edges: int) -> Rivers:
     """
     if not 1 <= edges <= _MOST_EDGES:
         raise InputError(
-            f"edges needs at most {_MOST_EDGES} to enumerate 3**edges states, got {edges}; "
+            f"`edges` needs at most {_MOST_EDGES} to enumerate 3**edges states, got {edges}; "
             "use rollouts (true_probability) for a larger river"
         )
     grid = np.indices((3,) * edges, dtype=np.int8)
@@ -59,10 +59,11 @@ def river_index(state: Rivers) -> IndexArray:
 def settling_chances(parameters: TamariskParameters, standing: Rivers) -> FloatArray:
     """The probability of each edge state after seeds have settled, as (rivers, edges, 3).
 
-    ``standing`` are rivers after treatment and death. Plants that survived stay. At an empty edge,
-    let N and T be the numbers of seeds, with generating functions G_N and G_T. For β = 1, ``E[T /
-    (T + N)] = ∫ G_T'(u) G_N(u) du`` over (0, 1). The integrand is a polynomial, so Gauss–Legendre
-    quadrature with half its degree is exact.
+    ``standing`` are rivers after treatment and death. Plants that survived stay. Let N and T be the
+    numbers of native and tamarisk seeds that reach an empty edge, G_N and G_T their generating
+    functions, and β the parameter ``competition``. For β = 1, ``E[T / (T + N)] = ∫ G_T'(u) G_N(u)
+    du`` over u in (0, 1). The integrand is a polynomial, so Gauss–Legendre quadrature with half its
+    degree is exact.
     """
     p, n_edges = parameters, parameters.edges
     spread = dispersal_kernel(p)
@@ -100,7 +101,7 @@ class _Seeds:
         self._sources = np.empty((0, rates.size + 1))
 
     def at(self, standing: NDArray[np.bool_]) -> _Seeds:
-        """The generating function for rivers with plants where the mask is true."""
+        """The generating function for rivers that have plants where ``standing`` is true."""
         always = np.ones((standing.shape[0], 1))
         self._sources = np.hstack([standing.astype(np.float64), always]) * self._counts
         return self
@@ -142,7 +143,7 @@ def transition_matrix(
     chosen = domain.act(every) if actions is None else np.asarray(actions)
     if chosen.shape != every.edges.shape:
         raise InputError(
-            f"actions needs one row per state, shape {every.edges.shape}, got {chosen.shape}"
+            f"`actions` needs one row per state, shape {every.edges.shape}, got {chosen.shape}"
         )
     costs = domain.tables.action_cost[every.edges, chosen]
     refused = (costs < 0).any(axis=1) | (costs.sum(axis=1) > domain.tables.budget)
@@ -193,9 +194,9 @@ class ExactReturns:
         wanted = frozenset(steps)
         horizon, tables = domain.horizon, domain.tables
         if not wanted or not all(0 <= t <= horizon for t in wanted):
-            raise InputError(f"steps needs some of 0 to {horizon}, got {sorted(wanted)}")
+            raise InputError(f"`steps` needs steps from 0 to {horizon}, got {sorted(wanted)}")
         if not -np.inf < lowest <= 0.0:
-            raise InputError(f"lowest needs a finite return of at most 0, got {lowest}")
+            raise InputError(f"`lowest` needs a finite return of at most 0, got {lowest}")
         every = rivers(domain.parameters.edges)
         costs = tables.state_cost[every.edges].sum(axis=1)
         costs += tables.action_cost[every.edges, domain.act(every)].sum(axis=1)
@@ -215,7 +216,7 @@ class ExactReturns:
         """The probability of each return in ``returns``, from each state of `rivers` at step t."""
         if t not in self._chances:
             raise InputError(
-                f"t needs one of the steps asked for, {sorted(self._chances)}, got {t}"
+                f"`t` needs one of the steps asked for, {sorted(self._chances)}, got {t}"
             )
         return self._chances[t]
 
@@ -238,7 +239,7 @@ class ExactReturns:
         if bounded and float(np.max(so_far, initial=-np.inf)) + self.returns[-1] > bounded.lower:
             raise InputError(
                 f"the target reaches down to {bounded.lower:g}, below what was computed "
-                f"(lowest={self.returns[-1]:g}); pass a lower lowest"
+                f"(lowest={self.returns[-1]:g}); pass a lower `lowest`"
             )
         inside = np.empty(index.size)
         for start in range(0, index.size, _ROWS_AT_ONCE):
@@ -252,7 +253,7 @@ class ExactReturns:
 
 
 def _shifted(chances: FloatArray, costs: NDArray[np.int64]) -> FloatArray:
-    """Each row shifted right by its cost; what leaves the array is beyond the bound."""
+    """Each row shifted right by its own cost; entries pushed beyond the last column are dropped."""
     moved = np.zeros_like(chances)
     for cost in np.unique(costs):
         rows = costs == cost
