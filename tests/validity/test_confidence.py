@@ -21,7 +21,8 @@ from ontarget.conformal import pcqr
 from ontarget.conformal._confidence import _lowest_tails, bounds_at_once
 from ontarget.fitted import guarantee
 from ontarget.fitted.guarantee import band_depth
-from ontarget.live import rules
+from ontarget.live import alarms, rules
+from ontarget.live.alarms import promised_alarms
 from validity.test_planted_conformal_bugs import caught
 
 UNLIKELY = 1e-8
@@ -180,6 +181,34 @@ def chosen_too_optimistically(bounds: np.ndarray) -> int:
 def test_bounds_of_all_rates_hold_at_once(m: int) -> None:
     within(chosen_too_optimistically(bounds_at_once(m, CONFIDENCE)))
     assert chosen_too_optimistically(bounds_at_once(m, CONFIDENCE)) > 0.07 * REPLICATES
+
+
+def curves_with_a_row_that_says_too_little() -> int:
+    """How many of 600 sets give a curve with a row whose true rate is above what it says."""
+    rng, broken = np.random.default_rng(5), 0
+    for _ in range(600):
+        curve = promised_alarms(told(rng.random(40)), confidence=CONFIDENCE)
+        # P(score < τ) is τ, as above.
+        broken += bool(np.any(curve.threshold > curve.rate_at_most))
+    return broken
+
+
+def test_whichever_row_of_an_alarm_curve_is_chosen_its_rate_holds() -> None:
+    broken = curves_with_a_row_that_says_too_little()
+    within(broken, replicates=600)
+    assert broken > 0.04 * 600
+
+
+def test_an_alarm_curve_with_bounds_of_one_rate_at_a_time_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def alone(m: int, confidence: str) -> np.ndarray:
+        k = np.arange(1, m + 1)
+        return betaincinv(k, m + 1 - k, float(confidence))
+
+    monkeypatch.setattr(alarms, "bounds_at_once", alone)
+    with caught:
+        within(curves_with_a_row_that_says_too_little(), replicates=600)
 
 
 def test_bounds_of_one_rate_at_a_time_are_caught() -> None:

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import binom
 
 from ontarget import Episodes, GoalMonitor, Status, Target
-from ontarget.drift import DriftBet
+from ontarget.drift import DriftBet, HarmBet
 from ontarget.episodes import PaperSplit
 from ontarget.errors import InputError
 from ontarget.models import Marginal, QuantileForest
@@ -153,6 +153,29 @@ def test_draws_within_atoms_raise_false_drift_alarms_at_most_at_the_rate() -> No
     assert at_most(drift_alarms(DriftBet.observe_limits), 100, 0.05)
 
 
+def alarms_on_ties(drawn: float | None = None) -> int:
+    """How many of 100 harm guards raise a false alarm where p − z is one of four values.
+
+    ``drawn`` breaks all ties, if it is given, instead of the guard's own draws.
+    """
+    alarms, values = 0, np.array([-0.8, -0.3, 0.2, 0.7])
+    for guard in range(100):
+        rng = np.random.default_rng([26, guard])
+        bet = HarmBet(rng.choice(values, 60), seed=guard, level=0.95)
+        if drawn is not None:
+            bet._tie = lambda: drawn
+        alarms += bet.observe_noted(rng.choice(values, (200, 1)))[-1].alarm
+    return alarms
+
+
+def test_draws_that_break_ties_raise_false_drift_alarms_at_most_at_the_rate() -> None:
+    assert at_most(alarms_on_ties(), 100, 0.05)
+
+
+def test_one_draw_for_all_ties_would_be_caught() -> None:
+    assert not at_most(alarms_on_ties(0.8), 100, 0.05)
+
+
 def test_draws_that_repeat_would_be_caught() -> None:
     def as_by_one_id(bet: DriftBet, left: float, right: float):
         return bet.observe(left + 0.37 * (right - left))
@@ -176,63 +199,75 @@ def test_each_run_counts_once_for_drift() -> None:
 
 
 def clustered(groups: int, rng: np.random.Generator) -> Episodes:
-    """Thirty runs a group, which mostly come to what is typical of their group."""
+    """Thirty runs a group, which come to nearly the same: what is typical of their group."""
     centres = np.repeat(rng.normal(size=groups), 30)
-    rewards = (centres + 0.1 * rng.normal(size=centres.size))[:, None]
+    rewards = (centres + 0.02 * rng.normal(size=centres.size))[:, None]
     ids = rng.integers(0, 2**60, centres.size)
     names = np.repeat([str(name) for name in rng.integers(0, 2**60, groups)], 30)
     return Episodes.from_arrays(np.zeros((ids.size, 1, 1)), rewards, ids=ids, groups=names)
 
 
 def missed_of_new_groups(replicates: int, **split) -> int:
-    """How often an 80 % interval misses a run of a group that no part has seen."""
+    """How often a 74 % interval misses a run of a group that no part has seen.
+
+    Three of the four groups that calibrate hold 75 % of the runs there, but a new group lies among
+    those three with probability 3/5 only.
+    """
     missed = 0
     for replicate in range(replicates):
         rng = np.random.default_rng([11, replicate])
         parts = clustered(8, rng).split(assure=0, seed=replicate, **split)
         monitor = fitted(parts.train, parts.calibrate)
         new = clustered(1, rng)
-        lower, upper = monitor.interval(0, [[0.0]], 0.0, "0.8")
+        lower, upper = monitor.interval(0, [[0.0]], 0.0, "0.74")
         missed += not lower[0] <= new.outcomes[0] <= upper[0]
     return missed
 
 
 def test_one_run_of_each_group_keeps_the_promise_for_a_new_group() -> None:
-    missed = missed_of_new_groups(200, train=4, calibrate=4, by_group="cluster")
-    assert at_most(missed, 200, 0.2)
-    assert missed > 0.1 * 200
+    missed = missed_of_new_groups(500, train=4, calibrate=4, by_group="cluster")
+    assert at_most(missed, 500, 0.26)
+    assert missed > 0.1 * 500
+
+
+def test_all_runs_of_each_group_would_be_caught() -> None:
+    missed = missed_of_new_groups(500, train=0.5, calibrate=0.5, by_group="whole")
+    assert not at_most(missed, 500, 0.26)
 
 
 def with_rare_modes(n: int, rng: np.random.Generator, like=None) -> Episodes:
-    """Two modes, and one run in four with a mode of its own, which costs it dearly."""
-    rare = rng.random(n) < 0.25
+    """Two modes, and one run in two with a mode of its own, whose outcome nearly never varies."""
+    rare = rng.random(n) < 0.5
     modes = [f"odd {rng.integers(2**60)}" if one else str(rng.choice(["a", "b"])) for one in rare]
     frame = pl.DataFrame(
         {
             "episode": rng.integers(0, 2**60, n),
             "step": 0,
             "mode": modes,
-            "reward": np.where(rare, -10.0, 0.0) + rng.normal(size=n),
+            "reward": np.where(rare, 0.01, 1.0) * rng.normal(size=n),
         }
     )
     return Episodes.from_frame(frame, like=like)
 
 
 def test_categories_unseen_in_training_count_alike_in_calibration_and_live() -> None:
-    replicates, missed, strange = 60, 0, 0
-    for replicate in range(replicates):
+    answered, missed, strange = 0, 0, 0
+    for replicate in range(120):
         rng = np.random.default_rng([18, replicate])
         recorded = with_rare_modes(80, rng)
-        model = QuantileForest(n_trees=3, min_leaf=5)
+        model = QuantileForest(n_trees=3, min_leaf=20)
         monitor = GoalMonitor(model, min_calibration=1).fit(
             split=recorded.split(train=0.5, calibrate=0.5, assure=0), seed=replicate, progress=False
         )
-        new = with_rare_modes(1, rng, like=monitor)
-        step = new.at(0)
-        lower, upper = monitor.interval(0, step.states, 0.0, "0.8")
+        new = with_rare_modes(1, rng)
+        mode = new.schema.features[0].categories[0]
+        live = monitor.watch(Target.at_least(0.0), alarm_below=0.0).step({"mode": mode})
+        if live.status is Status.UNKNOWN:
+            continue
+        step = new.recoded(monitor.schema).at(0)
+        lower, upper = monitor.interval(0, step.states, 0.0, "0.6")
         missed += not lower[0] <= new.outcomes[0] <= upper[0]
-        strange += new.unseen
-        live = monitor.watch(Target.at_least(0.0), alarm_below=0.0).step({"mode": "odd"})
-        assert live.status is not Status.UNKNOWN
-    assert strange > 0.1 * replicates
-    assert at_most(missed, replicates, 0.2)
+        answered, strange = answered + 1, strange + mode.startswith("odd")
+    assert at_most(missed, answered, 0.4)  # also if only some of the runs get an answer
+    assert answered == 120
+    assert strange > 0.3 * answered
