@@ -15,7 +15,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "ontarget"
 
 # Earlier may not import later. Names on one line are one layer and may import each other.
 LAYERS = [
-    ["errors", "_internal", "_typing", "_plain"],
+    ["errors", "_typing", "_plain"],
     ["_extras", "_arguments", "_lazy", "_progress", "_version", "_whole_file"],
     ["client"],
     ["_numerals"],

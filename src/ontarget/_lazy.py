@@ -1,12 +1,16 @@
-"""Public names that are imported on first use, so that importing a package is fast."""
+"""What a package shows: public names, imported on first use, and a mark for inner methods."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from typing import TypeVar
 
-__all__ = ["lazy_names"]
+__all__ = ["internal", "is_internal", "lazy_names"]
+
+_MARK = "__ontarget_internal__"
+_Method = TypeVar("_Method")
 
 
 def lazy_names(
@@ -33,3 +37,18 @@ def lazy_names(
         return sorted(homes)
 
     return __getattr__, __dir__
+
+
+def internal(method: _Method) -> _Method:
+    """Mark a method that other modules of ontarget call, and that users should not.
+
+    The reference leaves it out, and later versions may change it without notice. The function
+    itself is returned, so the mark costs nothing in a call.
+    """
+    setattr(method, _MARK, True)
+    return method
+
+
+def is_internal(method: object) -> bool:
+    """Whether a function, or the function behind a property, has the mark."""
+    return bool(getattr(getattr(method, "fget", method), _MARK, False))

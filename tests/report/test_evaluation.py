@@ -13,8 +13,8 @@ import pytest
 from ontarget import Episodes, Evaluation, Target
 from ontarget.errors import EpisodesError, FewEpisodesError
 from ontarget.evaluation import Resampling, ece
+from ontarget.live._assured import Contracts
 from ontarget.live._batch import answer_episodes
-from ontarget.live.assured import Contracts
 from ontarget.models import QuantileForest
 from ontarget.monitor import GoalMonitor
 from ontarget.report.evaluation import evaluate

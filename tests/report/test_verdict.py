@@ -12,7 +12,7 @@ import pytest
 from ontarget import Below, Episodes, Evaluation, Promised, RuledOut, Target
 from ontarget.evaluation import Rate
 from ontarget.fitted._kernels import PLAUSIBILITY, P
-from ontarget.live.assured import Contracts
+from ontarget.live._assured import Contracts
 from ontarget.models import Marginal
 from ontarget.monitor import GoalMonitor
 from ontarget.report import Judgement

@@ -18,7 +18,7 @@ from ontarget.fitted import _mapping, calibrating, guarantee
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitting import _ground, fit, tasks
-from ontarget.live import assured, rules
+from ontarget.live import _assured, rules
 from ontarget.live._batch import answer_episodes
 from ontarget.live.answers import Answers
 from ontarget.models import QuantileForest
@@ -187,7 +187,7 @@ def test_a_map_from_the_episodes_that_promise_alarms_is_caught(
     turns = {world: world.turns() for world in worlds}
     for world in worlds:
         check_alarms(world, turns[world], exact=False)
-    true_map = assured.map_target
+    true_map = _assured.map_target
 
     def from_assure(fitted: Any, target: Any) -> Any:
         """The map that the assure episodes' own outcomes teach."""
@@ -200,7 +200,7 @@ def test_a_map_from_the_episodes_that_promise_alarms_is_caught(
         own_map = true_map(fitted, target)
         return replace(own_map, tables=learned.tables[:, :, None], identity=learned.weights[:, :1])
 
-    monkeypatch.setattr(assured, "map_target", from_assure)
+    monkeypatch.setattr(_assured, "map_target", from_assure)
     with caught:
         for world in worlds:
             for monitor, _ in turns[world]:

@@ -19,7 +19,7 @@ from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.target_calibration import TargetCalibration
 from ontarget.fitted.target_map import Calibrated, TargetMap
 from ontarget.goal import Goal
-from ontarget.live.assured import Contracts
+from ontarget.live._assured import Contracts
 from ontarget.live.contract import Contract
 from ontarget.live.goals.contract import GoalContracts
 from ontarget.live.rules import AlarmRule, RuleOptions, rule_of

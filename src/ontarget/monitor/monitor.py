@@ -26,7 +26,7 @@ from ontarget.fitting._choosing import model_named
 from ontarget.fitting.engines import Engine
 from ontarget.fitting.fit import Preset, fit_monitor, preset_model
 from ontarget.fitting.recipe import Recipe
-from ontarget.live.assured import Contracts
+from ontarget.live._assured import Contracts
 from ontarget.live.goals.contract import GoalContracts
 from ontarget.monitor._held import AlarmOptions
 from ontarget.monitor._judging import Judging

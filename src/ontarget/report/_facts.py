@@ -19,7 +19,7 @@ from ontarget.errors import FewEpisodesError
 from ontarget.evaluation import NO_ALARM, AlarmQuality, Rate
 from ontarget.fitted.target_map import TargetMap
 from ontarget.goal import Goal
-from ontarget.live.assured import Contracts
+from ontarget.live._assured import Contracts
 from ontarget.live.goals.contract import GoalContracts
 from ontarget.live.rules import AlarmRule, Promised, RuledOut
 from ontarget.report.measured import Measured, RaisedAlarms

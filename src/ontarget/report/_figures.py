@@ -25,7 +25,7 @@ from ontarget.evaluation.figures import (
 )
 from ontarget.fitted.recorded import RecordedRuns
 from ontarget.goal import Goal
-from ontarget.live.assured import Contracts
+from ontarget.live._assured import Contracts
 from ontarget.live.rules import Promised
 from ontarget.report.measured import Measured, outcome_ranks
 from ontarget.target import Target

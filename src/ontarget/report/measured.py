@@ -47,9 +47,9 @@ from ontarget.fitted.guarantee import band_depth, in_band
 from ontarget.fitted.target_calibration import TargetCalibration
 from ontarget.fitted.target_map import Calibrated
 from ontarget.goal import Goal
+from ontarget.live._assured import Contracts
 from ontarget.live.alarms import compared_panel
 from ontarget.live.answers import Answers
-from ontarget.live.assured import Contracts
 from ontarget.live.goals.contract import GoalContracts
 from ontarget.live.rules import AlarmRule, RuleOptions, Trigger, rule_of
 from ontarget.target import Target

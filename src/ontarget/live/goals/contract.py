@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ontarget._internal import internal
+from ontarget._lazy import internal
 from ontarget._progress import Reached
 from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray
@@ -26,9 +26,9 @@ from ontarget.fitted.joint.joint import GoalQuestion, Joint, pieces_room
 from ontarget.fitted.target_map import TargetMap
 from ontarget.goal import Goal
 from ontarget.live import _run_kernel as k
+from ontarget.live._assured import Contracts
 from ontarget.live.alarms import warn_of_silence
 from ontarget.live.answers import Answers
-from ontarget.live.assured import Contracts
 from ontarget.live.contract import Contract
 from ontarget.live.goals._answers import answer_goal, map_at, rehearsed_goal
 from ontarget.live.rules import AlarmRule, Below, Trigger
