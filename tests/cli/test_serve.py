@@ -69,7 +69,7 @@ def test_a_token_is_made_before_the_service_leaves_this_machine(
     assert Tokens(store).scopes_of(token) == {"report", "read"}
     store.close()
     wrong = run("--database", tmp_path / "a.db", "--new-token", "king", code=1)
-    assert "scopes need one or more of report, read, admin, got king" in wrong
+    assert "`scopes` needs one or more of report, read, admin, got king" in wrong
 
 
 def test_a_database_is_copied(model: Path, tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_problems_are_those_of_rfc_9457(client: TestClient) -> None:
     assert refused.status_code == 409
     assert refused.headers["content-type"] == "application/problem+json"
     assert refused.json() == {
-        "status": 409, "title": "gap", "detail": "step 1 has not arrived",
+        "status": 409, "title": "gap", "detail": "step 1 has not arrived; send it first",
         "type": "urn:ontarget:gap", "expected": 1, "agent": "a", "run": "1", "step": 2,
     }  # fmt: skip
     for path in ("/nowhere", "/v1/runs/none", "/v1/alarms/none/acknowledge"):

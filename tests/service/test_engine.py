@@ -160,7 +160,7 @@ def test_a_run_may_have_a_target_of_its_own(engine: Engine, monitor: GoalMonitor
 def test_a_contract_that_is_not_there_is_refused(engine: Engine) -> None:
     (refused,) = engine.take([message(0, contract="other")])
     assert isinstance(refused, Problem)
-    assert refused.detail == "contract needs one of walk, got 'other'"
+    assert refused.detail == "`contract` needs one of walk, got 'other'"
 
 
 def test_runs_that_are_not_in_memory_go_on_bit_for_bit(

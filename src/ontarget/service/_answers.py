@@ -76,7 +76,7 @@ def answers_of(
     news
         The fleet's outlooks on these runs.
     fleet
-        The fleet.
+        The fleet that watches these runs.
     label
         The name and the version of the contract.
     at

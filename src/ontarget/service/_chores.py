@@ -33,7 +33,7 @@ async def chores(
 
 
 def listen_for_silence(service: Service) -> int:
-    """Raise an alarm for each open run that reports nothing; clear it if the run reports again."""
+    """Raise an alarm for each unfinished run that is silent too long; clear it when it reports."""
     store, at = service.store, service.clock()
     batch = Batch(at=at)
     with store.database.read() as reading:
@@ -69,7 +69,7 @@ def listen_for_silence(service: Service) -> int:
 
 
 def let_go(service: Service) -> int:
-    """Delete old runs after exporting them."""
+    """Delete the runs that the service need not keep, after exporting them; return how many."""
     if service.keep_seconds is None and service.keep_runs is None:
         return 0
     return service.retain(

@@ -35,7 +35,7 @@ class GoalRuns:
         return agent in self._fleet
 
     def join(self, agents: Iterable[str], *, groups: Any = None) -> None:
-        """New runs."""
+        """Begin a run for each of these names."""
         self._fleet.join(agents, groups=groups)
 
     def leave(self, agents: Iterable[str]) -> None:
@@ -43,7 +43,7 @@ class GoalRuns:
         self._fleet.leave(agents)
 
     def step(self, states: Sequence[Any], rewards: Sequence[Any], *, agents: Any) -> Outlooks:
-        """The outlook of each run; ``rewards`` holds the values of its signals."""
+        """The outlook of each run after a step; ``rewards`` holds its signals by name."""
         return self._fleet.step(states, rewards, agents=agents)
 
     def end(self, rewards: Sequence[Any], *, agents: Any) -> Outlooks:

@@ -76,7 +76,10 @@ def moved(
     ends: bool,
     cut: bool,
 ) -> Outlooks:
-    """The outlooks of runs after their next step, after their end, or after they were cut off."""
+    """The outlooks of runs after their next step, after their end, or after they were cut off.
+
+    ``told`` says that the messages bring the value of the behavior itself, not only rewards.
+    """
     if cut:
         unknown = replace(Outlooks.pending(len(some)), words=lambda _: _CUT_OFF)
         unknown.status[:] = Status.UNKNOWN
@@ -103,7 +106,7 @@ def _stepped_to_goal(
     *,
     ends: bool,
 ) -> Outlooks:
-    """The same for runs over several behaviors, which read signals beside the reward."""
+    """The outlooks of runs for a goal after a step or their end; they read signals too."""
     signals = [
         _reading({**one.signals, "reward": earned})
         for one, earned in zip(messages, rewards, strict=True)
@@ -114,7 +117,7 @@ def _stepped_to_goal(
 
 
 def _reading(state: Any) -> Any:
-    """A state with NaN for what is missing."""
+    """A reported state or signals, with NaN in place of None."""
     if isinstance(state, dict):
         if None not in state.values():
             return state

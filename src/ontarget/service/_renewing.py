@@ -24,7 +24,7 @@ _RENEWABLE: Final = (
 
 
 class Renewal(msgspec.Struct, frozen=True):
-    """What a recalibration would rest on now.
+    """How many runs a recalibration could use now, and how many it needs.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Renewal(msgspec.Struct, frozen=True):
 
 
 def renewal(store: Store, held: Held, *, since: float) -> Renewal:
-    """What a recalibration on runs that began after ``since`` would rest on."""
+    """How many runs that began after ``since`` a recalibration could use, and how many it needs."""
     with store.database.read() as at:
         (row,) = at.rows(
             "SELECT COUNT(*), COUNT(CASE WHEN r.met IS NOT NULL AND r.intervened_at IS NULL THEN 1 "
@@ -55,7 +55,7 @@ def renewal(store: Store, held: Held, *, since: float) -> Renewal:
     rule, stopped, first, another = held.spec.rule, runs - whole, 1, 1  # for each group
     if isinstance(rule, Promised):
         another = needed_within(rule.rate, rule.confidence)
-        # In the worst case each run that was cut off would have been a false alarm (M24).
+        # In the worst case each run that was cut off would have been a false alarm.
         first = needed_within(rule.rate, rule.confidence, rank=stopped + 1) - stopped
     elif isinstance(rule, RuledOut) and rule.confidence is not None:
         another = needed_within(rule.rate, rule.confidence)
@@ -67,7 +67,7 @@ def renewal(store: Store, held: Held, *, since: float) -> Renewal:
 def recalibrated(store: Store, held: Held, *, since: float, renew_p: bool) -> GoalMonitor:
     """The contract's monitor, recalibrated on runs that began after ``since``.
 
-    Runs that were cut off or taken over count as the worst case (M24).
+    Runs that were cut off or taken over count as the worst case (method M24 in docs/methods.md).
     """
     with store.database.read() as at:
         rows = at.rows(f"SELECT r.id FROM {_RENEWABLE} ORDER BY r.number", (held.spec.name, since))
@@ -75,8 +75,8 @@ def recalibrated(store: Store, held: Held, *, since: float, renew_p: bool) -> Go
     runs = [found[row[0]] for row in rows]
     if not runs:
         raise InputError(
-            f"contract {held.spec.name!r} has no finished runs to recalibrate on: they must have "
+            f"contract {held.spec.name!r} has no finished runs to recalibrate on: runs must have "
             f"begun after its newest version was added, and after the drift; wait for more, or "
-            f"pass an earlier since"
+            f"pass an earlier time as `since`"
         )
     return held.monitor.recalibrate(read_runs(store, runs, held.monitor), renew_p=renew_p)

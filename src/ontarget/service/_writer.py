@@ -69,7 +69,7 @@ class Writer:
         return found
 
     def admit(self, n: int) -> None:
-        """Reserve room for n steps, or refuse them."""
+        """Count n more steps as waiting; refuse them if too many are waiting already."""
         with self._lock:
             if self._closed:
                 raise BusyError("the service is shutting down")

@@ -183,12 +183,12 @@ class HeldContracts:
         """The newest version of a contract; without a name, the only contract."""
         if name is None:
             if len(self._newest) != 1:
-                raise InputError(f"contract needs a name: {self._listed()}")
+                raise InputError(f"`contract` needs one of these names: {self._listed()}")
             name = next(iter(self._newest))
         if name not in self._newest:
             self.reload()
         if name not in self._newest:
-            raise InputError(f"contract needs one of {self._listed()}, got {name!r}")
+            raise InputError(f"`contract` needs one of {self._listed()}, got {name!r}")
         return self.held(self._newest[name])
 
     def version(self, name: str, version: int) -> Held:

@@ -172,7 +172,8 @@ class Engine:
         run = self._runs.get(key)
         if run is None:
             if message.step != 0:
-                return _problem(message, 409, "gap", "this run has not begun", expected=0)
+                wrong = "this run has not begun; send step 0"
+                return _problem(message, 409, "gap", wrong, expected=0)
             if message.state is None and not message.is_last:
                 return _problem(message, 422, "no state", _NO_STATE)
             begun = self._begun(message, key, at)
@@ -185,7 +186,7 @@ class Engine:
         if stored.ended_at is not None:
             return _problem(message, 409, "ended", "this run is over; begin another")
         if message.step > stored.next:
-            wrong = f"step {stored.next} has not arrived"
+            wrong = f"step {stored.next} has not arrived; send it first"
             return _problem(message, 409, "gap", wrong, expected=stored.next)
         if message.state is None and not message.is_last:
             return _problem(message, 422, "no state", _NO_STATE)

@@ -1,7 +1,7 @@
 """Whether a contract's probabilities still come true, judged by its finished runs.
 
-The verdict comes from two guards that are valid however often you look (M10, M26); the counts are
-for information only.
+The verdict comes from two guards that are valid however often you look (methods M10 and
+M26 in docs/methods.md); the counts are for information only.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Health(msgspec.Struct, frozen=True):
     guard
         Why there is no guard; empty if there is one.
     renewal
-        What a recalibration would rest on now; None unless the verdict is ``drifting``.
+        How many runs a recalibration could use now; None unless the verdict is ``drifting``.
     """
 
     contract: str
@@ -152,7 +152,11 @@ class HealthWatch:
         return renewal(self._store, self._held, since=since)
 
     def _finished(self) -> tuple[Any, Any, Any, int]:
-        """P at each quarter, met and alarm of runs that nobody took over; the number of others."""
+        """What is known of finished runs, as three arrays with a row per run, and a count.
+
+        The arrays are p at each quarter of the horizon, whether the run met its target, and whether
+        it had an alarm. The count is of the runs that were cut off or taken over, and left out.
+        """
         with self._store.database.read() as at:
             rows = at.rows(
                 "SELECT marks, met, EXISTS (SELECT 1 FROM alarms a WHERE a.run = runs.number AND "

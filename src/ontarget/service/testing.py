@@ -52,7 +52,7 @@ class StoreContract:
         ]
 
     def test_a_run_that_moved_on_is_refused_and_nothing_is_written(self, store: Store) -> None:
-        """A run that moved on is refused and nothing is written."""
+        """If somebody else has advanced a run, a commit is refused and writes nothing."""
         run = a_run(store)
         write(store, run, -1, 0)
         write(store, run, 1, 1)
@@ -64,7 +64,7 @@ class StoreContract:
         except ConflictError:
             pass
         else:
-            raise AssertionError("a run was moved on from where it no longer is")
+            raise AssertionError("a run was advanced from a step that it had already left")
         assert (store.find_runs([run.id]), store.newest_event()) == before
         assert store.find_runs([new.id]) == {}
 

@@ -40,7 +40,7 @@ class Tokens:
         wanted = sorted(set(scopes))
         if not wanted or not set(wanted) <= set(SCOPES):
             raise InputError(
-                f"scopes need one or more of {', '.join(SCOPES)}, got {', '.join(wanted)}"
+                f"`scopes` needs one or more of {', '.join(SCOPES)}, got {', '.join(wanted)}"
             )
         number, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
         with self._store.database.write() as writing:

@@ -38,8 +38,8 @@ class Found(Enum):
 class Direct:
     """Handles small, ordinary requests with steps.
 
-    Such a request needs no task, no HTTP parser and no application. All other requests take the
-    usual way, also those of clients that may not report, which are refused there.
+    Such a request needs no task, no HTTP parser and no application. All other requests go through
+    uvicorn and Starlette. So do those of clients that may not report, which are refused there.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Direct:
         return Found.TAKEN
 
     def _client(self, fields: dict[bytes, bytes], address: str) -> str | None:
-        """The client, by its token or address; None if that needs the usual way."""
+        """The client, by its token or address; None if the request must go through Starlette."""
         said = fields.get(b"authorization")
         if said is None:
             local = self._open and is_local(fields.get(b"host", b"").decode("latin-1"))

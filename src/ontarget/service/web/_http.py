@@ -146,7 +146,8 @@ async def _admit(
                 401, "unknown token", "send a token of this service", www_authenticate="Bearer"
             )
         if endpoint.scope not in scopes:
-            raise Refusal(403, "not allowed", f"this needs a token with the scope {endpoint.scope}")
+            wrong = f"this request needs a token with the scope {endpoint.scope}"
+            raise Refusal(403, "not allowed", wrong)
         request.state.client = token.split("_")[1]
         return
     if not open_to_all:

@@ -157,7 +157,7 @@ class Recalibration(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Deleted(msgspec.Struct, frozen=True):
-    """How many were deleted."""
+    """How many runs were deleted."""
 
     deleted: int
 
@@ -185,29 +185,29 @@ def page_of(request: Request, *, number: bool) -> tuple[Any, int]:
     """Where a page begins, and how long it is."""
     limit = whole(request.query_params.get("limit", "100"))
     if not 1 <= limit <= 1_000:
-        raise Refusal(400, "wrong limit", "limit needs 1 to 1000")
+        raise Refusal(400, "wrong limit", "`limit` needs a whole number from 1 to 1000")
     after = request.query_params.get("after", "")
     if "\0" in after:
-        raise Refusal(400, "wrong after", "after needs the value of next on the last page")
+        raise Refusal(400, "wrong after", "`after` needs the value of `next` on the page before")
     return (whole(after or "0") if number else after), limit
 
 
 def whole(text: str) -> int:
-    """A whole number in a URL."""
+    """The whole number that a text in a URL stands for; anything else is refused."""
     if not (text.isascii() and text.isdigit()) or int(text[:20]) > _MOST:
-        raise Refusal(400, "wrong number", "this needs a whole number")
+        raise Refusal(400, "wrong number", "a number in the URL needs to be whole, from 0 up")
     return int(text)
 
 
 def flag(text: str) -> bool:
-    """A true or false in a URL."""
+    """The truth value that a text in a URL stands for; anything else is refused."""
     if text not in ("true", "false"):
-        raise Refusal(400, "wrong value", "this needs true or false")
+        raise Refusal(400, "wrong value", "a choice in the URL needs to be true or false")
     return text == "true"
 
 
 def page(items: list[T], keys: list[Any], limit: int) -> Page[T]:
-    """A page of items; ``keys`` are the values of ``after`` for the items that follow."""
+    """A page of items; ``keys[i]`` is the value of ``after`` for the page that follows item i."""
     return Page(items, str(keys[-1]) if len(items) == limit else None)
 
 

@@ -24,7 +24,7 @@ _LEVEL: Final = 0.9
 
 
 def why(service: Service, run: StoredRun, step: int | None = None) -> dict[str, Any]:
-    """What moved p in the run's last step, and its precedents, as plain values and in words.
+    """What changed p in the run's last step, and its precedents, as plain values and in words.
 
     If ``step`` names another step, the explanation is of that step, without the path to come.
     """
@@ -61,11 +61,11 @@ def why(service: Service, run: StoredRun, step: int | None = None) -> dict[str, 
 
 
 def _add_rests(held: Held, told: dict[str, Any], so_far: float) -> None:
-    """Add what each precedent still earned from its step on, if the behavior adds up.
+    """Add to each precedent its ``rest``: what it earned from its step on, if behavior is a sum.
 
-    A precedent leads to this run's present value plus that rest, so the sum can be checked in the
-    log. If models learn rewards relative to a usual pace, this holds only for a precedent at the
-    same step.
+    For this run, a precedent predicts the present value plus its rest, and people can check the
+    rest in the log. If the models learn rewards relative to what nearly every step
+    earns, this holds only for a precedent at the same step, and the others get None.
     """
     fitted = held.fitted
     adds = fitted.behavior.translation is Translation.SHIFT and fitted.behavior.scale(1) == 1.0
@@ -75,9 +75,9 @@ def _add_rests(held: Held, told: dict[str, Any], so_far: float) -> None:
 
 
 def _why_of_goal(service: Service, held: Held, run: StoredRun, step: int | None) -> dict[str, Any]:
-    """The same for a goal over several behaviors, with p of each behavior by itself.
+    """Why p is what it is for a goal over several behaviors, with p of each behavior by itself.
 
-    A stored step has no behavior so far, so a watch repeats the run.
+    The stored steps do not hold each behavior's value so far, so a watch follows the run again.
     """
     wanted = Goal.parse(run.target)
     watch = held.monitor.watch(
@@ -140,7 +140,7 @@ def _signals(step: StoredStep) -> dict[str, Any]:
 def _states(service: Service, held: Held, run: StoredRun) -> Callable[[StoredStep], Any]:
     """A function that returns the state of a step as the monitor reads it.
 
-    For a monitor that also reads earlier steps, the run is repeated.
+    For a monitor that also reads earlier steps, a watch follows the run again.
     """
     if not held.monitor.fitted.history:
         return _state

@@ -126,7 +126,7 @@ def _reloader(
         try:
             for spec in reread():
                 service.contracts.add(spec, at=service.clock())
-        except OntargetError as error:  # what is in force stays so
+        except OntargetError as error:  # the contracts in use stay as they are
             _log.error("the contracts were not reloaded: %s", error)
 
     return lambda: _ignore(service.writer.run(add))

@@ -53,7 +53,7 @@ export function alarms(live, contracts, healths, mayAct) {
     fill(lists,
       record(items, healths.kept()),
       h("h2", {}, `Open: ${waiting.length.toLocaleString("en-US")}`),
-      waiting.length ? h("ul", { class: "cards" }, waiting.slice(0, cards).map((one) => card(one))) : h("p", {}, "No alarm waits for anybody."),
+      waiting.length ? h("ul", { class: "cards" }, waiting.slice(0, cards).map((one) => card(one))) : h("p", {}, "No alarm is waiting to be acknowledged."),
       waiting.length > cards ? h("p", {}, `The newest ${cards} are shown. `, button("Show all", () => { cards = Infinity; document.activeElement?.blur(); paint(); })) : null,
       h("h2", {}, `Acknowledged: ${seen.length.toLocaleString("en-US")}`),
       seen.length ? rows("Alarms that somebody has seen, the newest first", seen) : h("p", {}, "None."),
@@ -89,7 +89,7 @@ export function alarms(live, contracts, healths, mayAct) {
   /** How the run of an open alarm stands now. */
   function now(one) {
     const run = live.runs.get(one.run_id);
-    if (one.kind === "silent") return "nothing was heard of it";
+    if (one.kind === "silent") return "its agent has stopped reporting";
     if (!run) return "under way";
     if (run.stands === STATUS.LOST) return `already lost: whatever happens next, it ends outside the target (step ${run.step})`;
     return isDecided(run.stands) ? `${run.stands.word} (step ${run.step})` : `p is now ${percent(run.p)} (step ${run.step})`;
@@ -145,7 +145,7 @@ function linked(one) {
   return h("a", { href: `#/run/${one.run_id}` }, `${one.agent} · ${one.run}`);
 }
 
-/** The last alarm that can be judged, and all of them; then what is promised, which is a share of runs. */
+/** Whether the last alarm that can be judged was right, how many were, and what is promised. */
 function record(found, kept) {
   const judged = found.filter((one) => one.kind !== "silent" && (one.outcome === "met" || one.outcome === "missed"));
   if (!judged.length) return h("p", { class: "note" }, "No run with an alarm has ended yet, so none can be called right or false.");
@@ -153,7 +153,7 @@ function record(found, kept) {
   return h("p", { class: "lead" }, `The last alarm whose run has ended was ${last.outcome === "met" ? "false" : "right"}: `,
     linked(last),
     ` ${last.outcome === "met" ? "met its target after all" : "missed its target"}. Of the ${judged.length === 1 ? "1 alarm" : `last ${judged.length.toLocaleString("en-US")} alarms`} that can be judged, ${wrong.toLocaleString("en-US")} ${wrong === 1 ? "was" : "were"} false (${percent(wrong / judged.length)} of alarms).`,
-    kept.length ? ` Of the runs that met the target, so many had an alarm: ${kept.slice(0, 5).join("; ")}${kept.length > 5 ? "; others under Trust" : ""}.` : "");
+    kept.length ? ` Runs that met the target and still had an alarm: ${kept.slice(0, 5).join("; ")}${kept.length > 5 ? "; others under Trust" : ""}.` : "");
 }
 
 function time(text) {

@@ -1,4 +1,4 @@
-// What runs are held to, and what is promised.
+// The contracts: the target of their runs, the alarm rule, and what is promised.
 
 import { get } from "./api.js";
 import { fill, h, table } from "./dom.js";
@@ -21,7 +21,7 @@ export class Contracts {
   /** The name of a contract, where there are others that it could be. */
   label(label) { return this.several ? this.of(label)?.spec.name ?? "" : ""; }
 
-  /** The contract of a label such as river@2: by its name, for old versions are like new ones here. */
+  /** The contract of a label such as river@2; an old version gets the newest one of its name. */
   of(label) {
     return this._found.find((one) => `${one.spec.name}@${one.version}` === label || one.spec.name === label)
       ?? this._found.find((one) => (label ?? "").startsWith(`${one.spec.name}@`))
@@ -74,6 +74,6 @@ export function contractsView(live, contracts) {
 
 /** How many recorded runs a model was made from, by what they were used for. */
 function madeFrom(sizes) {
-  const uses = { learn: "to learn from", train: "to learn from", calibrate: "to calibrate on", assure: "to keep its promises on" };
+  const uses = { learn: "to learn from", train: "to learn from", calibrate: "to calibrate on", assure: "for its promises" };
   return Object.entries(sizes).map(([part, n]) => `${n.toLocaleString("en-US")} runs ${uses[part] ?? part}`).join(", ");
 }

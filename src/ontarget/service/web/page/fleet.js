@@ -163,7 +163,7 @@ export function fleet(live, contracts) {
     };
     say(summary, `${under.length.toLocaleString("en-US")} ${under.length === 1 ? "run" : "runs"} under way: `
       + `${counted("ALARM", STATUS.LOST)}, ${count((run) => run.status === "UNKNOWN")} unknown, ${counted("OK", STATUS.WON)}.`
-      + (live.full ? " There are more runs: those last heard of are shown." : ""));
+      + (live.full ? " There are more runs; only those that reported last are shown." : ""));
     say(targets, aims());
     showWorst(worstOf(under));
     showLost(gone);
@@ -231,7 +231,7 @@ function compare(a, b) { // a thousand runs are sorted four times a second: no l
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** The run in most danger, of those that can still be saved; failing that, one that is lost. */
+/** The run in most danger, of those that can still be saved; if there is none, one that is lost. */
 function worstOf(under) {
   let found = null;
   for (const run of under) {

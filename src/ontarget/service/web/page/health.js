@@ -1,4 +1,4 @@
-// How each contract's probabilities compare with what became of its runs, for every view.
+// How each contract's probabilities compare with the outcomes of its runs, for every view.
 
 import { get } from "./api.js";
 import { percent, promise } from "./words.js";
@@ -18,11 +18,11 @@ export class Healths {
   /** Which contracts drift, and how far p was off, in a line; empty if none does. */
   warning() {
     const drifting = [...this._found].filter(([, found]) => found.verdict === "drifting");
-    const said = drifting.slice(0, 3).map(([name, found]) => `${name}: ${offBy(found) ?? "runs no longer go as they did"}`);
+    const said = drifting.slice(0, 3).map(([name, found]) => `${name}: ${offBy(found) ?? "new runs are no longer like the recorded ones"}`);
     return said.join("; ") + (drifting.length > 3 ? `; and ${drifting.length - 3} more contracts drift` : "");
   }
 
-  /** Of the runs that met the target, how many had an alarm, beside what is promised; by contract. */
+  /** For each contract: how many of the runs that met the target had an alarm, and what is promised. */
   kept() {
     const all = this._contracts.all().filter((one) => this.of(one.spec.name)?.met);
     return all.map((one) => {
@@ -33,7 +33,7 @@ export class Healths {
   }
 }
 
-/** By how much p was off on average, and to which side; null if hardly. */
+/** How many percentage points p was too high or too low on average; null if less than half a point. */
 export function offBy(found) {
   const answers = found.bins.reduce((sum, bin) => sum + bin.runs, 0);
   const off = found.bins.reduce((sum, bin) => sum + bin.runs * bin.mean_p - bin.met, 0) / Math.max(answers, 1);

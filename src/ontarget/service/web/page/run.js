@@ -103,8 +103,8 @@ export function run(live, contracts, id) {
       h("h1", {}, `${about.agent} · ${about.run}`),
       h("p", { class: `lead ${found.kind}` }, h("strong", {}, `${found.mark} ${found.word}${since(steps, found)}`), outlook(found, horizon), because(last)),
       h("p", { class: "note" }, `The target: ${goal(about.target, spec)}. ${spec ? `${capital(rule(spec))}.` : ""} Began ${moment(about.started_at)}.`),
-      fall ? h("p", {}, `Why it fell most: ${explained(fall)}`) : null,
-      why ? h("p", {}, `${fall ? "Its last step" : "Why"}: ${explained(why)}`) : null,
+      fall ? h("p", {}, `The largest fall of p: ${explained(fall)}`) : null,
+      why ? h("p", {}, `${fall ? "The last step" : "Why"}: ${explained(why)}`) : null,
       h("figure", {},
         overSteps({
           title: `p over the steps: now ${percent(last.p)}`, horizon, low: 0, high: 1, shares: true,
@@ -120,7 +120,7 @@ export function run(live, contracts, id) {
           bands: [{ points: [[last.step, [last.so_far, last.so_far]], ...foretold.map(([step, a, b]) => [step, [a ?? low, b ?? high]])], kind: "score" }],
           levels: bounds.map((value) => ({ value, label: `target ${number(value)}`, kind: "target" })),
         }),
-        h("figcaption", {}, `The score so far is ${amount(last.so_far, spec)}; the target is ${goal(about.target, spec)}.${ahead ? ` The band holds its whole path to come with a probability of ${percent(ahead.level)}: at the end, ${between(foretold.at(-1), spec)}.` : ""}`)),
+        h("figcaption", {}, `The score so far is ${amount(last.so_far, spec)}; the target is ${goal(about.target, spec)}.${ahead ? ` With a probability of ${percent(ahead.level)}, the rest of the run stays inside the band: at the end, ${between(foretold.at(-1), spec)}.` : ""}`)),
       fall ? movedBy(fall, `What moved p at step ${fall.t}, where it fell most, in percentage points`) : null,
       why ? moved(why, spec) : null,
       alarms.length ? alarmed() : null,
@@ -130,7 +130,7 @@ export function run(live, contracts, id) {
           `${statusOf(one).word}${because(one)}`, reported(states.get(one.step)), moment(one.at)]), [0, 1, 2, 3, 6]));
   }
 
-  /** Since which step a run stands as it does. */
+  /** Since which step a run has had its present status. */
   function since(steps, found) {
     if (!isDecided(found)) return sinceStep(about.last.alarm) === null ? "" : ` since step ${sinceStep(about.last.alarm)}`;
     const before = steps.findLastIndex((one) => statusOf(one) !== found);
@@ -148,7 +148,7 @@ export function run(live, contracts, id) {
   /** How each behavior stands by itself, for a goal over several. */
   function behaviors(parts, spec) {
     const told = new Map((why?.behaviors ?? []).map((one) => [one.name, one]));
-    return table("Each behavior by itself", ["behavior", "should end", "so far", "p of that"],
+    return table("Each behavior by itself", ["behavior", "should end", "so far", "p of ending there"],
       Object.entries(parts).map(([name, p]) => [name, told.has(name) ? intervals(told.get(name).target, spec, name) : "–",
         amount(told.get(name)?.so_far ?? null, spec, name), percent(p)]), [2, 3]);
   }
@@ -160,12 +160,12 @@ export function run(live, contracts, id) {
 
   function moved(found, spec) {
     return h("div", {},
-      h("h2", {}, Math.abs(found.change) < 0.0005 ? "What p rests on" : "Why p moved"),
+      h("h2", {}, Math.abs(found.change) < 0.0005 ? "The recorded runs behind p" : "Why p changed"),
       Math.abs(found.change) >= 0.0005 ? movedBy(found, "What moved p in the last step, in percentage points") : null,
       found.precedents.length ? alike(found, spec) : null);
   }
 
-  /** The recorded runs behind p: each with what it had still to come, which this run then ends in. */
+  /** The recorded runs behind p: what each earned after its step, and where this run would then end. */
   function alike(found, spec) {
     const some = found.precedents.slice(0, 8), adds = some.some((one) => typeof one.rest === "number");
     const ending = (one) => {
@@ -173,7 +173,7 @@ export function run(live, contracts, id) {
       return `${sum}ends in ${amount(one.ends_at, spec)}, ${one.met ? "inside" : "outside"} the target`;
     };
     return table("The recorded runs that are most like this one",
-      ["run", "at its step", "weight", "its outcome", ...(adds ? ["of that, after that step"] : []), "this run, going on like it"],
+      ["recorded run", "at step", "weight", "its outcome", ...(adds ? ["of its outcome, after that step"] : []), "this run, if it goes on like that"],
       some.map((one) => [String(one.run), String(one.step), percent(one.weight), amount(one.outcome, spec),
         ...(adds ? [amount(one.rest ?? null, spec)] : []), ending(one)]), adds ? [1, 2, 3, 4] : [1, 2, 3]);
   }

@@ -1,4 +1,4 @@
-// Whether the monitor can be believed: what it said against what came true.
+// Whether the monitor can be trusted: its probabilities, and how often they came true.
 
 import { get, post } from "./api.js";
 import { reliability } from "./chart.js";
@@ -9,8 +9,8 @@ import { moment, percent, rule } from "./words.js";
 const EVERY = 15_000;
 
 const VERDICT = {
-  "calibrated": ["●", "fine", "You can trust it: runs go as they did when it was made."],
-  "drifting": ["▲", "alarm", "Do not trust it: runs no longer go as they did when it was made. Recalibrate it with new runs, or fit it anew."],
+  "calibrated": ["●", "fine", "You can trust it: new runs still behave like the runs that its model was made from."],
+  "drifting": ["▲", "alarm", "Do not trust it: new runs no longer behave like the runs that its model was made from. Recalibrate it with new runs, or fit a new model."],
   "too few runs": ["?", "unknown", "Not known yet: too few runs have ended to tell."],
 };
 
@@ -29,7 +29,7 @@ export function trust(contracts, healths, mayAct) {
     }
   }
 
-  /** Older versions, each read when it is opened; runs that began with one are still held to it. */
+  /** Older versions, each read when it is opened; runs that began with one still use it. */
   function earlier(contract) {
     const versions = Array.from({ length: contract.version - 1 }, (_, k) => contract.version - 1 - k).slice(0, 20);
     return versions.map((version) => {
@@ -70,8 +70,8 @@ export function trust(contracts, healths, mayAct) {
       mayAct && newest && found.verdict === "drifting" ? renewal(contract, found) : null,
       found.bins.length ? h("div", { class: "pair" },
         h("figure", {}, reliability(`What ${contract.spec.name} said, and how often it came true`, found.bins),
-          h("figcaption", {}, `Dots on the line: what was said came true as often as it said. Larger dots stand for more answers. ${COUNTED}`)),
-        table("Answers by what they said", ["p said", "mean p", "met the target", "answers"],
+          h("figcaption", {}, `A dot on the line means that p came true as often as it said. Larger dots stand for more answers. ${COUNTED}`)),
+        table("Answers by their p", ["p", "mean p", "met the target", "answers"],
           found.bins.map((bin) => [`${Math.round(100 * bin.least)} to ${Math.round(100 * bin.least + 10)} %`, percent(bin.mean_p),
             percent(bin.met / bin.runs), bin.runs.toLocaleString("en-US")]), [0, 1, 2, 3])) : null);
   }
@@ -82,17 +82,17 @@ export function trust(contracts, healths, mayAct) {
       said.textContent = "recalibrating";
       try {
         const made = await post(`/v1/contracts/${encodeURIComponent(contract.spec.name)}/recalibrate`, {});
-        said.textContent = `Version ${made.version} is in force for new runs.`;
+        said.textContent = `New runs now use version ${made.version}.`;
       } catch (error) { said.textContent = error.message; }
     }
     const { runs, counted, needed } = found.renewal;
     const many = (n) => n.toLocaleString("en-US");
     const met = contract.spec.alarm_below === undefined && contract.spec.ruled_out === undefined ? " that met the target" : "";
-    const keepsP = contract.made_from.calibrate === undefined ? " p itself stays as it is: to correct p too, recalibrate with renew_p, or fit anew." : "";
+    const keepsP = contract.made_from.calibrate === undefined ? " p itself stays as it is: to correct p too, recalibrate with renew_p, or fit a new model." : "";
     return h("div", {},
       h("p", { class: "note" }, `A change was seen ${moment(new Date(1000 * found.drifted_at).toISOString())}. `
         + `${runs === 1 ? "1 run has" : `${many(runs)} runs have`} begun and ended since. A recalibration uses these alone: it needs at least ${many(needed)}${met}, and there ${counted === 1 ? "is" : "are"} ${many(counted)}.`),
-      h("p", { class: "note" }, `It puts version ${contract.version + 1} in force, whose promises rest on those runs.${keepsP} New runs get that version; runs under way keep theirs.`),
+      h("p", { class: "note" }, `Recalibrating makes version ${contract.version + 1}, whose promises are based on those runs.${keepsP} New runs use that version; runs under way keep theirs.`),
       h("button", { type: "button", onclick: renew, disabled: counted < needed }, runs === 1 ? "Recalibrate on 1 run" : `Recalibrate on ${many(runs)} runs`), said);
   }
 
@@ -111,7 +111,7 @@ function alarmsKept(contract, found) {
 /** In which direction p was off, over all answers that are counted. */
 function aside(found) {
   const off = offBy(found);
-  return off ? h("p", {}, `On average over all counted answers, ${off}: ${off.endsWith("high") ? "fewer" : "more"} of their runs met the target than it said.`) : null;
+  return off ? h("p", {}, `On average over all counted answers, ${off}: ${off.endsWith("high") ? "fewer" : "more"} of their runs met the target than p said.`) : null;
 }
 
 function evidence(found) {

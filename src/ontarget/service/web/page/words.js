@@ -10,7 +10,7 @@ export const STATUS = {
   DONE: { mark: "■", word: "ended", kind: "done", rank: 6 },
 };
 
-/** How a run stands. p is exactly 0 or 1 only where nothing that may come can change the outcome. */
+/** The status to show for a run. p is exactly 0 or 1 only if nothing can change the outcome any more. */
 export function statusOf(answer) {
   if (!answer.end && answer.status !== "DONE") {
     if (answer.p === 0) return STATUS.LOST;
@@ -27,7 +27,7 @@ export function percent(p) {
   return p === null || p === undefined ? "–" : `${rounded(p)} %`;
 }
 
-/** A share as every number in percent is rounded here; larger shares never look smaller. */
+/** A share in percent, rounded as everywhere on this page; a larger share never looks smaller. */
 function rounded(p) {
   if (p > 0 && p < 0.01) return "< 1";
   if (p < 1 && p > 0.99) return "> 99";
@@ -73,7 +73,7 @@ export function explained(found) {
     said.push(Math.abs(found.change) < 0.005 ? `p hardly moved at step ${found.t}.`
       : `At step ${found.t}, p ${found.change < 0 ? "fell" : "rose"} from ${percent(found.p_before)} to ${percent(found.p)}: ${moved.join(", ")} points${together(found, shown)}.`);
   }
-  if (found.missed !== null) said.push(`Of the recorded runs most like it then, ${percent(found.missed)} go on to miss the target.`);
+  if (found.missed !== null) said.push(`Of the recorded runs that were most like it at this step, ${percent(found.missed)} went on to miss the target.`);
   return said.join(" ");
 }
 
