@@ -30,7 +30,7 @@ def test_a_limit_below_the_truths_own_error_is_named_as_such() -> None:
     known["studies"] = {"tamarisk": {"truth": TRUTH}}
     rows = checks_table(known).rows
     assert "the truth itself: 0.0022 ± 0.0000; 0.0011" in rows[3][1]
-    assert rows[3][2] == "yes together; not by partition, nor does the truth"
+    assert rows[3][2] == "yes together; no by partition, like the truth itself"
     assert "truth" not in rows[1][1]
 
 

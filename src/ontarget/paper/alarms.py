@@ -1,4 +1,7 @@
-"""The goal monitor on the paper's data: alarms (M8), and guarantees for whole episodes (M9)."""
+"""The goal monitor on the paper's data: alarms, and guarantees for whole episodes.
+
+See methods M8 and M9 in docs/methods.md.
+"""
 
 from __future__ import annotations
 

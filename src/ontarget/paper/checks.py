@@ -89,7 +89,7 @@ def _ece_check(
         shown += f" (the truth itself: {plus_minus(truth['ece'])}; "
         shown += f"{truth['ece_all_partitions']:.4f})"
         if ece["mean"] > limit and truth["ece"]["mean"] > limit:
-            verdict = f"{_yes(together <= limit)} together; not by partition, nor does the truth"
+            verdict = f"{_yes(together <= limit)} together; no by partition, like the truth itself"
     return f"{where}: pooled ECE of p_low at most {limit}", shown, verdict
 
 
@@ -98,7 +98,7 @@ def _brier_check(where: str, found: Results) -> tuple[str, str, str]:
     difference = found["brier_minus_raw"]
     price: float | None = difference["price"]
     verdict = _yes(difference["mean"] <= 0.0)
-    # Were F̂ perfect, calibration would still cost the price of ranks that n episodes tell.
+    # Even with a perfect model, calibration costs the price of ranks known from n episodes only.
     for extra, words in (
         (price or 0.0, "no, by the price of ranks"),
         (0.0, "within 2 standard errors"),

@@ -1,4 +1,4 @@
-"""How far each method's probability is from the truth, and what the method costs (M12, M14–M17).
+"""How far each method's probability is from the truth, and what the method costs.
 
 Every method has the same past episodes, on random partitions, and is asked about the same states.
 Those that are calibrated in the paper's way train on one half and calibrate with the other; a
@@ -45,13 +45,14 @@ __all__ = [
     "summarize_case",
 ]
 
-# How p of the target is asked for: by one map for all targets, or by a map of its own (M17).
+# How p is calibrated: by one curve for all targets, or by this target's own curve (method M17 in
+# docs/methods.md).
 Calibration: TypeAlias = Literal["common", "target"]
 
 
 @dataclass(frozen=True)
 class Method:
-    """A monitor to fit, on which parts of the past episodes, and how its p is asked for."""
+    """A monitor to fit, how past episodes are divided for it, and how its p is calibrated."""
 
     monitor: Callable[[], GoalMonitor]
     papers_split: bool = False
@@ -72,7 +73,7 @@ def _stack(**options: Any) -> Method:
 
 
 def row_name(method: str, calibration: str) -> str:
-    """The name of a method's results, by how its p is asked for."""
+    """The name of a method's results, given how its p is calibrated."""
     return method if calibration == "common" else f"{method}, this target's own map"
 
 
@@ -236,7 +237,10 @@ def _file_size(monitor: GoalMonitor) -> int:
 
 
 def excess_over(p: FloatArray, p_true: FloatArray, rollouts: int | None) -> float:
-    """The Brier score in excess of the truth's, which is exact or comes from rollouts."""
+    """How much higher the Brier score of p is than that of the true probability.
+
+    ``rollouts`` is how many rollouts each ``p_true`` comes from; None if ``p_true`` is exact.
+    """
     if rollouts is None:
         return float(np.square(p - p_true).mean())
     return excess_brier(p, p_true, rollouts=rollouts)

@@ -36,8 +36,9 @@ def overview_table(found: Study, costs: Study) -> Table:
         (*head, "default / before", "|p − p_true|"),
         rows,
         "Excess Brier score · 10⁴ of a forest per step with leaves of 15 episodes (“paper”) and of "
-        "5, of the default before and of the default, which is asked by its one map for all "
-        "targets and by this target's own. |p − p_true|: leaf 15 → default before → default",
+        "5, of the default before and of the default, whose p is calibrated by one curve for all "
+        "targets (“default”) or by this target's own curve (“own map”). |p − p_true|: leaf 15 → "
+        "default before → default",
     )
 
 

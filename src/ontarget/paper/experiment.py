@@ -59,11 +59,11 @@ class Part:
         return self.low / (self.n + 1)
 
     def ece_by_step(self, method: str) -> FloatArray:
-        """The expected calibration error at each step (M12)."""
+        """The expected calibration error of this method's forecasts at each step."""
         return _ece(self.bins[METHODS.index(method)])
 
     def pooled_ece(self, method: str) -> float:
-        """The expected calibration error of all steps' forecasts together (M12)."""
+        """The expected calibration error of this method's forecasts of all steps together."""
         return float(_ece(self.bins[METHODS.index(method)].sum(axis=0)))
 
     def mean_by_step(self, method: str) -> FloatArray:
@@ -100,9 +100,9 @@ def run_partition(
     """The whole experiment on one partition; `tick` is called after each step.
 
     ``preset`` chooses what is fitted: one plain forest per step, calibrated in the paper's way, or
-    a default monitor, which learns from 80 % of the same episodes and asks the rest for ranks; its
-    p is the target's own (M16, M17). A goal monitor uses the outcomes as they are, with exact
-    atoms.
+    a default monitor. The latter learns from 80 % of the same episodes and computes ranks from the
+    rest; its p is calibrated for this target (methods M16 and M17 in docs/methods.md). It uses the
+    outcomes as they are, with exact atoms.
     """
     ask = _plain_forests if preset == "paper" else _default_monitor
     panels, interval, n = ask(plan, partition, tick)
@@ -126,7 +126,10 @@ def run_partition(
 def _plain_forests(
     plan: Plan, partition: Partition, tick: Callable[[], object]
 ) -> tuple[FloatArray, Interval, int]:
-    """Each method's probabilities, (methods, steps, tests), the intervals at t = 0, and n."""
+    """Each method's probabilities, (methods, steps, tests), the intervals at t = 0, and n.
+
+    ``n`` is the number of calibration episodes. Each step has its own forest.
+    """
     horizon = partition.test.horizon
     panels = np.empty((len(METHODS), horizon, len(partition.test)))
     for t in range(horizon):
@@ -143,7 +146,10 @@ def _plain_forests(
 def _default_monitor(
     plan: Plan, partition: Partition, tick: Callable[[], object]
 ) -> tuple[FloatArray, Interval, int]:
-    """The same of a default monitor; it is fitted and asked as a whole."""
+    """A default monitor's probabilities, (methods, steps, tests), its intervals at t = 0, and n.
+
+    ``n`` is the number of assure episodes. The monitor is fitted once for all steps.
+    """
     monitor = GoalMonitor().fit(split=partition.monitored, seed=plan.seed, progress=False)
     found = monitor.evaluate(partition.test, partition.target)
     for _ in range(partition.test.horizon):

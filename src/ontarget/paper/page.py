@@ -20,9 +20,9 @@ _TITLE: Final = "Will my robot achieve my goals? The paper, reproduced"
 
 _SURROGATE: Final = (
     "The authors' code, trajectories, Tamarisk constants and policy are not public. Our skirmish "
-    "is a surrogate simulator, no StarCraft data; our Tamarisk takes its constants from the 2014 "
-    "Reinforcement Learning Competition, and its policy is chosen. So our figures stand beside the "
-    "paper's, and neither confirm nor contradict them digit by digit."
+    "is a surrogate simulator, not StarCraft data; our Tamarisk takes its constants from the 2014 "
+    "Reinforcement Learning Competition, and we chose its policy. So our figures can be compared "
+    "with the paper's, but they neither confirm nor contradict them digit by digit."
 )
 
 FIGURES: Final = {
@@ -45,8 +45,8 @@ FIGURES: Final = {
     "mean": (
         "Mean probability",
         "Mean lower bound over all episodes; the band is one standard deviation of the partitions' "
-        "means. The dotted line is the share of episodes that met the target. The bound may lie "
-        "off it: PCQR⁻¹ is calibrated for the distribution of outcomes, not for one fixed target.",
+        "means. The dotted line is the share of episodes that met the target. The bound may differ "
+        "from it: PCQR⁻¹ is calibrated for the distribution of outcomes, not for one fixed target.",
     ),
 }
 
@@ -82,11 +82,11 @@ def _main(results: Mapping[str, Any]) -> Iterator[str]:
     yield tables.main_table(results).html()
     yield paragraph(_SURROGATE)
     yield paragraph(
-        "With exact atoms nothing is added to the outcomes. Many are then equal, and an interval "
-        "that must hold all of an atom or none of it covers more than 80 %: at least the level is "
-        "promised, not the level itself."
+        "“Exact atoms” means that no noise is added to the outcomes. An atom is an outcome that "
+        "many episodes share. An interval contains all of these episodes or none, so it covers "
+        "more than 80 %: a coverage of at least the level is promised, not the level itself."
     )
-    if not results["plan"]["quick"]:  # what is asked is asked of the full size
+    if not results["plan"]["quick"]:  # the requirements are for the full size
         yield checks.checks_table(results).html()
 
 
@@ -94,7 +94,7 @@ def _forecasts(results: Mapping[str, Any]) -> Iterator[str]:
     yield paragraph(
         "Pooled over all steps: first the mean over the partitions ± their standard deviation, "
         "then the error of all partitions' forecasts together. Perfect forecasts show an error "
-        "too, by chance; on Tamarisk the truth is known, and shows how much. “Paper” is a plain "
+        "too, by chance; on Tamarisk the truth is known and shows how much. “Paper” is a plain "
         "forest per step, “default” a default monitor on the same past episodes, 80 % to learn "
         "from and 20 % to assure; its p is calibrated for this target. It takes outcomes as they "
         "are and so is measured with exact atoms only."
@@ -102,9 +102,10 @@ def _forecasts(results: Mapping[str, Any]) -> Iterator[str]:
     yield tables.calibration_table(results).html()
     yield paragraph(
         "Calibrated (p) and raw (the model's own probability) Brier scores of the same forecasts. "
-        "Ranks are known from the n calibration episodes only. Even for a perfect model, this "
-        "costs the price in the last column: the Brier score over n + 2. A default monitor's p "
-        "does not come from ranks and has no such price. Calibration helps where "
+        "The paper's p is computed from the ranks of only n calibration episodes. Even for a "
+        "perfect model, this raises the Brier score by the price in the last column: the Brier "
+        "score divided by n + 2. A default monitor's p does not come from ranks and has no such "
+        "price. Calibration helps where "
         "the model is wrong in the same way for all states, because it corrects the distribution "
         "of outcomes as a whole and not any single target. Partitions share episodes, so the true "
         "standard error is somewhat larger."
@@ -144,9 +145,9 @@ def _opening(results: Mapping[str, Any]) -> Iterator[str]:
 def _convergence(results: Mapping[str, Any], drawn: Mapping[str, str]) -> Iterator[str]:
     yield paragraph(
         "The paper adds noise of ±5·10⁻⁶ to every outcome, so that no two are equal, and sets the "
-        "target's ends among the noisy outcomes. An episode that ends within the noise of an end "
-        "stays open to the last step: only the noise decides it. With exact atoms an outcome on a "
-        "closed end counts as inside, and nothing is left to decide."
+        "target's ends among the noisy outcomes. If an episode's outcome differs from an end by "
+        "less than the noise, the episode stays open to the last step: only the noise decides it. "
+        "With exact atoms, an outcome on a closed end counts as inside, and nothing is left open."
     )
     yield tables.open_table(results).html()
     for name, caption in (
@@ -190,8 +191,8 @@ def _alarms(results: Mapping[str, Any]) -> Iterator[str]:
 def _guarantees(results: Mapping[str, Any]) -> Iterator[str]:
     yield paragraph(
         "The paper asks for a guarantee over all steps at once. “Ruled out” and “assured” may be "
-        "said at any step of an episode with one error rate for all of it, and the band of "
-        "outcomes holds at every step together."
+        "said at any step of an episode, with one error rate for the whole episode. The band of "
+        "outcomes holds at all steps together."
     )
     yield tables.guarantee_table(results).html()
 
@@ -201,9 +202,9 @@ def _distances(
 ) -> Iterator[str]:
     yield paragraph(
         "On a simulator the probability itself is known, exactly or by many restarts from the same "
-        "state (rollouts). The excess Brier score is what a method loses against it; |p − p_true| "
-        "is how far off it is. Means over the steps, ± the standard deviation over the partitions; "
-        "exact atoms throughout."
+        "state (rollouts). The excess Brier score is how much higher a method's Brier score is "
+        "than that of the true probability; |p − p_true| is the mean distance to it. Means over "
+        "the steps, ± the standard deviation over the partitions; exact atoms throughout."
     )
     found = results.get("distance")
     if found is None:
@@ -214,12 +215,12 @@ def _distances(
     yield distance_tables.overview_table(found, costs).html()
     yield paragraph(
         "Cart-pole and mountain car are Gymnasium's equations, step by step the same as its own "
-        "environments, which need not be installed to run them. In Skirmish a state does not tell "
-        "all that the simulator knows, so no method reaches its truth. In the drifting walk each "
-        "run draws a drift and a spread of its own, which show in its steps alone; the truth is "
+        "environments, which need not be installed to run them. In Skirmish the features do not "
+        "show all that the simulator knows, so no method reaches its truth. In the drifting walk "
+        "each run has its own hidden drift and spread, which show only in its steps; the truth is "
         "the probability given those steps."
     )
-    yield "<h3>What moves it, and what that costs</h3>"
+    yield "<h3>What changes the distance to the truth, and what it costs</h3>"
     yield paragraph(
         "Fit: milliseconds of processor time for each step of an episode. Step: the median time of "
         "Watch.step in the quietest of ten rounds. MB: the size of the model for each step. The "
@@ -238,8 +239,8 @@ def _times(timing: Mapping[str, Any]) -> Iterator[str]:
     yield paragraph(
         f"{timing['cores']} cores, {timing['threads']} threads"
         + (f", load average {load:.1f} at the end." if load is not None else ".")
-        + " Seconds by the clock count whatever else the machine did; a run that was stopped and "
-        "went on counts as one."
+        + " Seconds by the clock include whatever else the machine did. A run that was stopped and "
+        "resumed counts as one run."
     )
     limits = checks.limits_table(timing)
     if limits.rows:

@@ -1,10 +1,10 @@
 """Simulated episodes, divided as in the paper, with its noise or with exact atoms.
 
-The paper adds uniform noise to every outcome so that no two are equal. The noise is finer than the
-grid on which outcomes are compared elsewhere (M1): rounding to it would leave some ten different
-noises, and ties again. So the noise mode has no grid. Its sums differ in their last bits, a
-billionth of the noise, and no comparison depends on them. The mode of exact atoms adds nothing,
-and is on the grid.
+The paper adds uniform noise to every outcome so that no two are equal. Elsewhere, outcomes are
+rounded to a grid before they are compared. The noise is so small that rounding would leave about
+ten different values of it, and outcomes would be equal again. So the noise mode does not round.
+Rounding errors of sums are then a billionth of the noise, and no comparison depends on them. The
+mode of exact atoms adds no noise and rounds as usual.
 """
 
 from __future__ import annotations
@@ -100,14 +100,14 @@ def simulated(plan: Plan, domain: str) -> Episodes:
 
 
 def train_and_calibrate(plan: Plan, episodes: Episodes, number: int) -> PaperSplit:
-    """One of the plan's partitions in the paper's parts; what is left tests."""
+    """One of the plan's partitions in the paper's parts: train, calibrate, and the rest to test."""
     return episodes.split(
         train=plan.train, calibrate=plan.calibrate, assure=0, seed=_seed(plan, number)
     )
 
 
 def learn_and_assure(plan: Plan, episodes: Episodes, number: int) -> Split:
-    """The same partition with the same past episodes, 80 % to learn from and 20 % to assure."""
+    """One of the plan's partitions, its past episodes divided into 80 % learn and 20 % assure."""
     past = plan.train + plan.calibrate
     learn = round(0.8 * past)
     return episodes.split(learn, past - learn, seed=_seed(plan, number))

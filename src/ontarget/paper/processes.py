@@ -174,9 +174,10 @@ class Storm(_Process):
 class DriftingWalk(_Process):
     """A walk whose drift and spread are drawn for each run, and show only in the run's steps.
 
-    The variance of a run's steps comes from an inverse gamma law, its drift from a normal law with
-    a 25th of that variance. A monitor sees where the run is, and the mean and the mean square of
-    its steps so far. The truth is the probability given these, not given the hidden drift.
+    The variance of a run's steps is drawn from an inverse gamma distribution, its drift from a
+    normal distribution with a 25th of that variance. A monitor sees where the run is, and the mean
+    and the mean square of its steps so far. The truth is the
+    probability given these, not given the hidden drift.
     """
 
     name = "drifting"
@@ -207,7 +208,7 @@ class DriftingWalk(_Process):
     def probability(
         self, state: States, behavior: FloatArray, t: int, target: Target, grid: float
     ) -> FloatArray:
-        """The exact probability given the steps so far: the remainder has a Student t law."""
+        """The exact probability given the steps so far: the remainder is Student t."""
         n, total, squares = state.values[:, 2:].T
         seen, left = self.steadiness + n, self.horizon - t
         shape = self.shape + n / 2.0

@@ -124,7 +124,7 @@ class _Run:
         self.plan, self.studies = plan, studies
         self.keeper = Keeper(out / "parts", {"plan": plan.describe()})
         self.distance = DistanceRun(plan, out, self.keeper) if distance else None
-        # The time that the pieces took is kept with them; figures are drawn anew by each run.
+        # The time that the pieces took is kept with them; figures are drawn again by each run.
         earlier = self.keeper.table("clock") or {}
         self.clock = Clock(
             self._missing_weight(),

@@ -1,4 +1,7 @@
-"""Compares PCQR and PCQR⁻¹ with their rivals, on the same partitions (M6, M7)."""
+"""Compares PCQR and PCQR⁻¹ with their rivals, on the same partitions.
+
+The rivals are methods M6 and M7 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ class Fitted(NamedTuple):
 
 
 class _Distinct:
-    """A model that computes each different row only once, because late rivers are often equal."""
+    """A model that computes equal rows only once: late in an episode, many rivers are equal."""
 
     def __init__(self, model: Any) -> None:
         self._model = model

@@ -100,7 +100,8 @@ def ten_episodes(plan: Plan, part: Part) -> IndexArray:
 def summarize_forecasts(parts: Sequence[Part], *, by_ranks: bool = True) -> dict[str, Any]:
     """The quality of the probabilities: calibration error, and scores next to raw forecasts'.
 
-    ``by_ranks`` says whether p comes from ranks, as in the paper, which has a price.
+    ``by_ranks`` says whether p comes from ranks, as in the paper. That raises the Brier score a
+    little even for a perfect model; the results then include how much.
     """
     together: FloatArray = np.sum([part.bins for part in parts], axis=0)
     scores = {"brier": [part.brier for part in parts], "log_loss": [p.log_loss for p in parts]}
@@ -118,9 +119,9 @@ def summarize_forecasts(parts: Sequence[Part], *, by_ranks: bool = True) -> dict
 def _against_raw(parts: Sequence[Part], *, by_ranks: bool) -> dict[str, Any]:
     """The mean paired difference in Brier score between p and raw, with its standard error.
 
-    Calibration uses only n episodes, which has a price even if F̂ is perfect: the variance p(1 −
-    p)/(n + 2) of their share inside the target. That is the Brier score of perfect forecasts
-    divided by n + 2.
+    Calibration uses only n episodes. Even if the model's predicted distribution is perfect, that
+    raises the Brier score by the variance p(1 − p)/(n + 2) of the share of these episodes inside
+    the target. That is the Brier score of perfect forecasts divided by n + 2.
     """
     own, raw = METHODS.index("p"), METHODS.index("raw")
     found = mean_sd(float((part.brier[own] - part.brier[raw]).mean()) for part in parts)

@@ -16,7 +16,7 @@ from ontarget.paper.summary import mean_sd
 
 __all__ = ["STEPS_AT_ONCE", "true_panels", "truth_study"]
 
-# The law of one step takes some 25 MB, so not all steps are held at once.
+# The distributions of one step take some 25 MB, so not all steps are held at once.
 STEPS_AT_ONCE: Final = 17
 
 

@@ -89,7 +89,7 @@ ENGINES: Final = {
         (
             "JaxMARL's authors",
             "Marines, 5 shots to kill, range 5",
-            "0.5 s in 8 moments, all units act at once",
+            "0.5 s in 8 ticks, all units act at once",
             "16",
             "attacks: the engine's heuristic policy",
         ),
@@ -136,7 +136,7 @@ def unaccounted(engine: str, episodes: Episodes, seed: int) -> dict[str, Any]:
     """The number of steps at which units, hit points or rewards do not add up; 0 in a sound engine.
 
     Units only die, except for the reinforcements, whose number is known from the episode's key;
-    a reward is red's losses minus blue's; and hit points only go, by whole shots.
+    a reward is red's losses minus blue's; and units lose hit points only by whole shots.
     """
     made = ENGINES[engine]
     scenario = made.scenario()

@@ -74,9 +74,9 @@ def soundness_table(results: Results) -> Table:
         "",
         "blue wins against an equal red (99 % band of a fair coin)",
         "neither wins",
-        "steps with units unaccounted for",
-        "with rewards",
-        "with hit points",
+        "steps where units do not add up",
+        "where rewards do not",
+        "where hit points do not",
     )
     return Table(head, rows, sentences=True)
 
@@ -131,11 +131,11 @@ def _opening(results: Results) -> Iterator[str]:
     )
     yield engine_table().html()
     yield paragraph(
-        "The same in all three: 5 to 20 blue and 5 to 10 red units, U{0..N} reinforcements for "
-        "red at t = 14 with N from 0 to 15, a reward of +1 for each red unit killed and −1 for "
-        "each blue unit lost, 57 steps, and a blue that advances toward red. The paper does not "
-        "name its features. Both engines here have the same six: living units and total health of"
-        " each side, the distance between the centroids, and whether reinforcements have arrived."
+        "The same in all three: 5 to 20 blue and 5 to 10 red units, 0 to N reinforcements for red "
+        "at t = 14 where N is drawn from 0 to 15, a reward of +1 for each red unit killed and −1 "
+        "for each blue unit lost, 57 steps, and a blue that advances toward red. The paper does "
+        "not name its features. Both engines here have the same six: living units and total health "
+        "of each side, the distance between the centroids, and whether reinforcements have arrived."
     )
     yield paragraph(
         f"{plan['episodes']:,} episodes per engine, in {plan['partitions']} random partitions of "
@@ -150,10 +150,11 @@ def _opening(results: Results) -> Iterator[str]:
 def _main(results: Results) -> Iterator[str]:
     yield tables.main_table(results).html()
     yield paragraph(
-        "With exact atoms nothing is added to the outcomes. Many are then equal, and an interval "
-        "that must hold all of an atom or none of it covers more than 80 %."
+        "“Exact atoms” means that no noise is added to the outcomes. An atom is an outcome that "
+        "many episodes share. An interval contains all of these episodes or none, so it covers "
+        "more than 80 %."
     )
-    if not results["plan"]["quick"]:  # what is asked is asked of the full size
+    if not results["plan"]["quick"]:  # the requirements are for the full size
         yield checks.checks_table(results).html()
 
 
@@ -161,8 +162,8 @@ def _soundness(results: Results) -> Iterator[str]:
     yield paragraph(
         "Ten against ten under the same policy must be a fair coin. In every step of every "
         "episode, units may only die, except that reinforcements join; the reward must be red's "
-        "losses minus blue's; and hit points may only go by whole shots. In SMAX all units act at"
-        " once, so the last two can kill each other, and neither side wins."
+        "losses minus blue's; and units may only lose hit points by whole shots. In SMAX all units "
+        "act at once, so the last two can kill each other, and neither side wins."
     )
     yield soundness_table(results).html()
 

@@ -128,10 +128,10 @@ def _parts(results: Study, timing: Study, drawn: Mapping[str, str]) -> Iterator[
         for table in process_tables(case, one, timing["processes"][case])
     )
     note = paragraph(
-        f"Coverage of {100 * plan['level']:.0f} % intervals, which atoms make larger, and their "
-        "width as a multiple of that of PCQR on the paper's forest. Raw is the model's own "
-        "probability. Fit: milliseconds of processor time for one step; answer: microseconds for "
-        "one row among many.",
+        f"Coverage of {100 * plan['level']:.0f} % intervals, which is larger if outcomes repeat, "
+        "and their width as a multiple of that of PCQR on the paper's forest. Raw is the model's "
+        "own probability. Fit: milliseconds of processor time for one step; answer: microseconds "
+        "for one row among many.",
         "note",
     )
     yield section("Every process", [note, *(one.html() for one in tables)])
@@ -142,7 +142,7 @@ def _counted(n: int, what: str) -> str:
 
 
 def _left_out(names: list[str]) -> str:
-    return f"Left out here, for want of PyTorch: {', '.join(names)}. " if names else ""
+    return f"Left out, because PyTorch is not installed: {', '.join(names)}. " if names else ""
 
 
 def _interval(one: Study) -> tuple[str, str]:

@@ -1,7 +1,7 @@
-"""What each model is worth in the paper's own setting: one model per step, then calibrated (M6).
+"""Compares kinds of models in the paper's own setting: one model per step, calibrated afterwards.
 
-Every model learns from the same training episodes at a step, is calibrated by the same episodes in
-every way, and is asked about the same test episodes and states.
+Every model learns from the same training episodes at a step. It is then calibrated with the same
+episodes by each method (M6 in docs/methods.md), and forecasts the same test episodes and states.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def models_here() -> tuple[str, ...]:
 
 
 def measure_model(plan: Plan, name: str, number: int, case: Case) -> dict[str, Any]:
-    """A model's results on one partition, in every way of calibrating it, and its times."""
+    """A model's results on one partition under each calibration method, and its times."""
     split = train_and_calibrate(plan, case.episodes, number)
     assert split.rest is not None  # the plan leaves episodes to test on
     test, grid = split.rest.take(np.arange(min(_MOST_TESTED, len(split.rest)))), split.train.grid
