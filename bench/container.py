@@ -57,7 +57,7 @@ def sections(n_bytes: int, n_sections: int) -> dict[str, dict[str, np.ndarray]]:
 
 
 def copied(path: Path, size: int) -> float:
-    """The seconds that the bytes alone take to the disk."""
+    """The seconds that writing this many bare bytes to the disk takes."""
     block = bytes(2**20)
     start = time.perf_counter()
     with path.open("wb") as file:

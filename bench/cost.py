@@ -1,9 +1,9 @@
-"""What the default monitor costs beside an older checkout: fit, file and live step, in one run.
+"""What the default monitor costs, compared with an older checkout: fit, file and live step.
 
     python bench/cost.py --beside OLDER_CHECKOUT --data FOLDER
 
-The two checkouts take turns, each in a process of its own on one thread, so that what else the
-machine does falls on both. Fits are in seconds of processor time. The smallest of the rounds
+The two checkouts take turns, each in a process of its own on one thread, so that other work on the
+machine slows both alike. Fits are in seconds of processor time. The smallest value of all rounds
 counts. FOLDER holds nfl_pbp.parquet; without it that part is skipped.
 """
 
@@ -33,7 +33,7 @@ WORDS = {"fit": "fit, s of processor time", "step": "Watch.step, median µs", "f
 
 @dataclass(frozen=True)
 class Asked:
-    """Past episodes, and how they are divided where not as by default."""
+    """What is asked of the past episodes, and how they are divided, if not as by default."""
 
     features: tuple[str, ...]
     categorical: tuple[str, ...]
@@ -44,7 +44,7 @@ class Asked:
 
 
 def river(n: int, parts: dict[str, int] | None) -> tuple[pl.DataFrame, Asked]:
-    """The Tamarisk of the paper."""
+    """Episodes of the paper's Tamarisk as rows, and what is asked about them."""
     domain = Tamarisk("paper")
     episodes = simulate(domain, n, seed=0)
     names = tuple(episodes.schema.names)
@@ -54,13 +54,13 @@ def river(n: int, parts: dict[str, int] | None) -> tuple[pl.DataFrame, Asked]:
 
 
 def football(data: Path) -> tuple[pl.DataFrame, Asked]:
-    """The past of the first split of nfl."""
+    """The past episodes of the real set nfl (its first split) as rows, and what is asked."""
     one = next(iter(real_questions("nfl", data, 1)))
     return one.past, Asked(tuple(REAL["nfl"].features), (), one.horizon, one.target)
 
 
 def measured(checkout: Path, folder: Path) -> dict[str, float]:
-    """What one checkout spends on the question in this folder."""
+    """What one checkout needs for the question in this folder: fit, file and live step."""
     settings = {**os.environ, "PYTHONPATH": str(checkout / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     settings |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "ONTARGET_THREADS"), "1")
     if checkout != HERE:

@@ -1,8 +1,8 @@
-"""What an explanation of one step costs, with eight features, all of which change, and who gets it.
+"""What explaining one step costs if eight features change, and whether the right one gets credit.
 
-The time is measured for `Watch.explain`, as the live view calls it: the processor's, on which other
-work on the machine hardly counts, and that of a clock on the wall. Then a process is asked in which
-one feature alone moves the truth: what share of the changes of p that feature gets.
+The time is measured for `Watch.explain`, as the live view calls it: processor time, which other
+work on the machine hardly changes, and wall-clock time. Then comes a process in which only one
+feature changes the true probability: which share of the changes of p does that feature get?
 
     python bench/explain.py --episodes 600 --features 8
 """
@@ -29,7 +29,7 @@ def recorded(n: int, features: int, seed: int) -> Episodes:
 
 
 def share_of_the_one(episodes: int, seed: int) -> float:
-    """The share of p's changes that goes to the one feature of four that moves the truth."""
+    """The share of p's changes that goes to the one feature of four that changes the truth."""
     rng = np.random.default_rng(seed)
     states, rewards = rng.normal(size=(episodes, 3, 4)), np.zeros((episodes, 3))
     rewards[:, -1] = (states[:, -1, 0] + 0.3 * rng.normal(size=episodes)).round(2)

@@ -1,4 +1,4 @@
-"""How near the forest's distribution comes, by CRPS, beside quantile-forest's.
+"""How good the forest's predicted distribution is, by CRPS, compared with quantile-forest's.
 
 Every forest has 100 trees and its own min_leaf, tuned on a quarter of the training rows. The
 peer's trees are served by our kernels as the plain step CDF, which equals its own to the last bit.
@@ -66,7 +66,7 @@ def domain_sets(seed: int) -> Iterator[tuple[str, Data]]:
 
 
 def score(forest: QuantileForest, X: np.ndarray, y: np.ndarray) -> float:
-    """The mean CRPS of the forest's distribution; the tails' millionth is left out."""
+    """The mean CRPS of the forest's distribution, without the outermost millionth of each tail."""
     arrays = forest.to_arrays()
     values, atoms, tail = arrays["support"], arrays["atoms"], arrays["tail"]
     right = np.cumsum(forest.leaf_weights(X).toarray(), axis=1)

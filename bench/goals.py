@@ -1,12 +1,12 @@
-"""How near p of a goal over two behaviors comes to the truth, and what a live step of k costs.
+"""How close p of a goal over two behaviors is to the truth, and what a live step costs.
 
 Two random walks move together; the goal is that both end above 0. The true probability is known: a
-normal distribution of two dimensions. Beside ours stand what one would write instead: the product
-of the two marginal probabilities, the smaller of them, and a boosted classifier of the event.
+normal distribution of two dimensions. Our p is compared with what one would write instead: the
+product of the two behaviors' own probabilities, the smaller of them, and a boosted classifier.
 
     python bench/goals.py --episodes 2000 --seed 0
 
-`--behaviors 3` measures a live step alone, of a goal over so many walks.
+`--behaviors 3` only measures a live step, of a goal over three walks.
 """
 
 from __future__ import annotations

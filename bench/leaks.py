@@ -1,7 +1,7 @@
-"""Leaks that are planted into clean logs, and cautions that clean logs raise: 0 is right.
+"""How many planted leaks a look finds, and how many cautions clean logs raise (0 is right).
 
-Every leak of the tests is planted into a clean log. The clean sets are both domains and whatever
-tables of real episodes a folder holds.
+A leak is a column that reveals the future. Every leak of the tests is planted into a clean log. The
+clean logs are both domains and the tables of real episodes in a folder.
 
     python bench/leaks.py --real FOLDER
 """

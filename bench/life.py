@@ -101,10 +101,11 @@ def guards(monitor: GoalMonitor, runs: int) -> None:
 
 
 def stream(runs: int, at_once: int = 100) -> None:
-    """Print what a run costs in time and memory, early and late in a long stream of real runs.
+    """Print what a run costs in time and memory, early and late in a long stream of runs.
 
-    Two guards, intervals and an alarm that follow take in every run. Then all four are saved, and
-    go on from their files as they would have without.
+    Every run is passed to two guards, and to an interval and an alarm that adapt after each run
+    (`follow_interval`, `Following`). Then all four are saved and loaded, and must continue as if
+    they had not been saved.
     """
     rng = np.random.default_rng(0)
 
@@ -151,7 +152,7 @@ def _resumed(
     rule: Following,
     later: Episodes,
 ) -> None:
-    """Print whether each goes on from its file as it would have without."""
+    """Print whether each one, loaded from its file, continues as if it had not been saved."""
     with tempfile.TemporaryDirectory() as folder:
         paths = {name: Path(folder) / f"{name}.json" for name in (*taking, "alarm")}
         for name, one in (taking | {"alarm": rule}).items():

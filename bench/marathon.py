@@ -1,4 +1,4 @@
-"""A monitor of one race, met by the runners of another: every command of a monitor's life.
+"""A monitor fitted on one race and used on another: every command of a monitor's life.
 
     python bench/marathon.py --data boston.parquet
 
@@ -59,7 +59,7 @@ def show(*arguments: object) -> str:
 
 
 def life(races: dict[str, pl.DataFrame], folder: Path, *, fit: int, new_runs: int) -> None:
-    """Fit on one race, then meet the other with each command."""
+    """Fit on one race, then run each command on the other race."""
     first, second = races
     old = drawn(races[first], {"fit": fit, "same": new_runs})
     other = drawn(races[second], {"new": new_runs, "later": new_runs})

@@ -1,4 +1,4 @@
-"""One row asked live, by each kind of model: in its kernels, and through a watch.
+"""How long each kind of model takes for one live row: in its kernels, and through a watch.
 
     python bench/models.py                                   # times, on Tamarisk
     python bench/models.py --models QuantileNetwork          # of one model alone
@@ -113,7 +113,7 @@ def _halves(episodes: Episodes, past: int) -> tuple[Episodes, Episodes]:
 
 
 def loss(monitor: GoalMonitor, new: Episodes, steps: list[int]) -> float:
-    """The CRPS of the monitor's laws, in units of each step's own spread; mean over the steps."""
+    """The mean CRPS of the monitor's predicted distributions, in units of each step's spread."""
     fitted, found = monitor.fitted, []
     new = fitted.alike(new, any_horizon=True)
     for t in steps:
@@ -134,7 +134,7 @@ def loss(monitor: GoalMonitor, new: Episodes, steps: list[int]) -> float:
 def choices(args: argparse.Namespace) -> None:
     """What "auto" chooses on each set, beside every single model fitted to all past episodes.
 
-    Linear quantiles are not tried by "auto": they take no missing values. Here they are beside it.
+    "auto" does not try linear quantiles, which take no missing values; they are measured here too.
     """
     kinds = [*candidates(), "linear"]
     print(f"{'set':<12}" + "".join(f"{kind[:14]:>16}" for kind in kinds) + f"{'auto':>9}  chosen")

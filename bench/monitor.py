@@ -142,7 +142,7 @@ def fleet(monitor: GoalMonitor, runs, agents: int = 1_000) -> None:
 
 
 def fleet_seconds(monitor: GoalMonitor, states, rewards, start, rounds: int = 3) -> float:
-    """Seconds per agent and call, over 50 calls in a row; an agent that is through begins anew."""
+    """Seconds per agent and call, over 50 calls; an agent whose run is over begins another."""
     everyone, taken = np.arange(start.size), []
     watch = monitor.fleet(TARGET, start.size)
     for _ in range(rounds):
@@ -163,7 +163,7 @@ def fleet_seconds(monitor: GoalMonitor, states, rewards, start, rounds: int = 3)
 
 
 def long_horizon(folder: Path, horizon: int = 1_000, n: int = 1_000) -> None:
-    """What a watch costs where a run has a thousand steps: the first, and one for a further run."""
+    """What a watch costs if runs have a thousand steps: the first watch, and a further one."""
     rng = np.random.default_rng(0)
     drift = rng.normal(size=n)
     rewards = 0.05 * drift[:, None] + rng.normal(size=(n, horizon))

@@ -1,8 +1,8 @@
-"""How often path bands hold, over all steps and the whole path, and how wide they are (M22).
+"""How often path bands hold over the whole path to come, and how wide they are.
 
-A monitor with the default model learns once; held-out runs are then divided into assure and new
-runs again and again. Beside the band stands the pointwise one, whose level holds at each later step
-by itself.
+See method M22 in docs/methods.md. A monitor with the default model learns once. Held-out runs are
+then divided into assure and new runs again and again. The band is compared with a pointwise band,
+whose level holds at each later step by itself.
 
 Run: python bench/paths.py [--domain tamarisk] [--learn 1200] [--held-out 800]
 """
@@ -26,7 +26,10 @@ LEVEL, SPLITS, SPLITS_BY_STEP = 0.9, 20_000, 500
 
 
 def distances(bands: PathBands, runs: Episodes) -> list[FloatArray]:
-    """Per step (runs, later steps): how far each path lies from its law's middle; NaN once over."""
+    """For each step an array (runs, later steps): how far paths are from the predicted middle.
+
+    NaN after the end of a run.
+    """
     fitted = bands.fitted
     paths = RecordedRuns.of(runs, precedents=False, paths=True).paths
     found = []
@@ -41,7 +44,10 @@ def distances(bands: PathBands, runs: Episodes) -> list[FloatArray]:
 
 
 def widths(bands: PathBands, runs: Episodes, depths: FloatArray, t: int) -> FloatArray:
-    """The mean width at each later step of bands of these depths, one depth per later step."""
+    """The mean width of a band at each later step, given how far it reaches from the middle.
+
+    ``depths`` has one number per later step: the largest distance that the band allows there.
+    """
     fitted, rows = bands.fitted, runs.at(t, grid=bands.fitted.grid)
     some = slice(0, 40)
     X = fitted.at(t).inputs(rows.states[some], rows.behavior[some])[:, : fitted.width]
@@ -54,9 +60,9 @@ def widths(bands: PathBands, runs: Episodes, depths: FloatArray, t: int) -> Floa
 
 
 def coverage(depths: FloatArray, splits: int) -> tuple[float, float]:
-    """How many new runs a band holds that as many other runs assure, and the standard error.
+    """The share of new runs that stay inside a band made from as many others; its standard error.
 
-    NaN if there are too few runs.
+    ``depths`` is each run's largest distance from the predicted middle. NaN if there are too few.
     """
     if depths.size < 40:
         return np.nan, np.nan

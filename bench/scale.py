@@ -179,9 +179,10 @@ def _mean(losses: np.ndarray) -> str:
 
 
 def _crps(monitor, new, t: int) -> np.ndarray:
-    """Each episode's CRPS at a step: the area between its law and where it really ended, squared.
+    """Each episode's CRPS at a step: how far its predicted distribution is from its outcome.
 
-    The law is asked at 200 values that lie evenly over all that remained to any episode.
+    It is the integral of the squared difference between the predicted CDF and a jump from 0 to 1
+    at what the episode still earned, over 200 evenly spaced values.
     """
     rows, law = new.at(t), monitor.fitted.at(t)
     values, width = np.linspace(rows.response.min(), rows.response.max(), 200, retstep=True)

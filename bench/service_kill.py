@@ -32,7 +32,7 @@ GROUP = 50  # agents that report together
 
 
 class Receiver:
-    """Takes webhooks, if it feels like it."""
+    """A receiver of webhooks that accepts most messages; others it drops, delays or refuses."""
 
     def __init__(self) -> None:
         self.firing: set[str] = set()
@@ -186,7 +186,7 @@ async def delivered(port: int) -> None:
 
 
 def compared(database: str, answers: dict, names: list[str], steps: int) -> tuple:
-    """How many acknowledged answers are not stored, stored otherwise, or not as a watch's."""
+    """How many acknowledged answers are lost, stored differently, or unlike those of a watch."""
     store, stored = open_store(database), {}
     after = 0
     while page := store.runs(after=after, limit=500):

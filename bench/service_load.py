@@ -91,7 +91,7 @@ async def ready(port: int) -> None:
 
 
 async def measured(port: int, bodies: list[list[bytes]]) -> tuple[float, list[float]]:
-    """Send each connection's bodies one after the other: seconds in all, and of each request."""
+    """Send each connection's bodies in order; returns the seconds in all and of each request."""
     times: list[float] = []
 
     async def follow(mine: list[bytes]) -> None:
@@ -270,7 +270,7 @@ def print_parts(folder: Path, database: str, size: int) -> None:
 
 
 async def recovered(serve: subprocess.Popen, start: Callable, port: int) -> None:
-    """Kill the service while 10,000 runs are open; when has each of them been answered again?"""
+    """Kill the service while 10,000 runs are open; print how long until all are answered again."""
     bodies = batches(-1, connections=10, steps=2)
     await measured(port, [[one[0]] for one in bodies])
     serve.kill()

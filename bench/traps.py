@@ -1,9 +1,11 @@
-"""How often promises break after changes, stops and shifts: as they are, and with a named trap.
+"""How often promises break: with the library as it is, and with a bug planted into it (a trap).
 
     python bench/traps.py [M20] [M24] [M25] [M26]
 
-Prints the table of docs/methods.md, M13. The tests in tests/validity hold each rate to its promise,
-by an exact binomial bound or by an identity, and fail for each trap.
+The arguments choose methods of docs/methods.md: promises with confidence (M20), runs that were
+stopped (M24), a known shift (M25), after drift (M26). Prints the table in its section M13. The
+tests in tests/validity compare each rate with its promise, by an exact binomial bound or by an
+identity, and fail for each trap.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ class Planted(AbstractContextManager):
 
 
 def confident() -> Iterator[tuple[object, ...]]:
-    """M20."""
+    """The rows of the table for promises with confidence (method M20 in docs/methods.md)."""
     rank, ceil, score, tail = (
         levels.rank_within,
         levels.ceil_rank,
@@ -85,13 +87,13 @@ def confident() -> Iterator[tuple[object, ...]]:
 
 
 def within(planted: AbstractContextManager, count: Callable[[], int]) -> int:
-    """What is counted while a bug is planted."""
+    """The result of ``count()`` while a bug is planted."""
     with planted:
         return count()
 
 
 def stops() -> Iterator[tuple[object, ...]]:
-    """M24."""
+    """The rows of the table for runs that were stopped (method M24 in docs/methods.md)."""
     share = {}
     for way in ("worst-case", "drop"):
         found = [one for seed in range(2) for one in stopped.turns(seed, way, atoms=False)]
@@ -115,7 +117,7 @@ def too_low(monitor: GoalMonitor, run: Episodes) -> bool:
 
 
 def shifts() -> Iterator[tuple[object, ...]]:
-    """M25."""
+    """The rows of the table for a known shift (method M25 in docs/methods.md)."""
 
     def without_own(rate: object, weights: np.ndarray, weight: float) -> Fraction:
         return Fraction(str(rate)) * Fraction(float(weights.sum()))
@@ -142,7 +144,7 @@ def share_broken(turns: list[Any]) -> float:
 
 
 def changes() -> Iterator[tuple[object, ...]]:
-    """M26."""
+    """The rows of the table for the time after drift (method M26 in docs/methods.md)."""
     n = 1000
     for move in (2.0, 1.0):
         held, trapped = (

@@ -1,8 +1,10 @@
-"""CQR gives one interval for two levels, so no target tells its level; PCQR keeps them apart.
+"""CQR can give the same interval at two levels, so an interval has no single probability.
 
-The paper's counterexample. For the row in question the model's quantiles at 0.05, 0.1, 0.9 and
-0.95 are a, a + e, b − e and b. The calibration set is covered too rarely by the model's 80 %
-intervals and too often by its 90 % intervals, so that c(0.2) − c(0.1) = e.
+PCQR gives different intervals at different levels, so it can be inverted: from a target to its
+probability. This is the paper's counterexample. For one row, the model's quantiles at 0.05, 0.1,
+0.9 and 0.95 are a, a + e, b − e and b. The calibration set is covered too rarely by the model's
+80 % intervals and too often by its 90 % intervals. So CQR widens the 80 % interval by exactly e
+more than the 90 % interval on each side, and both become equal.
 """
 
 from __future__ import annotations

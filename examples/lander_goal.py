@@ -1,4 +1,4 @@
-"""LunarLander held to three things at once: a good score, little fuel, never far off upright.
+"""LunarLander with three conditions at once: a good score, little fuel, never far off upright.
 
 Records the noisy autopilot of `lunar_lander.py` with three behaviors (once: the recordings are kept
 as Parquet), fits a monitor on 3,000 flights, and measures p of the goal, the alarm and its lead on
@@ -62,7 +62,7 @@ def recorded(path: Path, episodes: int, seed: int) -> Episodes:
 
 
 def chosen_flight(found: Evaluation) -> int:
-    """A flight that failed, after two seconds that left everything open, and with an alarm."""
+    """A flight that missed the goal: p was above 40 % in its first two seconds, then an alarm."""
     raised = found.alarms(Promised(FALSE_ALARMS)).first
     early = np.nanmean(found.p[:20], axis=0)
     open_still = ~found.met & (raised >= 20) & (early > 0.4)

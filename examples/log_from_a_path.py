@@ -4,7 +4,8 @@
     python examples/log_from_a_path.py boston.parquet :240          # run in at most 240 minutes?
 
 The file needs the columns episode, step and reward. The others are features, except those named at
-the end, which are left out. Two thirds of the runs are learned from; the others are asked about.
+the end, which are left out. The monitor is fitted on two thirds of the runs, and checked on the
+others.
 """
 
 from __future__ import annotations

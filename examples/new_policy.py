@@ -5,8 +5,8 @@
 A rover chooses at each of six legs between a fast way and a careful one, by a coin. The log has the
 chance of every choice. The new policy is careful seven times in ten. Its own runs would be best to
 fit on, but there are none yet. So runs are drawn at random from the log, each with a chance in
-proportion to how much likelier the new policy would have made it: they follow the new policy's law,
-and everything that is promised for recorded runs holds for its runs.
+proportion to how much likelier the new policy would have made it. The drawn runs are distributed
+like runs of the new policy, so all promises for recorded runs hold for its runs.
 """
 
 from __future__ import annotations

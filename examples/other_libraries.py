@@ -1,7 +1,7 @@
 """Estimators of other libraries inside a monitor: quantile-forest, NGBoost and skpro.
 
 A model needs three methods, fit, cdf_limits and quantile, or a predict that takes quantiles=. The
-promises hold whatever it says.
+promises hold whatever the model predicts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def quantile_forest() -> Any:
 
 
 class NGBoosted:
-    """NGBoost's normal distributions."""
+    """NGBoost, which predicts normal distributions, with the methods that a monitor needs."""
 
     def fit(self, X, y):
         from ngboost import NGBRegressor
@@ -54,7 +54,7 @@ class Skpro(BaseEstimator):
 
 
 def skpro() -> Any:
-    """With a predict that takes quantiles=, it enters as quantile-forest does."""
+    """A regressor of skpro for a monitor, which calls its predict with quantiles=."""
     return RegressorQuantiles(Skpro())
 
 

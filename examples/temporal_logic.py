@@ -24,7 +24,7 @@ LEGS = 10
 
 
 def by_rtamt() -> Callable[[Sequence[float]], list[float]]:
-    """What computes the robustness of the rule after each leg, with RTAMT."""
+    """A function that computes the robustness of the rule after each leg, with RTAMT."""
     import rtamt
 
     rule = rtamt.StlDiscreteTimeSpecification()
@@ -41,7 +41,11 @@ def by_rtamt() -> Callable[[Sequence[float]], list[float]]:
 
 
 def by_hand(gaps: Sequence[float]) -> list[float]:
-    """The same: the least of both margins so far, of the gap and of the best of the last three."""
+    """The robustness after each leg: the smallest margin so far by which the rule has held.
+
+    There are two margins at each leg: the gap above 0.2, and the best of the last three gaps above
+    1.
+    """
     found, least = [], math.inf
     for t, gap in enumerate(gaps):
         least = min(least, gap - 0.2, max(gaps[max(0, t - 2) : t + 1]) - 1.0)

@@ -34,8 +34,9 @@ def phase_of(t: np.ndarray, length: np.ndarray) -> np.ndarray:
 def jumps(p: np.ndarray, t: np.ndarray, episode: np.ndarray, horizon: int) -> dict[str, float]:
     """Mean |p_t − p_{t−1}| where blocks of steps meet, old or new ones, and elsewhere.
 
-    Old blocks are of 5 steps. New ones overlap (M16): their centres are spread evenly over the
-    horizon, at most max(⌈H/4⌉, 5) steps apart, and at a centre one neighbour gives way to another.
+    Old blocks have 5 steps. New ones overlap (method M16 in docs/methods.md). Their centres are
+    spread evenly over the horizon of H steps, at most max(⌈H/4⌉, 5) steps apart. Between two
+    centres, their two blocks answer; so at each centre the pair of blocks changes.
     """
     follows = (episode[1:] == episode[:-1]) & np.isfinite(p[1:]) & np.isfinite(p[:-1])
     size, at = np.abs(np.diff(p))[follows], t[1:][follows]

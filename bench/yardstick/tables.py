@@ -1,4 +1,4 @@
-"""Tables that a person understands at once."""
+"""The tables that bench/quality.py prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes whose true probabilities are known: how far each method is from the truth (M12).
+"""Processes whose true probabilities are known: how far each method is from the truth.
 
 They are those of `ontarget paper --distance`. All eight are asked about with as many past episodes
 as most logs have; three of them with few and with many.

@@ -1,4 +1,4 @@
-"""What an evaluation's sentences rest on: the alarm, how far p is off, what chance explains."""
+"""The numbers behind an evaluation's sentences: the alarm, the error of p, what chance explains."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ class Gap(NamedTuple):
     Attributes
     ----------
     off
-        The expected calibration error: how far p lies from what came true, on average.
+        The expected calibration error: how far p is from how often it came true, on average.
     new_runs
         How far the luck of the evaluated runs could move that error.
     calibration
         How far the luck of the recorded episodes could move p, on average over forecasts.
     too_high
-        Mean p less the share that came true: above 0 where p promises too much.
+        Mean p minus the share that came true: above 0 if p is too high.
     n
         The median number of recorded episodes that calibrated a forecast.
     """
@@ -80,18 +80,19 @@ class Gap(NamedTuple):
 
 
 class Lean(NamedTuple):
-    """Which way p is off on average over some forecasts, and what chance explains (95 %).
+    """Whether p is too high or too low on average over some forecasts, and what chance explains.
 
     Attributes
     ----------
     too_high
-        Mean p less the share that came true.
+        Mean p minus the share that came true.
     new_runs, calibration
-        How far the luck of the evaluated runs, and that of the recorded episodes, could move it.
+        How far the luck of the evaluated runs, and that of the recorded episodes, could move
+        ``too_high`` (95 % confidence).
     share
-        The share of all forecasts that these are.
+        These forecasts as a share of all forecasts.
     runs
-        How many runs have any of them.
+        How many runs have at least one of these forecasts.
     """
 
     too_high: float
@@ -102,17 +103,17 @@ class Lean(NamedTuple):
 
     @property
     def shows(self) -> bool:
-        """Whether the luck of the evaluated runs alone does not explain it."""
+        """Whether ``too_high`` is more than the luck of the evaluated runs explains."""
         return abs(self.too_high) > self.new_runs
 
     @property
     def beyond_chance(self) -> bool:
-        """Whether both kinds of luck together do not."""
+        """Whether ``too_high`` is more than both kinds of luck together explain."""
         return abs(self.too_high) > hypot(self.new_runs, self.calibration)
 
     @property
     def way(self) -> str:
-        """Too high or too low."""
+        """The words "too high" or "too low", for p on average."""
         return "too high" if self.too_high > 0.0 else "too low"
 
 
@@ -136,7 +137,7 @@ class OneSided(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """An evaluation with what several sentences need of it."""
+    """An evaluation, an alarm rule, and the numbers that several sentences of a report need."""
 
     found: Measured
     rule: AlarmRule
@@ -180,7 +181,7 @@ class Facts:
 
     @property
     def only_measured(self) -> bool:
-        """Whether the learning episodes set the alarm, for want of assure episodes (M16)."""
+        """Whether learning episodes set the alarm, because there are no assure episodes."""
         return self.alarms is not None and self.alarms.measured
 
     @property
@@ -247,7 +248,7 @@ class Facts:
 
     @cached_property
     def one_sided(self) -> OneSided | None:
-        """Alarms after the target was lost in all but name; None if there are none."""
+        """Alarms that came after the target was lost if rewards never change sign; None if none."""
         found, raised = self.found, self.alarms
         if isinstance(found.target, Goal):
             return None
@@ -274,7 +275,7 @@ class Facts:
 
 
 def rounded_up(number: float) -> int:
-    """The number with two digits that count, never less."""
+    """The number rounded up to two significant digits."""
     unit: int = 10 ** max(0, len(str(ceil(number))) - 2)
     return ceil(number / unit) * unit
 
@@ -302,7 +303,7 @@ def p_in_words(found: Measured) -> str:
 def explained(
     error: FewEpisodesError, contracts: Contracts | GoalContracts, target: Target | Goal
 ) -> FewEpisodesError:
-    """The error of a promise that cannot be made, or one with better advice.
+    """The same error about a promise that cannot be made, with better advice if there is any.
 
     If no recorded run ever met the target, neither more episodes nor a higher rate will help.
     """
@@ -323,9 +324,9 @@ def explained(
 def gap_of(found: Measured) -> Gap:
     """How far p is off on these runs, and how far chance could put it off.
 
-    Given n episodes that calibrate it, the true share behind a stated p is Beta distributed with
-    variance p (1 − p) / (n + 2) (M13). The forecasts of a step share their luck, so it does not
-    average out.
+    If n episodes calibrate p, the true share behind a stated p is Beta distributed with variance
+    p (1 − p) / (n + 2) (method M13 in docs/methods.md). All forecasts of a step depend on the same
+    n episodes, so this error does not average out.
     """
     ece, known = found.ece(), ~np.isnan(found.p)
     p, n = found.p[known], np.broadcast_to(found.learned, known.shape)[known]
@@ -341,7 +342,7 @@ def gap_of(found: Measured) -> Gap:
 
 
 def lean_of(found: Measured, where: BoolArray) -> Lean:
-    """Which way p is off over some forecasts, as a mean over runs of unequal numbers of them.
+    """Whether p is too high or too low, on average over the forecasts where ``where`` is true.
 
     The forecasts of a run share its outcome, so each run counts as one observation.
     """

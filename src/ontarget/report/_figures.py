@@ -80,10 +80,10 @@ def draw_run(
 
 
 def culprit_of(found: Measured, episode: int) -> str:
-    """The behavior that let a run fail its goal: of those that missed, the one that p fell for.
+    """The behavior that made a run miss its goal: of those that missed, the one with the lowest p.
 
-    That is the one with the lowest p by itself, on average over the run. A goal that is a function
-    has none, and no parts.
+    The p of each behavior by itself is averaged over the run. Do not ask for a goal that is a
+    function: it has no p of each behavior.
     """
     parts = found.parts
     missed = [name for name, part in parts.items() if not part.met[episode]] or list(parts)
@@ -104,9 +104,9 @@ def example_episodes(found: Measured) -> IndexArray:
 
 
 def example_episode(found: Measured) -> int:
-    """One episode to look at closely: a miss that was caught in time, with the usual lead.
+    """One episode to look at closely: a miss that was caught in time, with a typical lead.
 
-    Without alarms it is a miss that was in doubt: in most, there is nothing to see.
+    Without alarms, it is a miss whose highest p is high compared with other misses.
     """
     complete = np.isnan(found.p).sum(axis=0) == found.p.shape[0] - found.lengths
     missed = np.flatnonzero(~found.met & complete)
@@ -134,9 +134,10 @@ def pit_step(found: Measured) -> int:
 
 
 def pit_bars(found: Measured) -> int:
-    """How many bars a histogram of outcomes has: so many that each holds enough to mean anything.
+    """The number of bars of the histogram of ranks, so that each bar has enough runs.
 
-    Both the evaluated runs and the recorded ones, among which they are ranked, must be enough.
+    It depends on the number of evaluated runs and on the number of recorded runs that they are
+    ranked among.
     """
     ranks, recorded = outcome_ranks(found.fitted, found.episodes, pit_step(found))
     enough = min(ranks.size, int(recorded.min())) // _PER_BAR
@@ -151,7 +152,10 @@ def _ece(found: Measured, dark: bool) -> Figure:
     shown, every = _last_known(found) + 1, _pooled_steps(found)
 
     def measured(method: str) -> list[FloatArray]:
-        """Value, ends and floor at each step; steps that are pooled share theirs."""
+        """The ECE at each step, its interval's ends, and what chance alone shows: four arrays.
+
+        Steps that are measured together have the same values.
+        """
         if every == 1:
             return [part[:shown] for part in found.ece_by_step(method)]
         panel = found.panel(method)
@@ -170,14 +174,17 @@ def _ece(found: Measured, dark: bool) -> Figure:
 
 
 def _ece_of(found: Measured, panel: FloatArray) -> tuple[float, ...]:
-    """The measures of some steps together; NaN where nothing is known."""
+    """The ECE of some steps together, its interval's ends, and what chance alone shows.
+
+    All four are NaN if nothing is known at these steps.
+    """
     if np.isnan(panel).all():
         return (np.nan,) * 4
     return pooled_ece(panel, found.met, ids=found.ids, resampling=found.resampling)
 
 
 def _pooled_steps(found: Measured) -> int:
-    """How many steps of a long run share a value: of hundreds, one sees nothing but noise."""
+    """How many neighbouring steps are measured together, so that a long run shows less noise."""
     return -(-(_last_known(found) + 1) // _MOST_STEPS)
 
 
@@ -237,9 +244,9 @@ def _path(found: Measured, dark: bool, i: int, unit: str) -> Figure:
 
 
 def path_level(found: Measured, episode: int) -> float:
-    """The highest level at which a band for an episode's whole path limits it.
+    """The highest level at which the band for an episode's path is not too wide to be of use.
 
-    With few episodes an extreme band runs off into the tails, far from where any path goes.
+    With few episodes, a band at a high level reaches far beyond where any path goes.
     """
     lower, upper = _path_band(found, episode, _PATH_LEVELS[-1])
     usual = upper - lower
@@ -267,7 +274,7 @@ def _path_band(found: Measured, i: int, level: float) -> tuple[FloatArray, Float
 
 
 def path_step(found: Measured, episode: int) -> int:
-    """The step at which an episode's path is foretold: after a third of it."""
+    """The step from which an episode's path is predicted: after a third of the episode."""
     return int(found.lengths[episode]) // 3
 
 

@@ -77,7 +77,7 @@ def _length(fitted: Fitted) -> str:
 
 
 def _chosen(fitted: Fitted) -> str:
-    """What the learning episodes decided about the models, if anything; for those who built it."""
+    """What the fit chose about the models (blocks, experts), for the people who fitted them."""
     chosen = fitted.trained.chosen
     several = chosen.spacing and fitted.horizon > 1
     said = [f"Blocks of steps are {chosen.blocks_in_words}." if several else ""]

@@ -1,4 +1,4 @@
-"""What a browser may do with a page of ours: show it, and nothing else."""
+"""The content security policy of a page: a browser may show it, and nothing else."""
 
 from __future__ import annotations
 

@@ -85,5 +85,5 @@ footer { margin-top: 3.5rem; color: var(--ontarget-muted); font-size: .85rem;
 
 
 def style_sheet() -> str:
-    """The rules of the page, and those that let its figures follow it."""
+    """The CSS of a page, including the rules that give figures its light or dark colours."""
     return theme_css() + _PAGE

@@ -21,9 +21,9 @@ _LUCKY: Final = 2.0  # times as high as another recording's: a threshold that is
 
 
 def summary_of(facts: Facts, told: Told = str) -> str:
-    """The measures, and what the alarm did, one line each; what spoils them comes first.
+    """The measures, and what the alarm did, one line each; warnings about them come first.
 
-    ``told`` spells a message that names arguments.
+    ``told`` turns a message that names arguments of the library into text.
     """
     found = facts.found
     ece, raw = found.ece(), found.ece("raw")
@@ -132,7 +132,7 @@ def _alarm(facts: Facts, told: Told) -> list[str]:
 
 
 def _luck(alarms: RaisedAlarms) -> list[str]:
-    """Where other assure episodes would have put the threshold; nothing where they agree."""
+    """Where other assure episodes would have put the threshold; empty if it would be the same."""
     behind = [one.promised or one.measured for one in alarms.triggers]
     found = [one.others for one in behind if one is not None and one.others is not None]
     if not found:
@@ -151,7 +151,7 @@ def _luck(alarms: RaisedAlarms) -> list[str]:
 
 
 def past_the_end(facts: Facts, told: Told = str) -> str:
-    """Alarms that are in time in name only, and what would tell them apart."""
+    """How many alarms only seem to be in time, and which reward bounds would show it."""
     found = facts.one_sided
     if found is None:
         return ""

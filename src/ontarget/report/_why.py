@@ -1,4 +1,4 @@
-"""Why the monitor gave up on some runs that missed the target (M28)."""
+"""Why p fell in some runs that missed the target (method M28 in docs/methods.md)."""
 
 from __future__ import annotations
 

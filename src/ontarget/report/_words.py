@@ -60,7 +60,7 @@ def behavior_rows(parts: Mapping[str, Measured]) -> list[tuple[str, ...]]:
 
 
 def said_table(found: Measured, bins: int = 10) -> list[tuple[str, ...]]:
-    """What was said, what came true, its interval, and how many forecasts: one row per bin."""
+    """The mean p, how often it came true, an interval, and the number of forecasts, per bin."""
     pooled = pool(found.p, found.met)
     table = reliability(pooled.p, pooled.met, bins, episode=pooled.episode)
     places = np.minimum((pooled.p * bins).astype(np.intp), bins - 1)
@@ -78,7 +78,7 @@ def said_table(found: Measured, bins: int = 10) -> list[tuple[str, ...]]:
 
 
 def backing(facts: Facts) -> list[tuple[str, str, str]]:
-    """How many episodes stand behind the figures, and how precise that makes them."""
+    """How many episodes the figures are based on, and how precise that makes them."""
     found, fitted = facts.found, facts.found.fitted
     sizes = fitted.trained.sizes
     known = ~np.isnan(found.p)
@@ -114,7 +114,7 @@ def backing(facts: Facts) -> list[tuple[str, str, str]]:
 
 
 def _mapped(found: Measured) -> list[tuple[str, str, str]]:
-    """What the target's own map rests on; nothing without one."""
+    """How many episodes the target's own calibration curve comes from; empty without one."""
     own_map = found.calibration
     if not isinstance(own_map, TargetMap):
         return []
@@ -160,7 +160,7 @@ def _learned(sizes: Mapping[str, int], typical: str, moves: str) -> list[tuple[s
 
 
 def guaranteed(facts: Facts) -> list[str]:
-    """What is proved."""
+    """The guarantees of this monitor, a sentence each."""
     found = facts.found
     items = [
         "A prediction interval at one step holds the outcome at least as often as its level says, "
@@ -230,7 +230,7 @@ def measured_only(facts: Facts) -> list[str]:
 
 
 def voiding() -> list[str]:
-    """When none of it holds."""
+    """When the guarantees do not hold, a sentence each."""
     return [
         "The policy or its surroundings change: new runs must be like the recorded ones. "
         "A drift guard tells you when they no longer are.",
@@ -265,14 +265,14 @@ def _assured(facts: Facts) -> str:
 
 
 def argument_in_words(argument: Argument) -> str:
-    """An argument of the library for somebody who reads a page."""
+    """An argument of the library, spelled for the reader of an HTML page."""
     if argument.name != "false_alarm_rate" or not isinstance(argument.value, int | float | str):
         return str(argument)
     return f"a promise of {percent(float(argument.value))} false alarms"
 
 
 def _how_sure(confidence: float | None) -> str:
-    """What a promised rate is to be read as."""
+    """How a promised rate is to be understood: with a confidence, or on average over recordings."""
     if confidence is None:
         return "on average over recordings like the one that set the threshold"
     return f"with {percent(confidence)} confidence for this very recording"

@@ -21,7 +21,7 @@ __all__ = ["Comparison", "Pair", "compare"]
 
 
 class Pair(NamedTuple):
-    """One measure of both monitors, and the first less the second with its 95 % interval."""
+    """One measure of both monitors, and the first minus the second with its 95 % interval."""
 
     first: float
     second: float
@@ -44,13 +44,13 @@ class Comparison:
         The share of good runs that raised an alarm, and of failures caught in time; None if one of
         the monitors cannot promise the alarm.
     no_alarms
-        Why not.
+        Why the alarms cannot be compared; empty if they can.
     seen
         How many of the episodes each was fitted on.
     same_p
-        Whether both answer with the same p and differ only in the episodes that their promises
-        rest on, as a monitor and its renewed self do (`GoalMonitor.recalibrate`). Then only alarms
-        are compared.
+        Whether both give the same p and differ only in the episodes behind their promises, as a
+        monitor does from its recalibrated copy (`GoalMonitor.recalibrate`). Then only alarms are
+        compared.
     """
 
     names: tuple[str, str]
@@ -99,7 +99,7 @@ class Comparison:
 
     @property
     def _but(self) -> str:
-        """What speaks against the monitor with the better p: more false alarms."""
+        """A clause if the monitor with the better p has more false alarms; empty otherwise."""
         pair = self.false_alarms
         if pair is None or not pair.difference.shows:
             return ""
@@ -159,7 +159,7 @@ class Comparison:
 def compare(
     first: Measured, second: Measured, rule: AlarmRule, names: tuple[str, str] = ("first", "second")
 ) -> Comparison:
-    """Two evaluations of the same episodes beside each other, with paired differences."""
+    """A comparison of two evaluations of the same episodes, with paired differences."""
     _check_alike(first, second)
     steps = max(len(first.p), len(second.p))
     panels = [_longer(one.p, steps) for one in (first, second)]
@@ -211,13 +211,13 @@ def _check_alike(first: Measured, second: Measured) -> None:
 
 
 def _promise_apart(first: Measured, second: Measured) -> bool:
-    """Whether the promises of the two monitors rest on different episodes."""
+    """Whether the promises of the two monitors come from different episodes."""
     one, other = (found.fitted.trained.fingerprints_of("assure") for found in (first, second))
     return not np.array_equal(np.sort(one), np.sort(other))
 
 
 def _longer(panel: FloatArray, steps: int) -> FloatArray:
-    """The panel with as many steps, unknown where it has none."""
+    """The panel (steps, episodes) lengthened to this many steps; added steps are NaN."""
     more = np.full((steps - len(panel), panel.shape[1]), np.nan)
     return np.concatenate([panel, more])
 

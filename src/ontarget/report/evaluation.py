@@ -69,10 +69,10 @@ class Evaluation(Measured):
         return f"{summary_of(facts)}\nverdict    {verdict_of(facts)}"
 
     def verdict(self, alarm: AlarmRule | None = None, **options: Unpack[RuleOptions]) -> Verdict:
-        """Whether the monitor kept its word here: held, not held, or too few runs to say.
+        """Whether p came true and the promises were kept: held, not held, or too few runs to say.
 
         It covers p, the promised rate of an alarm rule (as for `summary`), and what was ruled out
-        or assured. What chance alone may have done is not held against the monitor.
+        or assured. A difference that chance alone can explain does not count against the monitor.
         """
         return verdict_of(facts_of(self, _rule(alarm, options)))
 
@@ -82,8 +82,8 @@ class Evaluation(Measured):
         Parameters
         ----------
         values
-            One value per episode, such as a season, or a panel (steps, episodes). Numbers of more
-            than twelve different values are measured by quarters.
+            One value per episode, such as a season, or a panel (steps, episodes). If there are
+            more than twelve different numbers, they are grouped into four ranges.
         """
         return parts_by(self, np.asarray(values))
 
@@ -91,8 +91,8 @@ class Evaluation(Measured):
         """The episodes as a polars frame with the answers: one row per episode and step.
 
         The columns are those of `Episodes.to_frame` and p, spread_low, spread_high, low, high,
-        status and met. The status is ALARM where the rule raised one; without a rule, there is
-        none. Answers that are not known are missing.
+        status and met. The status is ALARM where the rule raised an alarm; without a rule, no row
+        has this status. Answers that are not known are missing.
         """
         return answers_of(self, alarm)
 

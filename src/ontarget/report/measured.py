@@ -1,4 +1,4 @@
-"""A monitor's answers on new episodes, and every measure of how good they are (M12)."""
+"""A monitor's answers on new episodes, and every measure of how good they are."""
 
 from __future__ import annotations
 
@@ -106,42 +106,42 @@ class Measured:
 
     @property
     def fitted(self) -> Fitted:
-        """What the monitor's fit left behind."""
+        """What was fitted: the monitor's models and calibration."""
         return self.contracts.fitted
 
     @property
     def p(self) -> FloatArray:
-        """The calibrated probabilities."""
+        """(steps, episodes): the calibrated probabilities p."""
         return self.answers.p
 
     @property
     def low(self) -> FloatArray:
-        """Their lower bounds."""
+        """(steps, episodes): the lower bounds `low` of the paper's method."""
         return self.answers.low
 
     @property
     def high(self) -> FloatArray:
-        """Their upper bounds."""
+        """(steps, episodes): the upper bounds `high` of the paper's method."""
         return self.answers.high
 
     @property
     def raw(self) -> FloatArray:
-        """The model's own probabilities, before calibration."""
+        """(steps, episodes): the model's own probabilities, before calibration."""
         return self.answers.raw
 
     @property
     def plausibility(self) -> FloatArray:
-        """Whether the target was still possible: at most 0.05 means ruled out at 5 % (M9)."""
+        """(steps, episodes): at most 0.05 means that the target is ruled out at 5 %."""
         return self.answers.plausibility
 
     @property
     def assurance(self) -> FloatArray:
-        """Whether the target was as good as certain: at least 0.95 means assured at 95 % (M9)."""
+        """(steps, episodes): at least 0.95 means that the target is assured at 95 %."""
         return self.answers.assurance
 
     @property
     def spread(self) -> FloatArray:
-        """(steps, episodes, 2): what the number of assure episodes leaves open (M20)."""
+        """(steps, episodes, 2): both ends of the spread of p; see `Outlook.spread`."""
         return self.answers.spread
 
     @property
@@ -156,20 +156,20 @@ class Measured:
 
     @property
     def n(self) -> IndexArray:
-        """(steps, episodes): how many episodes the bounds of each answer rest on."""
+        """(steps, episodes): how many episodes the bounds of each answer come from."""
         return self.answers.n
 
     @property
     def learned(self) -> IndexArray:
-        """(steps, episodes): how many episodes calibrated each p; as many as a step needs at least.
+        """(steps, episodes): how many episodes calibrated each p, but at least `min_calibration`.
 
-        Where there are fewer, p is known only if arithmetic decides it.
+        Where fewer episodes reach a step, p is known only if the target is already decided.
         """
         return np.maximum(self.fitted.learned[:, self.groups], self.fitted.min_calibration)
 
     @property
     def answered(self) -> BoolArray:
-        """(steps, episodes): where models answer; elsewhere p is known only if it is decided."""
+        """(steps, episodes): where a model answers; elsewhere p is known only if it is decided."""
         joint = self.contracts.joint if isinstance(self.contracts, GoalContracts) else None
         parts = [self.fitted] if joint is None else joint.parts.values()
         found: BoolArray = np.logical_and.reduce([one.answered for one in parts])
@@ -177,7 +177,7 @@ class Measured:
 
     @property
     def outcomes(self) -> FloatArray:
-        """The outcome of each episode, on the monitor's grid."""
+        """The outcome of each episode, rounded to the monitor's grid."""
         return snap(self.episodes.outcomes, self.fitted.grid)
 
     @property
@@ -223,7 +223,7 @@ class Measured:
         return mean_by_step(self._losses(method, "brier"), ids=self.ids, resampling=self.resampling)
 
     def log_loss(self, method: str = "p") -> Estimate[float]:
-        """The mean log loss, p kept half a rank away from 0 and 1."""
+        """The mean log loss, with p kept half a calibration episode away from 0 and 1."""
         return pooled_mean(self._losses(method, "log"), ids=self.ids, resampling=self.resampling)
 
     @cached_property
@@ -312,7 +312,7 @@ class Measured:
     def drifted(self) -> Drift | None:
         """What these episodes say of drift at the start; None where nothing can be compared.
 
-        For a goal it is left out of the verdict; `drift` tells.
+        For a goal it is None, and the verdict leaves it out; call `drift` to know.
         """
         if isinstance(self.target, Goal):
             return None
@@ -322,9 +322,10 @@ class Measured:
             return None
 
     def pit(self, t: int = 0, bins: int = 20) -> PitHistogram:
-        """Where the outcomes of episodes alive at step t lie in what was predicted there.
+        """Where outcomes fall in the distributions predicted at step t, as a histogram.
 
-        Flat where the calibrated distribution is right. Ties are broken by draws keyed on ids.
+        Only episodes that reach step t count. The histogram is flat if the calibrated distribution
+        is right. Ties are broken by random draws that depend only on the episodes' ids.
         """
         ranks, sizes = outcome_ranks(self.fitted, self.episodes, t)
         if np.unique(sizes).size == 1 and sizes[0] + 1 >= bins:
@@ -336,17 +337,17 @@ class Measured:
         return pit_histogram((ranks - 0.5) / (sizes + 1), bins, n_calibration=effective)
 
     def ruled_out_wrongly(self, rate: float = 0.05) -> Rate:
-        """How often the target was met although ruled out: at most this rate is promised (M9)."""
+        """How often the target was met although it was ruled out; promised: at most this rate."""
         lowest = np.fmin.reduce(self.plausibility, axis=0)
         return Rate.of(int(np.count_nonzero(self.met & (lowest <= rate))), self.met.size)
 
     def assured_wrongly(self, rate: float = 0.05) -> Rate:
-        """How often it was missed although assured: at most this rate is promised (M9)."""
+        """How often the target was missed although it was assured; promised: at most this rate."""
         highest = np.fmax.reduce(self.assurance, axis=0)
         return Rate.of(int(np.count_nonzero(~self.met & (highest >= 1 - rate))), self.met.size)
 
     def band_coverage(self, level: Level = 0.9) -> Rate:
-        """How often `GoalMonitor.band` held the outcome at every step of the episode (M9)."""
+        """How often `GoalMonitor.band` contained the outcome at every step of the episode."""
         fitted, held = self.fitted, np.ones(len(self.episodes), dtype=np.bool_)
         for t, g, rows, own in fitted.known_steps(self.episodes, self.groups):
             step, depth = fitted.at(t, g), band_depth(fitted.sorted_excess[g], level)
@@ -364,7 +365,8 @@ class Measured:
 def outcome_ranks(fitted: Fitted, episodes: Episodes, t: int) -> tuple[IndexArray, IndexArray]:
     """The rank, 1 to n + 1, of each outcome among the step's n calibration ranks, and that n.
 
-    Without assure episodes it is the place on the curve that n learning episodes left behind.
+    Without assure episodes, the rank is the outcome's place on the calibration curve of n learning
+    episodes.
     """
     rows = episodes.at(t, grid=fitted.grid)
     seed, groups = fitted.trained.seed, fitted.groups_in(episodes)

@@ -30,7 +30,7 @@ _VAGUE = 0.2  # an interval as wide as this does not show that p is right
 
 @dataclass(frozen=True)
 class Part:
-    """How good the answers are where a column has one value, or lies in one range.
+    """How good the answers are for the rows in which a column has one value or is in one range.
 
     Attributes
     ----------
@@ -41,8 +41,7 @@ class Part:
     mean_p, met
         The mean probability there, and how often the target was met.
     too_high
-        Mean p less the share that met the target, with its interval: above 0 where p promises too
-        much.
+        Mean p minus the share that met the target, with its interval: above 0 if p is too high.
     ece, brier
         The measures of `Evaluation.ece` and `Evaluation.brier` there alone.
     """
@@ -58,7 +57,7 @@ class Part:
 
     @property
     def shows(self) -> bool:
-        """Whether chance hardly explains how far p is off here."""
+        """Whether p is off here by more than chance explains (95 % confidence)."""
         return self.too_high.low > 0.0 or self.too_high.high < 0.0
 
     @property
@@ -202,9 +201,9 @@ def with_answers(
 
 
 def _alarmed(found: Measured, rule: AlarmRule) -> BoolArray:
-    """(steps, episodes): where a run was in alarm, judged as live.
+    """(steps, episodes): where a run was in alarm, as a live watch would have said.
 
-    A rule of the user's own counts as on from its first alarm.
+    With a rule that the user wrote, an alarm stays on from its first step to the end of the run.
     """
     raised = found.alarms(rule)
     panel = np.zeros(found.p.shape, dtype=np.bool_)
@@ -220,7 +219,7 @@ def _alarmed(found: Measured, rule: AlarmRule) -> BoolArray:
 
 
 def _judged(found: Measured, trigger: Trigger, own: IndexArray) -> BoolArray:
-    """The alarms of runs step by step, as the run machine judges them (M8)."""
+    """(steps, runs of ``own``): where these runs were in alarm, computed step by step."""
     answers = found.answers
     compared, decided = (answers.panel(one)[:, own] for one in (trigger.compared, DECIDED))
     broken = answers.broken[:, own]

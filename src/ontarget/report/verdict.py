@@ -48,7 +48,7 @@ _PERHAPS = (
 
 
 class Judgement(StrEnum):
-    """What new runs say of a monitor."""
+    """The possible results of checking a monitor on new runs."""
 
     HELD = "held"
     NOT_HELD = "not held"
@@ -58,7 +58,7 @@ class Judgement(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the monitor kept its word on new runs, and why; prints as one sentence.
+    """Whether p and the promises held on new runs, and why; prints as one sentence.
 
     Examples
     --------
@@ -79,8 +79,8 @@ class Verdict:
 def verdict_of(facts: Facts) -> Verdict:
     """The verdict on p, on the promised alarm, and on what was ruled out or assured.
 
-    A monitor is not held to a promise that chance alone may have broken: the chance in the
-    evaluated runs, and that in the episodes that calibrated it or set its alarm.
+    A promise that chance alone may have broken does not count against a monitor: chance in the
+    evaluated runs, or in the episodes that calibrated it or set its alarm.
     """
     if facts.found.fitted_on.size:
         return Verdict(Judgement.NOT_NEW, *_not_new(facts))
