@@ -265,9 +265,9 @@ def test_categories_unseen_in_training_count_alike_in_calibration_and_live() -> 
         if live.status is Status.UNKNOWN:
             continue
         step = new.recoded(monitor.schema).at(0)
-        lower, upper = monitor.interval(0, step.states, 0.0, "0.6")
+        lower, upper = monitor.interval(0, step.states, 0.0, "0.5")
         missed += not lower[0] <= new.outcomes[0] <= upper[0]
         answered, strange = answered + 1, strange + mode.startswith("odd")
-    assert at_most(missed, answered, 0.4)  # also if only some of the runs get an answer
+    assert at_most(missed, answered, 0.5)  # also if only some of the runs get an answer
     assert answered == 120
     assert strange > 0.3 * answered
