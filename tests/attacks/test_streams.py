@@ -22,6 +22,7 @@ import pytest
 
 from ontarget import Episodes, Goal, GoalMonitor, Sessions, Target
 from ontarget.cli import live
+from ontarget.cli.view import course, live_view
 from ontarget.cli.view.live_view import LiveView
 from ontarget.models import Marginal
 from tests.walks import walks
@@ -145,7 +146,12 @@ def test_what_is_kept_does_not_grow_with_the_lines(kind: str, many: int, name: s
 
 @SLOWLY
 @pytest.mark.parametrize("name", STREAMS)
-def test_what_the_live_view_keeps_does_not_grow_with_the_lines(name: str) -> None:
+def test_what_the_live_view_keeps_does_not_grow_with_the_lines(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The bounds are lowered so that the first lines reach them.
+    monkeypatch.setattr(live_view, "_MOST", 100)
+    monkeypatch.setattr(course, "_MOST", 8)
     asked = sessions("undeclared")
     view = LiveView(asked.contract, "model")
 
