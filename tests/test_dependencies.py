@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # Modules that go by another name than what installs them, or come with it.
 INSTALLED_BY = {
     "prometheus_client": "prometheus-client",
@@ -31,10 +32,18 @@ def imported() -> set[str]:
     return found - {"ontarget"} - sys.stdlib_module_names
 
 
+def test_every_dependency_says_its_oldest_version_and_that_one_is_tested() -> None:
+    extras = PROJECT["optional-dependencies"].values()
+    asked = [one for some in (PROJECT["dependencies"], *extras) for one in some]
+    others = [one for one in asked if not one.startswith("ontarget[")]
+    assert [one for one in others if ">=" not in one] == []
+    # Without a bound, the lowest version that installs would be tested, not one that works.
+    assert "lowest-direct" in (ROOT / ".ci" / "versions").read_text()
+
+
 def test_every_imported_package_is_declared() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    asked = list(project["dependencies"])
+    extras = PROJECT["optional-dependencies"]
+    asked = list(PROJECT["dependencies"])
     asked += [one for name in extras if name != "dev" for one in extras[name]]
     declared = {re.split(r"[\[<>=]", one)[0] for one in asked}
     needed = {INSTALLED_BY.get(name, name) for name in imported()}

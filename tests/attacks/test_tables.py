@@ -221,6 +221,20 @@ def test_unsigned_columns_are_read_in_every_part(tmp_path: Path) -> None:
     assert Episodes.from_frame(names).ids[0] == 2**63
 
 
+@pytest.mark.parametrize("place", ["version", "behavior", "horizon", "features", "roles"])
+@pytest.mark.parametrize("value", ["1e999", "[" * 100_000, '{"a":' * 100_000, "9" * 5_000])
+def test_a_description_of_endless_numbers_or_depth_is_refused(
+    place: str, value: str, tmp_path: Path
+) -> None:
+    path, frame = tmp_path / "runs.parquet", table(np.random.default_rng(0))
+    Episodes.from_frame(frame).write(path)
+    found = json.loads(pl.read_parquet_metadata(path)["ontarget"]) | {place: "@@"}
+    text = json.dumps(found).replace('"@@"', value)
+    frame.write_parquet(path, metadata={"ontarget": text})
+    with pytest.raises(EpisodesFileError, match=r"^runs.parquet(: its description| was|: its epi)"):
+        Episodes.read(path)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint64", "bool", "float32", "float16", "no type", ""])
 def test_a_type_that_a_forged_description_names_changes_no_number(
     dtype: str, tmp_path: Path
