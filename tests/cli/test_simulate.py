@@ -35,7 +35,10 @@ def test_simulate_takes_a_preset(tmp_path: Path) -> None:
     [
         (["simulate", "chess", "-o", "x.csv"], "`domain` needs one of skirmish, smax, tamarisk"),
         (["simulate", "tamarisk", "-n", "5", "-o", "x.txt"], ".parquet or .csv"),
-        (["simulate", "tamarisk", "--preset", "x", "-o", "x.csv"], "`preset` needs one of paper"),
+        (
+            ["simulate", "tamarisk", "--preset", "x", "-o", "x.csv"],
+            "a preset of Tamarisk needs one of",
+        ),
     ],
 )
 def test_a_mistake_is_told_in_one_line(

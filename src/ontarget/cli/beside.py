@@ -65,7 +65,7 @@ def study(
 
     In each split, all methods learn from the same two thirds of the episodes and are asked about
     the others at every step: a monitor, boosted trees, and a logistic regression. The last lines
-    say who is better, by how much, and what to do if it is a classifier.
+    say which is better, by how much, and what to do if it is a classifier.
     """
     from ontarget import Episodes
     from ontarget.study.running import check_episodes, expected_seconds, run_study
@@ -125,7 +125,9 @@ def print_study(found: Study, console: Console) -> None:
     console.print(table)
     console.print()
     told = "\n".join(f"beside     {one}" for one in found.verdicts)
-    print_facts(f"{told}\n           after ±: how far the 95 % interval reaches", console)
+    print_facts(
+        f"{told}\n           after ±: how far the 95 % interval reaches to each side", console
+    )
 
 
 def _monitor(model: str, group: str | None, reward_bounds: str | None) -> GoalMonitor:

@@ -133,7 +133,7 @@ class PlainGroup(TyperGroup):
 
 
 class _Terminated(KeyboardInterrupt):
-    """The system asked the program to end, which is handled like Ctrl-C."""
+    """Raised when the system asks the program to end (SIGTERM); handled like Ctrl-C."""
 
 
 @contextmanager

@@ -286,7 +286,7 @@ def shares(count: int, n: int) -> IndexArray:
 
 
 def signals_in(info: Mapping[str, Any], names: Sequence[str]) -> dict[str, float]:
-    """These signals in a step's ``info``; one that is missing is refused by name."""
+    """The values of these signals in a step's ``info``; an error names one that is missing."""
     missing = [name for name in names if name not in info]
     if missing:
         known = ", ".join(map(str, info)) or "nothing"

@@ -40,7 +40,7 @@ def play_vec_env(
     recorder = Recorder(layout_of(space), slots=n, **options)
 
     def begin(mask: BoolArray, seen: Any) -> None:
-        """Begin runs where the mask says so, as long as an environment has some left to play."""
+        """Begin runs where the mask is true, if the environment has not played its share yet."""
         states = recorder.layout.rows(seen if normalizer is None else env.get_original_obs(), n)
         for i in np.flatnonzero(mask & (left > 0)).tolist():
             left[i] -= 1

@@ -212,7 +212,8 @@ def record(
         are taken from it, unless you pass others, so that both recordings can be compared.
     behavior, censored
         As for `Episodes.from_arrays`; the behavior is the sum of rewards by default. A signal that
-        a behavior reads, as in ``"sum:energy"``, is taken from the ``info`` of each step.
+        a named behavior reads, as in ``{"used": "sum:energy"}``, is taken from the ``info`` of each
+        step.
     behavior_value
         As for `RecordEpisodes`.
     progress
@@ -283,7 +284,10 @@ def _taken_from(like: GoalMonitor | Episodes) -> RecorderOptions:
 
 
 def _signals_of(behavior: JudgedBy) -> tuple[str, ...]:
-    """The keys of ``info`` that behaviors read; a single one may use behavior_value instead."""
+    """The keys of ``info`` that the behaviors read.
+
+    Empty for a single behavior without a name, which may use ``behavior_value`` instead.
+    """
     return Judged.of(behavior, ()).columns if isinstance(behavior, Mapping) else ()
 
 

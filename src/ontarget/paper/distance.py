@@ -1,8 +1,8 @@
 """How far each method's probability is from the truth, and what the method costs.
 
-Every method has the same past episodes, on random partitions, and is asked about the same states.
-Those that are calibrated in the paper's way train on one half and calibrate with the other; a
-default monitor divides them into learn and assure.
+Every method gets the same past episodes, on random partitions, and forecasts the same states. A
+method that is calibrated in the paper's way trains on one half of the past episodes and calibrates
+with the other; a default monitor divides them into learn and assure.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Score:
 
 
 def score(plan: Plan, method: Method, case: Case, partition: int) -> dict[Calibration, Score]:
-    """The method's results, fitted on one random partition of the episodes."""
+    """The results of a method that is fitted on one random partition, by kind of calibration."""
     split, steps = method.split(plan, case, partition), sorted(case.tests)
     started = time.process_time()
     monitor = method.monitor().fit(split=split, seed=partition, progress=False, steps=steps)

@@ -174,7 +174,7 @@ class _Run:
         return total + (0.0 if self.distance is None else self.distance.missing_weight())
 
     def _pieces(self, domain: str) -> dict[Key, Piece]:
-        """Every piece of a domain by its key, in the order in which they are made."""
+        """All pieces of work for one domain, by key, in the order in which they are done."""
         every = [*self._experiment(domain)]
         if self.studies:
             every += [*self._studies(domain)]

@@ -41,7 +41,7 @@ def truth_study(
 def true_panels(
     domain: Tamarisk, partitions: Sequence[Partition], tick: Callable[[], object]
 ) -> list[FloatArray]:
-    """The exact probability (steps, tests) of each partition's target, with exact atoms."""
+    """For each partition, the exact probability (steps, tests) of its target, without noise."""
     horizon = domain.horizon
     lowest = min(partition.target.lower for partition in partitions)
     panels = [np.empty((horizon, len(partition.test))) for partition in partitions]

@@ -205,10 +205,11 @@ class Facts:
 
     @cached_property
     def unclear(self) -> Lean | None:
-        """Which way p is off between 10 and 90 %; None if that is no small part of the forecasts.
+        """Whether p is too high or too low over the forecasts between 10 and 90 %.
 
-        It is a single test of all those forecasts together. Where nearly all forecasts are of clear
-        cases, a mean over all of them would hide what the others show.
+        None unless these are a small part of all forecasts. Nearly all others are then of clear
+        cases, and a mean over all of them would hide an error in these. It is a single test of all
+        forecasts between 10 and 90 % together.
         """
         p = self.found.p
         found = lean_of(self.found, (p >= _CLEAR) & (p <= 1.0 - _CLEAR))

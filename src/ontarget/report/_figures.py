@@ -75,7 +75,7 @@ def draw(found: Measured, name: str, *, dark: bool = False) -> Figure:
 def draw_run(
     found: Measured, name: str, episode: int, *, unit: str = "", dark: bool = False
 ) -> Figure:
-    """The figure of that name of one run: its fan, or its path; ``unit`` names its outcomes."""
+    """A figure of one run: ``"fan"`` or ``"path"``; ``unit`` is the unit of its outcome."""
     return _OF_A_RUN[name](found, dark, episode, _safe(unit or found.fitted.label))
 
 
@@ -279,7 +279,7 @@ def path_step(found: Measured, episode: int) -> int:
 
 
 def _one_target(found: Measured) -> tuple[float, float] | None:
-    """Both ends of a target of one piece."""
+    """Both ends of a target that is a single interval; None for any other target."""
     assert isinstance(found.target, Target)  # see `draw`
     components = found.target.components
     return (components[0].lower, components[0].upper) if len(components) == 1 else None

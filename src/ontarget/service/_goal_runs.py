@@ -20,7 +20,7 @@ class GoalRuns:
     Parameters
     ----------
     fleet
-        The runs.
+        The fleet that watches the runs.
     """
 
     def __init__(self, fleet: GoalFleet) -> None:
@@ -55,7 +55,7 @@ class GoalRuns:
         self._fleet.intervene(agents)
 
     def parts(self, agent: str) -> dict[str, float | None]:
-        """The p of each behavior by itself."""
+        """The p of each behavior by itself, by name, for this agent's run."""
         return {name: one.p for name, one in self._fleet[agent].parts.items()}
 
     def standings(self, agents: Sequence[str]) -> Standings:

@@ -121,7 +121,7 @@ class HealthWatch:
             self._trouble = str(error)
 
     def health(self) -> Health:
-        """The health now."""
+        """The contract's health, from all runs that have finished by now."""
         self._catch_up()
         marks, met, alarmed, cut_off = self._finished()
         few = met.size < _ENOUGH

@@ -32,13 +32,13 @@ class StoreContract:
     """Tests of a store. Subclass it and add a fixture ``store`` that returns an empty store."""
 
     def test_what_was_committed_is_found(self, store: Store) -> None:
-        """What was committed is found."""
+        """A run that was committed is found by its id, with its steps."""
         run = a_run(store)
         write(store, run, -1, 0, 1)
         assert store.find_runs([run.id, "other"]) == {run.id: run}
 
     def test_history_is_in_order_and_can_be_cut(self, store: Store) -> None:
-        """History is in order and can be cut."""
+        """A run's steps come in order, all of them or only a part."""
         run, other = a_run(store), a_run(store, agent="b")
         write(store, run, -1, 0)
         write(store, other, -1, 0)
@@ -69,7 +69,7 @@ class StoreContract:
         assert store.find_runs([new.id]) == {}
 
     def test_a_run_begins_once(self, store: Store) -> None:
-        """A run begins once."""
+        """A second commit that begins the same run is refused."""
         write(store, a_run(store), -1, 0)
         try:
             write(store, a_run(store), -1, 0)
@@ -78,7 +78,7 @@ class StoreContract:
         raise AssertionError("a run began twice")
 
     def test_events_follow_commits(self, store: Store) -> None:
-        """Events follow commits."""
+        """Events come in the order of the commits."""
         run = a_run(store)
         write(store, run, -1, 0)
         first = store.newest_event()
@@ -100,7 +100,7 @@ class StoreContract:
         assert [one["agent"] for one in store.agents(after="a")] == ["b", "c"]
 
     def test_a_forgotten_run_leaves_nothing(self, store: Store) -> None:
-        """A forgotten run leaves nothing."""
+        """After a run is deleted, none of its steps, alarms and messages are left."""
         run, other = a_run(store), a_run(store, agent="b")
         for one in (run, other):
             alarm = f"{one.id}-0"
@@ -120,7 +120,7 @@ class StoreContract:
             assert at.rows("SELECT alarm FROM outbox") == [(f"{other.id}-0",)]
 
     def test_ids_are_never_given_twice(self, store: Store) -> None:
-        """Ids are never given twice."""
+        """No id is ever used for two things."""
         run = a_run(store)
         write(store, run, -1, 0)
         last = store.newest_event()
@@ -143,7 +143,7 @@ class StoreContract:
         assert [one.step for one in store.history(small)] == [0, 1]
 
     def test_alarms_and_messages_come_with_the_steps(self, store: Store) -> None:
-        """Alarms and messages come with the steps."""
+        """Alarms and messages are written in the same transaction as the steps."""
         run = a_run(store)
         batch = Batch(
             at=2.0,

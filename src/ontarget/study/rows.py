@@ -56,7 +56,7 @@ class Rows:
         return np.bincount(self.episode)[self.episode]
 
     def take(self, chosen: BoolArray | IndexArray | slice) -> Rows:
-        """Some of the rows."""
+        """The rows that a mask, positions or a slice choose."""
         return Rows(
             self.X[chosen],
             self.categorical,

@@ -66,8 +66,8 @@ def _p(state: RunState) -> float:
 def placed(sessions: Sessions, agent: str) -> dict[str, Place]:
     """The behavior of an agent's run so far, and where nine of ten runs like it end, if known.
 
-    The result is by behavior, or under "" for a target. The range is an estimate, like p, and not a
-    promise.
+    The keys are the names of the behaviors, or "" if there is only one. The range is an estimate,
+    like p, and not a promise.
     """
     if agent not in sessions:
         return {}

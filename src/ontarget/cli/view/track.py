@@ -37,7 +37,7 @@ class Place(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """Where a run will be at each later step, and that in words."""
+    """The predicted range of a run at each later step, and the same in words."""
 
     ranges: tuple[Point, ...]
     in_words: str

@@ -60,7 +60,10 @@ def draw_armies(keys: KeyArray, ranges: AnyArray, sizes: AnyArray, angles: Float
 def draw_reinforcements(
     keys: KeyArray, t: int, most: int, sizes: AnyArray, angles: FloatArray
 ) -> None:
-    """Draw how many units join red at step t, U{0..N} with N ~ U{0..most}, and their angle."""
+    """Draw how many units join red at step t, and the angle of their formation.
+
+    N is drawn uniformly from 0 to ``most``, then the number of units uniformly from 0 to N.
+    """
     for e in range(keys.shape[0]):
         s = stream(keys[e], t)
         sizes[e] = below(s, _COUNT, below(s, _BOUND, most + 1) + 1)

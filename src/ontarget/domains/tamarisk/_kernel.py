@@ -67,7 +67,10 @@ class Tables(NamedTuple):
 
 @kernel
 def binomial(u: float, cdf: FloatArray, guide: NDArray[np.int64]) -> int:
-    """The whole number that the inverse of a CDF on 0, 1, 2 and up gives for a uniform number."""
+    """A draw from a distribution on 0, 1, 2, …: the smallest number whose CDF exceeds u.
+
+    ``u`` is a uniform number. ``guide`` says, for each of many equal bins of u, where to start.
+    """
     value = int(guide[int(u * guide.size)])
     while u >= cdf[value]:
         value += 1

@@ -82,7 +82,9 @@ class Tamarisk:
     def __init__(self, parameters: str | TamariskParameters = "paper") -> None:
         if isinstance(parameters, str):
             if parameters not in PRESETS:
-                raise InputError(f"`preset` needs one of {', '.join(PRESETS)}, got {parameters!r}")
+                raise InputError(
+                    f"a preset of Tamarisk needs one of {', '.join(PRESETS)}, got {parameters!r}"
+                )
             parameters = PRESETS[parameters]
         self.parameters = parameters
 

@@ -160,7 +160,7 @@ class _Run:
         return parts, plain(results)
 
     def _pieces(self, engine: str) -> Iterator[tuple[Key, Piece]]:
-        """Every piece of an engine by its key, in the order in which they are made."""
+        """All pieces of work for one engine, with their keys, in the order of the work."""
         for k in range(self.plan.partitions):
             for mode in MODES:
                 make = partial(self._part, k, mode)

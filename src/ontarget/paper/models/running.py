@@ -111,7 +111,7 @@ class _Run:
         return plain(results), costs
 
     def _pieces(self, case: str) -> dict[Key, Piece]:
-        """Every piece of a process by its key, in the order in which they are made."""
+        """All pieces of work for one process, by key, in the order in which they are done."""
         return {
             (name, k): Piece(
                 file=f"models-{case}-{list(MODELS).index(name)}-{k}",

@@ -116,7 +116,7 @@ class Acknowledgement(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Silence(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """For how long to silence an agent."""
+    """For how long to send no messages about an agent's alarms."""
 
     minutes: Annotated[float, Meta(gt=0, le=100_000)]
 
