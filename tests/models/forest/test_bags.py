@@ -211,7 +211,7 @@ def test_models_that_cannot_tell_say_why() -> None:
         QuantileForest(3).fit(X, Y).out_of_bag_limits(X, Y, IDS)
     whole = QuantileForest(3, bootstrap=False).fit(X, Y, ids=IDS)
     with pytest.raises(
-        InputError, match=r"bootstrap=False with max_samples=1.0; fit with bootstrap"
+        InputError, match=r"bootstrap=False and max_samples=1.0 every .*; fit with bootstrap"
     ):
         whole.out_of_bag_limits(X, Y, IDS)
 
@@ -225,5 +225,5 @@ def test_copies_and_arrays_keep_no_episodes(name: str) -> None:
         type(model).from_arrays(model.to_arrays()),
     ):
         assert np.array_equal(copied.cdf(X, Y), model.cdf(X, Y))
-        with pytest.raises(InputError, match="right after fit, got one that was loaded"):
+        with pytest.raises(InputError, match="as fit returns it, got one that was loaded"):
             copied.out_of_bag_limits(X, Y, IDS)

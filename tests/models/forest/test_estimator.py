@@ -222,7 +222,7 @@ def test_a_pickled_forest_answers_the_same_from_read_only_arrays() -> None:
         ({"max_entries": 0}, "max_entries needs a whole number from 1 to 4294967295, got 0"),
         ({"max_entries": 1e6}, "max_entries needs a whole number"),
         ({"max_bins": 65_536}, "max_bins needs a whole number from 2 to 65535"),
-        ({"split": "gini"}, "split needs one of distribution, variance, got 'gini'"),
+        ({"split": "gini"}, "`split` needs one of distribution, variance, got 'gini'"),
         ({"seed": -1}, "seed needs a whole number from 0 up, got -1"),
         ({"seed": ()}, "seed needs"),
         ({"seed": "a"}, "seed needs"),
@@ -250,7 +250,7 @@ def test_pooling_needs_at_least_one_step(n_steps: object) -> None:
 
 
 def test_categorical_needs_columns_of_the_table() -> None:
-    with pytest.raises(InputError, match="categorical needs columns from 0 to 4, got 5"):
+    with pytest.raises(InputError, match="`categorical` needs columns from 0 to 4, got 5"):
         QuantileForest(2).fit(X, Y, categorical=[5])
 
 

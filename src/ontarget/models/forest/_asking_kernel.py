@@ -1,7 +1,7 @@
-"""Asking a forest about one row: one descent for all its values, all trees in lock-step.
+"""Asks a forest about one row: it goes down all trees at once, one time for all its values.
 
-`batch_kernel` asks about many rows at once with the same descent, the same leaves and the same
-order of sums, so that its answers agree with these to the last bit.
+`_batch_kernel` asks about many rows with the same descent, the same leaves and the same order of
+sums, so that the answers of both agree to the last bit.
 """
 
 from __future__ import annotations
@@ -39,19 +39,22 @@ _LONG_LEAF = 256
 
 
 class ForestTable(NamedTuple):
-    """A fitted forest as the kernels take it; all arrays are read-only."""
+    """A fitted forest, as kernels take it; all arrays are read-only.
+
+    ``nodes`` are in the format of `_node_kernel`. ``support`` is `Support.as_tuple`.
+    """
 
     bins: BinTable
     nodes: IntArray
     roots: IntArray
     entries: IntArray  # training rows in the order of their outcomes, ascending in each leaf
-    row_start: IntArray  # (outcomes + 1,) uint32: the first row of each outcome, and of none
+    row_start: IntArray  # (outcomes + 1,) uint32: first row of each outcome, then their number
     shares: FloatArray  # cumulative within each leaf; empty where entries weigh the same
     support: tuple[FloatArray, BoolArray, FloatArray]
 
 
 class Scratch(NamedTuple):
-    """Room for descents in lock-step: those of one row down all trees, or of rows down one."""
+    """Work arrays for several descents at once: of one row down all trees, or of rows down one."""
 
     codes: IntArray  # (rows * 2 * features,) uint16
     leaves: IntArray  # (descents,) uint32: where each one ended
@@ -61,7 +64,7 @@ class Scratch(NamedTuple):
 
 @room_kernel
 def new_scratch(forest: ForestTable) -> Scratch:
-    """Room for one row at a time of this forest."""
+    """Work arrays to ask this forest about one row at a time."""
     n_features, n_trees = forest.bins.categorical.size, forest.roots.size
     return Scratch(
         np.empty(2 * n_features, dtype=np.uint16),
@@ -73,10 +76,10 @@ def new_scratch(forest: ForestTable) -> Scratch:
 
 @inner_kernel
 def find_leaves(nodes: IntArray, scratch: Scratch, n_descents: int, stride: int) -> None:
-    """Write the leaf where each descent ends that starts at its ``at``.
+    """Write the leaf where each descent ends; descent i starts at node ``at[i]``.
 
-    All take one step down before any takes its next, so that their cache misses overlap. Descent i
-    reads the codes from ``i * stride``.
+    All descents take one step down before any takes its next, so that they wait for memory
+    together. Descent i reads its codes from position ``i * stride`` on.
     """
     codes, leaves, at, which = scratch
     apart = np.uint64(stride)
@@ -102,7 +105,7 @@ def find_leaves(nodes: IntArray, scratch: Scratch, n_descents: int, stride: int)
 
 @inner_kernel
 def row_to_leaves(forest: ForestTable, row: FloatArray, scratch: Scratch) -> None:
-    """Write the leaf that each tree sends the row to."""
+    """Write the leaf that the row reaches in each tree."""
     bin_row(row, forest.bins, scratch.codes)
     for t in range(forest.roots.size):
         scratch.at[t] = forest.roots[t]
@@ -111,7 +114,7 @@ def row_to_leaves(forest: ForestTable, row: FloatArray, scratch: Scratch) -> Non
 
 @inner_kernel
 def rows_of_rank(forest: ForestTable, rank: int) -> tuple[np.uint64, np.uint64]:
-    """The first and the last training row with the outcome of this rank."""
+    """The first and the last training row with the outcome number ``rank``."""
     start, at, one = forest.row_start, np.uint64(rank), np.uint64(1)
     return np.uint64(start[at]), np.uint64(start[at + one]) - one
 
@@ -120,7 +123,10 @@ def rows_of_rank(forest: ForestTable, rank: int) -> tuple[np.uint64, np.uint64]:
 def shares_of_leaf(
     forest: ForestTable, leaf: int, rows: tuple[np.uint64, np.uint64]
 ) -> tuple[float, float]:
-    """The leaf's share before the first of these rows, and up to the last."""
+    """The share of a leaf's entries before ``rows[0]``, and the share up to ``rows[1]``.
+
+    Entries are numbers of training rows in the order of their outcomes.
+    """
     node = forest.nodes[leaf]
     start, size = np.uint64(node & LOW32), np.uint64((node >> 32) & LOW31)
     below, upto = counts_in_leaf(forest.entries, start, size, rows)
@@ -138,9 +144,11 @@ def shares_of_leaf(
 def masses_of_sums(
     forest: ForestTable, rank: int, sums: tuple[float, float], n_trees: int
 ) -> tuple[float, float]:
-    """The mass below the outcome of this rank, and up to it, given the sums of so many leaves.
+    """The forest's probability of outcomes below outcome number ``rank``, and up to it.
 
-    Where all outcomes are atoms, a share of the mass is that of all training rows (M2).
+    ``sums`` are the two sums of leaf shares over ``n_trees`` trees. If all outcomes are atoms, a
+    millionth of the probability follows the distribution of all training rows (method M2 in
+    docs/methods.md).
     """
     below, upto = sums[0] / n_trees, sums[1] / n_trees
     tail, start = forest.support[2], forest.row_start
@@ -154,9 +162,9 @@ def masses_of_sums(
 
 @inner_kernel
 def _masses(forest: ForestTable, leaves: IntArray, rank: int) -> tuple[float, float]:
-    """The forest's mass below the outcome of this rank, and up to it.
+    """The forest's probability of outcomes below outcome number ``rank``, and up to it.
 
-    Either is the mean over trees of the leaf's share, summed in the order of the trees.
+    Both are means over trees of the leaf's share, added in the order of the trees.
     """
     if rank == forest.support[0].size:
         return 1.0, 1.0
@@ -176,7 +184,7 @@ def limits_of_row(
     query: tuple[FloatArray, FloatArray],
     out: tuple[FloatArray, FloatArray],
 ) -> None:
-    """Write both limits of the CDF of one row of features at each of its values."""
+    """Write P(Y < y) and P(Y <= y) of one row of features at each of its values y."""
     row, y = query
     left, right = out
     row_to_leaves(forest, row, scratch)
@@ -188,10 +196,11 @@ def limits_of_row(
 
 @inner_kernel
 def fill_buckets(forest: ForestTable, leaves: IntArray, buckets: FloatArray) -> int:
-    """Write the mass by buckets of neighbouring training rows; return the shift to a row's bucket.
+    """Write the probability in buckets of neighbouring training rows; return a shift.
 
-    Summed in another order than `_masses` sums, so good for a guess only. A shift of -1 says that
-    no guess is worth its cost: outcomes are few, or leaves are long.
+    ``row >> shift`` is the bucket of a training row. The sums are added in another order than in
+    `_masses`, so they only serve as a first guess of a quantile. The shift is -1 if a guess would
+    not save time, because outcomes are few or leaves are long.
     """
     n_entries = 0
     for t in range(leaves.size):
@@ -223,7 +232,11 @@ def quantile_of_row(
     level: tuple[float, bool],
     mass_of: tuple[FloatArray, int],
 ) -> float:
-    """``inf{y : F(y) >= q}`` (``> q`` if strictly), given the row's leaves and its buckets."""
+    """The quantile of a row: ``inf{y : F(y) >= q}`` (``> q`` if strictly), where F is the CDF.
+
+    ``level`` is q and strictly, ``leaves`` the row's leaves, and ``mass_of`` what `fill_buckets`
+    wrote and returned.
+    """
     q, strictly = level
     if q < 0.0 or (q == 0.0 and not strictly):
         return -np.inf
@@ -259,7 +272,7 @@ def quantile_of_row(
 
 @inner_kernel
 def mean_of_leaf(forest: ForestTable, outcomes: FloatArray, leaf: int) -> float:
-    """The weighted mean of a leaf's training outcomes, given those of all rows."""
+    """The weighted mean outcome of a leaf, from the outcomes of all training rows."""
     entries, shares = forest.entries, forest.shares
     node = forest.nodes[leaf]
     start, size = np.uint64(node & LOW32), np.uint64((node >> 32) & LOW31)

@@ -1,7 +1,7 @@
-"""Bags: which episodes each tree draws, and which trees omit an episode (M16).
+"""Bags: which episodes each tree draws, and so which trees never see an episode.
 
-A bag depends only on the seed, the tree and the sizes of the episodes, so it is drawn again when it
-is needed. Only which trees hold which episode is stored.
+A bag depends only on the seed, the tree and the number of rows of each episode, so it can be drawn
+again whenever it is needed. Only which tree drew which episode is stored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Bags", "Sampling"]
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How each tree draws its episodes, checked by the estimator."""
+    """How each tree draws its episodes; already checked."""
 
     n_trees: int
     bootstrap: bool
@@ -35,7 +35,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Bags:
-    """The bags of a forest's trees, over the episodes that it was fitted on."""
+    """The bags of a forest: which of the training episodes each tree draws."""
 
     sampling: Sampling
     n_rows: IntArray  # of each episode
@@ -43,7 +43,7 @@ class Bags:
 
     @classmethod
     def of(cls, rows: TrainingRows, sampling: Sampling) -> Self:
-        """The bags that trees on these rows draw; without ids each row is an episode."""
+        """The bags of trees that grow on these rows; without ids, each row is an episode."""
         return cls(sampling, read_only(np.bincount(rows.units)), rows.keys)
 
     def draw(self, tree: int) -> tuple[IntArray, KeyArray]:
@@ -57,7 +57,7 @@ class Bags:
         return counts, state
 
     def note(self, held: BoolArray) -> None:
-        """Store which bags hold which episodes, after all were drawn."""
+        """Store which tree drew which episode, (trees, episodes), after all trees were grown."""
         self.__dict__["_drawn"] = held
 
     @cached_property
@@ -66,15 +66,16 @@ class Bags:
 
     @cached_property
     def held(self) -> BoolArray:
-        """Whether each tree's bag holds each episode: (trees, episodes)."""
+        """Whether each tree drew each episode: (trees, episodes)."""
         held = self._drawn
         if held.shape[1] > 1 and held.all() and not self.sampling.bootstrap:
             raise InputError(
-                "out-of-bag answers need trees that leave episodes out, got bootstrap=False with "
-                f"max_samples={self.sampling.share}; fit with bootstrap=True or fewer samples"
+                "out-of-bag answers need trees that leave episodes out, but with bootstrap=False "
+                f"and max_samples={self.sampling.share} every tree drew every episode; fit with "
+                "bootstrap=True or a smaller max_samples"
             )
         return held
 
     def episodes_of(self, ids: ArrayLike, n_rows: int) -> IndexArray:
-        """The episode of each id, or an `InputError` that names one that was not in fit."""
+        """The episode number of each id; an `InputError` names an id that `fit` did not get."""
         return episodes_of(self.keys, ids, n_rows)

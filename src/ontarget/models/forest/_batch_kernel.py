@@ -1,8 +1,8 @@
-"""Asking a forest about many rows.
+"""Asks a forest about many rows at once.
 
-One tree fits the fastest memory and a forest does not. So a block of rows goes down one tree after
-another, all its rows in lock-step, and sums grow tree by tree: in the order in which
-`asking_kernel` adds them up for one row.
+One tree fits into the fastest memory, but a forest does not. So a block of rows goes down one tree
+after another, all rows step by step together, and sums are added up tree by tree. `_asking_kernel`
+adds them in the same order for a single row, so both give the same bits.
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ _KEPT_LEAVES = 256
 def limits_of_rows(
     forest: ForestTable, X: FloatArray, y: FloatArray, out: tuple[FloatArray, FloatArray]
 ) -> None:
-    """Write both limits of the CDF at each row's values."""
+    """Write P(Y < y) and P(Y <= y) of each row at each of its values y.
+
+    ``y`` is (rows, values), and ``out`` holds two arrays of the same shape.
+    """
     n_rows, n_values = y.shape
     if n_rows < _FEW:
         scratch = new_scratch(forest)
@@ -103,7 +106,10 @@ def _limits_of_block(
 def _add_shares(
     forest: ForestTable, leaves: IntArray, ranks: IntArray, sums: tuple[FloatArray, FloatArray]
 ) -> None:
-    """Add to each row's sums what its leaf holds below its rank, and up to it."""
+    """Add, for each row, the share of its leaf's outcomes below a value, and up to it.
+
+    ``ranks`` is the index of each row's value among the distinct training outcomes.
+    """
     below, upto = sums
     for i in range(leaves.size):
         less, no_more = _shares(forest, leaves[i], ranks[i])
@@ -113,7 +119,7 @@ def _add_shares(
 
 @inner_kernel
 def _shares(forest: ForestTable, leaf: int, rank: int) -> tuple[float, float]:
-    """As `shares_of_leaf`, for the rank beyond the last outcome too."""
+    """As `shares_of_leaf`, but ``rank`` may also be the one after the last outcome."""
     n_values = forest.support[0].size
     # Entries of two bytes cannot be compared with the row after the last one.
     less, no_more = shares_of_leaf(forest, leaf, rows_of_rank(forest, min(rank, n_values - 1)))
@@ -122,7 +128,7 @@ def _shares(forest: ForestTable, leaf: int, rank: int) -> tuple[float, float]:
 
 @inner_kernel
 def _bin_block(forest: ForestTable, scratch: Scratch, X: FloatArray) -> None:
-    """Write the codes of all rows, as `bin_row` does, one feature after another."""
+    """Write the bin codes of all rows, as `bin_row` does, one feature after another."""
     n_rows, n_features = X.shape
     for f in range(n_features):
         bin_values(X[:, f], f, forest.bins, scratch.at)
@@ -132,7 +138,7 @@ def _bin_block(forest: ForestTable, scratch: Scratch, X: FloatArray) -> None:
 
 @inner_kernel
 def _block_to_leaves(forest: ForestTable, scratch: Scratch, tree: int, n_rows: int) -> None:
-    """Write the leaf that one tree sends each row of the block to."""
+    """Write the leaf of one tree that each row of the block reaches."""
     for i in range(n_rows):
         scratch.at[i] = forest.roots[tree]
     find_leaves(forest.nodes, scratch, n_rows, 2 * forest.bins.categorical.size)
@@ -145,11 +151,11 @@ def out_of_bag_limits_of_rows(
     held: BoolArray,
     out: tuple[FloatArray, FloatArray],
 ) -> None:
-    """Write both limits of the CDF at each row's values, from the trees that omit its episode.
+    """Write P(Y < y) and P(Y <= y) of each row, from trees that never saw the row's episode.
 
-    The query is X, y and the episode of each row; ``held[t, e]`` says whether the bag of tree t
-    holds episode e. A row whose episode is in every bag gets NaN. Rows that ask about the same
-    values are fastest side by side.
+    ``query`` is X, y and the episode of each row. ``held[t, e]`` is True if tree t drew episode e.
+    A row whose episode every tree drew gets NaN. If rows ask about the same values, this is fastest
+    if they are neighbours.
     """
     n_rows, n_values = query[1].shape
     scratch = _new_block(forest, n_rows)
@@ -161,12 +167,12 @@ def out_of_bag_limits_of_rows(
 
 
 class _Memory(NamedTuple):
-    """Shares of leaves at the values that rows have in common."""
+    """Shares of leaves at values that several rows ask about; each is computed only once."""
 
-    leader: IntArray  # (rows,): the first of the rows with whom each row begins alike
-    common: IntArray  # (rows,): of a leader, how many first values all its rows have in common
-    leaves: IntArray  # (kept,): whose shares are kept; -1 for none
-    leaders: IntArray  # (kept,): at whose values
+    leader: IntArray  # (rows,): the first of the neighbours that ask about the same first values
+    common: IntArray  # (rows,): for a leader, how many first values all its rows have in common
+    leaves: IntArray  # (kept,): the leaves whose shares are kept; -1 for none
+    leaders: IntArray  # (kept,): the leader whose values they are kept for
     below: FloatArray  # (kept, values)
     upto: FloatArray
 
@@ -186,7 +192,11 @@ def _new_memory(n_rows: int, n_values: int) -> _Memory:
 
 @inner_kernel
 def _find_leaders(ranks: IntArray, memory: _Memory) -> None:
-    """Note which rows begin with the same ranks as one before them, and how far all of them do."""
+    """Note which neighbouring rows ask about the same first values, and how many these are.
+
+    The first of such rows is their leader. ``ranks`` holds the index of each value among the
+    distinct training outcomes, (rows, values).
+    """
     n_rows, n_values = ranks.shape
     first = 0
     for i in range(n_rows):
@@ -211,10 +221,10 @@ def _add_shares_of_row(
     memory: _Memory,
     sums: tuple[FloatArray, FloatArray],
 ) -> None:
-    """Add to a row's sums what a leaf holds below each of its ranks, and up to it.
+    """Add to a row's sums the share of a leaf's outcomes below each of its values, and up to it.
 
-    The place is the row's leader and how many values they have in common: the leaf's shares there
-    are kept for the other rows.
+    ``place`` is the row's leader, and how many first values the leader's rows have in common. The
+    shares at these values are kept for the other rows.
     """
     forest, leaf, ranks = asked
     leader, common = place
@@ -279,7 +289,7 @@ def _out_of_bag_limits(
 
 @inner_kernel
 def _rank_block(forest: ForestTable, y: FloatArray, ranks: IntArray) -> None:
-    """Write how many outcomes are smaller than each value: (values, rows)."""
+    """Write how many training outcomes are smaller than each value: (values, rows)."""
     for k in range(y.shape[1]):
         for i in range(y.shape[0]):
             ranks[k, i] = np.searchsorted(forest.support[0], y[i, k])
@@ -287,7 +297,7 @@ def _rank_block(forest: ForestTable, y: FloatArray, ranks: IntArray) -> None:
 
 @kernel
 def leaves_of_rows(forest: ForestTable, X: FloatArray, leaves: IntArray) -> None:
-    """Write where the leaf of each row and tree lies among the nodes."""
+    """Write the index, among the nodes, of the leaf that each row reaches in each tree."""
     scratch = _new_block(forest, X.shape[0])
     _bin_block(forest, scratch, X)
     for t in range(forest.roots.size):
@@ -299,7 +309,10 @@ def leaves_of_rows(forest: ForestTable, X: FloatArray, leaves: IntArray) -> None
 def quantiles_of_rows(
     forest: ForestTable, X: FloatArray, q: tuple[FloatArray, bool], found: FloatArray
 ) -> None:
-    """Write ``inf{y : F(y) >= q}`` (``> q`` if strictly) of each row and level."""
+    """Write the quantiles of each row: (rows, levels).
+
+    ``q`` is the levels, and whether the CDF must exceed a level instead of reaching it.
+    """
     scratch, buckets = new_scratch(forest), np.empty(_BUCKETS)
     for i in range(X.shape[0]):
         _quantiles_of_one(forest, (X[i], scratch, buckets), q, found[i])
@@ -323,7 +336,7 @@ def _quantiles_of_one(
 
 @kernel
 def means_of_leaves(forest: ForestTable, outcomes: FloatArray, means: FloatArray) -> None:
-    """Write the mean outcome of each node that is a leaf, given those of all training rows."""
+    """Write the mean outcome of each leaf, from the outcomes of all training rows."""
     for n in range(forest.nodes.size):
         if forest.nodes[n] < 0:
             means[n] = mean_of_leaf(forest, outcomes, n)
@@ -333,10 +346,10 @@ def means_of_leaves(forest: ForestTable, outcomes: FloatArray, means: FloatArray
 def means_of_rows(
     forest: ForestTable, X: FloatArray, known: tuple[FloatArray, FloatArray], means: FloatArray
 ) -> None:
-    """Write the mean outcome of each row: over trees, of its leaf's.
+    """Write the predicted mean of each row: the mean over trees of its leaf's mean outcome.
 
-    Known are the outcomes of all training rows, and the means of all nodes that are leaves, or of
-    none where rows are few.
+    ``known`` is the outcomes of all training rows, and the mean outcome of each leaf; the latter is
+    empty if there are few rows to answer for.
     """
     outcomes, of_nodes = known
     scratch = _new_block(forest, X.shape[0])

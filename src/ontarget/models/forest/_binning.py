@@ -1,4 +1,4 @@
-"""Choosing the bins of each feature from the training rows."""
+"""Chooses the bins of each feature from the training rows."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ _FEW_NUMBERS = 4096
 
 
 class Distinct(NamedTuple):
-    """The known values of a feature, each once, and how often each comes.
+    """The distinct values of a feature, without missing ones, and how often each occurs.
 
-    ``place`` says which of them each row that knows the feature has; for a number it may be empty.
+    For each row whose value is known, ``place`` is the index of its value; for a numeric feature it
+    may be empty.
     """
 
     values: FloatArray
@@ -45,7 +46,7 @@ class Distinct(NamedTuple):
 
 
 def distinct_values(X: FloatArray, categorical: Collection[int]) -> list[Distinct]:
-    """The distinct values of every feature, to be reused if the same rows are binned twice."""
+    """The distinct values of every feature; reusable if the same rows are binned twice."""
     found: list[Distinct | None] = [None] * X.shape[1]
 
     def find(start: int, stop: int) -> None:
@@ -65,7 +66,7 @@ def distinct_values(X: FloatArray, categorical: Collection[int]) -> list[Distinc
 
 
 def _small_numbers(known: FloatArray) -> Distinct | None:
-    """The distinct values of small whole numbers, counted without sorting; None for others."""
+    """The distinct values if all are small whole numbers, counted without sorting; else None."""
     if not known.size or not 0.0 <= known.min() <= known.max() < _FEW_NUMBERS:
         return None
     numbers = known.astype(np.intp)
@@ -86,11 +87,11 @@ def choose_bins(
     max_bins: int,
     distinct: Sequence[Distinct] | None = None,
 ) -> BinTable:
-    """The bins of every feature: one per distinct value, or quantile bins where there are more.
+    """The bins of every feature: one per distinct value, or quantile bins if there are too many.
 
-    The codes of a categorical feature follow the mean outcome of its categories, so that a cut
-    between two codes divides them into categories with lower and with higher outcomes. ``distinct``
-    is the result of `distinct_values`, if it is known.
+    The bins (codes) of a categorical feature are in the order of the mean outcome of its
+    categories. So a cut between two codes separates categories with lower outcomes from those with
+    higher ones. ``distinct`` is the result of `distinct_values`, if it is known already.
     """
     orders: dict[int, IntArray] = {}
     edges = []
@@ -107,9 +108,10 @@ def choose_bins(
 def bin_by_value(
     X: FloatArray, categorical: Collection[int], *, max_bins: int, distinct: Sequence[Distinct]
 ) -> tuple[BinTable, IntArray, IntArray]:
-    """Bins, codes and numbers of bins as `bin_features` gives them, categories by their numbers.
+    """The bins, the code of each feature and row, and the number of bins of each feature.
 
-    `reorder_categories` puts the categories into the order of outcomes.
+    Codes and numbers are as `bin_features` gives them. Categories are in the order of their
+    numbers; `reorder_categories` sorts them by outcome.
     """
     edges = [
         _categories(own, f) if f in categorical else _edges(own, max_bins)
@@ -122,10 +124,10 @@ def bin_by_value(
 def reorder_categories(
     bins: BinTable, codes: IntArray, y: FloatArray, seen: BoolArray
 ) -> tuple[BinTable, IntArray, IntArray]:
-    """Bins with the categories of the seen rows alone, in the order of their outcomes.
+    """The bins with categories sorted by mean outcome, the new codes, and the numbers of bins.
 
-    ``codes`` are those of all rows in the given bins; returned with the bins are the rows' new
-    codes and each feature's number of bins, as `bin_features` gives them.
+    Only rows in ``seen`` count, and categories that none of them has are dropped. ``codes`` are the
+    codes of all rows in the given bins. New codes and numbers are as `bin_features` gives them.
     """
     edges: list[FloatArray] = np.split(bins.edges, bins.start[1:-1])
     orders: dict[int, IntArray] = {}
@@ -146,7 +148,11 @@ def reorder_categories(
 
 
 def bin_table(edges: list[FloatArray], orders: dict[int, IntArray]) -> BinTable:
-    """The flat table of these edges per feature, and codes per category."""
+    """The bins of all features as flat arrays.
+
+    ``edges`` holds the edges of each feature, or its categories. ``orders`` holds, for each
+    categorical feature, the code of each category.
+    """
     sizes = [part.size for part in edges]
     categorical = np.array([f in orders for f in range(len(edges))], dtype=np.bool_)
     order = [
@@ -161,7 +167,10 @@ def bin_table(edges: list[FloatArray], orders: dict[int, IntArray]) -> BinTable:
 
 
 def bin_features(X: FloatArray, bins: BinTable) -> tuple[IntArray, IntArray]:
-    """Codes by feature and row, and each feature's number of bins, the code of a missing value."""
+    """The code of each feature and row, (features, rows), and the number of bins of each feature.
+
+    A missing value has the code after its feature's last bin.
+    """
     n_rows, n_features = X.shape
     codes = np.empty((n_features, n_rows), dtype=np.uint16)
     n_bins = _bins_of(bins)
@@ -176,12 +185,18 @@ def bin_features(X: FloatArray, bins: BinTable) -> tuple[IntArray, IntArray]:
 
 
 def _bins_of(bins: BinTable) -> IntArray:
-    """Each feature's number of bins: a category's edges are bins, numeric ones lie between."""
+    """The number of bins of each feature.
+
+    A categorical feature has as many bins as edges (its categories); a numeric one has one more.
+    """
     return np.diff(bins.start) + np.where(bins.categorical, 0, 1)
 
 
 def _edges(distinct: Distinct, max_bins: int) -> FloatArray:
-    """Cuts half-way between neighbouring values, all of them or as many as there may be bins."""
+    """Cuts halfway between neighbouring values: between all of them if ``max_bins`` allows it.
+
+    Otherwise the cuts are at quantiles.
+    """
     values, counts = distinct.values, distinct.counts
     if values.size <= 1:
         return np.empty(0)
@@ -200,13 +215,13 @@ def _categories(distinct: Distinct, feature: int) -> FloatArray:
     if distinct.values.size > MAX_BINS:
         raise InputError(
             f"a categorical feature needs at most {MAX_BINS} categories, "
-            f"got {distinct.values.size} in column {feature}; leave it out of categorical"
+            f"got {distinct.values.size} in column {feature}; leave the column out of categorical="
         )
     return distinct.values
 
 
 def _order(means: FloatArray) -> IntArray:
-    """The code of each category: its place among the means."""
+    """The code of each category: its position when categories are sorted by these means."""
     order = np.empty(means.size, dtype=np.uint16)
     order[np.argsort(means, kind="stable")] = np.arange(means.size)
     return order

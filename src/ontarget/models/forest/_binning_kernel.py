@@ -1,4 +1,4 @@
-"""From a feature's number to its bin code."""
+"""Replaces the numbers of a feature by the codes of their bins."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ MISSING = 65_535
 
 
 class BinTable(NamedTuple):
-    """The bins of all features, flat: those of feature f lie from ``start[f]`` to ``start[f+1]``.
+    """The bins of all features, flat: those of feature f are from ``start[f]`` to ``start[f+1]``.
 
-    A number's code is how many of its feature's edges are smaller than it. Of a categorical
-    feature the edges are the category's numbers, and ``order`` gives their codes; ``order`` is
-    empty where no feature is categorical.
+    The code of a number is how many of its feature's edges are smaller. For a categorical feature,
+    the edges are the numbers of its categories, and ``order`` gives their codes. ``order`` is empty
+    if no feature is categorical.
     """
 
     edges: FloatArray
@@ -53,7 +53,8 @@ def bin_value(value: float, feature: int, bins: BinTable) -> int:
 def bin_values(column: FloatArray, feature: int, bins: BinTable, codes: AnyArray) -> None:
     """Write the codes of one feature's numbers, as `bin_value` gives them.
 
-    All searches take a step before any takes its next: one alone waits for memory at each.
+    All searches take one step before any takes its next, because a single search would wait for
+    memory at each step.
     """
     edges = bins.edges[bins.start[feature] : bins.start[feature + 1]]
     for i in range(column.size):
@@ -70,13 +71,13 @@ def bin_values(column: FloatArray, feature: int, bins: BinTable, codes: AnyArray
 
 @inner_kernel
 def _halve(edges: FloatArray, value: float, at: np.uint64, half: np.uint64) -> np.uint64:
-    """Where the search goes on: beyond this half of the edges if all are smaller than the value."""
+    """The start of the remaining search: beyond this half if all its edges are below the value."""
     return at + (half if edges[at + half - np.uint64(1)] < value else np.uint64(0))
 
 
 @inner_kernel
 def _code_at(value: float, feature: int, n_smaller: int, bins: BinTable) -> int:
-    """The code of a number that is larger than so many of its feature's edges."""
+    """The code of a number that is larger than ``n_smaller`` of its feature's edges."""
     if np.isnan(value):
         return MISSING
     if bins.categorical[feature]:
@@ -88,10 +89,10 @@ def _code_at(value: float, feature: int, n_smaller: int, bins: BinTable) -> int:
 
 @inner_kernel
 def bin_row(row: FloatArray, bins: BinTable, codes: AnyArray) -> None:
-    """Write a row's codes twice: missing as the highest code, then missing as the lowest one.
+    """Write a row's codes twice: with missing values as the highest code, then as the lowest.
 
-    A tree that sends missing values to the right reads the first half, to the left the second, so
-    that a descent needs no question about missing values.
+    A split that sends missing values to the right reads the first half, and one that sends them to
+    the left reads the second half. So a descent need not check for missing values.
     """
     for f in range(row.size):
         write_code(codes, f, row.size, bin_value(row[f], f, bins))
@@ -99,14 +100,14 @@ def bin_row(row: FloatArray, bins: BinTable, codes: AnyArray) -> None:
 
 @inner_kernel
 def write_code(codes: AnyArray, at: int, n_features: int, code: int) -> None:
-    """Write one feature's code of a row twice, as `bin_row` does."""
+    """Write the code of one feature of a row twice, as `bin_row` does."""
     codes[at] = code
     codes[at + n_features] = 0 if code == MISSING else code
 
 
 @kernel
 def bin_column(column: FloatArray, feature: int, bins: BinTable, codes: AnyArray) -> None:
-    """Write the codes of one feature over all rows."""
+    """Write the codes of one feature for all rows."""
     bin_values(column, feature, bins, codes)
 
 
@@ -117,9 +118,10 @@ def outcomes_by_code(
     rows: tuple[FloatArray, BoolArray],
     found: tuple[IntArray, FloatArray],
 ) -> None:
-    """Add up the rows that are seen, for each code of these features: (features, codes).
+    """Count the rows that have each code of these features, and add up their outcomes.
 
-    ``rows`` are the outcomes, and which rows are seen; found are their number and their outcomes.
+    ``rows`` is the outcomes, and True for the rows that count. ``found`` is two arrays of shape
+    (features, codes): the counts and the sums.
     """
     y, seen = rows
     counts, sums = found

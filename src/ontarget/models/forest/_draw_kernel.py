@@ -1,4 +1,4 @@
-"""Random numbers inside kernels: SplitMix64 on a state that the caller owns."""
+"""Random numbers inside kernels: SplitMix64, with a state that the caller passes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _S32 = np.uint64(32)
 
 @kernel
 def draw_below(state: KeyArray, bound: int) -> int:
-    """A whole number from 0 up to, not including, the bound; the bound is below 2**32."""
+    """A random whole number from 0 up to, not including, the bound, which is below 2**32."""
     z = mix_word(state[0])
     state[0] += GAMMA
     return int(np.int64(((z >> _S32) * np.uint64(bound)) >> _S32))
@@ -25,9 +25,10 @@ def draw_below(state: KeyArray, bound: int) -> int:
 def draw_with_replacement(
     state: KeyArray, limits: tuple[int, int], sizes: IntArray, counts: AnyArray
 ) -> None:
-    """Add to each count how often its item was drawn.
+    """Draw items at random with replacement; add to ``counts`` how often each was drawn.
 
-    The limits are how many to draw, and which sum of sizes to stop before; one is always drawn.
+    ``limits`` is how many to draw, and a limit on the sum of their sizes. Drawing stops before the
+    sum exceeds the limit, but at least one item is drawn.
     """
     n_draws, most = limits
     total = 0
@@ -43,7 +44,10 @@ def draw_with_replacement(
 def draw_without_replacement(
     state: KeyArray, limits: tuple[int, int], sizes: IntArray, counts: AnyArray
 ) -> None:
-    """Set the count of each drawn item to 1, of every other to 0; limits as with replacement."""
+    """Draw items at random without replacement; ``counts`` becomes 1 for them, 0 for the others.
+
+    ``limits`` is as in `draw_with_replacement`.
+    """
     n_draws, most = limits
     left, total = n_draws, 0
     for i in range(counts.size):

@@ -1,4 +1,4 @@
-"""What all forests have in common, for monitors and for scikit-learn."""
+"""The base class of all forests, with what monitors and scikit-learn need."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ _BLOCK = 32
 
 
 class ForestEstimator(DistributionEstimator):
-    """An estimator with leaves of at least ``min_leaf`` rows and at most ``n_jobs`` threads."""
+    """The base class of models that store training rows in the leaves of trees.
+
+    A leaf holds at least ``min_leaf`` rows; at most ``n_jobs`` threads are used.
+    """
 
     min_leaf: int
     n_jobs: int | None
@@ -35,28 +38,37 @@ class ForestEstimator(DistributionEstimator):
 
     @property
     def row_share(self) -> float:
-        """The share of the distribution that consists of training rows: 1 for a plain forest."""
+        """The share of the predicted probability that lies on training rows.
+
+        It is 1 for a plain forest.
+        """
         return 1.0
 
     @property
     def training_outcomes_(self) -> FloatArray:
-        """The outcome of each training row, rows in the order of `row_weights`: ascending."""
+        """The outcome of each training row, in the order of the columns of `row_weights`.
+
+        The outcomes are ascending.
+        """
         raise NotImplementedError
 
     def live(self) -> Any:
-        """The model for live rows, which are not checked."""
+        """The model as a `LiveModel`, for rows of runs in progress; it does not check them."""
         raise NotImplementedError
 
     def row_weights(self, X: ArrayLike) -> csr_array:
-        """The mass on each training row, (rows, training rows), sparse."""
+        """The probability that each row of X puts on each training row, as a sparse matrix.
+
+        The shape is (rows, training rows).
+        """
         raise NotImplementedError
 
     def members(self, X: ArrayLike) -> Members:
-        """The training rows behind each row's distribution, with their mass; up to 64 of each leaf.
+        """The training rows behind each row's distribution, with their probability.
 
-        If a leaf holds more, 64 rows that are spread evenly over its outcomes represent it. So this
-        is faster than `row_weights`, and exact if leaves are small. It takes some ten kilobytes per
-        row.
+        At most 64 rows of each leaf are returned. If a leaf holds more, 64 rows that are spread
+        evenly over its outcomes represent it. So this is faster than `row_weights`, and exact if
+        leaves are small. It takes some ten kilobytes per row.
 
         Examples
         --------
@@ -75,7 +87,7 @@ class ForestEstimator(DistributionEstimator):
         return found
 
     def number_episodes(self, numbers: ArrayLike) -> Self:
-        """The model itself, after renumbering the episodes of its training rows.
+        """Give the episodes of the training rows other numbers; returns the model.
 
         ``numbers[e]`` is the new number of the episode that had the number e.
         """
@@ -84,12 +96,12 @@ class ForestEstimator(DistributionEstimator):
         return self
 
     def pooled_over(self, n_steps: int | float) -> Self:
-        """An unfitted copy for rows that pool this many steps, so that leaves count episodes (M14).
+        """An unfitted copy for training rows that come from ``n_steps`` steps of each episode.
 
-        An episode then has ``n_steps`` rows, and ``min_leaf`` is multiplied by that number. If
-        episodes end early, pass the mean number of rows of an episode as a float. The product is
-        rounded, and a leaf on pooled steps has at least five rows. A monitor calls this for every
-        model it fits.
+        An episode then has ``n_steps`` rows, so ``min_leaf`` is multiplied by this number, and
+        leaves still count episodes (method M14 in docs/methods.md). If episodes end early, pass the
+        mean number of rows per episode as a float. The product is then rounded, and is at least
+        five if ``n_steps`` is above 1. A monitor calls this method for every model that it fits.
 
         Examples
         --------

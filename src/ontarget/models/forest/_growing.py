@@ -1,4 +1,4 @@
-"""Growing a forest: the order of rows, the samples, the scores, the trees."""
+"""Grows a forest: sorts the rows, draws episodes for each tree, and grows the trees."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class GrowthPlan:
-    """Everything that decides how a forest grows, checked by the estimator."""
+    """Everything that determines how a forest grows; already checked."""
 
     sampling: Sampling
     rules: GrowthRules
@@ -46,7 +46,10 @@ class GrowthPlan:
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What forests of the same rows, rules for splits and bins have in common."""
+    """What forests of the same rows, split rule and bins share: the prepared training data.
+
+    It is made once by `prepare_ground`.
+    """
 
     table: TrainingTable
     bins: BinTable
@@ -61,7 +64,10 @@ def prepare_ground(
     categorical: Sequence[int],
     distinct: Sequence[Distinct] | None = None,
 ) -> Ground:
-    """The ground for rows in their canonical order; ``distinct`` as for `choose_bins`."""
+    """The training data prepared for growing trees: bins, scores and support.
+
+    The rows must be sorted as by `in_canonical_order`. ``distinct`` is as for `choose_bins`.
+    """
     weight = np.empty(0) if rows.weight is None else rows.weight
     values, ranks = np.unique(rows.y, return_inverse=True)
     mass = np.bincount(ranks, weights=weight if weight.size else None).astype(np.float64)
@@ -81,7 +87,11 @@ def prepare_ground(
 
 
 def grow_forest(rows: TrainingRows, plan: GrowthPlan, ground: Ground) -> tuple[ForestTable, Bags]:
-    """The forest of rows in their canonical order, whatever the number of threads, and its bags."""
+    """The forest of these rows, and which episodes each tree drew (its *bag*).
+
+    The rows must be sorted as by `in_canonical_order`. The result does not depend on the number of
+    threads.
+    """
     table, bins, scores, ranks = ground.table, ground.bins, ground.scores, ground.ranks
     episodes, support = rows.units, ground.support
     bags = Bags.of(rows, plan.sampling)
@@ -120,7 +130,10 @@ def _grow_trees(
 
 
 def in_canonical_order(rows: TrainingRows) -> TrainingRows:
-    """The rows sorted by outcome and, among equal outcomes, by all their other values."""
+    """The rows sorted by outcome and, among equal outcomes, by all their other values.
+
+    So a model does not depend on the order in which the rows were passed.
+    """
     order: IndexArray = np.argsort(rows.y, kind="stable")
     ordered = rows.y[order]
     if (ordered[1:] > ordered[:-1]).all():
@@ -132,7 +145,10 @@ def in_canonical_order(rows: TrainingRows) -> TrainingRows:
 
 
 def _variance_scores(values: FloatArray, mass: FloatArray) -> FloatArray:
-    """The outcome, standardised: the classic rule."""
+    """The score by which splits are chosen: the standardised outcome, (outcomes, 2).
+
+    This is the classic rule; the second score is 0.
+    """
     # Scaled first, so that squares stay finite; sums by NumPy, because those of BLAS may depend on
     # its number of threads.
     scaled = values / max(float(np.abs(values).max()), np.finfo(np.float64).tiny)
@@ -145,10 +161,12 @@ def _variance_scores(values: FloatArray, mass: FloatArray) -> FloatArray:
 
 
 def _distribution_scores(values: FloatArray, mass: FloatArray) -> FloatArray:
-    """The outcome, and how far its rank is from the middle of all ranks.
+    """Two scores for each outcome: its standardised value, and its distance from the median.
 
-    The CRPS of ranks u has the eigenfunctions cos(kπu)/k; the first is about the location, for
-    which the outcome itself serves better, and the second, cos(2πu)/2, about the spread.
+    A split explains as much variance of both scores as possible, so it looks for differences in
+    location and in spread. The second score is cos(2πu)/2, where u is the outcome's rank between 0
+    and 1: the CRPS, written in ranks, has the eigenfunctions cos(kπu)/k. The first of these is
+    about the location, for which the outcome itself works better, and the second about the spread.
     """
     scores = _variance_scores(values, mass)
     middle_rank = (np.cumsum(mass) - 0.5 * mass) / mass.sum()

@@ -1,12 +1,12 @@
-"""Growing one tree on binned features.
+"""Grows one tree on binned features.
 
-A tree is grown on the distinct rows that its sample drew, each weighing as often as it was drawn.
-Rows are sorted by outcome and every partition is stable, so the rows of a leaf come out sorted and
-a node whose first and last outcome agree is done.
+A tree learns from the distinct rows that it drew; each row counts as often as it was drawn. Rows
+are sorted by outcome, and splits keep their order. So the rows of a leaf are sorted, and a node
+whose first and last outcome are equal need not be split.
 
-A node with many rows is split by histograms: its rows are summed by code in one sequential pass per
-feature. As soon as a node is small it is copied together and its whole part of the tree is grown
-there (`presorted_kernel`), out of the cache.
+A node with many rows is split with histograms: for each feature, one pass over the rows adds them
+up by code. As soon as a node is small, its rows are copied next to each other, and the whole part
+of the tree below it is grown there, inside the processor's cache (`_presorted_kernel`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = ["grow_tree"]
 
 
 class _Bag(NamedTuple):
-    """The rows of one tree, in the order of its nodes."""
+    """The rows that one tree drew, in the order of its nodes."""
 
     order: IntArray  # (bag,) uint32, row of the table
     sums: FloatArray  # (bag, 4): one, weight, two weighted scores
@@ -56,8 +56,9 @@ class _Bag(NamedTuple):
 def grow_tree(
     table: TrainingTable, counts: IntArray, rules: GrowthRules, state: KeyArray
 ) -> tuple[IntArray, IntArray, FloatArray]:
-    """Nodes, leaf entries and their cumulative shares (empty without weights) of one tree.
+    """The nodes of one tree, the entries of its leaves, and the cumulative shares of the entries.
 
+    Entries are numbers of training rows. The shares are empty if all rows have the same weight.
     ``counts[i]`` says how often row i was drawn.
     """
     n_features = table.codes.shape[0]
@@ -116,7 +117,7 @@ def grow_tree(
 
 @room_kernel
 def _draw_bag(table: TrainingTable, counts: IntArray) -> tuple[_Bag, int]:
-    """The rows that were drawn, and how often altogether."""
+    """The rows that were drawn at least once, and the number of draws."""
     n_bag, n_entries = 0, 0
     for i in range(counts.size):
         n_bag += 1 if counts[i] > 0 else 0
@@ -142,7 +143,7 @@ def _draw_bag(table: TrainingTable, counts: IntArray) -> tuple[_Bag, int]:
 def _gather(
     rows: tuple[TrainingTable, _Bag, IntArray], part: SmallPart, span: tuple[int, int]
 ) -> OfRow:
-    """Copy a small node's rows side by side; return what its leaves will store of each."""
+    """Copy the rows of a small node next to each other; return what its leaves will store."""
     table, bag, counts = rows
     first, last = span
     order = bag.order[first:last]
@@ -176,7 +177,10 @@ def _best_split(
     histogram: FloatArray,
     rules: GrowthRules,
 ) -> Split:
-    """The best split over enough features that are not constant in the node."""
+    """The best split of a node.
+
+    Random features are tried until enough of them were not constant in the node.
+    """
     table, bag, (first, last) = node
     count, weight, one, two = 0.0, 0.0, 0.0, 0.0
     for i in range(np.uint64(first), np.uint64(last)):
@@ -204,7 +208,11 @@ def _best_split(
 
 @inner_kernel
 def _add(histogram: FloatArray, code: Index, sums: FloatArray, i: Index) -> None:
-    """Add a row's four sums to those of its bin; all loads first, so that they are one each."""
+    """Add a row's four sums to those of its bin.
+
+    All numbers are loaded before any is stored, so that the processor needs one load and one store
+    each.
+    """
     one, weight, first, second = sums[i, 0], sums[i, 1], sums[i, 2], sums[i, 3]
     a, b = histogram[code, 0] + one, histogram[code, 1] + weight
     c, d = histogram[code, 2] + first, histogram[code, 3] + second
@@ -215,7 +223,7 @@ def _add(histogram: FloatArray, code: Index, sums: FloatArray, i: Index) -> None
 def _scan(
     histogram: FloatArray, total: Sums, search: tuple[int, Split, GrowthRules], n_bins: int
 ) -> Split:
-    """The better of the best split so far and this feature's best; leaves the histogram empty."""
+    """The best split so far or, if better, this feature's best split; clears the histogram."""
     feature, best, rules = search
     away = histogram[n_bins, 0], histogram[n_bins, 1], histogram[n_bins, 2], histogram[n_bins, 3]
     _clear(histogram, n_bins)
@@ -260,7 +268,10 @@ def _clear(histogram: FloatArray, code: Index) -> None:
 
 @inner_kernel
 def _partition(column: tuple[IntArray, int], bag: _Bag, span: tuple[int, int], split: Split) -> int:
-    """Move the left rows before the right ones, each side in its old order; where right begins."""
+    """Move the rows that go left before those that go right; return where the right side begins.
+
+    Each side keeps its order.
+    """
     codes, missing = column
     first, last = span
     order, sums, spare_order, spare_sums = bag.order, bag.sums, bag.spare_order, bag.spare_sums

@@ -1,8 +1,8 @@
-"""Imagined outcomes: what a run might have ended with, from its state a few steps later (M23).
+"""Imagined outcomes: how a run might have ended, predicted from its state a few steps later.
 
-In a Markov process, the distribution predicted at the state a few steps later is less noisy than
-the single outcome that was drawn from it, so it is better to learn from. Half of the trees store
-such outcomes.
+If the state says all that matters for the rest of a run (a Markov process), the distribution
+predicted a few steps later is less noisy than the single outcome that the run had, so it is better
+to learn from. Half of the trees store such outcomes. See method M23 in docs/methods.md.
 """
 
 from __future__ import annotations
@@ -27,14 +27,17 @@ _BLOCK: Final = 4096
 
 
 def column_of(tree: int) -> int | None:
-    """Which imagined outcomes a tree stores; None for every second tree, which stores real ones."""
+    """Which column of imagined outcomes a tree stores.
+
+    None for every second tree, which stores the recorded outcomes.
+    """
     return None if tree % 2 == 0 else (tree // 2) % COLUMNS
 
 
 def imagined_ranks(
     rows: TrainingRows, values: FloatArray, table: ForestTable, bags: Bags
 ) -> IntArray:
-    """(columns, rows): the places among the distinct outcomes of what each row imagines.
+    """The imagined outcomes of each row, as indices of distinct outcomes: (columns, rows).
 
     An imagined outcome is drawn from the distribution at the row's successor, by trees that have
     not seen its episode. What was earned in between is added, and the sum is rounded to the nearest
@@ -62,7 +65,10 @@ def imagined_ranks(
 
 
 def successors_of(rows: TrainingRows) -> IndexArray:
-    """The row a few steps later in each row's episode, at most its last row; −1 if none."""
+    """The row three rows later in the same episode, or the episode's last row.
+
+    It is -1 for the last row itself.
+    """
     order = np.lexsort([rows.steps, rows.units])
     unit = rows.units[order]
     place = np.arange(order.size)
@@ -74,7 +80,11 @@ def successors_of(rows: TrainingRows) -> IndexArray:
 
 
 def with_imagined(tree: Tree, ranks: IntArray, row_start: IntArray) -> Tree:
-    """The tree with a row of each entry's imagined outcome in the entry's place, leaves sorted."""
+    """The tree with imagined outcomes in its leaves.
+
+    Each entry is replaced by a training row that has the imagined outcome of the entry; the entries
+    of each leaf are sorted again.
+    """
     leaves = tree.nodes[tree.nodes < 0]
     start, size = leaves & LOW32, (leaves >> 32) & LOW31
     order = np.argsort(start)
@@ -87,7 +97,11 @@ def with_imagined(tree: Tree, ranks: IntArray, row_start: IntArray) -> Tree:
 def _entries(
     table: ForestTable, leaves: IntArray, unseen: BoolArray, rng: np.random.Generator
 ) -> IntArray:
-    """One training row for each row: of the leaf of a tree that is drawn among the unseen ones."""
+    """One training row for each row, drawn at random from one of its leaves.
+
+    The leaf is that of a random tree among those in ``unseen``, which have not seen the row's
+    episode.
+    """
     lots = np.where(unseen, rng.random(unseen.shape), -1.0)
     node = table.nodes[leaves[np.arange(len(leaves)), lots.argmax(axis=1)]]
     start, size = node & LOW32, (node >> 32) & LOW31
@@ -96,7 +110,7 @@ def _entries(
 
 
 def _nearest(values: FloatArray, wanted: FloatArray) -> IndexArray:
-    """The place of the nearest value to each wanted one."""
+    """The index of the value that is nearest to each wanted number."""
     upper = np.clip(np.searchsorted(values, wanted), 1, max(values.size - 1, 1))
     upper = np.minimum(upper, values.size - 1)
     lower = np.maximum(upper - 1, 0)

@@ -1,7 +1,8 @@
-"""Where the rows of an outcome fall among a leaf's sorted entries, which are rows too.
+"""Counts the entries of a leaf that are below a training row, and those up to another row.
 
-Most leaves are short. To halve a short leaf costs the processor a wrong guess or two, which takes
-longer than to compare it whole, many entries in one instruction.
+The entries of a leaf are numbers of training rows, ascending. Most leaves are short. For a short
+leaf, it is faster to compare all entries, many in one instruction, than to halve the leaf again and
+again, because each wrong branch prediction of the processor takes longer.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ LONG = 256
 def counts_in_leaf(
     entries: IntArray, start: np.uint64, size: np.uint64, rows: tuple[np.uint64, np.uint64]
 ) -> tuple[np.uint64, np.uint64]:
-    """How many of a leaf's entries are below the first of these rows, and how many up to the last.
+    """How many entries of a leaf are below ``rows[0]``, and how many are at most ``rows[1]``.
 
-    Both rows are at most the largest number that an entry can hold.
+    The leaf is ``entries[start : start + size]``, ascending. Both rows are at most the largest
+    number that an entry can hold.
     """
     lanes, n_entries = np.uint64(LANES), np.uint64(entries.size)
     if size > np.uint64(LONG) or n_entries < lanes:
@@ -53,7 +55,7 @@ def counts_in_leaf(
 
 @inner_kernel
 def _place_of(entries: IntArray, start: np.uint64, end: np.uint64, row: np.uint64) -> np.uint64:
-    """The first place from start, before end, whose entry is not below this row; else end."""
+    """The first index from start whose entry is at least ``row``; ``end`` if there is none."""
     one, none = np.uint64(1), np.uint64(0)
     base, size = start, end - start
     while size > one:
@@ -64,9 +66,10 @@ def _place_of(entries: IntArray, start: np.uint64, end: np.uint64, row: np.uint6
 
 
 def _comparison(typing_context: Any, entries: Any, span: Any, rows: Any) -> Any:
-    """Of ``size`` entries from ``at + skip``: how many are below the first row, up to the last one.
+    """How many of some entries are below ``rows[0]``, and how many are at most ``rows[1]``.
 
-    The span is at, skip and size. Reads `LANES` entries from ``at`` and counts those asked for.
+    ``span`` is three numbers: at, skip and size. `LANES` entries are read from ``at`` on, and of
+    these, ``size`` entries from ``at + skip`` on are counted.
     """
     lane = ir.IntType(entries.dtype.bitwidth)
     lanes = ir.VectorType(lane, LANES)

@@ -1,4 +1,4 @@
-"""A forest for live rows, which are not checked; answers are written into the caller's arrays."""
+"""A forest for rows of runs in progress, which are not checked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["LiveForest"]
 
 
 class LiveForest:
-    """A forest that answers without checks; safe for threads.
+    """A forest that does not check its rows; several threads may ask it at once.
 
     Examples
     --------
@@ -37,19 +37,23 @@ class LiveForest:
         self._forest = forest
 
     def limits(self, X: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
-        """Write both limits of the CDF of each row at each of its values.
+        """Write ``P(Y < y | x)`` into ``left`` and ``P(Y <= y | x)`` into ``right``.
 
-        X is (rows, features), the others (rows, values); all contiguous float64.
+        X has the shape (rows, features); ``y``, ``left`` and ``right`` have the shape (rows,
+        values). All are contiguous float64 arrays.
         """
         limits_of_rows(self._forest, X, y, (left, right))
 
     @property
     def most_members(self) -> int:
-        """How many members a row has at most."""
+        """The largest number of members (training rows with weight) that one row can have."""
         return most_members(self._forest)
 
     def members(self, X: FloatArray, out: Members) -> None:
-        """Append the training rows behind each row's distribution, and their mass."""
+        """Append to ``out`` the training rows behind each row's distribution.
+
+        Each comes with its probability.
+        """
         add_members_of_rows(self._forest, X, every_tree(len(X)), 1.0, out.parts)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""The training rows behind a forest's answer, with their mass: all, or some of each leaf."""
+"""The training rows behind a forest's answer, with their probability."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["Members", "by_outcome", "by_row", "every_tree", "most_members"]
 
 
 class Members(NamedTuple):
-    """The training rows behind the distribution of each queried row, and their mass.
+    """The training rows behind the predicted distribution of each row, with their probability.
 
     Row i has ``counts[i]`` members: the training rows ``rows[i, :counts[i]]``, which may repeat,
-    with the masses ``mass[i, :counts[i]]``. Training rows are numbered as in `row_weights`. The
-    masses add up to `row_share`.
+    with the probabilities ``mass[i, :counts[i]]``. Training rows are numbered like the columns of
+    `row_weights`. The probabilities of a row add up to `row_share`.
     """
 
     counts: IntArray
@@ -31,32 +31,35 @@ class Members(NamedTuple):
 
     @classmethod
     def room(cls, n_rows: int, most: int) -> Self:
-        """Empty arrays for this many rows with at most this many members each."""
+        """Arrays to fill, for this many rows with at most ``most`` members each."""
         shape = (n_rows, most)
         return cls(np.zeros(n_rows, np.int64), np.zeros(shape, np.uint32), np.zeros(shape))
 
     @property
     def parts(self) -> tuple[IntArray, IntArray, FloatArray]:
-        """What the kernels take of it."""
+        """The three arrays, as kernels take them."""
         return self.counts, self.rows, self.mass
 
     def between(self, a: int, b: int) -> Members:
-        """The members of some consecutive rows."""
+        """The members of the rows from a up to, not including, b; the arrays are views."""
         return Members(self.counts[a:b], self.rows[a:b], self.mass[a:b])
 
 
 def every_tree(n_rows: int) -> BoolArray:
-    """What `add_members_of_rows` skips where all trees count: none."""
+    """The argument ``skipped`` of `add_members_of_rows` that skips no tree."""
     return np.zeros((n_rows, 0), dtype=np.bool_)
 
 
 def most_members(*forests: ForestTable) -> int:
-    """How many members a row has at most, from all of these forests."""
+    """The largest number of members that one row can have, from all these forests together."""
     return MOST_OF_LEAF * sum(forest.roots.size for forest in forests)
 
 
 def by_row(leaves: IntArray, table: ForestTable) -> csr_array:
-    """The mass on each training row, given the leaf of each row and tree: (rows, training rows)."""
+    """The probability on each training row, (rows, training rows), as a sparse matrix.
+
+    ``leaves`` holds the leaf of each row in each tree, (rows, trees).
+    """
     from scipy.sparse import csr_array
 
     n_rows, n_trees = leaves.shape
@@ -82,7 +85,10 @@ def by_row(leaves: IntArray, table: ForestTable) -> csr_array:
 
 
 def by_outcome(of_rows: csr_array, table: ForestTable) -> csr_array:
-    """The mass on each distinct outcome, given that on each training row."""
+    """The probability of each distinct outcome, (rows, outcomes), as a sparse matrix.
+
+    ``of_rows`` is the probability on each training row.
+    """
     from scipy.sparse import csr_array
 
     columns = np.searchsorted(table.row_start, of_rows.indices, side="right") - 1

@@ -1,7 +1,7 @@
-"""The recorded rows behind a forest's answer: for each row asked, training rows and their mass.
+"""The training rows behind a forest's answer, with their probability, for each row asked.
 
-A forest weighs training rows. Whoever needs more of them than their outcome, such as the path that
-they took or their other outcomes, reads it from these rows.
+A forest's prediction is a weighted set of training rows. Code that needs more than their outcomes,
+such as the paths of their runs or their other behaviors, looks it up by these rows.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ def add_members_of_rows(
     weight: float,
     out: tuple[IntArray, IntArray, FloatArray],
 ) -> None:
-    """Append to each row's members those of its leaves, which share this weight.
+    """Append the training rows in each row's leaves to ``out``, with their probability.
 
     Parameters
     ----------
     forest, X
         The forest, and rows as it reads them.
     skipped
-        (rows, trees): the trees that do not count for each row; (rows, 0) if all count. A row that
-        no tree counts for gets no member.
+        (rows, trees): True for the trees that do not count for a row; (rows, 0) if all count. A row
+        for which no tree counts gets no members.
     weight
-        The mass of all members together.
+        The probability of all new members of a row together.
     out
-        How many members each row has so far, (rows,); the training row of each member and its mass,
-        both (rows, most).
+        Three arrays: the number of members that each row has so far, (rows,); the training row of
+        each member, and its probability, both (rows, most).
     """
     counts, rows, mass = out
     scratch = new_scratch(forest)
@@ -61,7 +61,7 @@ def _add_members(
     weight: float,
     out: tuple[int, IntArray, FloatArray],
 ) -> int:
-    """Append the members of one row's leaves; how many it has then."""
+    """Append the training rows in one row's leaves; return how many members the row has then."""
     at, rows, mass = out
     n_trees = leaves.size
     for t in range(skipped.size):

@@ -1,11 +1,12 @@
-"""One node of a tree in eight bytes.
+"""The format of one node of a tree: a 64-bit number.
 
-A split holds a *slot* (15 bits), a code (16 bits) and its first child (32 bits): a row goes to the
-first child where its code at the slot is at most the split's, else to the child after it. Slots
-from 0 up are the features with missing values on the right, the same number again those with
-missing values on the left.
+A split holds a *slot* (15 bits), a code (16 bits) and the index of its first child (32 bits). A row
+goes to the first child if its code at the slot is at most the split's code, otherwise to the child
+after it. With n features, slots 0 to n - 1 are the features with missing values going right, and
+slots n to 2n - 1 are the same features with missing values going left.
 
-A leaf has the sign bit set and holds how many entries it has (31 bits) and where they start (32).
+A leaf has the sign bit set. It holds how many entries (training rows) it has (31 bits) and the
+index of the first one (32 bits).
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ _LEAF = np.int64(-(1 << 63))
 
 @inner_kernel
 def pack_split(slot: int, code: int, child: int) -> int:
-    """The node that sends codes up to this one to the child, others to the child after it."""
+    """The node that sends codes up to ``code`` to ``child``, and others to the node after it."""
     return int((np.int64(slot) << 48) | (np.int64(code) << 32) | np.int64(child))
 
 
 @inner_kernel
 def pack_leaf(start: int, size: int) -> int:
-    """The leaf whose entries start here."""
+    """The leaf with ``size`` entries, the first of which is at index ``start``."""
     return int(_LEAF | (np.int64(size) << 32) | np.int64(start))

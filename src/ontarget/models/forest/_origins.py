@@ -1,4 +1,4 @@
-"""Where a forest's training rows came from: the episode and the step of each (M28)."""
+"""The episode and the step that each training row of a forest came from."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _SMALL = np.iinfo(np.uint16).max
 
 
 class RowOrigins(NamedTuple):
-    """The episode and the step of each training row, rows in their canonical order.
+    """The episode and the step of each training row, rows sorted as by `in_canonical_order`.
 
-    Episodes are numbered in the order of their sorted ids, or as `number_episodes` says; in a
-    monitor the numbers are positions in its learning part. Steps are kept if they are whole numbers
-    from 0 to below 2**32; otherwise they are numbered in order.
+    Episodes are numbered in the order of their sorted ids, or as `number_episodes` sets them; in a
+    monitor, the number is the episode's position in the learn part. Steps are stored as they are if
+    they are whole numbers from 0 to below 2**32; otherwise they are numbered in order.
     """
 
     episode: IntArray  # uint16, or uint32 where a number needs it; so is the step
@@ -30,7 +30,10 @@ class RowOrigins(NamedTuple):
 
     @classmethod
     def of(cls, rows: TrainingRows, episodes: IndexArray | None = None) -> Self:
-        """Those of rows in their canonical order; other numbers of their episodes may be given."""
+        """The origins of rows that are sorted as by `in_canonical_order`.
+
+        ``episodes`` holds other episode numbers to store, if given.
+        """
         labels = rows.step_labels
         kept = labels.dtype.kind in "iu" and labels[0] >= 0 and labels[-1] < 2**32
         step = labels[rows.steps] if kept else rows.steps
@@ -39,7 +42,7 @@ class RowOrigins(NamedTuple):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], n_rows: int) -> Self:
-        """Those that gave these arrays, one per training row, or a `ModelFileError`."""
+        """The origins in these arrays, one per training row, or a `ModelFileError`."""
         return cls(_numbers(arrays, "row_episode", n_rows), _numbers(arrays, "row_step", n_rows))
 
     def to_arrays(self) -> dict[str, AnyArray]:
@@ -48,15 +51,17 @@ class RowOrigins(NamedTuple):
 
 
 def in_few_bytes(numbers: AnyArray) -> IntArray:
-    """Whole numbers from 0 up in two bytes each, or in four if any of them needs it."""
+    """Whole numbers from 0 up as 16-bit integers, or as 32-bit integers if one needs it."""
     return read_only(numbers.astype(_type_of(numbers)))
 
 
 def _numbers(arrays: Mapping[str, AnyArray], name: str, n_rows: int) -> IntArray:
     wide = name in arrays and arrays[name].dtype == np.uint32
     found: IntArray = flat_array(arrays, name, np.uint32 if wide else np.uint16)
-    require(found.size == n_rows, f"{name} needs one number per row ({n_rows})")
-    require(found.dtype == _type_of(found), f"{name} needs four bytes only beyond 65,535")
+    require(found.size == n_rows, f"{name} needs one number per training row ({n_rows})")
+    require(
+        found.dtype == _type_of(found), f"{name} needs two-byte numbers unless one is above 65,535"
+    )
     return found
 
 

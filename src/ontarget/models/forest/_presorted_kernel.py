@@ -1,9 +1,9 @@
-"""Growing the part of a tree that fits in the cache: every feature sorted once, kept sorted.
+"""Grows the part of a tree whose rows fit in the processor's cache, with sorted lists.
 
-Most of a tree's splits are among few rows. There each feature has a list of the node's rows in the
-order of its codes; a split divides all lists stably, so nothing is ever sorted again and looking
-for a split is one walk along a list. One more list keeps the order of the outcomes, in which a
-leaf stores its rows.
+Most splits of a tree are among few rows. Here each feature has a list of the node's rows in the
+order of its codes. A split divides all lists and keeps their order, so nothing is sorted again, and
+the search for a split is one pass over a list. One more list is in the order of the outcomes, in
+which a leaf stores its rows.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SMALL = 4096
 
 
 class SmallPart(NamedTuple):
-    """Up to `SMALL` rows, numbered by outcome, side by side."""
+    """Up to `SMALL` rows, numbered in the order of their outcomes, copied next to each other."""
 
     codes: IntArray  # (features, rows) uint16
     sums: FloatArray  # (rows, 4): weight, two weighted scores, unused
@@ -53,7 +53,7 @@ class SmallPart(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """A tree while it grows."""
+    """A tree while it grows: its nodes and entries so far, and the state of its random numbers."""
 
     nodes: IntArray
     entries: IntArray
@@ -64,7 +64,7 @@ class Growth(NamedTuple):
 
 
 class OfRow(NamedTuple):
-    """What a leaf stores of each row, and what decides whether it is one."""
+    """What a leaf stores about each row, and the rank of the row's outcome."""
 
     numbers: IntArray  # uint32, in the order of all training rows
     ranks: IntArray  # place among the distinct outcomes
@@ -74,7 +74,7 @@ class OfRow(NamedTuple):
 
 @room_kernel
 def new_small_part(n_features: int, n_rows: int) -> SmallPart:
-    """Room for the small parts of one tree, one after another."""
+    """Work arrays for the small parts of one tree, used for one part after another."""
     size = max(1, min(n_rows, SMALL))
     return SmallPart(
         np.empty((n_features, size), dtype=np.uint16),
@@ -94,7 +94,10 @@ def grow_small(
     root: tuple[int, int, int],
     limits: tuple[IntArray, GrowthRules, OfRow],
 ) -> None:
-    """Grow everything below a node; `root` is its place, its number of rows and its depth."""
+    """Grow everything below a node.
+
+    ``root`` is the node's index, its number of rows and its depth.
+    """
     n_bins, rules, of_row = limits
     node, n_rows, depth = root
     _sort_lists(part, n_bins, n_rows)
@@ -133,16 +136,20 @@ def grow_small(
 
 @inner_kernel
 def push(stack: IntArray, at: int, node: tuple[int, int, int, int]) -> None:
-    """Put a node's place, rows and depth on the stack, number by number.
+    """Put a node on the stack: its index, its first row, the row after its last, and its depth.
 
-    Assigning the tuple to the row would compile NumPy's ways to make an array of a tuple.
+    The numbers are assigned one by one. Assigning a whole tuple would compile code that makes an
+    array of a tuple.
     """
     stack[at, 0], stack[at, 1], stack[at, 2], stack[at, 3] = node[0], node[1], node[2], node[3]
 
 
 @inner_kernel
 def _sort_lists(part: SmallPart, n_bins: IntArray, n_rows: int) -> None:
-    """Fill the lists: by code, equal codes by outcome; two rounds of counting, a byte each."""
+    """Fill the list of each feature: rows sorted by code, and by outcome if codes are equal.
+
+    This is a radix sort, by one byte or two.
+    """
     for i in range(n_rows):
         part.lists[n_bins.size, i] = i
     starts = part.starts
@@ -174,7 +181,10 @@ def _best_split(
     span: tuple[int, int],
     limits: tuple[IntArray, GrowthRules],
 ) -> Split:
-    """The best split over enough features that are not constant in the node."""
+    """The best split of a node.
+
+    Random features are tried until enough of them were not constant in the node.
+    """
     first, last = span
     n_bins, rules = limits
     by_outcome = part.lists[n_bins.size]
@@ -206,7 +216,7 @@ def _best_split(
 def _walk(
     node: tuple[IntArray, IntArray, FloatArray], total: Sums, search: tuple[int, Split, GrowthRules]
 ) -> Split:
-    """The better of the best split so far and the best of this feature."""
+    """The best split so far, or this feature's best split if that is better."""
     codes, rows, sums = node
     feature, best, rules = search
     weight, one, two = 0.0, 0.0, 0.0
@@ -241,7 +251,10 @@ def _walk(
 def _walk_with_missing(
     node: tuple[IntArray, IntArray, FloatArray], total: Sums, search: tuple[int, Split, GrowthRules]
 ) -> Split:
-    """As `_walk`, for a feature whose last rows miss it: they go to either side in turn."""
+    """As `_walk`, for a feature that is missing in some rows, which are last in its list.
+
+    Each cut is tried with these rows on the left and on the right.
+    """
     codes, rows, sums = node
     feature, best, rules = search
     missing = codes[rows[rows.size - 1]]
@@ -281,7 +294,7 @@ def _walk_with_missing(
 
 @inner_kernel
 def _mark_sides(part: SmallPart, span: tuple[int, int], split: Split, missing: int) -> int:
-    """Note each row's side; return where the right side will begin."""
+    """Note the side of the split that each row goes to; return where the right side will begin."""
     first, last = span
     codes, rows = part.codes[split.feature], part.lists[split.feature]
     middle = first
@@ -296,7 +309,7 @@ def _mark_sides(part: SmallPart, span: tuple[int, int], split: Split, missing: i
 
 @inner_kernel
 def _divide(rows: IntArray, part: SmallPart, first: int, last: int) -> None:
-    """Move the left rows of a list before the right ones, each side in its old order."""
+    """Move the rows of a list that go left before the others; each side keeps its order."""
     side, spare = part.side, part.spare
     n_left, n_right = np.uint64(first), np.uint64(0)
     one = np.uint64(1)
@@ -314,7 +327,7 @@ def _divide(rows: IntArray, part: SmallPart, first: int, last: int) -> None:
 
 @inner_kernel
 def write_leaf(growth: Growth, leaf: IntArray, of_row: OfRow) -> int:
-    """Append the leaf's rows, each as often as it was drawn; return its node."""
+    """Append the leaf's rows to the entries, each as often as it was drawn; return its node."""
     start = growth.cursor[1]
     size = 0
     total = 0.0

@@ -1,4 +1,4 @@
-"""Scikit-learn's fitted trees, turned into ours."""
+"""Converts a fitted scikit-learn forest to the arrays of a `QuantileForest`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ __all__ = ["table_of_sklearn"]
 def table_of_sklearn(
     forest: Any, X: ArrayLike, y: ArrayLike, *, smooth: bool
 ) -> tuple[ForestTable, RowOrigins]:
-    """The forest of these trees over the rows that their leaves hold, and where those came from."""
+    """The arrays of a scikit-learn forest, and the origin of each training row.
+
+    ``X`` and ``y`` are the rows that it was fitted to; the leaves store them.
+    """
     trees = _fitted_trees(forest)
     matrix = np.asarray(X, dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[1] != forest.n_features_in_:
@@ -55,7 +58,7 @@ def _fitted_trees(forest: Any) -> list[Any]:
     trees = [getattr(estimator, "tree_", None) for estimator in forest.estimators_]
     if any(tree is None or tree.n_outputs != 1 or tree.n_classes[0] != 1 for tree in trees):
         raise InputError(
-            "forest needs a scikit-learn regression forest for one outcome, such as "
+            "`forest` needs a scikit-learn regression forest for one outcome, such as "
             "RandomForestRegressor, "
             f"got {type(forest).__name__}"
         )
@@ -63,33 +66,35 @@ def _fitted_trees(forest: Any) -> list[Any]:
 
 
 def _samples(forest: Any, n_rows: int) -> list[IndexArray]:
-    """The training rows of each tree, as often as they were drawn."""
+    """The training rows of each tree; a row is repeated as often as it was drawn."""
     if not forest.bootstrap:
         return [np.arange(n_rows)] * len(forest.estimators_)
     samples: list[IndexArray] = forest.estimators_samples_
     if any(int(sample.max()) >= n_rows for sample in samples):
-        raise InputError(f"X needs the rows that the forest was fitted on, got only {n_rows}")
+        raise InputError(f"X needs all rows that the forest was fitted on, got only {n_rows}")
     return samples
 
 
 def _bins(trees: list[Any], n_features: int) -> BinTable:
-    """An edge per distinct threshold of each feature."""
+    """The bins of each feature, with one edge for each distinct threshold of the trees."""
     feature = np.concatenate([tree.feature for tree in trees])
     threshold = np.concatenate([tree.threshold for tree in trees])
     edges = [np.unique(_float32_edges(threshold[feature == f])) for f in range(n_features)]
     for f, part in enumerate(edges):
         if part.size >= MAX_BINS:
             raise InputError(
-                f"a feature needs fewer than {MAX_BINS} distinct thresholds to be served, got "
-                f"{part.size} of feature {f}; fit fewer trees, larger leaves or rounded features"
+                f"a feature needs fewer than {MAX_BINS} distinct thresholds to be converted, got "
+                f"{part.size} for feature {f}; fit fewer trees or larger leaves, or round the "
+                f"feature"
             )
     return bin_table(edges, {})
 
 
 def _float32_edges(threshold: FloatArray) -> FloatArray:
-    """For each threshold the largest float64 that, cast to float32, does not exceed it.
+    """For each threshold, the largest float64 that does not exceed it after rounding to float32.
 
-    Scikit-learn casts features to float32 before it compares; with these edges no cast is needed.
+    Scikit-learn rounds features to float32 before it compares them. With these edges, no rounding
+    is needed.
     """
     rounded = threshold.astype(np.float32)
     low = np.where(
@@ -102,7 +107,10 @@ def _float32_edges(threshold: FloatArray) -> FloatArray:
 
 
 def _convert(tree: Any, bins: BinTable, leaf_of_row: IndexArray, numbers: IntArray) -> Tree:
-    """One tree with its children side by side and its leaves' rows sorted."""
+    """One tree in our format.
+
+    The two children of a node are neighbours, and the rows of each leaf are sorted.
+    """
     is_split = tree.children_left >= 0
     splits = np.flatnonzero(is_split)
     first_child = 1 + 2 * np.arange(splits.size, dtype=np.int64)
@@ -126,7 +134,9 @@ def _convert(tree: Any, bins: BinTable, leaf_of_row: IndexArray, numbers: IntArr
     size = np.bincount(place[leaf_of_row], minlength=tree.node_count)
     leaves = np.flatnonzero(np.isin(np.arange(tree.node_count), place[splits], invert=True))
     if (size[leaves] == 0).any():
-        raise InputError("X needs the rows that the forest was fitted on: a leaf holds none")
+        raise InputError(
+            "X needs the rows that the forest was fitted on; with these rows, a leaf is empty"
+        )
     start = np.cumsum(size) - size
     nodes[leaves] = (size[leaves] << 32 | start[leaves]) | np.int64(-(1 << 63))
     return Tree(nodes, numbers[np.lexsort((numbers, place[leaf_of_row]))], np.empty(0))

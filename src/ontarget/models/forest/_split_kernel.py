@@ -1,8 +1,8 @@
-"""What a split is worth, and where it cuts: shared by both ways to find one.
+"""How good a split is; used with histograms and with sorted lists.
 
-A split is judged by two scores per row: the one that explains most of their variance wins. With
-the outcome as the only score that is the classic rule; a second score for the spread of the
-outcome aims the trees at the whole distribution.
+Each row has two scores, and the split that explains most of their variance wins. With the outcome
+as the only score, this is the classic rule. A second score, about the spread of the outcome, makes
+the trees learn the whole distribution.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ Sums: TypeAlias = tuple[float, float, float, float]
 
 
 class TrainingTable(NamedTuple):
-    """All training rows, sorted by outcome. A missing feature has the code after the last bin."""
+    """All training rows, sorted by outcome, with codes of bins in place of numbers.
+
+    A missing feature has the code after its last bin.
+    """
 
     codes: IntArray  # (features, rows) uint16
     n_bins: IntArray  # (features,)
@@ -44,7 +47,7 @@ class TrainingTable(NamedTuple):
 
 
 class GrowthRules(NamedTuple):
-    """When to split, and how many features to try."""
+    """The smallest leaf, the largest depth, and how many features to try at each split."""
 
     min_leaf: int
     max_depth: int
@@ -52,7 +55,7 @@ class GrowthRules(NamedTuple):
 
 
 class Split(NamedTuple):
-    """The best split of a node so far; feature -1 while there is none."""
+    """The best split of a node found so far; ``feature`` is -1 if there is none yet."""
 
     gain: float
     feature: int
@@ -65,7 +68,10 @@ NO_SPLIT = Split(-1.0, -1, 0, False)
 
 @inner_kernel
 def gain_of(weight: float, one: float, two: float, total: Sums) -> float:
-    """Squared score sums by weight, of the left side with these sums and of the rest together."""
+    """How good a split is: squared sums of both scores over weight, added up for both sides.
+
+    ``weight``, ``one`` and ``two`` are the sums of the left side, ``total`` those of the node.
+    """
     rest, rest_one, rest_two = total[1] - weight, total[2] - one, total[3] - two
     on_left, on_right = one * one + two * two, rest_one * rest_one + rest_two * rest_two
     return (on_left * rest + on_right * weight) / (weight * rest)
@@ -73,13 +79,13 @@ def gain_of(weight: float, one: float, two: float, total: Sums) -> float:
 
 @inner_kernel
 def least_gain(total: Sums) -> float:
-    """What a split must exceed; a gain below rounding error is none."""
+    """The value of `gain_of` that a split must exceed; less would be rounding error."""
     return (total[2] * total[2] + total[3] * total[3]) / total[1] * (1.0 + 1e-12) + 1e-12
 
 
 @inner_kernel
 def draw_feature(features: IntArray, k: int, state: KeyArray) -> int:
-    """Draw the k-th feature among those not drawn yet: one step of a shuffle in place."""
+    """The k-th feature in a random order; one step of a shuffle in place."""
     pick = k + draw_below(state, features.size - k)
     feature = features[pick]
     features[pick] = features[k]

@@ -1,4 +1,4 @@
-"""A forest as flat arrays: put together, written out, read back and checked."""
+"""Puts trees together to a forest of flat arrays, and reads and checks such arrays."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Tree(NamedTuple):
-    """One grown tree; its nodes and entries count from 0."""
+    """One grown tree; its nodes and entries are numbered from 0."""
 
     nodes: IntArray
     entries: IntArray
@@ -37,21 +37,21 @@ class Tree(NamedTuple):
 
 
 def entry_type(n_rows: int) -> type[np.unsignedinteger]:
-    """The type of leaf entries, which are numbers of training rows."""
+    """The integer type of leaf entries, which are numbers of training rows."""
     return np.uint16 if n_rows <= np.iinfo(np.uint16).max + 1 else np.uint32
 
 
 def assemble(trees: list[Tree], bins: BinTable, support: Support, n_rows: IntArray) -> ForestTable:
-    """The forest of these trees; ``n_rows`` are the training rows of each outcome.
+    """The forest of these trees; ``n_rows`` is the number of training rows with each outcome.
 
-    Empties the list of trees as it goes, so that memory holds them once.
+    The list of trees is emptied on the way, so that memory holds every tree only once.
     """
     n_nodes = sum(tree.nodes.size for tree in trees)
     n_entries = sum(tree.entries.size for tree in trees)
     if max(n_nodes, n_entries) > LOW32:
         raise InputError(
             f"a forest needs fewer than {LOW32:,} entries, got {n_entries:,}; "
-            "grow fewer trees or lower max_samples"
+            "lower n_trees or max_samples"
         )
     nodes = np.empty(n_nodes, dtype=np.int64)
     entries = np.empty(n_entries, dtype=trees[0].entries.dtype)
@@ -80,7 +80,7 @@ def assemble(trees: list[Tree], bins: BinTable, support: Support, n_rows: IntArr
 
 
 def drop_unused_edges(nodes: IntArray, bins: BinTable) -> BinTable:
-    """Bins with only the edges that some split uses; the nodes' codes change in place."""
+    """The bins with only the edges that some split uses; codes in ``nodes`` change in place."""
     n_features = bins.categorical.size
     splits = np.flatnonzero(nodes >= 0)
     feature = (nodes[splits] >> 48) % max(1, n_features)
@@ -134,7 +134,7 @@ def table_from_arrays(arrays: Mapping[str, AnyArray]) -> ForestTable:
     )
     row_start = flat_array(arrays, "row_start", np.uint32)
     require(
-        row_start.size == support.values.size + 1, "row_start needs one number more than outcomes"
+        row_start.size == support.values.size + 1, "row_start needs one number more than support"
     )
     rising = row_start[0] == 0 and (row_start[1:] > row_start[:-1]).all()
     require(bool(rising), "row_start needs to rise from 0")
@@ -156,42 +156,54 @@ def check_table(table: ForestTable) -> None:
     check_bins(table.bins)
     starts = _check_nodes(table)
     entries, shares = table.entries, table.shares
-    require(entries.max() < table.row_start[-1], "entries need rows that exist")
+    require(
+        entries.max() < table.row_start[-1],
+        "entries need to be numbers of training rows that exist",
+    )
     inside = np.ones(entries.size, dtype=np.bool_)
     inside[starts] = False  # an entry that continues its leaf
     rising = entries[1:] >= entries[:-1]
-    require(bool(rising[inside[1:]].all()), "entries of a leaf need ascending rows")
+    require(bool(rising[inside[1:]].all()), "entries need to ascend within a leaf")
     if shares.size:
-        require(shares.shape == entries.shape, "shares need one number per entry")
-        require(bool(((shares >= 0.0) & (shares <= 1.0)).all()), "shares need numbers in [0, 1]")
+        require(shares.shape == entries.shape, "shares needs one number per entry")
+        require(bool(((shares >= 0.0) & (shares <= 1.0)).all()), "shares needs numbers from 0 to 1")
         rising = shares[1:] >= shares[:-1]
-        require(bool(rising[inside[1:]].all()), "shares of a leaf need to rise")
+        require(bool(rising[inside[1:]].all()), "shares need to rise within a leaf")
         ends = np.append(starts[1:], entries.size) - 1
-        require(bool((shares[ends] == 1.0).all()), "shares of a leaf need to end at 1")
+        require(bool((shares[ends] == 1.0).all()), "shares need to end at 1 in each leaf")
 
 
 def _check_nodes(table: ForestTable) -> IntArray:
-    """The sorted starts of all leaves, after checking every node."""
+    """Check every node; return the sorted starts of all leaves."""
     nodes, roots = table.nodes, table.roots
     require(roots.size > 0 and nodes.size > 0, "a forest needs at least one tree")
     require(max(nodes.size, table.entries.size) <= LOW32, f"a forest needs up to {LOW32:,} entries")
     rising = roots[0] == 0 and (roots[1:] > roots[:-1]).all() and roots[-1] < nodes.size
-    require(bool(rising), "roots need to rise from node 0")
+    require(bool(rising), "roots need to rise from 0, within the nodes")
     splits = np.flatnonzero(nodes >= 0)
     child = nodes[splits] & LOW32
     end = np.append(roots[1:], nodes.size)[np.searchsorted(roots, splits, side="right") - 1]
     # Children come after their parent and within its tree, so that every descent ends.
-    require(bool(((child > splits) & (child + 1 < end)).all()), "a split's children are misplaced")
+    require(
+        bool(((child > splits) & (child + 1 < end)).all()),
+        "in nodes, a split has children that are not after it in its tree",
+    )
     slot, code = nodes[splits] >> 48, (nodes[splits] >> 32) & MISSING
-    require(bool((slot < 2 * table.bins.categorical.size).all()), "a split has no such feature")
-    require(bool((code < MISSING).all()), "a split's code is no bin")
+    require(
+        bool((slot < 2 * table.bins.categorical.size).all()),
+        "in nodes, a split has a feature that does not exist",
+    )
+    require(bool((code < MISSING).all()), "in nodes, a split has a code that is not a bin")
     leaves = nodes[nodes < 0]
     start, size = leaves & LOW32, (leaves >> 32) & LOW31
     order = np.argsort(start)
     start, size = start[order], size[order]
     covered = bool((size > 0).all()) and start[0] == 0
     covered = covered and bool((start[1:] == start[:-1] + size[:-1]).all())
-    require(covered and start[-1] + size[-1] == table.entries.size, "leaves do not fit the entries")
+    require(
+        covered and start[-1] + size[-1] == table.entries.size,
+        "the leaves in nodes need to cover entries exactly once",
+    )
     return np.asarray(start)
 
 
@@ -200,13 +212,15 @@ def check_bins(bins: BinTable) -> None:
     n_features, start = bins.categorical.size, bins.start
     most = MAX_SLOTS // 2
     require(1 <= n_features <= most, f"a forest needs 1 to {most} features, got {n_features}")
-    require(start.size == n_features + 1, "edge_start needs one number more than features")
+    require(
+        start.size == n_features + 1, "edge_start needs one number more than there are features"
+    )
     bounded = partitions(start, bins.edges.size)
     require(bounded, "edge_start needs to rise from 0 to the number of edges")
     few = start[1:] <= start[:-1] + MISSING  # both lie within the edges by now
     require(bool(few.all()), f"a feature needs at most {MISSING} edges")
-    require(rises_within(bins.edges, start), "edges of a feature need to rise")
+    require(rises_within(bins.edges, start), "edges need to rise within a feature")
     require(not np.isnan(bins.edges).any(), "edges need numbers, got NaN")
     if bins.categorical.any() or bins.order.size:
         require(bins.order.size == bins.edges.size, "category_order needs one code per edge")
-        require(bool((bins.order < MISSING).all()), "category_order needs codes of bins")
+        require(bool((bins.order < MISSING).all()), "category_order needs codes that are bins")

@@ -1,4 +1,4 @@
-"""The quantile forest: F̂(y | x) in microseconds (M2)."""
+"""`QuantileForest`: a random forest that predicts the distribution of the outcome."""
 
 from __future__ import annotations
 
@@ -78,65 +78,68 @@ class QuantileForest(ForestEstimator):
     """A random forest that predicts the whole distribution of the outcome.
 
     The CDF of a row at y is the share of training outcomes up to y in the row's leaf, averaged over
-    the trees (Meinshausen). By default it is smoothed between outcomes, except at *atoms*: outcomes
-    that several episodes share (M2).
+    the trees (Meinshausen, 2006). By default it is smoothed between outcomes, except at *atoms*,
+    which are outcomes that several episodes share (method M2 in docs/methods.md).
 
     Parameters
     ----------
     n_trees
-        How many trees.
+        The number of trees.
     min_leaf
-        The fewest different training rows in a leaf. In a monitor it counts episodes: if a model
-        pools several steps, it is multiplied by their number (`pooled_over`).
+        The fewest different training rows in a leaf. In a monitor it counts episodes: if one model
+        learns from several steps, it is multiplied by their number (`pooled_over`).
     max_features
-        Features to try at each split: a whole number, or a share of all features. Features that
-        are constant in a node do not count.
+        How many features to try at each split: a whole number, or a share of all features. Features
+        that are constant in a node do not count.
     smooth
         Whether to spread the probability of outcomes that are not atoms over the gap before them.
-        If not, the CDF is the plain step function of the leaves' outcomes.
+        If not, the CDF is the step function of the outcomes in the leaves.
     seed
-        A whole number from 0 up, or several. Tree t depends on the data and on (seed, t) alone.
+        One or several whole numbers from 0 up, which determine all random choices. Tree t depends
+        only on the data, the seed and t.
     max_depth
         The largest depth of a tree; None sets no limit.
     split
-        ``"distribution"`` looks for splits that change the mean or the spread of the outcome,
-        ``"variance"`` for the mean alone.
+        ``"distribution"`` looks for splits whose two sides differ in the mean or the spread of the
+        outcome, ``"variance"`` for splits that differ in the mean.
     bootstrap
         Whether each tree draws its episodes with replacement.
     max_samples
         The share of the episodes that each tree draws.
     max_entries
-        The most entries that all leaves may hold together, which limits memory and the model file;
-        None sets no limit. Each tree stops drawing episodes before it exceeds an equal share of
-        these. A tree always gets one episode, and its share is at least four leaves of ``min_leaf``
-        rows.
+        The most training rows that the leaves of all trees may hold together, which limits memory
+        and the size of the model file; None sets no limit. Each tree may hold an equal share of
+        them, and stops drawing episodes before it has more rows. A tree always gets at least one
+        episode, and may always hold four leaves of ``min_leaf`` rows.
     max_bins
         How many bins a feature may have, at most 65,535. A feature with at most this many distinct
-        values can be split between any two of them; any other only at its quantiles. With 255, a
-        fit on very many rows is faster and the model a little smaller.
+        values can be split between any two of them; a feature with more values, only at quantiles.
+        With 255, a fit to very many rows is faster and the model a little smaller.
     successors
-        Whether every second tree stores *imagined* outcomes: drawn from the distribution predicted
-        at the state a few steps later in the same run, plus what was earned in between (M23). If
-        the state contains all that matters for the rest of a run, these are less noisy than the
-        outcomes themselves. It needs rows of several steps with ids, an outcome that adds up or is
-        the same at all steps, and twice the time. There are then no precedents, no `members` and no
-        out-of-bag answers, because what a tree stores for one episode may come from another.
+        Whether every second tree stores *imagined* outcomes in place of the recorded ones. An
+        imagined outcome is drawn from the distribution predicted at the state a few steps later in
+        the same run, plus what was earned in between (method M23 in docs/methods.md). If the state
+        contains all that matters for the rest of a run, imagined outcomes are less noisy than the
+        recorded ones. They need rows of several steps with ids, and outcomes that are either what
+        is still to be earned, or the same at all steps of a run. A fit takes twice the time. There
+        are then no precedents, no `members` and no out-of-bag answers, because what a tree stores
+        for one episode may come from another.
     n_jobs
         At most this many threads; None or -1 for as many as `ONTARGET_THREADS` or the processor
-        allows. The forest and its answers are the same with any number.
+        allows. The forest and its answers are the same with any number of threads.
 
     Attributes
     ----------
     training_episodes_, training_steps_
-        The episode and the step of each training row, rows in the order of `row_weights`. Episodes
-        are numbered in the order of their sorted ids. Steps other than whole numbers from 0 up are
-        numbered too.
+        The episode and the step of each training row, in the order of the columns of `row_weights`.
+        Episodes are numbered in the order of their sorted ids. Steps that are not whole numbers
+        from 0 up are numbered in the same way.
 
     Notes
     -----
-    In scikit-learn's forests n_trees is called ``n_estimators``, min_leaf ``min_samples_leaf`` and
-    seed ``random_state``; max_features, max_depth, bootstrap, max_samples and n_jobs keep their
-    names.
+    In scikit-learn's forests, ``n_trees`` is called ``n_estimators``, ``min_leaf`` is called
+    ``min_samples_leaf``, and ``seed`` is called ``random_state``. The names ``max_features``,
+    ``max_depth``, ``bootstrap``, ``max_samples`` and ``n_jobs`` are the same.
 
     The same rows in any order, and any number of threads, give the same forest. With ids, trees
     draw whole episodes. Missing features (NaN) go to the side that a split learned for them; a
@@ -199,23 +202,25 @@ class QuantileForest(ForestEstimator):
         steps: ArrayLike | None = None,
         categorical: Sequence[int] | None = None,
     ) -> Self:
-        """The forest grown on these rows.
+        """Grow the forest on these rows; returns the model.
 
         Parameters
         ----------
         X, y, sample_weight
             Features (NaN is missing), outcomes, and weights from 0 up.
         ids, steps
-            The episode and the step of each row. They decide which outcomes are atoms (M2), and
-            trees draw whole episodes. Without ids every row is an episode, without steps all rows
-            are one step.
+            The episode and the step of each row. Trees draw whole episodes, and an outcome that
+            two episodes have at the same step is an atom. If ``ids`` is not given, every row is an
+            episode; if ``steps`` is not given, all rows are at one step.
         categorical
             The columns of X that hold category numbers, whose order has no meaning.
         """
         rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
         plan = self._plan(rows.X.shape[1])
         if self.successors and rows.weight is not None:
-            raise InputError("successors=True takes no sample_weight; leave one of them out")
+            raise InputError(
+                "successors=True cannot be combined with sample_weight; leave one of them out"
+            )
         columns = check_categorical(categorical, rows.X.shape[1])
         rows = in_canonical_order(rows)
         with threads_at_most(self.n_jobs):
@@ -240,7 +245,10 @@ class QuantileForest(ForestEstimator):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
-        """The forest whose `to_arrays` gave these; a `ModelFileError` if they are damaged."""
+        """The fitted model, made from the arrays that `to_arrays` returned.
+
+        It raises a `ModelFileError` if the arrays are damaged.
+        """
         table = table_from_arrays(arrays)
         origins = RowOrigins.from_arrays(arrays, int(table.row_start[-1]))
         smooth = bool(table.support[2][3] > 0.0)
@@ -248,17 +256,18 @@ class QuantileForest(ForestEstimator):
         return found._hold(table, origins)
 
     def to_arrays(self) -> dict[str, AnyArray]:
-        """Everything the fitted forest needs to answer, as flat read-only arrays."""
+        """Everything the fitted forest needs to answer, as flat read-only arrays by name."""
         self._check_fitted()
         origins = RowOrigins(self.training_episodes_, self.training_steps_)
         flag = {"imagined": _IMAGINED} if self.successors else {}
         return {**table_to_arrays(self.table_), **origins.to_arrays(), **flag}
 
     def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Left and right limits of the CDF at y: ``P(Y < y | x)`` and ``P(Y <= y | x)``.
+        """``P(Y < y | x)`` and ``P(Y <= y | x)`` for each row of X, as two arrays.
 
-        y scalar or (n,) gives (n,), (n, m) gives (n, m); several values of a row cost little more
-        than one.
+        A number y, or one number per row, gives arrays of shape (n,) for n rows. A table y of shape
+        (n, m), m values per row, gives arrays of shape (n, m). Several values per row take little
+        more time than one.
         """
         rows = self._query_rows(X)
         values, flat = check_values(y, rows.shape[0])
@@ -275,15 +284,16 @@ class QuantileForest(ForestEstimator):
     def out_of_bag_limits(
         self, X: ArrayLike, y: ArrayLike, ids: ArrayLike
     ) -> tuple[FloatArray, FloatArray]:
-        """Both limits of the CDF at y for rows of training episodes, by trees that never saw them.
+        """As `cdf_limits`, for rows of training episodes, by trees that never saw the episode.
 
-        A row is answered only by the trees that did not draw its episode, about 37 of 100. So the
-        answer is like that for a new episode, although the forest learned from this one.
+        A row is answered only by the trees that did not draw its episode, about 37 of 100 by
+        default. So the answer is like one for a new episode, although the forest learned from this
+        one.
 
         Parameters
         ----------
         X
-            Any rows of training episodes, also of steps that `fit` did not get.
+            Rows of training episodes. They may be of steps that `fit` did not get.
         y
             The values, as in `cdf_limits`.
         ids
@@ -292,16 +302,16 @@ class QuantileForest(ForestEstimator):
         Returns
         -------
         left, right
-            As `cdf_limits`; NaN where every tree drew the episode.
+            As `cdf_limits`; NaN for a row whose episode every tree drew.
 
         Notes
         -----
-        This works only right after `fit`, and only with ids, because stored and copied models do
-        not keep the episodes.
+        The forest must have been fitted with ``ids``. Models that were loaded or copied do not keep
+        which tree drew which episode, so this works only with the fitted object itself.
 
         Examples
         --------
-        Where outcomes are noise, only trees that saw them can tell which ones are below 0:
+        If outcomes are pure noise, only trees that saw them can tell which ones are below 0:
 
         >>> rng = np.random.default_rng(0)
         >>> X, y, ids = rng.random((500, 2)), rng.normal(size=500), np.arange(500)
@@ -315,10 +325,10 @@ class QuantileForest(ForestEstimator):
 
     @_stores_real
     def out_of_bag_members(self, X: ArrayLike, ids: ArrayLike) -> Members:
-        """As `members`, for rows of training episodes, from trees that never saw them.
+        """As `members`, for rows of training episodes, by trees that never saw the episode.
 
-        X and ids are as for `out_of_bag_limits`, with the same limitations. A row whose episode
-        every tree drew has no members.
+        ``X`` and ``ids`` are as for `out_of_bag_limits`, with the same limitations. A row whose
+        episode every tree drew has no members.
         """
         rows = self._query_rows(X)
         episodes = self._learned().episodes_of(ids, rows.shape[0])
@@ -353,10 +363,11 @@ class QuantileForest(ForestEstimator):
         return (left[:, 0], right[:, 0]) if flat else (left, right)
 
     def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
-        """Quantiles of each row: q scalar gives (n,), 1-D gives (n, m).
+        """The quantiles at level q for each row of X, which invert `cdf` exactly.
 
+        A number q gives an array of shape (n,) for n rows. A list of m levels gives shape (n, m).
         ``side="left"`` is ``inf{y : F(y) >= q}`` and ``side="right"`` is ``inf{y : F(y) > q}``,
-        to the last bit of `cdf`.
+        where F is the CDF.
         """
         rows = self._query_rows(X)
         levels, flat = check_levels(q)
@@ -390,18 +401,20 @@ class QuantileForest(ForestEstimator):
     members = _stores_real(ForestEstimator.members)
 
     def leaf_weights(self, X: ArrayLike) -> csr_array:
-        """The mass on each distinct training outcome, (rows, outcomes), sparse; rows sum to 1.
+        """The probability of each distinct training outcome for each row, before smoothing.
 
-        Column j belongs to ``forest.to_arrays()["support"][j]``.
+        The result is a sparse matrix of shape (rows, outcomes) whose rows add up to 1. Column j
+        belongs to the outcome ``forest.to_arrays()["support"][j]``.
         """
         return by_outcome(self._row_weights(X), self.table_)
 
     @_stores_real
     def row_weights(self, X: ArrayLike) -> csr_array:
-        """The mass on each training row, (rows, training rows), sparse; rows sum to 1.
+        """The probability that each row of X puts on each training row, as a sparse matrix.
 
-        Training rows come in the order of their outcomes: column j is a row of the episode
-        ``training_episodes_[j]`` at the step ``training_steps_[j]``.
+        The shape is (rows, training rows), and each row adds up to 1. Training rows are in the
+        order of their outcomes: column j is a row of the episode ``training_episodes_[j]`` at the
+        step ``training_steps_[j]``.
 
         Examples
         --------
@@ -422,17 +435,20 @@ class QuantileForest(ForestEstimator):
 
     @property
     def training_outcomes_(self) -> FloatArray:
-        """The outcome of each training row, rows in the order of `row_weights`: ascending."""
+        """The outcome of each training row, in the order of the columns of `row_weights`.
+
+        The outcomes are ascending.
+        """
         self._check_fitted()
         return np.repeat(self.table_.support[0], np.diff(self.table_.row_start))
 
     def live(self) -> LiveForest:
-        """The forest for live rows, which are not checked."""
+        """The model as a `LiveModel`, for rows of runs in progress; it does not check them."""
         self._check_fitted()
         return LiveForest(self.table_)
 
     def _grow(self, rows: TrainingRows, plan: GrowthPlan, ground: Ground) -> Self:
-        """The forest grown on rows in their canonical order."""
+        """Grow the forest on rows that are sorted as by `in_canonical_order`; returns the model."""
         with threads_at_most(self.n_jobs):
             table, self._learned_ = grow_forest(rows, plan, ground)
         return self._hold(table, RowOrigins.of(rows))
@@ -448,11 +464,11 @@ class QuantileForest(ForestEstimator):
             run_blocks(task, n_rows, block=_BLOCK, most=most)
 
     def _plan(self, n_features: int) -> GrowthPlan:
-        """The constructor's arguments, checked."""
+        """The constructor's arguments, after checks."""
         if 2 * n_features > MAX_SLOTS:
             raise InputError(f"X needs at most {MAX_SLOTS // 2} features, got {n_features}")
         if self.split not in SPLIT_SCORES:
-            raise InputError(f"split needs one of {', '.join(SPLIT_SCORES)}, got {self.split!r}")
+            raise InputError(f"`split` needs one of {', '.join(SPLIT_SCORES)}, got {self.split!r}")
         depth = _NO_LIMIT if self.max_depth is None else self.max_depth
         n_trees = whole_number("n_trees", self.n_trees, least=1, most=_NO_LIMIT)
         min_leaf = whole_number("min_leaf", self.min_leaf, least=1, most=_NO_LIMIT)
@@ -486,7 +502,7 @@ class QuantileForest(ForestEstimator):
 
 
 def _most_rows(max_entries: object, n_trees: int, min_leaf: int) -> int:
-    """The most rows that each tree may draw."""
+    """The most training rows that each tree may draw."""
     if max_entries is None:
         return LOW32
     most = whole_number("max_entries", max_entries, least=1, most=LOW32)
