@@ -91,7 +91,7 @@ def test_leaves_of_both_forests_count_episodes() -> None:
 
 @pytest.mark.parametrize("experts", [(), ("shift",), ("linear", "shift"), ("small", "large")])
 def test_experts_need_a_forest(experts: tuple[str, ...]) -> None:
-    with pytest.raises(InputError, match="experts needs names out of"):
+    with pytest.raises(InputError, match="`experts` needs names out of"):
         small(experts=experts).fit(X, X[:, 0])
 
 

@@ -1,4 +1,4 @@
-"""Fits boosted guides: one without each fold and one on all rows, with equally many trees."""
+"""Fits boosted trees as guides: without each fold, and on all rows, with equally many trees."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NO_TREES = BoostedGuide(
 
 
 class Learned(NamedTuple):
-    """The rows that boosted guides learn from, in their canonical order."""
+    """The rows that boosted trees learn from, sorted as by `in_canonical_order`."""
 
     X: FloatArray
     weight: FloatArray  # the mean row weighs 1
@@ -49,7 +49,10 @@ class Learned(NamedTuple):
 
 
 class Binned(NamedTuple):
-    """Bins, the codes of all rows in them by feature and row, and each feature's number of bins."""
+    """The rows with each feature's number replaced by the number of its bin (its *code*).
+
+    ``codes`` has the shape (features, rows), and ``n_bins`` is the number of bins of each feature.
+    """
 
     bins: BinTable
     codes: IntArray
@@ -59,7 +62,10 @@ class Binned(NamedTuple):
 def bin_rows(
     X: FloatArray, categorical: Collection[int], distinct: Sequence[Distinct] | None = None
 ) -> Binned:
-    """The rows as all boosted guides see them, but for the order of categories."""
+    """The rows with codes of bins in place of numbers, for all boosted trees of these rows.
+
+    Categories are in the order of their numbers; each fit sorts them by outcome.
+    """
     known = distinct_values(X, categorical) if distinct is None else distinct
     return Binned(*bin_by_value(X, categorical, max_bins=_MOST_BINS, distinct=known))
 
@@ -70,10 +76,10 @@ def boost_by_fold(
     rules: BoostingRules,
     binned: Binned,
 ) -> list[BoostedGuide]:
-    """The boosted guide without each fold in turn, and at last that of all rows.
+    """The boosted trees without each fold in turn, and at last those of all rows.
 
-    All have the same number of trees, which is chosen for the smallest error on the rows that each
-    fold's guide has not seen. ``rest`` holds what each guide may learn about every row.
+    All have the same number of trees: the one with the smallest error on the rows that each fit has
+    not learned from. ``rest[k]`` holds the residual of every row that fit k learns.
     """
     n_folds = len(rest) - 1
     starts = [k for k in range(n_folds + 1) if (rows.folds != k).any()]
@@ -104,9 +110,10 @@ def boost_by_fold(
 
 
 def _in_order(binned: Binned, y: FloatArray, seen: BoolArray) -> Binned:
-    """The rows with categories in the order of their outcomes.
+    """The rows with the categories of each feature sorted by their mean outcome.
 
-    The order must not depend on the outcomes of rows that a guide has not seen.
+    Only rows in ``seen`` count: the order must not depend on rows that the fit has not learned
+    from.
     """
     if not binned.bins.categorical.any():
         return binned
@@ -114,7 +121,7 @@ def _in_order(binned: Binned, y: FloatArray, seen: BoolArray) -> Binned:
 
 
 class _Fit:
-    """One guide while it grows, and its errors on the rows that it does not see."""
+    """Boosted trees while they grow, and their errors on the rows that are held out."""
 
     def __init__(self, rows: Learned, y: FloatArray, left_out: int, binned: Binned) -> None:
         self._bins = binned.bins
@@ -132,7 +139,7 @@ class _Fit:
         )
 
     def grow(self, rules: BoostingRules) -> None:
-        """Grow more trees; note the squared error that held-out rows have after each."""
+        """Grow more trees, and note the squared error on held-out rows after each of them."""
         trees = boost(self._rows, rules)
         errors = squared_errors(self._held_out, self._rest, trees)
         self._nodes = np.append(self._nodes, trees[0])
@@ -140,7 +147,7 @@ class _Fit:
         self.errors = np.append(self.errors, errors)
 
     def guide(self, n_trees: int) -> BoostedGuide:
-        """The guide of the first ``n_trees`` trees."""
+        """The first ``n_trees`` trees, as a fitted guide."""
         n_grown = self._values.size - self._nodes.size
         nodes = self._nodes[: n_trees * (self._nodes.size // n_grown)]
         values = self._values[: n_trees * (self._values.size // n_grown)]

@@ -1,11 +1,12 @@
-"""Small boosted trees on binned features: growing them, and their value for a row.
+"""Small boosted trees on binned features: how they grow, and their prediction for a row.
 
-Every tree is complete: all its leaves lie at the same depth, and a node that found no split sends
-every row to its first child. So a tree needs no pointers: the children of its node k are
-2k + 1 and 2k + 2, and a descent asks no question about leaves.
+Every tree is complete: all its leaves have the same depth, and a node without a split sends every
+row to its first child. So a tree needs no pointers: the children of node k are the nodes 2k + 1 and
+2k + 2, and a descent need not check whether it has reached a leaf.
 
-What is left over of each outcome is held in whole numbers of a tiny unit. Their sums are exact, in
-any order, so of two children only the smaller one is summed: the other is what its parent leaves.
+The residuals of rows are stored as whole numbers of a tiny unit. Sums of whole numbers are exact in
+any order. So of two child nodes only the smaller one is summed; the sums of the other are those of
+the parent minus those of the smaller one.
 """
 
 from __future__ import annotations
@@ -39,10 +40,9 @@ _LEAST_GAIN = 1e-12
 
 
 class BoostedGuide(NamedTuple):
-    """Boosted trees as the kernels take them; flat, all arrays read-only.
+    """Boosted trees, as kernels take them; flat read-only arrays.
 
-    With T trees of depth D there are T (2^D - 1) nodes, as `pack_split` makes them, and T 2^D
-    values of leaves.
+    T trees of depth D have T (2^D - 1) nodes, in the format of `pack_split`, and T 2^D leaf values.
     """
 
     bins: BinTable
@@ -51,19 +51,22 @@ class BoostedGuide(NamedTuple):
 
 
 class BoostingRules(NamedTuple):
-    """How many trees, how deep, and how far each may go."""
+    """The number and the depth of boosted trees, and when to stop growing them."""
 
     n_trees: int
     depth: int
     rate: float  # the share of each leaf's step that is taken
     least_weight: float  # of the rows in a leaf, where the mean row weighs 1
     penalty: float  # the weight of a leaf's pull towards 0
-    patience: int = 0  # trees after the best one, held-out rows say, before growth stops; 0: never
+    patience: int = 0  # stop after this many trees without a smaller held-out error; 0: never
 
 
 @inner_kernel
 def boosted_value(codes: AnyArray, guide: BoostedGuide) -> float:
-    """The sum over all trees of the binned row's leaf; ``codes`` as `bin_row` writes them."""
+    """The prediction for a row: the sum of its leaf's value over all trees.
+
+    ``codes`` are the row's bin codes, as `bin_row` writes them.
+    """
     nodes, values = guide.nodes, guide.values
     n_trees = values.size - nodes.size
     # Unsigned and without a branch, so that a tree's descent need not wait for the last one's.
@@ -81,12 +84,13 @@ def boosted_value(codes: AnyArray, guide: BoostedGuide) -> float:
 
 
 class BoostedRows(NamedTuple):
-    """Rows and what the trees have left over of their outcomes so far.
+    """Rows of training data, and their residuals after the trees so far.
 
-    The rows of each node lie side by side in ``order``.
+    A row's *pull* is its weight times its residual, in whole numbers of a unit. The rows of each
+    node are neighbours in ``order``.
 
-    Where all rows weigh 1, a row's pull and its weight are one number, the pull times 2^shift plus
-    1, and so is a sum of them: half as much memory to go through. Else ``shift`` is 0.
+    If all rows weigh 1, pull and weight are stored in one number, pull · 2^shift + 1, and sums of
+    such numbers contain both sums. That halves the memory to go through. Otherwise ``shift`` is 0.
     """
 
     codes: IntArray  # (features, rows)
@@ -102,7 +106,10 @@ class BoostedRows(NamedTuple):
 
 
 class _Split(NamedTuple):
-    """The best split of a node so far; slot -1 while there is none."""
+    """The best split of a node found so far; ``slot`` is -1 if there is none yet.
+
+    ``pull`` is the sum of weighted residuals on the left side.
+    """
 
     gain: float
     slot: int
@@ -113,9 +120,9 @@ class _Split(NamedTuple):
 
 @kernel
 def boost(rows: BoostedRows, rules: BoostingRules) -> tuple[IntArray, FloatArray]:
-    """Nodes and leaf values of trees that each fit what those before them left over.
+    """The nodes and leaf values of new trees, each fitted to the residuals of those before it.
 
-    The rows keep what these trees leave over, so that boosting can go on from there.
+    The residuals in ``rows`` are updated, so that boosting can continue from there.
     """
     n_inner = (1 << rules.depth) - 1
     nodes = np.empty(rules.n_trees * n_inner, dtype=np.int64)
@@ -135,10 +142,10 @@ def squared_errors(
     rest: tuple[FloatArray, FloatArray],
     trees: tuple[IntArray, FloatArray],
 ) -> FloatArray:
-    """The weighted sum of squares that rows have left over after each of the trees.
+    """The weighted sum of squared residuals of some rows after each of the trees.
 
-    ``rest`` is what is left over of each row before them, and its weight; the trees' values are
-    taken off it. The table is as in `start_boosting`.
+    ``rest`` is the residuals of the rows before these trees, which are updated, and the rows'
+    weights. ``table`` is as in `start_boosting`.
     """
     left_over, weight = rest
     nodes, values = trees
@@ -157,7 +164,7 @@ def squared_errors(
 def _take_tree_off(
     table: tuple[IntArray, IntArray], nodes: IntArray, steps: FloatArray, left_over: FloatArray
 ) -> None:
-    """Take the step of each row's leaf off what is left over of it."""
+    """Subtract one tree's prediction from the residual of each row."""
     codes, n_bins = table
     n_inner, n_features = np.uint64(nodes.size), np.uint64(n_bins.size)
     one = np.uint64(1)
@@ -178,12 +185,10 @@ def _take_tree_off(
 def start_boosting(
     table: tuple[IntArray, IntArray], y: FloatArray, weight: FloatArray
 ) -> BoostedRows:
-    """The rows with what is left over of each outcome without any tree.
+    """The rows with their residuals before any tree: the outcomes minus their weighted mean.
 
-    The mean outcome is left out: trees tell how a row differs from it.
-
-    ``table`` holds the codes by feature and row and the number of bins of each feature, where a
-    missing value has the code after its feature's last bin.
+    ``table`` is the bin code of each feature and row, (features, rows), and the number of bins of
+    each feature. A missing value has the code after its feature's last bin.
     """
     codes, n_bins = table
     mean, whole, squares, alike = 0.0, 0.0, 0.0, True
@@ -213,7 +218,10 @@ def start_boosting(
 
 @room_kernel
 def _cells_of(codes: IntArray, n_bins: IntArray) -> tuple[IntArray, IntArray]:
-    """The cell of each row and feature, and where each feature's cells begin."""
+    """The histogram cell of each row and feature, and the first cell of each feature.
+
+    All features share one histogram, one cell per bin and one for missing values.
+    """
     start = np.zeros(n_bins.size + 1, dtype=np.int64)
     cells = np.empty((codes.shape[1], n_bins.size), dtype=np.uint32)
     for f in range(n_bins.size):
@@ -225,7 +233,7 @@ def _cells_of(codes: IntArray, n_bins: IntArray) -> tuple[IntArray, IntArray]:
 
 @inner_kernel
 def _unit(largest: float, bits: int) -> float:
-    """The power of two in which the largest sum has at most so many bits."""
+    """The power of two in units of which ``largest`` has at most this many bits."""
     return float(2.0 ** (np.ceil(np.log2(largest)) - bits)) if largest > 0.0 else 1.0
 
 
@@ -236,9 +244,10 @@ def _grow_tree(
     tree: tuple[IntArray, FloatArray],
     rules: BoostingRules,
 ) -> None:
-    """Write one tree's nodes and values, and take its steps off what is left over.
+    """Write one tree's nodes and leaf values, and subtract its predictions from the residuals.
 
-    A waiting node's sums lie where it lies itself on the stack.
+    ``room`` is two work arrays: the stack of nodes that wait to be split, and the histogram of each
+    of them, at the same index.
     """
     stack, sums = room
     spare = sums[sums.shape[0] - 1].reshape(-1)
@@ -289,13 +298,16 @@ def _grow_tree(
 
 @inner_kernel
 def _push(at: IntArray, node: tuple[int, int, int], sums: tuple[int, int]) -> None:
-    """Note a node, its first row and the row after its last, its pull and its weight."""
+    """Put a node on the stack.
+
+    It is stored as its number, its span of rows, its sum of weighted residuals and its weight.
+    """
     at[0], at[1], at[2], at[3], at[4] = node[0], node[1], node[2], sums[0], sums[1]
 
 
 @inner_kernel
 def _fill(rows: BoostedRows, span: tuple[int, int], sums: IntArray, spare: IntArray) -> None:
-    """Write the sums of a node's rows by cell: pulls and weights."""
+    """Write the histogram of a node: sums of weighted residuals and of weights in each cell."""
     alike = rows.weight.size == 0
     ones = (np.int64(1) << rows.shift) - 1
     _sum_by_cell(rows, span, rows.pulls, spare[: sums.shape[0]])
@@ -326,7 +338,10 @@ def _sum_by_cell(
 def _best_split(
     rows: BoostedRows, sums: IntArray, total: tuple[int, int], rules: BoostingRules
 ) -> _Split:
-    """The best split of a node over all features, codes, and sides of missing values."""
+    """The best split of a node over all features and codes.
+
+    Missing values are tried on the left and on the right.
+    """
     n_features = rows.n_bins.size
     whole, pull = total[1] * rows.units[1], total[0] * rows.units[0]
     before = pull * pull / (whole + rules.penalty)
@@ -358,7 +373,10 @@ def _gain(
     units: tuple[float, float],
     rules: BoostingRules,
 ) -> float:
-    """Squared pulls by weight, of the left side and of the rest; 0 if either weighs too little."""
+    """How good a split is: squared sum of weighted residuals over weight, added for both sides.
+
+    It is 0 if either side weighs too little.
+    """
     weight, rest = left[1] * units[1], (total[1] - left[1]) * units[1]
     if weight < rules.least_weight or rest < rules.least_weight:
         return 0.0
@@ -369,7 +387,7 @@ def _gain(
 
 @inner_kernel
 def _column_of(rows: BoostedRows, split: _Split) -> tuple[int, int]:
-    """The split's feature, and the code of a missing value that goes left; -1 if it goes right."""
+    """The split's feature, and the code of missing values if they go left; -1 if they go right."""
     n_features = rows.n_bins.size
     missing_left = split.slot >= n_features
     feature = split.slot - n_features if missing_left else max(split.slot, 0)
@@ -378,7 +396,10 @@ def _column_of(rows: BoostedRows, split: _Split) -> tuple[int, int]:
 
 @inner_kernel
 def _partition(rows: BoostedRows, span: tuple[int, int], split: _Split) -> int:
-    """Move the left rows before the right ones, each side in its old order; where right begins."""
+    """Move the rows that go left before those that go right; return where the right side begins.
+
+    Each side keeps its order.
+    """
     order, spare = rows.order, rows.spare
     feature, missing = _column_of(rows, split)
     codes, one = rows.codes[feature], np.uint64(1)
@@ -399,7 +420,7 @@ def _partition(rows: BoostedRows, span: tuple[int, int], split: _Split) -> int:
 
 @inner_kernel
 def _step(rows: BoostedRows, sums: tuple[int, int], rules: BoostingRules) -> float:
-    """How far a leaf with these sums of pulls and weights moves its rows."""
+    """The value of a leaf with these sums of weighted residuals and of weights."""
     pull, weight = sums[0] * rows.units[0], sums[1] * rows.units[1]
     return rules.rate * pull / (weight + rules.penalty)
 
@@ -408,7 +429,7 @@ def _step(rows: BoostedRows, sums: tuple[int, int], rules: BoostingRules) -> flo
 def _take_steps(
     rows: BoostedRows, span: tuple[int, int], split: _Split, steps: tuple[float, float]
 ) -> None:
-    """Take the step of each row's leaf, left or right of the split, off what is left over."""
+    """Subtract the value of each row's leaf, left or right of the split, from its residual."""
     feature, missing = _column_of(rows, split)
     codes, scale = rows.codes[feature], rows.units[1] / rows.units[0]
     on_left, on_right = steps[0] * scale, steps[1] * scale

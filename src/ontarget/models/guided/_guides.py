@@ -1,4 +1,8 @@
-"""Fitting guides (M14): out of fold for the training rows, on all of them for later ones."""
+"""Fits guides: predictions of the mean that a forest reads as additional features.
+
+For training rows, they come from fits without the row's episode; for new rows, from a fit to all
+rows. See method M14 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +54,7 @@ _PATIENCE = 20
 
 @dataclass(frozen=True, slots=True)
 class GuidePlan:
-    """Which guides, and how they are fitted; checked by the estimator."""
+    """Which guides to fit, and how; already checked."""
 
     guides: tuple[Guide, ...]
     n_folds: int
@@ -66,10 +70,13 @@ def guide_plan(
     seed: tuple[int, ...],
     boosting: tuple[int, int, float],
 ) -> GuidePlan:
-    """The plan that an estimator's arguments make, checked; boosting is trees, depth and rate."""
+    """The plan for the guides, from an estimator's arguments, after checks.
+
+    ``boosting`` is the largest number of boosted trees, their depth, and the learning rate.
+    """
     named = (guides,) if isinstance(guides, str) else tuple(guides)
     if not named or any(name not in GUIDES for name in named):
-        raise InputError(f"guides needs some of {', '.join(GUIDES)}, got {guides!r}")
+        raise InputError(f"guides needs one or more of {', '.join(GUIDES)}, got {guides!r}")
     n_trees, depth, rate = boosting
     return GuidePlan(
         guides=tuple(name for name in GUIDES if name in named),
@@ -88,14 +95,20 @@ def guide_plan(
 
 @dataclass(frozen=True, slots=True)
 class FoldGuides:
-    """Guides for the training episodes; each episode gets those that have not seen its fold."""
+    """For each fold of the training episodes, guides that have not learned from it.
+
+    Guides are predictions of the mean that a forest reads as additional features.
+    """
 
     without: tuple[Guides, ...]  # each fold in turn
     fold: IndexArray  # of each episode
     n_guides: int
 
     def guide_rows(self, X: FloatArray, episodes: IndexArray) -> FloatArray:
-        """The rows, with guides appended that did not learn from the row's episode."""
+        """The rows, with the predictions of their guides as additional columns.
+
+        The guides of a row have not learned from its episode.
+        """
         guided = np.concatenate([X, np.zeros((X.shape[0], self.n_guides))], axis=1)
         folds = self.fold[episodes]
         # One episode alone has no others to learn from: its guides say nothing.
@@ -106,7 +119,7 @@ class FoldGuides:
 
 
 class _Rows(NamedTuple):
-    """Rows in their canonical order, with what the guides learn: the standardised outcome."""
+    """Training rows in sorted order, with the standardised outcome, which guides learn."""
 
     X: FloatArray
     y: FloatArray
@@ -115,7 +128,10 @@ class _Rows(NamedTuple):
 
 
 class GuideGround(NamedTuple):
-    """What guides of the same rows share, whatever they learn of them."""
+    """What guides of the same training rows can share, whatever they predict.
+
+    These are the fold of each episode, the columns of the regression, and the bins of the trees.
+    """
 
     fold: IndexArray  # of each episode
     columns: _Columns
@@ -128,7 +144,10 @@ def guide_ground(
     categorical: Collection[int],
     distinct: Sequence[Distinct] | None = None,
 ) -> GuideGround:
-    """The ground of guides; ``distinct`` as `distinct_values` gives them, if they are known."""
+    """What guides of these training rows can share.
+
+    ``distinct`` is the result of `distinct_values` for these rows, if it is known already.
+    """
     known = distinct_values(rows.X, categorical) if distinct is None else distinct
     return GuideGround(
         fold=folds_of_guides(int(rows.units.max()) + 1, plan),
@@ -143,12 +162,12 @@ def fit_guides(
     categorical: Collection[int],
     ground: GuideGround | None = None,
 ) -> tuple[Guides, FoldGuides]:
-    """The guides of all rows for later ones, and those of each fold for the training episodes.
+    """The guides for new rows, and the guides without each fold for training episodes.
 
-    The rows need to be in their canonical order, so that sums are the same to the last bit. Guides
-    predict how far the outcome is from its mean, in units of its spread. They leave the mean itself
-    out, because the mean of the other folds is high if a row's own fold is low, and a tree would
-    learn the fold from it.
+    The rows must be sorted as by `in_canonical_order`, so that sums are the same to the last bit.
+    Guides predict how far the outcome is from its mean, in units of its spread. They leave the mean
+    itself out: the mean of the other folds is high if a row's own fold is low, and a tree could
+    learn the row's fold from it.
     """
     shared = guide_ground(rows, plan, categorical) if ground is None else ground
     folds = shared.fold[rows.units]
@@ -160,7 +179,7 @@ def fit_guides(
 
 
 def guide_rows(guides: Guides, X: FloatArray) -> FloatArray:
-    """The rows with their guides appended."""
+    """The rows, with the predictions of the guides as additional columns."""
     n_guides = (guides.linear.terms.size > 0) + (guides.boosted.values.size > 0)
     guided = np.empty((X.shape[0], X.shape[1] + n_guides))
     run_blocks(
@@ -183,7 +202,10 @@ def _weights(rows: TrainingRows) -> FloatArray:
 
 
 def _standardised(rows: TrainingRows) -> FloatArray:
-    """Outcomes less their middle, in units of their spread; scaled first, so that none is lost."""
+    """The outcomes minus their mean, in units of their spread.
+
+    They are scaled first, so that their squares neither overflow nor vanish.
+    """
     size = np.abs(rows.y).max()
     scaled = rows.y / size if size > 0.0 else rows.y
     centred = scaled - scaled.mean()
@@ -192,7 +214,7 @@ def _standardised(rows: TrainingRows) -> FloatArray:
 
 
 class _Columns(NamedTuple):
-    """A design matrix and where each of its columns comes from."""
+    """The columns that the ridge regression reads, and which feature each column comes from."""
 
     design: FloatArray
     terms: FloatArray  # (features, 4), slopes and effects of missing still to be filled in
@@ -239,7 +261,7 @@ def _columns(X: FloatArray, categorical: Collection[int], distinct: Sequence[Dis
 
 
 def _fit_linear(rows: _Rows, plan: GuidePlan, columns: _Columns) -> list[LinearGuide]:
-    """The linear guide without each fold in turn, and at last that of all rows."""
+    """The ridge regression without each fold in turn, and at last that of all rows."""
     n_folds = int(rows.folds.max()) + 1
     if "ridge" not in plan.guides:
         empty = read_only(np.empty(0))
@@ -277,9 +299,9 @@ def _linear_guide(columns: _Columns, solved: FloatArray) -> LinearGuide:
 def _fit_boosted(
     rows: _Rows, plan: GuidePlan, binned: Binned, linear: list[LinearGuide]
 ) -> list[BoostedGuide]:
-    """The boosted guide without each fold in turn, and at last that of all rows.
+    """The boosted trees without each fold in turn, and at last those of all rows.
 
-    The trees learn what the linear guide of the same rows leaves over.
+    They learn the residuals of the ridge regression that was fitted to the same rows.
     """
     if "boosted" not in plan.guides:
         return [NO_TREES] * len(linear)

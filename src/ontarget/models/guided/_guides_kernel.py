@@ -1,7 +1,6 @@
-"""A row's guides: predictions of its mean that stand beside its features, and the CDF they serve.
+"""Appends the guides (predictions of the mean) to the features of rows, and asks the forest.
 
-The live path and the batch append guides by the same kernel, so their answers agree to the last
-bit.
+Rows of runs in progress and batches use the same kernel, so their answers agree to the last bit.
 """
 
 from __future__ import annotations
@@ -26,9 +25,10 @@ _SCALE = 2.0**30
 
 
 class Guides(NamedTuple):
-    """The guides of a forest; one without terms or without trees is none.
+    """The two guides of a forest: a ridge regression and boosted trees.
 
-    Where both are given, the trees correct the linear guide: the second guide is their sum.
+    A guide with empty arrays is not used. If both are used, the trees correct the regression: the
+    second guide is the sum of both predictions.
     """
 
     linear: LinearGuide
@@ -37,13 +37,19 @@ class Guides(NamedTuple):
 
 @inner_kernel
 def _rounded(value: float) -> float:
-    """The guide without what rounding errors made of it, by which trees would tell folds apart."""
+    """The prediction of a guide, rounded to about a billionth of the outcome's spread.
+
+    Without rounding, trees could tell folds apart by rounding errors.
+    """
     return float(np.rint(value * _SCALE) / _SCALE)
 
 
 @inner_kernel
 def _append_guides(guides: Guides, row: FloatArray, codes: AnyArray, out: FloatArray) -> None:
-    """Write a row's features and after them its guides; ``codes`` is room for two per feature."""
+    """Write a row's features, and after them its guides (predictions of the mean), into ``out``.
+
+    ``codes`` is a work array with two numbers per feature.
+    """
     n_features = row.size
     for f in range(n_features):
         out[f] = row[f]
@@ -59,7 +65,7 @@ def _append_guides(guides: Guides, row: FloatArray, codes: AnyArray, out: FloatA
 
 @kernel
 def append_guides_of_rows(guides: Guides, X: FloatArray, out: FloatArray) -> None:
-    """Write each row's features and after them its guides."""
+    """Write each row's features, and after them its guides (predictions of the mean)."""
     codes = np.empty(2 * X.shape[1], dtype=np.uint16)
     for i in range(X.shape[0]):
         _append_guides(guides, X[i], codes, out[i])
@@ -72,7 +78,10 @@ def limits_of_guided_rows(
     y: FloatArray,
     out: tuple[FloatArray, FloatArray],
 ) -> None:
-    """Write both limits of the CDF at each row's values."""
+    """Write P(Y < y) and P(Y <= y) of each row at each of its values y.
+
+    ``y`` is (rows, values), and ``out`` holds two arrays of the same shape.
+    """
     guides, forest = model
     guided = np.empty((X.shape[0], forest.bins.categorical.size))
     append_guides_of_rows(guides, X, guided)
@@ -86,7 +95,7 @@ def members_of_guided_rows(
     skipped: BoolArray,
     out: tuple[IntArray, IntArray, FloatArray],
 ) -> None:
-    """Append to each row's members those of its leaves; see `add_members_of_rows`."""
+    """Append to ``out`` the training rows in each row's leaves; see `add_members_of_rows`."""
     guides, forest = model
     guided = np.empty((X.shape[0], forest.bins.categorical.size))
     append_guides_of_rows(guides, X, guided)

@@ -1,4 +1,4 @@
-"""A guided forest for live rows, which are not checked; answers go into the caller's arrays."""
+"""A guided forest for rows of runs in progress, which are not checked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["LiveGuidedForest"]
 
 
 class LiveGuidedForest:
-    """A guided forest that answers without checks; safe for threads."""
+    """A guided forest that does not check its rows; several threads may ask it at once."""
 
     __slots__ = ("_model",)
 
@@ -29,19 +29,23 @@ class LiveGuidedForest:
         self._model = (guides, forest)
 
     def limits(self, X: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
-        """Write both limits of the CDF of each row at each of its values.
+        """Write ``P(Y < y | x)`` into ``left`` and ``P(Y <= y | x)`` into ``right``.
 
-        X is (rows, features), the others (rows, values); all contiguous float64.
+        X has the shape (rows, features); ``y``, ``left`` and ``right`` have the shape (rows,
+        values). All are contiguous float64 arrays.
         """
         limits_of_guided_rows(self._model, X, y, (left, right))
 
     @property
     def most_members(self) -> int:
-        """How many members a row has at most."""
+        """The largest number of members (training rows with weight) that one row can have."""
         return most_members(self._model[1])
 
     def members(self, X: FloatArray, out: Members) -> None:
-        """Append the training rows behind each row's distribution, and their mass."""
+        """Append to ``out`` the training rows behind each row's distribution.
+
+        Each comes with its probability.
+        """
         members_of_guided_rows(self._model, X, every_tree(len(X)), out.parts)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -1,7 +1,7 @@
-"""The linear guide: its value for a row, and the sums and the solution that fit it.
+"""The ridge regression among the guides: its prediction for a row, and how it is fitted.
 
-All sums run in the order of the rows and the equations are solved here, not by a threaded library,
-so that the same rows give the same bits on any number of threads.
+All sums are added in the order of the rows, and the equations are solved here instead of by a
+threaded library. So the same rows give the same bits with any number of threads.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ FURTHEST = 1e6
 
 
 class LinearGuide(NamedTuple):
-    """A linear map of a row; flat, all arrays read-only.
+    """A linear prediction from the features of a row; flat read-only arrays.
 
-    ``terms`` holds the four numbers of each feature, then the intercept. Feature f is categorical
-    where ``start[f] < start[f+1]``: there lie its known categories, sorted, and their effects.
+    ``terms`` holds four numbers for each feature (centre, 1 / spread, slope, and the effect of a
+    missing value), then the intercept. Feature f is categorical if ``start[f] < start[f+1]``. Its
+    known categories, sorted, and their effects are then at these positions of ``categories`` and
+    ``effects``.
     """
 
     terms: FloatArray
@@ -37,7 +39,7 @@ class LinearGuide(NamedTuple):
 
 @inner_kernel
 def linear_value(row: FloatArray, guide: LinearGuide) -> float:
-    """The guide's value for the features of a row; an unknown category has no effect."""
+    """The prediction for a row; a category that was not in training has no effect."""
     terms, n_features = guide.terms, guide.start.size - 1
     total: float = terms[TERM_WIDTH * n_features]
     for f in range(n_features):
@@ -59,9 +61,9 @@ def linear_value(row: FloatArray, guide: LinearGuide) -> float:
 def sums_by_fold(
     design: FloatArray, y: FloatArray, weight: FloatArray, folds: IntArray, sums: AnyArray
 ) -> None:
-    """Add each row's weighted products of columns, and of columns and outcome, to its fold's sums.
+    """Add up, for each fold, the weighted products of columns, and of columns with the outcome.
 
-    ``sums`` has the shape (folds, columns, columns + 1); only its lower triangle and its last
+    ``sums`` has the shape (folds, columns, columns + 1). Only its lower triangle and its last
     column are filled.
     """
     n_columns = design.shape[1]
@@ -77,7 +79,10 @@ def sums_by_fold(
 
 @kernel
 def solve_ridge(sums: FloatArray, penalty: FloatArray) -> FloatArray:
-    """The coefficients that solve (sums + penalty) b = last column, by Cholesky's method."""
+    """The coefficients b of (S + diag(penalty)) b = r, by Cholesky's method.
+
+    S is ``sums`` without its last column, and r is that column.
+    """
     n = penalty.size
     gram = sums[:, :n].copy()
     least = np.empty(n)

@@ -1,4 +1,4 @@
-"""Guides as flat arrays: written out, read back and checked."""
+"""Converts guides to flat arrays for a model file, and reads and checks them again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LARGEST = 1e100
 
 
 def guides_to_arrays(guides: Guides) -> dict[str, AnyArray]:
-    """The guides as flat read-only arrays by name."""
+    """The guides (ridge regression and boosted trees) as flat read-only arrays by name."""
     linear, boosted = guides
     return {
         "guide_terms": linear.terms,
@@ -56,19 +56,22 @@ def guides_from_arrays(arrays: Mapping[str, AnyArray]) -> Guides:
         values=flat_array(arrays, "guide_values", np.float64),
     )
     guides = Guides(linear, boosted)
-    require(linear.terms.size > 0 or boosted.values.size > 0, "a guided forest needs a guide")
+    require(
+        linear.terms.size > 0 or boosted.values.size > 0,
+        "a guided forest needs a guide: guide_terms or guide_values",
+    )
     if linear.terms.size:
         _check_linear(linear)
     if boosted.values.size:
         _check_boosted(boosted)
     if linear.terms.size and boosted.values.size:
         alike = linear.start.size - 1 == boosted.bins.categorical.size
-        require(alike, "both guides need the same features")
+        require(alike, "the ridge regression and the boosted trees need the same features")
     return guides
 
 
 def width_of(guides: Guides) -> tuple[int, int]:
-    """How many features the guides read, and how many guides there are."""
+    """How many features the guides read, and how many guides there are (1 or 2)."""
     linear, boosted = guides.linear.terms.size > 0, guides.boosted.values.size > 0
     n_features = guides.linear.start.size - 1 if linear else guides.boosted.bins.categorical.size
     return n_features, int(linear) + int(boosted)
@@ -81,14 +84,17 @@ def _check_linear(guide: LinearGuide) -> None:
         "guide_category_start needs to rise from 0 to the number of categories",
     )
     n_features = start.size - 1
-    require(guide.terms.size == TERM_WIDTH * n_features + 1, "guide_terms need four per feature")
+    require(
+        guide.terms.size == TERM_WIDTH * n_features + 1,
+        "guide_terms needs four numbers per feature and one more",
+    )
     require(bool(np.isfinite(guide.terms).all()), "guide_terms need finite numbers")
-    require(guide.effects.shape == categories.shape, "guide_effects need one per category")
+    require(guide.effects.shape == categories.shape, "guide_effects needs one number per category")
     slopes = guide.terms[2::TERM_WIDTH], guide.terms[3::TERM_WIDTH], guide.terms[-1:]
     small = all((np.abs(part) <= _LARGEST).all() for part in (*slopes, guide.effects))
-    require(small, f"guide_terms and guide_effects need slopes and effects up to {_LARGEST:g}")
+    require(small, f"guide_terms and guide_effects need numbers up to {_LARGEST:g} in size")
     require(bool(np.isfinite(categories).all()), "guide_categories need finite numbers")
-    require(rises_within(categories, start), "categories of a feature need to rise")
+    require(rises_within(categories, start), "guide_categories need to rise within a feature")
 
 
 def _check_boosted(guide: BoostedGuide) -> None:
@@ -96,7 +102,7 @@ def _check_boosted(guide: BoostedGuide) -> None:
     n_trees = values.size - nodes.size
     n_leaves = values.size // n_trees if n_trees > 0 else 0
     whole = n_leaves > 1 and n_leaves & (n_leaves - 1) == 0 and n_leaves * n_trees == values.size
-    require(whole, "guide_nodes and guide_values need complete trees")
+    require(whole, "guide_nodes and guide_values need to form complete trees")
     small = bool((np.abs(values) <= _LARGEST).all())  # NaN is not
     require(small, f"guide_values need numbers up to {_LARGEST:g} in size")
     check_bins(guide.bins)

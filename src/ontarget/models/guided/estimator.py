@@ -1,4 +1,4 @@
-"""The guided forest: a quantile forest that also reads predictions of the mean (M14)."""
+"""`GuidedForest`: a quantile forest that also reads predictions of the mean."""
 
 from __future__ import annotations
 
@@ -37,25 +37,26 @@ __all__ = ["GuidedForest"]
 class GuidedForest(ForestEstimator):
     """A quantile forest that uses predictions of the mean as additional features.
 
-    Trees are slow to learn sums of many features. So other models, the *guides*, predict the mean
-    outcome, and the forest reads their predictions: a linear (ridge) model and small boosted trees.
-    The guides of a training row come from models that have not seen its episode; those of new rows
-    come from models of all training rows. Outcomes are not changed, so atoms (outcomes with
-    positive probability) remain atoms (M14).
+    Trees are slow to learn sums of many features. So two other models, the *guides*, predict the
+    mean outcome: a linear (ridge) regression and small boosted trees. The forest reads their
+    predictions as features. For a training row, the guides come from models that have not learned
+    from its episode; for new rows, from models of all training rows. Outcomes are not changed, so
+    atoms (outcomes with positive probability) remain atoms. See method M14 in docs/methods.md.
 
     Parameters
     ----------
     n_trees, min_leaf, max_features, smooth, seed, max_depth, split
         As in `QuantileForest`; guides count as features. In a monitor ``min_leaf`` counts episodes.
     bootstrap, max_samples, max_entries, max_bins, n_jobs
-        As in `QuantileForest` too.
+        As in `QuantileForest`.
     guides
         ``"ridge"``, ``"boosted"`` or both.
     n_folds
-        Into how many parts the episodes are divided to make the guides of training rows.
+        Into how many parts the episodes are divided to make the guides of training rows; a row's
+        guides are fitted without its part.
     n_boosted, boosted_depth, boosted_rate
         The largest number of boosted trees, their depth, and the learning rate. Fewer trees are
-        used if more would not lower the squared error on episodes that they have not seen.
+        used if more would not lower the squared error on episodes that they have not learned from.
 
     Attributes
     ----------
@@ -137,7 +138,7 @@ class GuidedForest(ForestEstimator):
         steps: ArrayLike | None = None,
         categorical: Sequence[int] | None = None,
     ) -> Self:
-        """The model itself, after fitting the guides and the forest.
+        """Fit the guides and the forest to these rows; returns the model.
 
         Parameters
         ----------
@@ -165,10 +166,11 @@ class GuidedForest(ForestEstimator):
         return self
 
     def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Left and right limits of the CDF at y: ``P(Y < y | x)`` and ``P(Y <= y | x)``.
+        """``P(Y < y | x)`` and ``P(Y <= y | x)`` for each row of X, as two arrays.
 
-        y scalar or (n,) gives (n,), (n, m) gives (n, m); several values of a row cost little more
-        than one.
+        A number y, or one number per row, gives arrays of shape (n,) for n rows. A table y of shape
+        (n, m), m values per row, gives arrays of shape (n, m). Several values per row take little
+        more time than one.
         """
         with threads_at_most(self.n_jobs):
             rows = self._guided(X)
@@ -177,10 +179,10 @@ class GuidedForest(ForestEstimator):
     def out_of_bag_limits(
         self, X: ArrayLike, y: ArrayLike, ids: ArrayLike
     ) -> tuple[FloatArray, FloatArray]:
-        """Both limits of the CDF at y for rows of training episodes, by trees that never saw them.
+        """As `cdf_limits`, for rows of training episodes, by trees that never saw the episode.
 
-        As `QuantileForest.out_of_bag_limits`. Pass X without guides; they are added, from models
-        that were not trained on the row's episode.
+        See `QuantileForest.out_of_bag_limits`. Pass X without guides. They are added, from models
+        that have not learned from the row's episode.
         """
         folds = self._learned()
         with threads_at_most(self.n_jobs):
@@ -189,9 +191,10 @@ class GuidedForest(ForestEstimator):
             return self.forest_._out_of_bag(folds.guide_rows(rows, episodes), y, episodes)
 
     def out_of_bag_members(self, X: ArrayLike, ids: ArrayLike) -> Members:
-        """As `members`, for rows of training episodes, from trees and guides that never saw them.
+        """As `members`, for rows of training episodes, by trees that never saw the episode.
 
-        As `QuantileForest.out_of_bag_members`.
+        See `QuantileForest.out_of_bag_members`. The guides too come from models that have not
+        learned from the row's episode.
         """
         folds = self._learned()
         with threads_at_most(self.n_jobs):
@@ -203,32 +206,43 @@ class GuidedForest(ForestEstimator):
         return found
 
     def row_weights(self, X: ArrayLike) -> csr_array:
-        """The mass on each training row, (rows, training rows); as `QuantileForest.row_weights`."""
+        """The probability that each row of X puts on each training row, as a sparse matrix.
+
+        The shape is (rows, training rows). See `QuantileForest.row_weights`.
+        """
         with threads_at_most(self.n_jobs):
             return self.forest_.row_weights(self._guided(X))
 
     def number_episodes(self, numbers: ArrayLike) -> Self:
-        """The model itself, after renumbering the episodes of its training rows."""
+        """Give the episodes of the training rows other numbers; returns the model.
+
+        See `QuantileForest.number_episodes`.
+        """
         self.forest_.number_episodes(numbers)
         return self
 
     @property
     def training_episodes_(self) -> IntArray:  # type: ignore[override]
-        """The episode of each training row, rows in the order of `row_weights`."""
+        """The episode number of each training row, in the order of the columns of `row_weights`."""
         return self.forest_.training_episodes_
 
     @property
     def training_outcomes_(self) -> FloatArray:
-        """The outcome of each training row."""
+        """The outcome of each training row, in the order of the columns of `row_weights`."""
         return self.forest_.training_outcomes_
 
     @property
     def training_steps_(self) -> IntArray:  # type: ignore[override]
-        """The step of each training row."""
+        """The step of each training row, in the order of the columns of `row_weights`."""
         return self.forest_.training_steps_
 
     def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
-        """Quantiles of each row: q scalar gives (n,), 1-D gives (n, m); as `QuantileForest`."""
+        """The quantiles at level q for each row of X, which invert `cdf` exactly.
+
+        A number q gives an array of shape (n,) for n rows. A list of m levels gives shape (n, m).
+        ``side="left"`` is ``inf{y : F(y) >= q}`` and ``side="right"`` is ``inf{y : F(y) > q}``,
+        where F is the CDF.
+        """
         with threads_at_most(self.n_jobs):
             rows = self._guided(X)
             return self.forest_.quantile(rows, q, side=side)
@@ -240,24 +254,27 @@ class GuidedForest(ForestEstimator):
             return self.forest_.predict(rows)
 
     def live(self) -> LiveGuidedForest:
-        """The model for live rows, which are not checked."""
+        """The model as a `LiveModel`, for rows of runs in progress; it does not check them."""
         self._check_fitted()
         return LiveGuidedForest(self.guides_, self.forest_.table_)
 
     def to_arrays(self) -> dict[str, AnyArray]:
-        """Everything the fitted model needs to answer, as flat read-only arrays."""
+        """Everything the fitted model needs to answer, as flat read-only arrays by name."""
         self._check_fitted()
         return {**self.forest_.to_arrays(), **guides_to_arrays(self.guides_)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
-        """The fitted model whose `to_arrays` gave these; a `ModelFileError` if they are damaged."""
+        """The fitted model, made from the arrays that `to_arrays` returned.
+
+        It raises a `ModelFileError` if the arrays are damaged.
+        """
         guides = guides_from_arrays(arrays)
         forest = QuantileForest.from_arrays(arrays)
         n_features, n_guides = width_of(guides)
         whole = forest.n_features_in_ == n_features + n_guides
-        require(whole, "the forest needs the features and their guides")
-        require(not forest.successors, "a guided forest stores no imagined outcomes")
+        require(whole, "the forest of a guided forest needs to read the features and the guides")
+        require(not forest.successors, "a guided forest must not have the array imagined")
         present = (guides.linear.terms.size > 0, guides.boosted.values.size > 0)
         model = cls(
             n_trees=forest.n_trees,
@@ -278,7 +295,7 @@ class GuidedForest(ForestEstimator):
         return QuantileForest(**{name: mine[name] for name in names})
 
     def _plan(self) -> GuidePlan:
-        """The constructor's arguments about guides, checked."""
+        """The constructor's arguments about guides, after checks."""
         return guide_plan(
             self.guides,
             n_folds=whole_number("n_folds", self.n_folds, least=2),

@@ -1,4 +1,4 @@
-"""Several experts that answer together: two forests, a shifted shape and a regression."""
+"""Four models (experts) that answer together: two forests, a shifted shape and a regression."""
 
 from typing import TYPE_CHECKING
 

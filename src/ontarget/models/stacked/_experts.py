@@ -1,4 +1,4 @@
-"""Fits the experts of a stack, and computes their out-of-bag answers (M16)."""
+"""Fits the experts of a stacked forest, and computes their answers about training episodes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _LEAST_FOREST = 0.01
 
 @dataclass(frozen=True, slots=True)
 class StackPlan:
-    """Which experts, and how each is fitted; checked by the estimator."""
+    """Which experts to fit, and how to fit each; already checked."""
 
     experts: tuple[Expert, ...]
     guides: GuidePlan
@@ -53,7 +53,7 @@ class StackPlan:
 
 
 class Rows(NamedTuple):
-    """Rows of training episodes to answer for, with guides that never saw them."""
+    """Rows of training episodes to answer for, with guides that have not learned from them."""
 
     X: FloatArray
     guided: FloatArray
@@ -61,10 +61,10 @@ class Rows(NamedTuple):
 
 
 class _Honest(Protocol):
-    """An expert that answers for training episodes by parts that have not seen them."""
+    """An expert that answers about training episodes by parts that have not learned from them."""
 
     def limits(self, rows: Rows, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Both limits of the CDF at each row's values."""
+        """P(Y < y) and P(Y <= y) of each row at its values y, as two arrays (rows, values)."""
         ...
 
 
@@ -97,7 +97,10 @@ class _HonestLinear:
 
 @dataclass(frozen=True, slots=True)
 class HonestStack:
-    """The stack for its training episodes: each is answered by parts that have not seen it."""
+    """The experts of a stacked forest, for rows of its own training episodes.
+
+    Each episode is answered by parts that have not learned from it, as if it were new.
+    """
 
     guides: FoldGuides
     experts: dict[int, _Honest]  # by place
@@ -107,7 +110,7 @@ class HonestStack:
     def limits(
         self, X: FloatArray, y: FloatArray, episodes: IndexArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Both limits of the mixture at the values y (rows, values)."""
+        """P(Y < y) and P(Y <= y) of the mixture at the values y, as two arrays (rows, values)."""
         rows = self.rows(X, episodes)
         counted = np.flatnonzero(self.weights > 0.0).tolist()
         found = [self.experts[place].limits(rows, y) for place in counted]
@@ -116,7 +119,10 @@ class HonestStack:
         return left, weighted(weights, [one for _, one in found])
 
     def add_members(self, X: FloatArray, episodes: IndexArray, found: Members) -> None:
-        """Append to each row's members those of the forests' trees that never saw its episode."""
+        """Append to ``found`` the training rows in each row's leaves, with their probability.
+
+        Only trees that never saw the row's episode count.
+        """
         rows = self.rows(X, episodes)
         for place, honest in self.experts.items():
             weight = float(self.weights[place])
@@ -125,17 +131,18 @@ class HonestStack:
                 forest._add_out_of_bag_members(rows.guided, episodes, weight, found)
 
     def rows(self, X: FloatArray, episodes: IndexArray) -> Rows:
-        """The rows with guides that never saw their episodes."""
+        """The rows, with guides that have not learned from their episodes."""
         return Rows(X, self.guides.guide_rows(X, episodes), episodes)
 
 
 def fit_stack(
     rows: TrainingRows, plan: StackPlan, categorical: Sequence[int]
 ) -> tuple[Stack, HonestStack]:
-    """The stack of rows in their canonical order, and its version for training episodes.
+    """The fitted stack for new rows, and its version for rows of training episodes.
 
-    Both forests and the shift share one set of guides. Weights come from out-of-bag answers; an
-    expert of weight 0 is dropped.
+    The training rows must be sorted as by `in_canonical_order`. Both forests and the shift share
+    one set of guides. The weights come from out-of-bag answers (by parts that have not learned from
+    the episode). An expert of weight 0 is left out.
     """
     distinct = distinct_values(rows.X, categorical)
     ground: GuideGround | None = guide_ground(rows, plan.guides, categorical, distinct)
@@ -179,7 +186,7 @@ def fit_stack(
 
 
 def places_of(table: ShiftTable, guided: FloatArray, spread: FloatArray) -> FloatArray:
-    """Each row's location and scale, from rows that carry the guides of both."""
+    """Each row's location and scale, (rows, 2), from the last column of each table of guides."""
     places = np.empty((guided.shape[0], 2))
     shifts_of_guides(table, guided[:, -1].copy(), spread[:, -1].copy(), places)
     return places
@@ -188,9 +195,10 @@ def places_of(table: ShiftTable, guided: FloatArray, spread: FloatArray) -> Floa
 def _fit_forests(
     guided: TrainingRows, plan: StackPlan, categorical: Sequence[int], distinct: Sequence[Distinct]
 ) -> dict[int, QuantileForest]:
-    """The forests by place, grown on rows that carry their guides; they share all but the trees.
+    """The forests by their position among the experts, grown on rows with guides.
 
-    ``distinct`` are those of the rows without guides.
+    They share everything but the trees. ``distinct`` is the result of `distinct_values` for the
+    rows without guides.
     """
     told = distinct_values(guided.X[:, len(distinct) :], ())
     ground, grown = None, {}
@@ -212,7 +220,10 @@ def _fit_shift(
     location: FloatArray,
     atoms: bool,
 ) -> tuple[ShiftTable, Guides, _HonestShift] | None:
-    """The shift, the guides of its scale, and its version for training episodes; or None."""
+    """The shift, the guides that predict its scale, and its version for training episodes.
+
+    It is None if all outcomes are equal, or equal their predicted locations.
+    """
     mean, spread_of_y = spread_around_mean(rows.y)
     distance = np.abs(rows.y - (mean + spread_of_y * location))
     spread, folds = fit_guides(replace(rows, y=distance), plan.guides, categorical, ground)
@@ -222,7 +233,10 @@ def _fit_shift(
 
 
 def _weights(rows: TrainingRows, plan: StackPlan, twin: HonestStack) -> FloatArray:
-    """The weight of each expert, by position; all equal if episodes are not known."""
+    """The weight of each expert, by position.
+
+    If the rows have no ids, the forests have equal weights and the other experts none.
+    """
     places = list(twin.experts)
     weights = np.zeros(len(EXPERTS))
     if rows.keys is None or rows.keys.size < 2:

@@ -1,4 +1,4 @@
-"""A stacked forest for live rows, which are not checked; answers go into the caller's arrays."""
+"""A stacked forest for rows of runs in progress, which are not checked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["LiveStackedForest"]
 
 
 class LiveStackedForest:
-    """A stacked forest that answers without checks; safe for threads."""
+    """A stacked forest that does not check its rows; several threads may ask it at once."""
 
     __slots__ = ("_kinds", "_packed", "_stack")
 
@@ -30,21 +30,23 @@ class LiveStackedForest:
         self._packed, self._kinds = pack(stack), kinds_of(stack)
 
     def limits(self, X: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
-        """Write both limits of the CDF of each row at each of its values.
+        """Write ``P(Y < y | x)`` into ``left`` and ``P(Y <= y | x)`` into ``right``.
 
-        X is (rows, features), the others (rows, values); all contiguous float64.
+        X has the shape (rows, features); ``y``, ``left`` and ``right`` have the shape (rows,
+        values). All are contiguous float64 arrays.
         """
         limits_of_stacked_rows(self._packed, self._kinds, X, y, (left, right))
 
     @property
     def most_members(self) -> int:
-        """How many members a row has at most."""
+        """The largest number of members (training rows with weight) that one row can have."""
         return most_members(self._stack.small, self._stack.large)
 
     def members(self, X: FloatArray, out: Members) -> None:
-        """Append the training rows behind each row's distribution, and their mass.
+        """Append to ``out`` the training rows behind each row's distribution.
 
-        Their masses add up to the forests' weight.
+        Each comes with its probability. The probabilities of a row add up to the weight of the
+        forests among the experts.
         """
         skipped = every_tree(len(X))
         members_of_stacked_rows(self._packed, self._kinds, X, skipped, out.parts)

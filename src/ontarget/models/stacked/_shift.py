@@ -1,4 +1,7 @@
-"""The location–scale law (M15): one shape, moved and stretched for each row."""
+"""The shift: one shape of distribution, shifted and stretched for each row.
+
+See method M15 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -34,16 +37,22 @@ NO_SHIFT: Final = ShiftTable(_NONE, _NONE, _NONE)
 
 @dataclass(frozen=True, slots=True)
 class ShiftLaw:
-    """The law as a part of a mixture; a row consists of its location and scale."""
+    """The shift as a part of a mixture of models.
+
+    It reads, as a "row", the location and the scale that were predicted for the row.
+    """
 
     table: ShiftTable
 
     def fit(self, X: ArrayLike, y: ArrayLike, *args: object, **kwargs: object) -> ShiftLaw:
-        """The law itself; there is nothing to fit."""
+        """Return the object itself; there is nothing to fit."""
         return self
 
     def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Left and right limits of the CDF at y: ``P(Y < y | x)`` and ``P(Y <= y | x)``."""
+        """``P(Y < y | x)`` and ``P(Y <= y | x)`` for each row, as two arrays.
+
+        X holds the location and the scale of each row, (rows, 2).
+        """
         places = np.ascontiguousarray(X, dtype=np.float64)
         values, flat = check_values(y, places.shape[0])
         left, right = np.empty(values.shape), np.empty(values.shape)
@@ -51,7 +60,7 @@ class ShiftLaw:
         return (left[:, 0], right[:, 0]) if flat else (left, right)
 
     def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
-        """Approximate quantiles, near which a mixture finds the exact ones."""
+        """Approximate quantiles of each row, near which a mixture searches for the exact ones."""
         places, levels = np.asarray(X, dtype=np.float64), np.atleast_1d(np.asarray(q))
         shape, values = self.table.shape, self.table.values
         distance = np.interp(levels, np.linspace(0.0, 1.0, shape.size), shape)
@@ -64,17 +73,20 @@ class ShiftLaw:
 def learned_shift(
     rows: TrainingRows, location: FloatArray, scale: FloatArray, *, atoms: bool
 ) -> ShiftTable | None:
-    """The law of these outcomes; None if all distances are 0.
+    """The shape of (outcome − location) / scale over these rows, with what it needs to answer.
+
+    It is None if all outcomes are equal, or equal their locations.
 
     Parameters
     ----------
     rows
-        What to learn from.
+        The training rows.
     location
-        Each row's predicted outcome, by models that have not seen its episode, in units of the
-        outcomes' spread around their mean.
+        Each row's predicted outcome, minus the mean outcome, in units of the outcomes' spread. The
+        prediction comes from models that have not learned from the row's episode.
     scale
-        Each row's predicted distance of the outcome from ``location``, in the same units.
+        Each row's predicted distance between outcome and location, minus the mean distance, in
+        units of the distances' spread; from such models too.
     atoms
         Whether every outcome is an atom.
     """
@@ -98,7 +110,10 @@ def learned_shift(
 
 
 def spread_around_mean(y: FloatArray) -> tuple[float, float]:
-    """The mean and the spread that guides are measured in; scaled first, so that none is lost."""
+    """The mean and the standard deviation of the outcomes, which are the units of guides.
+
+    The outcomes are scaled first, so that their squares neither overflow nor vanish.
+    """
     size = float(np.abs(y).max())
     if size == 0.0:
         return 0.0, 0.0
@@ -108,7 +123,7 @@ def spread_around_mean(y: FloatArray) -> tuple[float, float]:
 
 
 def shift_to_arrays(table: ShiftTable) -> dict[str, AnyArray]:
-    """The law as flat read-only arrays by name."""
+    """The shift as flat read-only arrays by name."""
     return {
         "shift_units": table.units,
         "shift_shape": table.shape,
@@ -117,17 +132,23 @@ def shift_to_arrays(table: ShiftTable) -> dict[str, AnyArray]:
 
 
 def shift_from_arrays(arrays: Mapping[str, AnyArray]) -> ShiftTable:
-    """The law in these arrays, checked; None if they are empty."""
+    """The shift in these arrays, after checks; `NO_SHIFT` if they are empty."""
     units, shape, values = (
         flat_array(arrays, f"shift_{name}", np.float64) for name in ShiftTable._fields
     )
     if not units.size:
-        require(shape.size == 0 and values.size == 0, "a shift without units needs no shape")
+        require(
+            shape.size == 0 and values.size == 0,
+            "shift_shape and shift_values need to be empty if shift_units is",
+        )
         return NO_SHIFT
-    require(units.size == 5 and shape.size >= 2, "a shift needs five units and a shape")
+    require(
+        units.size == 5 and shape.size >= 2,
+        "shift_units needs five numbers, and shift_shape at least two",
+    )
     small = all((np.abs(part) <= LARGEST_OUTCOME).all() for part in (units, shape, values))
-    require(small, "a shift needs numbers up to 1e300 in size")  # NaN is not
-    require(units[4] > 0.0, "a shift needs a least scale above 0")
-    require(bool((shape[1:] >= shape[:-1]).all()), "the shape of a shift needs to rise")
-    require(bool((values[1:] > values[:-1]).all()), "the values of a shift need to rise")
+    require(small, "the arrays of a shift need numbers up to 1e300 in size")  # NaN is not
+    require(units[4] > 0.0, "shift_units needs a number above 0 at the end, the smallest scale")
+    require(bool((shape[1:] >= shape[:-1]).all()), "shift_shape needs to rise")
+    require(bool((values[1:] > values[:-1]).all()), "shift_values needs to rise")
     return ShiftTable(units, shape, values)

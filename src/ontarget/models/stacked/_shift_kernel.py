@@ -1,4 +1,7 @@
-"""A location and a scale for each row, and one shape for all of them (M15)."""
+"""Kernels of the shift: a location and a scale for each row, and one shape for all rows.
+
+See method M15 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,14 @@ __all__ = ["ShiftTable", "limits_of_shifts", "shifts_of_guides"]
 
 
 class ShiftTable(NamedTuple):
-    """The law as the kernels take it; flat, all arrays read-only.
+    """One shape that is shifted and stretched for each row; flat read-only arrays.
 
-    ``units`` holds what turns guides into a row's location and scale: the mean outcome, its spread,
-    the mean distance from the location, the spread of that, and the least scale. ``shape`` holds
-    standardised distances at even levels from 0 to 1. Where outcomes are atoms, ``values`` are all
-    of them, ascending, and mass is cut halfway between neighbours; else there are none.
+    ``units`` holds five numbers that turn two guides (predictions in standard units) into a row's
+    location and scale: the mean outcome, its spread, the mean distance from the location, the
+    spread of this distance, and the smallest scale. ``shape`` holds quantiles of (outcome −
+    location) / scale at even levels from 0 to 1. If outcomes are atoms, ``values`` are all of them,
+    ascending, and the probability between two neighbours is divided at their middle. Otherwise
+    ``values`` is empty.
     """
 
     units: FloatArray
@@ -28,7 +33,7 @@ class ShiftTable(NamedTuple):
 
 @inner_kernel
 def _share_below(shape: FloatArray, distance: float) -> float:
-    """The share of the shape below this distance: straight between its levels."""
+    """The CDF of the shape at this distance, interpolated linearly between its quantiles."""
     last = shape.size - 1
     if not distance > shape[0]:
         return 0.0
@@ -47,7 +52,7 @@ def _share_below(shape: FloatArray, distance: float) -> float:
 
 @inner_kernel
 def _limits(law: ShiftTable, place: tuple[float, float], y: float) -> tuple[float, float]:
-    """Both limits of a row's CDF at y; its place is the location and the scale."""
+    """P(Y < y) and P(Y <= y) of a row; ``place`` is its location and scale."""
     location, scale = place
     if law.values.size == 0:
         share = _share_below(law.shape, (y - location) / scale)
@@ -60,7 +65,10 @@ def _limits(law: ShiftTable, place: tuple[float, float], y: float) -> tuple[floa
 
 @inner_kernel
 def _share_before(law: ShiftTable, place: tuple[float, float], count: int) -> float:
-    """The share on the first so many atoms: what lies before the middle of the next gap."""
+    """The probability of the first ``count`` atoms.
+
+    It is the CDF at the middle between the last of these atoms and the next one.
+    """
     if count == 0:
         return 0.0
     if count == law.values.size:
@@ -73,7 +81,7 @@ def _share_before(law: ShiftTable, place: tuple[float, float], count: int) -> fl
 def shifts_of_guides(
     law: ShiftTable, location: FloatArray, scale: FloatArray, out: FloatArray
 ) -> None:
-    """Write each row's location and scale, (rows, 2), from the guides of both."""
+    """Write each row's location and scale, (rows, 2), from the guides that predict them."""
     units = law.units
     for i in range(location.size):
         out[i, 0] = units[0] + units[1] * location[i]
@@ -84,7 +92,11 @@ def shifts_of_guides(
 def limits_of_shifts(
     law: ShiftTable, places: FloatArray, y: FloatArray, out: tuple[FloatArray, FloatArray]
 ) -> None:
-    """Write both limits of the CDF at each row's values, from its location and scale."""
+    """Write P(Y < y) and P(Y <= y) of each row at each of its values y.
+
+    ``places`` holds each row's location and scale, (rows, 2). ``y`` and the two arrays in ``out``
+    are (rows, values).
+    """
     for i in range(y.shape[0]):
         place = (places[i, 0], places[i, 1])
         for j in range(y.shape[1]):

@@ -1,4 +1,4 @@
-"""A stack of experts asked about rows: guides once, each expert that counts, and their mixture."""
+"""Asks the experts of a stacked forest about rows, and mixes their answers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SMALL, LARGE, SHIFT, LINEAR = 0, 1, 2, 3
 
 
 class Stack(NamedTuple):
-    """All experts of a block as the kernels take them; one of weight 0 may be empty."""
+    """All experts of a block of steps, as kernels take them; an expert of weight 0 may be empty."""
 
     guides: Guides
     spread: Guides  # of the distance from the location
@@ -54,7 +54,7 @@ Kinds: TypeAlias = tuple[FloatArray, IntArray, BoolArray, IntArray, IntArray, An
 
 
 def kinds_of(stack: Stack) -> Kinds:
-    """One empty array of each type in the stack: what `limits_of_stacked_rows` is compiled for."""
+    """One empty array of each type that occurs in the stack, which tells a kernel these types."""
     dtypes = (np.float64, np.int64, np.bool_, np.uint16, np.uint32, np.float32)
     kinds: Any = (*dtypes, stack.small.entries.dtype)
     found: Any = tuple(read_only(np.empty(0, dtype=kind)) for kind in kinds)
@@ -126,7 +126,7 @@ def _regression_at(packed: IntArray, at: int, kinds: Kinds) -> Regression:
 
 @room_kernel
 def _stack_at(packed: IntArray, kinds: Kinds) -> Stack:
-    """The stack that was packed."""
+    """The stack, made again from its packed arrays."""
     floats = kinds[0]
     small = 2 * _GUIDES
     large = small + _FOREST
@@ -155,9 +155,10 @@ def limits_of_stacked_rows(
     y: FloatArray,
     out: tuple[FloatArray, FloatArray],
 ) -> None:
-    """Write both limits of the mixture's CDF at each row's values.
+    """Write P(Y < y) and P(Y <= y) of the mixture for each row at each of its values y.
 
-    ``packed`` is what `pack` makes of the `Stack`, whose arrays need to stay alive.
+    ``packed`` is the result of `pack` for the `Stack`, whose arrays must stay alive. ``y`` and the
+    two arrays in ``out`` are (rows, values).
     """
     stack = _stack_at(packed, kinds)
     n_rows, n_features = X.shape
@@ -198,9 +199,10 @@ def members_of_stacked_rows(
     skipped: BoolArray,
     out: tuple[IntArray, IntArray, FloatArray],
 ) -> None:
-    """Append to each row's members those of both forests, each with its expert's weight.
+    """Append to ``out`` the training rows in each row's leaves, from both forests.
 
-    ``packed`` is as for `limits_of_stacked_rows`, the rest as for `add_members_of_rows`.
+    Each forest contributes with its weight. ``packed`` is as for `limits_of_stacked_rows`, the
+    other arguments as for `add_members_of_rows`.
     """
     stack = _stack_at(packed, kinds)
     weights = stack.weights

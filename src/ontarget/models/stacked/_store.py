@@ -1,4 +1,4 @@
-"""A stack of experts as flat arrays: written out, read back and checked."""
+"""Converts a stack of experts to flat arrays, and reads and checks them again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SHARED = ("support", "atoms", "tail", "row_start")
 
 
 def stack_to_arrays(stack: Stack) -> dict[str, AnyArray]:
-    """The stack as flat read-only arrays by name; an expert of weight 0 has none."""
+    """A stacked forest's experts as flat read-only arrays by name, except those of weight 0."""
     found: dict[str, AnyArray] = {"weights": stack.weights, **guides_to_arrays(stack.guides)}
     for name, at in (("small", SMALL), ("large", LARGE)):
         if stack.weights[at] > 0.0:
@@ -45,15 +45,21 @@ def stack_to_arrays(stack: Stack) -> dict[str, AnyArray]:
 
 
 def stack_from_arrays(arrays: Mapping[str, AnyArray]) -> Stack:
-    """The stack in these arrays, after checking that every index is in bounds."""
+    """A stacked forest's experts in these arrays, after checking that indices are in bounds."""
     weights = flat_array(arrays, "weights", np.float64)
-    require(weights.size == 4, "weights need one number per expert")
+    require(weights.size == 4, "weights needs four numbers, one per expert")
     right = bool(((weights >= 0.0) & (weights <= 1.0)).all()) and abs(weights.sum() - 1.0) < 1e-9
-    require(right, "weights need numbers from 0 up that sum to 1")
-    require(weights[SMALL] + weights[LARGE] > 0.0, "weights need a forest that counts")
+    require(right, "weights needs numbers from 0 up that sum to 1")
+    require(
+        weights[SMALL] + weights[LARGE] > 0.0,
+        "weights needs a number above 0 for at least one of the two forests",
+    )
     guides = guides_from_arrays(arrays)
     width = width_of(guides)
-    require(width[1] == 2, "a stacked forest needs both guides")
+    require(
+        width[1] == 2,
+        "a stacked forest needs both guides, the ridge regression and the boosted trees",
+    )
     forests = {
         name: table_from_arrays(_own(arrays, name) | _shared(arrays))
         for name, at in (("small", SMALL), ("large", LARGE))
@@ -61,17 +67,22 @@ def stack_from_arrays(arrays: Mapping[str, AnyArray]) -> Stack:
     }
     for forest in forests.values():
         whole = forest.bins.categorical.size == width[0] + 2
-        require(whole, "the forests need the features and their guides")
+        require(whole, "the forests of a stacked forest need to read the features and two guides")
     some = next(iter(forests.values()))
     shift, spread = NO_SHIFT, no_guides()
     if weights[SHIFT] > 0.0:
         shift, spread = shift_from_arrays(arrays), guides_from_arrays(_own(arrays, "spread"))
-        require(shift.units.size > 0, "a shift that counts needs units")
-        require(width_of(spread) == width, "the guides of the spread need the same features")
+        require(shift.units.size > 0, "shift_units needs numbers if the shift has a weight")
+        require(
+            width_of(spread) == width, "the guides of location and spread need the same features"
+        )
     linear = no_regression()
     if weights[LINEAR] > 0.0:
         linear = regression_from_arrays(arrays)
-        require(linear.columns.start.size - 1 == width[0], "the regression needs the same features")
+        require(
+            linear.columns.start.size - 1 == width[0],
+            "the regression and the guides need the same features",
+        )
     none = no_forest(some)
     return Stack(
         guides=guides,
@@ -85,7 +96,10 @@ def stack_from_arrays(arrays: Mapping[str, AnyArray]) -> Stack:
 
 
 def no_forest(like: ForestTable) -> ForestTable:
-    """A forest without trees, of the same types as this one, so that kernels compile once."""
+    """A forest without trees, whose arrays have the same types as those of ``like``.
+
+    With equal types, kernels are compiled only once.
+    """
 
     def emptied(part: Any) -> Any:
         if isinstance(part, np.ndarray):
@@ -98,14 +112,14 @@ def no_forest(like: ForestTable) -> ForestTable:
 
 
 def no_guides() -> Guides:
-    """Guides that say nothing."""
+    """Guides with empty arrays, which are not used."""
     floats, whole, flags, codes = (_none(kind) for kind in (np.float64, np.int64, "?", np.uint16))
     bins = BinTable(floats, whole, flags, codes)
     return Guides(LinearGuide(floats, whole, floats, floats), BoostedGuide(bins, whole, floats))
 
 
 def no_regression() -> Regression:
-    """A regression that says nothing."""
+    """A regression with empty arrays, which is not used."""
     floats, whole, flags, small = (_none(kind) for kind in (np.float64, np.int64, "?", np.float32))
     columns = Columns(whole, flags, floats, floats, whole, floats)
     return Regression(columns, floats, small, floats, (floats, flags, floats))
@@ -116,7 +130,7 @@ def _none(kind: Any) -> Any:
 
 
 def _own(arrays: Mapping[str, AnyArray], name: str) -> dict[str, AnyArray]:
-    """The arrays of one part, by the names that they have without it."""
+    """The arrays of one part, whose names begin with ``name_``, under their names without it."""
     start = f"{name}_"
     return {one[len(start) :]: array for one, array in arrays.items() if one.startswith(start)}
 

@@ -1,4 +1,7 @@
-"""How much each expert counts: weights that give held-out outcomes the most probability (M16)."""
+"""Learns the weights of experts: those that give held-out outcomes the most probability.
+
+See "Weights" in method M16 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,17 @@ _DIGITS = 4
 
 
 def some_rows(rows: TrainingRows, seed: tuple[int, ...]) -> IndexArray:
-    """Some of the rows, ascending; which depends on the seed and their places alone."""
+    """The indices of up to 2,048 rows, ascending; chosen at random by the seed and the position."""
     places = np.arange(rows.y.size)
     order = np.argsort(keyed_hash(keys_of(places), *seed, "weighed"), kind="stable")
     return np.sort(order[:_ROWS])
 
 
 def thresholds_of(rows: TrainingRows, which: IndexArray, seed: tuple[int, ...]) -> FloatArray:
-    """(rows, thresholds): at random for each of these rows, outcomes of others at its step."""
+    """Random thresholds for each of the rows ``which``: (rows, thresholds).
+
+    A threshold is the outcome of a row at the same step, drawn at random.
+    """
     by_step = np.argsort(rows.steps, kind="stable")
     size = np.bincount(rows.steps)
     start = np.cumsum(size) - size
@@ -43,18 +49,18 @@ def thresholds_of(rows: TrainingRows, which: IndexArray, seed: tuple[int, ...]) 
 
 
 def learned_weights(answers: FloatArray, below: FloatArray, n_episodes: int) -> FloatArray:
-    """The weight of each expert: above 0 and together 1, or exactly 0.
+    """The weight of each expert; the weights add up to 1, and some may be exactly 0.
 
-    Expectation–maximisation on the log score, with one episode's worth of evidence for each expert
-    beforehand, so that few episodes leave the weights near each other.
+    The method is expectation–maximisation on the log score. Each expert starts with one episode's
+    worth of evidence, so that few episodes leave the weights close together.
 
     Parameters
     ----------
     answers
-        (experts, rows, thresholds): P(Y ≤ c) by parts of the expert that never saw the row's
-        episode; NaN where there is none.
+        P(Y <= c) for each expert, row and threshold c: (experts, rows, thresholds). It comes from
+        parts of the expert that never saw the row's episode; NaN where there is no such part.
     below
-        (rows, thresholds): 1 where the outcome is up to the threshold, 0 elsewhere.
+        (rows, thresholds): 1 where the row's outcome is at most the threshold, 0 elsewhere.
     n_episodes
         How many episodes the rows come from.
     """

@@ -1,4 +1,4 @@
-"""The stacked forest: several experts on one set of guides, and their weights (M15, M16)."""
+"""`StackedForest`: several models (experts) that answer together, each with a weight."""
 
 from __future__ import annotations
 
@@ -59,40 +59,42 @@ _BLOCK, _MOST_ANSWERS = 256, 4096
 
 
 class StackedForest(ForestEstimator):
-    """A weighted mixture of several models (*experts*); the model of a default monitor.
+    """A weighted mixture of four models (*experts*); the default model of a monitor.
 
-    Two experts are quantile forests, one with small leaves and one with large ones, which read the
-    features and the *guides* of a `GuidedForest`. The third, the *shift*, moves and stretches one
-    shape: if outcomes differ only in location and scale, forests smooth too much. The fourth is a
-    `DistributionRegression`, which needs few episodes. The weight of an expert depends on how much
-    probability it gives to outcomes of episodes that it has not learned from. An expert of very
-    small weight is left out.
+    Two experts are quantile forests, one with small leaves and one with large leaves. They read the
+    features and the *guides* of a `GuidedForest`, which are predictions of the mean. The third
+    expert, the *shift*, moves and stretches one shape of distribution; it helps if outcomes differ
+    only in location and scale, where forests smooth too much. The fourth is a
+    `DistributionRegression`, which needs few episodes. An expert gets more weight if it gives more
+    probability to outcomes of episodes that it has not learned from. An expert of very small weight
+    is left out. See methods M15 and M16 in docs/methods.md.
 
     Parameters
     ----------
     n_trees
-        The trees of each forest.
+        The number of trees in each of the two forests.
     experts
-        Names out of ``"small_leaves"``, ``"large_leaves"``, ``"shift"`` and ``"linear"``, with at
-        least one of the first two.
+        The experts to use, out of ``"small_leaves"``, ``"large_leaves"``, ``"shift"`` and
+        ``"linear"``; at least one of the first two.
     min_leaf, large_leaf
-        The fewest rows in a leaf of each forest. In a monitor they count episodes.
+        The fewest rows in a leaf of the first and the second forest. In a monitor they count
+        episodes.
     max_features, max_depth, split, max_entries, max_bins, n_jobs
         As in `QuantileForest`; guides count as features.
     bootstrap, max_samples
         As in `QuantileForest`. By default each tree draws half of the episodes, without
-        replacement. The other half is used to judge it, and leaves need half the memory.
+        replacement. The other half is used to judge the tree, and leaves need half the memory.
     n_folds, n_boosted, boosted_depth, boosted_rate
         As in `GuidedForest`.
     seed
-        A whole number from 0 up, or several.
+        One or several whole numbers from 0 up, which determine all random choices.
 
     Attributes
     ----------
     weights_
         The weight of each expert, by name; they add up to 1.
     training_episodes_, training_steps_
-        The episode and the step of each training row, rows in the order of `row_weights`.
+        The episode and the step of each training row, in the order of the columns of `row_weights`.
 
     Notes
     -----
@@ -167,7 +169,7 @@ class StackedForest(ForestEstimator):
         steps: ArrayLike | None = None,
         categorical: Sequence[int] | None = None,
     ) -> Self:
-        """The model itself, after fitting the guides, the experts and their weights.
+        """Fit the guides, the experts and their weights to these rows; returns the model.
 
         Parameters
         ----------
@@ -187,15 +189,16 @@ class StackedForest(ForestEstimator):
 
     @property
     def weights_(self) -> dict[str, float]:
-        """The weight of each expert, by name."""
+        """The weight of each expert, by name; the weights add up to 1."""
         self._check_fitted()
         return dict(zip(EXPERTS, self.stack_.weights.tolist(), strict=True))
 
     def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Left and right limits of the CDF at y: ``P(Y < y | x)`` and ``P(Y <= y | x)``.
+        """``P(Y < y | x)`` and ``P(Y <= y | x)`` for each row of X, as two arrays.
 
-        y scalar or (n,) gives (n,), (n, m) gives (n, m); several values of a row cost little more
-        than one.
+        A number y, or one number per row, gives arrays of shape (n,) for n rows. A table y of shape
+        (n, m), m values per row, gives arrays of shape (n, m). Several values per row take little
+        more time than one.
         """
         rows = self._query_rows(X)
         values, flat = check_values(y, rows.shape[0])
@@ -213,10 +216,11 @@ class StackedForest(ForestEstimator):
     def out_of_bag_limits(
         self, X: ArrayLike, y: ArrayLike, ids: ArrayLike
     ) -> tuple[FloatArray, FloatArray]:
-        """Both limits of the CDF at y for rows of training episodes, by parts that never saw them.
+        """As `cdf_limits`, for rows of training episodes, by parts that never saw the episode.
 
-        As `QuantileForest.out_of_bag_limits`: forests answer by the trees that did not draw the
-        episode, guides and the regression by fits without its fold.
+        The forests answer by the trees that did not draw the row's episode. The guides and the
+        regression answer by fits that left out the part (fold) with the episode. See
+        `QuantileForest.out_of_bag_limits`.
         """
         rows, honest = self._query_rows(X), self._learned()
         episodes = episodes_of(honest.keys, ids, rows.shape[0])
@@ -226,9 +230,9 @@ class StackedForest(ForestEstimator):
         return (left[:, 0], right[:, 0]) if flat else (left, right)
 
     def out_of_bag_members(self, X: ArrayLike, ids: ArrayLike) -> Members:
-        """The members behind rows of training episodes, from trees and guides that never saw them.
+        """As `members`, for rows of training episodes, by trees that never saw the episode.
 
-        ``ids`` are the episodes of the rows; see `QuantileForest.out_of_bag_members`.
+        ``ids`` are the episodes of the rows. See `QuantileForest.out_of_bag_members`.
         """
         rows, honest = self._query_rows(X), self._learned()
         episodes = episodes_of(honest.keys, ids, rows.shape[0])
@@ -239,22 +243,26 @@ class StackedForest(ForestEstimator):
 
     @property
     def row_share(self) -> float:
-        """The share of the distribution that consists of training rows: the weight of both forests.
+        """The share of the predicted probability that lies on training rows: the forests' weight.
 
-        The shift and the linear expert do not consist of training rows.
+        The shift and the linear expert do not put probability on single training rows.
         """
         self._check_fitted()
         return float(self.stack_.weights[SMALL] + self.stack_.weights[LARGE])
 
     @property
     def training_outcomes_(self) -> FloatArray:
-        """The outcome of each training row, rows in the order of `row_weights`: ascending."""
+        """The outcome of each training row, in the order of the columns of `row_weights`.
+
+        The outcomes are ascending.
+        """
         return self._forests()[0][1].training_outcomes_
 
     def row_weights(self, X: ArrayLike) -> csr_array:
-        """The mass on each training row, (rows, training rows), sparse; rows sum to `row_share`.
+        """The probability that both forests put on each training row, as a sparse matrix.
 
-        As `QuantileForest.row_weights`, from both forests.
+        The shape is (rows, training rows), and each row adds up to `row_share`. See
+        `QuantileForest.row_weights`.
         """
         rows = self._query_rows(X)
         with threads_at_most(self.n_jobs):
@@ -262,16 +270,18 @@ class StackedForest(ForestEstimator):
             return sum(weight * forest.row_weights(guided) for weight, forest in self._forests())
 
     def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
-        """Quantiles of each row: q scalar gives (n,), 1-D gives (n, m), to the last bit of `cdf`.
+        """The quantiles at level q for each row of X, which invert `cdf` exactly.
 
-        ``side="left"`` is ``inf{y : F(y) >= q}`` and ``side="right"`` is ``inf{y : F(y) > q}``.
+        A number q gives an array of shape (n,) for n rows. A list of m levels gives shape (n, m).
+        ``side="left"`` is ``inf{y : F(y) >= q}`` and ``side="right"`` is ``inf{y : F(y) > q}``,
+        where F is the CDF.
         """
         with threads_at_most(self.n_jobs):
             parts, inputs = self._parts(self._query_rows(X))
             return mixture_quantile(parts, inputs, q, side)
 
     def predict(self, X: ArrayLike) -> FloatArray:
-        """The conditional mean of each row, from the forests alone."""
+        """The conditional mean of each row, from the two forests alone."""
         rows = self._query_rows(X)
         with threads_at_most(self.n_jobs):
             guided = guide_rows(self.stack_.guides, rows)
@@ -281,9 +291,10 @@ class StackedForest(ForestEstimator):
         return np.asarray(found)
 
     def pooled_over(self, n_steps: int | float) -> Self:
-        """An unfitted copy for rows that pool this many steps, so that leaves count episodes (M14).
+        """An unfitted copy for training rows that come from ``n_steps`` steps of each episode.
 
-        As `QuantileForest.pooled_over`, for both forests.
+        The leaf sizes of both forests are multiplied by ``n_steps``, so that they count episodes.
+        See `QuantileForest.pooled_over`.
         """
         copy = super().pooled_over(n_steps)
         other = clone(self).set_params(min_leaf=self.large_leaf)
@@ -291,19 +302,22 @@ class StackedForest(ForestEstimator):
         return copy
 
     def live(self) -> LiveStackedForest:
-        """The model for live rows, which are not checked."""
+        """The model as a `LiveModel`, for rows of runs in progress; it does not check them."""
         self._check_fitted()
         return self._live_
 
     def to_arrays(self) -> dict[str, AnyArray]:
-        """Everything the fitted model needs to answer, as flat read-only arrays."""
+        """Everything the fitted model needs to answer, as flat read-only arrays by name."""
         self._check_fitted()
         origins = RowOrigins(self.training_episodes_, self.training_steps_)
         return {**stack_to_arrays(self.stack_), **origins.to_arrays()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
-        """The fitted model whose `to_arrays` gave these; a `ModelFileError` if they are damaged."""
+        """The fitted model, made from the arrays that `to_arrays` returned.
+
+        It raises a `ModelFileError` if the arrays are damaged.
+        """
         stack = stack_from_arrays(arrays)
         some = stack.small if stack.weights[SMALL] > 0.0 else stack.large
         origins = RowOrigins.from_arrays(arrays, int(some.row_start[-1]))
@@ -321,7 +335,7 @@ class StackedForest(ForestEstimator):
         self._live_ = LiveStackedForest(stack)  # packed once: that takes as long as ten rows
 
     def _forests(self) -> list[tuple[float, QuantileForest]]:
-        """The forests that count, with their weights; they read guided rows."""
+        """The forests with a weight above 0, each with its weight; they read rows with guides."""
         origins = RowOrigins(self.training_episodes_, self.training_steps_)
         tables: list[tuple[int, ForestTable]] = [
             (SMALL, self.stack_.small),
@@ -336,7 +350,7 @@ class StackedForest(ForestEstimator):
     def _parts(
         self, rows: FloatArray
     ) -> tuple[list[tuple[float, ConditionalDistribution]], list[FloatArray]]:
-        """The experts that count, and the rows as each reads them."""
+        """The experts of weight above 0, with their weights, and the rows as each reads them."""
         stack, guided = self.stack_, guide_rows(self.stack_.guides, rows)
         parts: list[tuple[float, ConditionalDistribution]] = [*self._forests()]
         inputs = [guided] * len(parts)
@@ -350,12 +364,12 @@ class StackedForest(ForestEstimator):
         return parts, inputs
 
     def _plan(self) -> StackPlan:
-        """The constructor's arguments, checked."""
+        """The constructor's arguments, after checks."""
         named = (self.experts,) if isinstance(self.experts, str) else tuple(self.experts)
         if any(name not in EXPERTS for name in named) or not set(named) & set(EXPERTS[:2]):
             raise InputError(
-                f"experts needs names out of {', '.join(EXPERTS)}, with at least one of the first "
-                f"two, got {self.experts!r}"
+                f"`experts` needs names out of {', '.join(EXPERTS)}, and at least one of the first "
+                f"two (the forests), got {self.experts!r}"
             )
         seeds = seed_parts(self.seed)
         n_folds = whole_number("n_folds", self.n_folds, least=2)
