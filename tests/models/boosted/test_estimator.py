@@ -100,9 +100,9 @@ def test_100_000_rows_are_fine() -> None:
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("shift_shape", lambda a: a[:-1], "one number of its shape per knot"),
+        ("shift_shape", lambda a: a[:-1], "one number of shift_shape per level"),
         ("shift_units", lambda a: a * 1e9, "numbers up to 1e\\+06 in size"),
-        ("shift_values", lambda a: np.array([1.0]), "no values"),
+        ("shift_values", lambda a: np.array([1.0]), "no shift_values"),
         ("rank_time", lambda a: a + 9, "rank_clock needs a first"),
         ("guide_terms", lambda a: a[:0], "both guides"),
     ],

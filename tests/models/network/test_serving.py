@@ -99,7 +99,7 @@ def test_one_episode_alone_has_the_outcomes_and_no_honest_answer() -> None:
         ("network_head", lambda a: np.append(a, a[:1]), "network_head needs"),
         ("network_second_bias", lambda a: a * np.float32(np.nan), "numbers up to 10000 in size"),
         ("network_first", lambda a: a + np.float32(1e5), "numbers up to 10000 in size"),
-        ("network_first_bias", lambda a: a[:0], "whole networks"),
+        ("network_first_bias", lambda a: a[:0], "whole square matrices"),
         ("network_head", lambda a: a.astype(np.float64), "flat array of float32"),
         ("rank_odds", lambda a: a[::-1].copy(), "rank_odds need"),
         ("rank_levels", lambda a: a[::-1].copy(), "rank_levels need to rise"),

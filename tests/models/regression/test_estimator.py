@@ -208,7 +208,7 @@ def test_out_of_bag_answers_need_episodes_that_were_in_fit() -> None:
     model = DistributionRegression().fit(X, Y, ids=EPISODES["ids"])
     with pytest.raises(InputError, match="ids needs episodes that were in fit, got 99 in row 1"):
         model.out_of_bag_limits(X[:2], 0.0, [3, 99])
-    with pytest.raises(InputError, match="right after fit"):
+    with pytest.raises(InputError, match="as fit returns it"):
         pickle.loads(pickle.dumps(model)).out_of_bag_limits(X[:1], 0.0, [3])
     with pytest.raises(InputError, match="fitted without ids"):
         DistributionRegression().fit(X, Y).out_of_bag_limits(X[:1], 0.0, [3])
@@ -310,23 +310,23 @@ WHOLE = DistributionRegression().fit(
     [
         ("start", lambda a: a[::-1], "regression_start needs to rise"),
         ("start", lambda a: np.append(a, 2**62), "regression_start needs to rise"),
-        ("start", lambda a: np.array([0, 3, 6, 6]), "two columns for a number"),
-        ("categorical", lambda a: a[:-1], "one per feature"),
-        ("categorical", lambda a: ~a, "two columns for a number"),
+        ("start", lambda a: np.array([0, 3, 6, 6]), "two columns per numeric feature"),
+        ("categorical", lambda a: a[:-1], "one flag per feature"),
+        ("categorical", lambda a: ~a, "two columns per numeric feature"),
         ("codes", lambda a: a[::-1] * np.nan, "regression_codes need to rise"),
         ("codes", lambda a: np.where(a == 1.0, 2.0, a), "regression_codes need to rise"),
         ("location", lambda a: -a - 1.0, "regression_location"),
         ("location", lambda a: a[:-1], "regression_location"),
         ("time", lambda a: a + 1, "regression_time needs one feature"),
-        ("time", lambda a: a - 1, "two columns for a number"),
+        ("time", lambda a: a - 1, "two columns per numeric feature"),
         ("time", lambda a: np.append(a, 0), "regression_time needs one feature"),
         ("clock", lambda a: a[::-1], "regression_clock"),
         ("clock", lambda a: a + np.inf, "regression_clock"),
         ("effects", lambda a: a[:-1], "regression_effects need"),
         ("effects", lambda a: a + 1e101, "up to 1e\\+100"),
         ("effects", lambda a: a * np.nan, "up to 1e\\+100"),
-        ("levels", lambda a: a[:-1], "one number per node and cut"),
-        ("levels", lambda a: a[:0], "one number per node and cut"),
+        ("levels", lambda a: a[:-1], "one number per stored time and cut"),
+        ("levels", lambda a: a[:0], "one number per stored time and cut"),
         ("levels", lambda a: a[::-1], "regression_levels need to rise"),
         ("levels", lambda a: a * np.float32(1e9), "regression_levels need to rise"),
         ("levels", lambda a: a.astype(float), "regression_levels needs a flat array of float32"),

@@ -1,4 +1,4 @@
-"""Boosted trees for the location and the spread of a row's rank."""
+"""Boosted trees that predict the location and the spread of a row's outcome."""
 
 from typing import TYPE_CHECKING
 

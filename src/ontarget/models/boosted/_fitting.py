@@ -1,4 +1,7 @@
-"""Fitting boosted quantiles: a location, a spread and a shape on the scale of ranks (M15)."""
+"""Fits boosted quantiles: a location and a spread for each row, and one shape for all rows.
+
+All three are about ranks, not outcomes (methods M15 and M27 in docs/methods.md).
+"""
 
 from __future__ import annotations
 
@@ -42,10 +45,11 @@ _LARGEST = 1e6
 
 
 class Boosted(NamedTuple):
-    """Predictions (guides) of a row's location and spread, and the shape that they transform.
+    """Predictions of a row's location and spread, and the shape that they shift and stretch.
 
-    The shape is stored at the levels of the knots. A shift without units has no effect: every row
-    then has the distribution of the outcomes around its step.
+    ``location`` and ``spread`` are guides (a ridge regression and boosted trees). The shape is
+    stored at the levels of the knots, a row's quantiles. If ``shift`` has no units, every row gets
+    the distribution of the training outcomes around its step.
     """
 
     location: Guides
@@ -54,7 +58,7 @@ class Boosted(NamedTuple):
 
 
 class FittedBoosted(NamedTuple):
-    """The model for new rows, and for each fold a model that has not seen it."""
+    """The model for new rows, and for each fold a model that has not learned from it."""
 
     ranks: RankedOutcomes
     model: Boosted
@@ -63,10 +67,11 @@ class FittedBoosted(NamedTuple):
 
 
 def fit_boosted(rows: TrainingRows, plan: GuidePlan, categorical: Collection[int]) -> FittedBoosted:
-    """The model of rows in their canonical order, and one without each fold in turn.
+    """The model of all rows, and for each fold a model that has not learned from it.
 
-    Without ids every row is an episode. The shape is the distribution of the distances of all rows
-    from their locations, as predicted by models that have not seen them.
+    The rows must be sorted as by `in_canonical_order`. If they have no ids, every row is an
+    episode. The shape is the distribution of (rank − location) / spread over all rows, where
+    location and spread are predicted by models that have not learned from the row.
     """
     if not rows.has_ids:
         rows = replace(rows, episodes=rows.units, has_ids=True)
@@ -97,7 +102,10 @@ def fit_boosted(rows: TrainingRows, plan: GuidePlan, categorical: Collection[int
 
 
 def knots_of_rows(model: Boosted, ranks: RankedOutcomes, rows: FloatArray) -> FloatArray:
-    """The knots of each row: the shape at their levels, moved and stretched."""
+    """The knots of each row (quantiles of its rank, as log odds): (rows, levels).
+
+    They are the quantiles of the shape, times the row's spread, plus its location.
+    """
     if not model.shift.units.size:
         return np.tile(ranks.odds, (rows.shape[0], 1))
     places = np.empty((rows.shape[0], 2))
@@ -108,7 +116,7 @@ def knots_of_rows(model: Boosted, ranks: RankedOutcomes, rows: FloatArray) -> Fl
 
 
 def _at_knots(shift: ShiftTable, odds: FloatArray) -> ShiftTable:
-    """The shift with its shape at the levels of the knots alone."""
+    """The shift, with its shape stored only at the levels of a row's quantiles (its *knots*)."""
     levels, even = 1.0 / (1.0 + np.exp(-odds)), np.linspace(0.0, 1.0, shift.shape.size)
     return shift._replace(shape=read_only(np.interp(levels, even, shift.shape)))
 
@@ -120,22 +128,29 @@ def boosted_to_arrays(model: Boosted) -> dict[str, AnyArray]:
 
 
 def boosted_from_arrays(arrays: Mapping[str, AnyArray], n_knots: int) -> tuple[Boosted, int]:
-    """The model that gave these, checked, and the number of features that it reads."""
+    """The model in these arrays, after checks, and the number of features that it reads."""
     location = guides_from_arrays(arrays)
     own = {n.removeprefix("spread_"): a for n, a in arrays.items() if n.startswith("spread_")}
     spread, shift = guides_from_arrays(own), shift_from_arrays(arrays)
     width = width_of(location)
-    require(width[1] == 2, "boosted quantiles need both guides")
-    require(width_of(spread) == width, "the guides of the spread need the same features")
+    require(
+        width[1] == 2, "boosted quantiles need both guides, a ridge regression and boosted trees"
+    )
+    require(width_of(spread) == width, "the models of location and spread need the same features")
     whole = shift.values.size == 0 and shift.shape.size in (0, n_knots)
-    require(whole, "a shift of ranks needs one number of its shape per knot, and no values")
+    require(
+        whole, "boosted quantiles need one number of shift_shape per level, and no shift_values"
+    )
     small = all((np.abs(part) <= _LARGEST).all() for part in (shift.units, shift.shape))
-    require(bool(small), f"a shift of ranks needs numbers up to {_LARGEST:g} in size")
+    require(bool(small), f"shift_units and shift_shape need numbers up to {_LARGEST:g} in size")
     return Boosted(location, spread, shift), width[0]
 
 
 def _drawn_ranks(rows: TrainingRows, ranked: Ranked, seed: tuple[int, ...]) -> FloatArray:
-    """A rank within each row's span, drawn by the row's key, as log odds."""
+    """A rank of each row's outcome, as log odds.
+
+    An outcome that several rows have covers a range of ranks; one is drawn, by a hash of the row.
+    """
     within = keyed_uniform(row_keys(rows), seed[0], *seed[1:], "rank")
     rank = ranked.low + within * (ranked.high - ranked.low)
     odds: FloatArray = np.log(rank / (1.0 - rank))
@@ -143,7 +158,7 @@ def _drawn_ranks(rows: TrainingRows, ranked: Ranked, seed: tuple[int, ...]) -> F
 
 
 def _last_guide(guides: Guides, rows: FloatArray) -> FloatArray:
-    """The prediction of the last guide for each row: trees, which correct the ridge regression."""
+    """The prediction of the boosted trees for each row, on top of the ridge regression."""
     guided = np.empty((rows.shape[0], rows.shape[1] + 2))
     append_guides_of_rows(guides, rows, guided)
     return guided[:, -1].copy()

@@ -1,4 +1,4 @@
-"""Boosted quantiles as a scikit-learn estimator (M15, on the scale of ranks)."""
+"""`BoostedQuantiles`: boosted trees that shift and stretch one shape, as an estimator."""
 
 from __future__ import annotations
 
@@ -26,32 +26,34 @@ __all__ = ["BoostedQuantiles"]
 
 
 class BoostedQuantiles(RankedEstimator):
-    """A conditional distribution of one shape that boosted trees move and stretch.
+    """A conditional distribution of one shape that boosted trees shift and stretch.
 
-    Outcomes are ranked among those around the same step. Gradient-boosted trees, on top of a ridge
-    regression, predict a row's rank and how far the rank may be off; the distribution of these
+    The model works with the *rank* of an outcome: the share of the training outcomes around the
+    same step that are smaller. Gradient-boosted trees, on top of a ridge regression, predict a
+    row's rank and how far the actual rank may be from this prediction. The distribution of these
     distances is learned from all rows. The model is smaller and faster than a forest, keeps atoms
     (outcomes with positive probability), and works best if rows differ only in location and spread.
+    See methods M15 and M27 in docs/methods.md.
 
     Parameters
     ----------
     n_boosted, boosted_depth, boosted_rate
-        The largest number of trees, the depth of each, and the learning rate. Fewer trees are kept
-        if more would not help on episodes that they have not seen.
+        The largest number of trees, the depth of each tree, and the learning rate. Fewer trees are
+        kept if more would not help on episodes that they have not learned from.
     n_folds
-        Into how many parts the episodes are divided, so that distances and `out_of_bag_limits` come
-        from models that have not seen the episode.
+        Into how many parts the episodes are divided. Distances and `out_of_bag_limits` come from
+        models that were fitted without the part with the episode.
     seed
-        A whole number from 0 up, or several.
+        One or several whole numbers from 0 up, which determine all random choices.
     n_jobs
         At most this many threads; None for all.
 
     Attributes
     ----------
     boosted_
-        The trees and regressions of location and spread, and the shape.
+        The trees and regressions that predict location and spread, and the shape.
     ranks_
-        The distribution of the outcomes around each step.
+        The distribution of the training outcomes around each step.
 
     Examples
     --------
@@ -96,14 +98,14 @@ class BoostedQuantiles(RankedEstimator):
         steps: ArrayLike | None = None,
         categorical: Sequence[int] | None = None,
     ) -> Self:
-        """The trees grown on these rows.
+        """Fit the trees to these rows; returns the model.
 
         Parameters
         ----------
         X, y, sample_weight
             Features (NaN is missing), outcomes, and weights from 0 up.
         ids, steps
-            The episode and the step of each row. A row is ranked among outcomes of its own step.
+            The episode and the step of each row. A row is ranked among outcomes around its step.
         categorical
             The columns of X that hold category numbers, whose order has no meaning.
         """
@@ -129,13 +131,16 @@ class BoostedQuantiles(RankedEstimator):
         return knots_of_rows(model, ranks, rows)
 
     def to_arrays(self) -> dict[str, AnyArray]:
-        """Everything the fitted model needs to answer, as flat read-only arrays."""
+        """Everything the fitted model needs to answer, as flat read-only arrays by name."""
         self._check_fitted()
         return boosted_to_arrays(self.boosted_) | ranks_to_arrays(self.ranks_)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
-        """The fitted model whose `to_arrays` gave these; a `ModelFileError` if they are damaged."""
+        """The fitted model, made from the arrays that `to_arrays` returned.
+
+        It raises a `ModelFileError` if the arrays are damaged.
+        """
         model = cls()
         model._hold(arrays)
         return model

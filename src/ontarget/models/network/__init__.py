@@ -1,4 +1,4 @@
-"""Implicit quantile networks, served without PyTorch."""
+"""Neural networks that predict quantiles; a fitted network answers without PyTorch."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Fitting networks: ranks, inputs, training, and the arrays that serve them (M27)."""
+"""Fits networks: computes ranks and inputs, trains, and makes the arrays that answer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["FittedNetworks", "NetworkPlan", "fit_networks"]
 
 @dataclass(frozen=True, slots=True)
 class NetworkPlan:
-    """How networks are fitted; checked by the estimator."""
+    """The arguments of a `QuantileNetwork` that say how to fit it; already checked."""
 
     width: int
     n_folds: int
@@ -37,7 +37,10 @@ class NetworkPlan:
 
 
 class FittedNetworks(NamedTuple):
-    """Networks, the outcomes that they rank, and both for the training episodes."""
+    """Trained networks, and the training outcomes among which they rank.
+
+    ``without`` holds these outcomes without each fold, for answers about training episodes.
+    """
 
     ranks: RankedOutcomes
     networks: Networks
@@ -48,10 +51,11 @@ class FittedNetworks(NamedTuple):
 def fit_networks(
     rows: TrainingRows, plan: NetworkPlan, categorical: Collection[int]
 ) -> FittedNetworks:
-    """One network for each fold, which learned from the others; together they answer for new rows.
+    """One network per fold, trained on the other folds; together they answer for new rows.
 
-    The rows need to be in their canonical order. Without ids every row is an episode. With a single
-    episode, or a single outcome, there is nothing to learn beyond the outcomes themselves.
+    The rows must be sorted as by `in_canonical_order`. If they have no ids, every row is an
+    episode. If there is only one episode, or only one outcome, nothing is trained: every row gets
+    the distribution of the training outcomes around its step.
     """
     if rows.keys is None:
         places = np.arange(rows.y.size)
@@ -91,7 +95,7 @@ def _taught(ranked: Ranked, inputs: AnyArray, fold: IndexArray, plan: NetworkPla
 
 
 def _untaught(n_networks: int, n_inputs: int, width: int, n_knots: int) -> Weights:
-    """Networks that give every row the distribution of the outcomes around its step."""
+    """Networks of weight 0, which give every row the distribution of outcomes around its step."""
     shapes = [
         (n_networks, n_inputs, width),
         (n_networks, width),

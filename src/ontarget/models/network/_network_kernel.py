@@ -1,7 +1,9 @@
-"""The forward pass of trained networks: a row's features in, its knots out (M27).
+"""The forward pass of trained networks: from a row's features to its predicted quantiles.
 
-Weights and hidden numbers are float32, as they were in training. Sums run in one order for every
-row, so an answer does not depend on the rows that are asked together.
+The quantiles of a row are called its *knots*; they are quantiles of the outcome's rank, as log odds
+(method M27 in docs/methods.md). Weights and hidden units are float32, as in training. Sums are
+added in the same order for every row, so the answer for a row does not depend on the other rows of
+a call.
 """
 
 from __future__ import annotations
@@ -22,11 +24,11 @@ TIMES = 3
 
 
 class Networks(NamedTuple):
-    """Networks of two hidden layers that answer together; flat float32 arrays, all read-only.
+    """Networks of two hidden layers that answer together; flat read-only float32 arrays.
 
-    Of n networks with h hidden numbers in a layer: ``first`` is (n, inputs, h), ``second`` is
-    (n, h, h), both biases are (n, h), and ``head`` is (n, h + inputs + 1, knots): what each hidden
-    number adds to each knot, then each input, and last what is added regardless.
+    For n networks with h units in each hidden layer, ``first`` is (n, inputs, h), ``second`` is (n,
+    h, h), and both biases are (n, h). ``head`` is (n, h + inputs + 1, knots): the weight of each
+    hidden unit for each quantile, then the weight of each input, and last a constant.
     """
 
     columns: Columns
@@ -39,7 +41,10 @@ class Networks(NamedTuple):
 
 @inner_kernel
 def _fill_inputs(row: FloatArray, columns: Columns, places: AnyArray, numbers: AnyArray) -> int:
-    """Write the inputs that are not 0 and which ones they are; how many there are."""
+    """Write the inputs of a row that are not 0; return how many there are.
+
+    ``places`` gets the indices of these inputs, and ``numbers`` their values.
+    """
     count = 0
     for f in range(row.size):
         k, v = column_of(row, f, columns)
@@ -60,7 +65,7 @@ def _fill_inputs(row: FloatArray, columns: Columns, places: AnyArray, numbers: A
 
 @inner_kernel
 def _add(weights: AnyArray, start: int, number: np.float32, out: AnyArray) -> None:
-    """Add to each output its weight from this place on, times the number."""
+    """Add ``number`` times the weights, from index ``start`` on, to the outputs."""
     own = weights[start : start + out.size]
     for j in range(out.size):
         out[j] += number * own[j]
@@ -68,7 +73,7 @@ def _add(weights: AnyArray, start: int, number: np.float32, out: AnyArray) -> No
 
 @inner_kernel
 def _add_layer(weights: AnyArray, start: int, given: AnyArray, out: AnyArray) -> None:
-    """Add to each output its weighted inputs; an input that is 0 or below counts for nothing."""
+    """Add a layer's weighted inputs to its outputs; inputs of 0 or below are left out (ReLU)."""
     for i in range(given.size):
         if given[i] > 0.0:
             _add(weights, start + i * out.size, given[i], out)
@@ -76,7 +81,7 @@ def _add_layer(weights: AnyArray, start: int, given: AnyArray, out: AnyArray) ->
 
 @inner_kernel
 def _sort(values: FloatArray) -> None:
-    """Sort in place; neighbours cross rarely, so this is nearly one pass."""
+    """Sort the values in place, by insertion; they are nearly sorted, so this is fast."""
     for i in range(1, values.size):
         value, at = values[i], i
         while at > 0 and values[at - 1] > value:
@@ -89,7 +94,10 @@ def _sort(values: FloatArray) -> None:
 def knots_of_rows(
     model: Networks, odds: FloatArray, used: tuple[int, int], X: FloatArray, knots: FloatArray
 ) -> None:
-    """Write each row's knots, ascending: the mean of the networks from one number to another."""
+    """Write the quantiles of each row, ascending: (rows, levels).
+
+    They are the mean over the networks from ``used[0]`` up to, not including, ``used[1]``.
+    """
     begin, stop = used
     h = model.second.size // model.first_bias.size
     n_knots, n_inputs = odds.size, model.columns.codes.size + TIMES
@@ -118,7 +126,7 @@ def knots_of_rows(
 
 @kernel
 def inputs_of_rows(columns: Columns, X: FloatArray, out: AnyArray) -> None:
-    """Write each row's inputs, (rows, columns + times), for training."""
+    """Write each row's inputs for training: (rows, columns + numbers that describe the time)."""
     n_places = X.shape[1] + TIMES
     places, numbers = np.empty(n_places, dtype=np.int64), np.empty(n_places, dtype=np.float32)
     for i in range(X.shape[0]):

@@ -1,4 +1,4 @@
-"""Networks as flat arrays: written out, read back and checked."""
+"""Converts networks to flat arrays for a model file, and reads and checks them again."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ def networks_from_arrays(arrays: Mapping[str, AnyArray], n_knots: int) -> Networ
     sizes = {name: int(values.size) for name, values in weights.items()}
     total = sizes["first_bias"]
     width = sizes["second"] // total if total else 0
-    require(1 <= width <= _WIDEST and total % width == 0, "network_second needs whole networks")
+    require(
+        1 <= width <= _WIDEST and total % width == 0,
+        "network_second needs whole square matrices, one per network",
+    )
     n_networks, n_inputs = total // width, int(columns.codes.size) + TIMES
     wanted = {
         "first": n_networks * n_inputs * width,

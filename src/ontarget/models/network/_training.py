@@ -1,4 +1,4 @@
-"""Training the networks with PyTorch, all of them side by side (M27).
+"""Trains the networks with PyTorch, all of them at the same time.
 
 Only this module needs PyTorch, and only while a model is fitted.
 """
@@ -31,10 +31,11 @@ _RISING, _FEWEST_STEPS = 0.1, 20
 
 
 class Examples(NamedTuple):
-    """What the networks learn from: a row's inputs, and its outcome as a span of ranks.
+    """What the networks learn from: a row's inputs, and the range of ranks of its outcome.
 
-    An outcome's ranks lie from ``low`` to ``high``, shares of the outcomes around its step. A row
-    teaches every network but that of its own fold.
+    A rank is the share of training outcomes around the same step that are smaller. An outcome that
+    several rows have covers the ranks from ``low`` to ``high``. Every network learns from a row,
+    except the network of the row's own fold.
     """
 
     inputs: AnyArray
@@ -45,7 +46,7 @@ class Examples(NamedTuple):
 
 
 class TrainingRules(NamedTuple):
-    """How wide the networks are, and how they are trained; checked by the estimator."""
+    """The width of the networks, and how they are trained; already checked."""
 
     width: int
     odds: FloatArray  # the levels of the knots, as log odds
@@ -56,10 +57,10 @@ class TrainingRules(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """The trained networks: (networks, inputs, outputs) for matrices, (networks, outputs) else.
+    """The weights of trained networks: (networks, inputs, outputs); biases are (networks, outputs).
 
-    ``head`` holds what each hidden number adds to each knot, then each input, and last what is
-    added regardless.
+    ``head`` holds the weight of each hidden unit for each quantile, then the weight of each input,
+    and last a constant.
     """
 
     first: AnyArray
@@ -70,11 +71,11 @@ class Weights(NamedTuple):
 
 
 def train(examples: Examples, rules: TrainingRules, reached: Reached) -> Weights:
-    """Networks that each learned from all folds but one, each at its best on the held-out fold.
+    """One trained network per fold, with the weights that predicted this fold best.
 
-    The first candidate is the untrained network, which gives every row the distribution of the
-    outcomes around its step. Training uses one thread, so that the result does not depend on the
-    number of threads.
+    A network does not learn from its own fold. The first candidate is the untrained network, which
+    gives every row the distribution of the outcomes around its step. ``reached`` moves a progress
+    bar. Training uses one thread, so that the result does not depend on the number of threads.
     """
     torch = require("torch", extra="network")
     with _one_thread(torch):
@@ -92,7 +93,7 @@ def _one_thread(torch: Any) -> Iterator[None]:
 
 
 class _Training:
-    """Networks in training: parameters, data and generator."""
+    """Networks in training: their parameters, the data, and the generator of random numbers."""
 
     def __init__(self, torch: Any, examples: Examples, rules: TrainingRules) -> None:
         self._torch, self._rules = torch, rules
@@ -108,7 +109,7 @@ class _Training:
         self._parameters = self._untrained(n_networks, inputs.shape[1], rules.width)
 
     def run(self, reached: Reached) -> Weights:
-        """The trained networks."""
+        """Train until the last epoch or until no network improves; return the best weights."""
         torch, rules = self._torch, self._rules
         n_rows = min(len(part) for part in self._seen)
         batch = min(max(n_rows // _BATCHES, _SMALLEST_BATCH), _LARGEST_BATCH, n_rows)
@@ -131,8 +132,8 @@ class _Training:
             loss = self._held_out_loss()
             if not bool(torch.isfinite(loss).all()):
                 raise InputError(
-                    f"training a QuantileNetwork gave a loss of NaN or infinity in epoch "
-                    f"{epoch + 1}; lower learning_rate, which is {rules.rate:g}"
+                    f"training a QuantileNetwork diverged: the loss became NaN or infinity in "
+                    f"epoch {epoch + 1}; lower learning_rate={rules.rate:g}"
                 )
             better = loss < least
             since = torch.where(better, 0.0, since + 1.0)
@@ -145,7 +146,10 @@ class _Training:
         return self._weights(best)
 
     def _untrained(self, n: int, n_inputs: int, width: int) -> list[Any]:
-        """The parameters at the start; the head adds nothing yet to the step's own outcomes."""
+        """The parameters before training.
+
+        The head is 0, so every row gets the distribution of the outcomes around its step.
+        """
         torch = self._torch
 
         def normal(*shape: int) -> Any:
@@ -166,10 +170,10 @@ class _Training:
         ]
 
     def _heads(self, parameters: list[Any], levels: Any) -> Any:
-        """(networks, hidden + inputs + 1, levels): what each number adds to a level's quantile.
+        """The weights of the last layer at these levels: (networks, hidden + inputs + 1, levels).
 
-        A level is embedded by cosines, and also passed as log odds, so that the network can easily
-        move and stretch a distribution.
+        A level is embedded by cosines. It is also passed as log odds, so that the network can
+        easily shift and stretch a distribution.
         """
         torch = self._torch
         waves = torch.cos(math.pi * torch.arange(_COSINES) * levels[:, None])
@@ -179,7 +183,11 @@ class _Training:
         return (torch.cat([embedded, plain], dim=2) @ parameters[6]).transpose(1, 2)
 
     def _loss(self, rows: Any, within: Any, levels: Any) -> Any:
-        """The mean pinball loss of each network at these levels, on the scale of log odds."""
+        """The mean pinball loss of each network at these levels, with ranks as log odds.
+
+        ``rows`` is (networks, rows); a row of -1 does not count. ``within``, from 0 to 1, says
+        which rank in the range of the row's outcome to use.
+        """
         torch, own = self._torch, self._parameters
         inputs = self._inputs[rows]
         hidden = torch.relu(torch.baddbmm(own[1][:, None, :], inputs, own[0]))
@@ -200,7 +208,7 @@ class _Training:
             return self._loss(self._held_out, middle, levels)
 
     def _padded(self, fold: IndexArray, n_networks: int) -> Any:
-        """(networks, rows): the rows that each network is judged by; -1 where there are fewer."""
+        """The rows that each network is judged by: (networks, rows), filled up with -1."""
         places = [np.flatnonzero(fold == k) for k in range(n_networks)]
         places = [part[:: -(-part.size // _MOST_HELD_OUT)] for part in places]
         table = np.full((n_networks, max(part.size for part in places)), -1)
@@ -212,11 +220,11 @@ class _Training:
         return self._torch.randperm(n, generator=self._random)
 
     def _drawn(self, shape: Any) -> Any:
-        """A random rank within each outcome's span, drawn again each time."""
+        """Random numbers from 0 to 1, drawn for each batch: which rank of an outcome to use."""
         return self._torch.rand(shape, generator=self._random)
 
     def _drawn_levels(self) -> Any:
-        """Levels spread over (0, 1), one in each of as many equal parts."""
+        """Random levels: one from each of 16 equal parts of (0, 1)."""
         torch = self._torch
         within = torch.rand(_LEVELS_AT_ONCE, generator=self._random).clamp(1e-3, 1.0 - 1e-3)
         return (torch.arange(_LEVELS_AT_ONCE) + within) / _LEVELS_AT_ONCE

@@ -1,4 +1,4 @@
-"""The implicit quantile network as a scikit-learn estimator (M27)."""
+"""`QuantileNetwork`: the implicit quantile network as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ _WIDEST = 1024
 
 
 class QuantileNetwork(RankedEstimator):
-    """A conditional distribution whose quantiles come from a neural network, for all levels.
+    """A conditional distribution whose quantiles come from a neural network.
 
-    It is an implicit quantile network: two hidden layers read the row, an embedding reads the
-    level, and their product gives the quantile. One network serves all steps of a run. It predicts
-    the rank of a row's outcome among the outcomes around the same step. So atoms (outcomes with
-    positive probability) stay atoms, and outcomes may have any unit and any tails.
+    It is an implicit quantile network, which answers for every level: two hidden layers read the
+    row, an embedding reads the level, and their product gives the quantile. One network serves all
+    steps of a run. It predicts the rank of a row's outcome, which is the share of the training
+    outcomes around the same step that are smaller. So atoms (outcomes with positive probability)
+    stay atoms, and outcomes may have any unit and any tails. See method M27 in docs/methods.md.
 
     `fit` needs PyTorch: ``pip install 'ontarget[network]'``. A fitted or loaded network answers
     without it.
@@ -39,20 +40,21 @@ class QuantileNetwork(RankedEstimator):
     Parameters
     ----------
     width
-        The width of each hidden layer.
+        The number of units in each hidden layer.
     n_folds
-        Into how many parts the episodes are divided. Each part has a network that learns from the
-        other parts, stops when it no longer improves on its own part, and answers for its part in
-        `out_of_bag_limits`. For new rows, the quantiles of all networks are averaged.
+        Into how many parts the episodes are divided. For each part, one network learns from the
+        other parts. Its weights are those that predicted the left-out part best, and it answers for
+        that part in `out_of_bag_limits`. For new rows, the quantiles of all networks are averaged.
     max_epochs, patience
         Training ends after ``max_epochs`` passes over the rows, or when ``patience`` passes in a
         row have improved none of the networks.
     learning_rate
         The highest learning rate of the optimiser, AdamW; the rate rises to it and then falls to 0.
     seed
-        A whole number from 0 up, or several. The same seed gives the same bits on one machine.
+        One or several whole numbers from 0 up, which determine all random choices. The same seed
+        gives exactly the same network on the same machine.
     progress
-        Whether to show a progress bar; in a monitor, the ``progress`` of its `fit` decides.
+        Whether to show a progress bar. In a monitor, its own ``fit(progress=…)`` decides instead.
     n_jobs
         At most this many threads for answers; None for all. Training uses one thread, so that its
         result does not depend on the number of threads.
@@ -60,17 +62,17 @@ class QuantileNetwork(RankedEstimator):
     Attributes
     ----------
     networks_
-        How rows become inputs, and the weights.
+        The weights of the networks, and how a row's features become their inputs.
     ranks_
-        The distribution of the outcomes around each step.
+        The distribution of the training outcomes around each step.
 
     Notes
     -----
     Numbers are standardised and clipped at six standard deviations. The most frequent categories
     have a learned vector each; a category that was not in training has none; a missing value has
     its own vector if values were missing in training. An untrained network gives every row the
-    distribution of the outcomes around its step, and no network is kept that is worse than that on
-    its part.
+    distribution of the training outcomes around its step. If training never improves on that for
+    the left-out part, the untrained network is kept.
 
     Examples
     --------
@@ -120,14 +122,14 @@ class QuantileNetwork(RankedEstimator):
         steps: ArrayLike | None = None,
         categorical: Sequence[int] | None = None,
     ) -> Self:
-        """The networks trained on these rows.
+        """Train the networks on these rows; returns the model.
 
         Parameters
         ----------
         X, y, sample_weight
             Features (NaN is missing), outcomes, and weights from 0 up.
         ids, steps
-            The episode and the step of each row. A row is ranked among outcomes of its own step. A
+            The episode and the step of each row. A row is ranked among outcomes around its step. A
             feature that equals the step in every row is used as the time.
         categorical
             The columns of X that hold category numbers, whose order has no meaning.
@@ -140,7 +142,7 @@ class QuantileNetwork(RankedEstimator):
         largest = max(float(np.abs(one).max()) for one in fitted.networks[1:])
         if not largest <= LARGEST_WEIGHT:
             raise InputError(
-                f"training gave a weight of {largest:g}, so it diverged; lower ",
+                f"training a QuantileNetwork diverged: a weight became {largest:g}; lower ",
                 Argument("learning_rate", self.learning_rate),
             )
         self.ranks_, self.networks_ = fitted.ranks, fitted.networks
@@ -163,13 +165,16 @@ class QuantileNetwork(RankedEstimator):
         return knots
 
     def to_arrays(self) -> dict[str, AnyArray]:
-        """Everything the fitted model needs to answer, as flat read-only arrays."""
+        """Everything the fitted model needs to answer, as flat read-only arrays by name."""
         self._check_fitted()
         return networks_to_arrays(self.networks_) | ranks_to_arrays(self.ranks_)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
-        """The fitted model whose `to_arrays` gave these; a `ModelFileError` if they are damaged."""
+        """The fitted model, made from the arrays that `to_arrays` returned.
+
+        It raises a `ModelFileError` if the arrays are damaged.
+        """
         model = cls()
         model._hold(arrays)
         return model
@@ -181,7 +186,7 @@ class QuantileNetwork(RankedEstimator):
         check_time(self.ranks_, self.n_features_in_)
 
     def _plan(self) -> NetworkPlan:
-        """The constructor's arguments, checked."""
+        """The constructor's arguments, after checks."""
         return NetworkPlan(
             width=whole_number("width", self.width, least=1, most=_WIDEST),
             n_folds=whole_number("n_folds", self.n_folds, least=2),

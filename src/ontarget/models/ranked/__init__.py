@@ -1,1 +1,1 @@
-"""Models that predict the rank of a row's outcome among the outcomes around the same step."""
+"""Models that predict the rank of an outcome among the training outcomes around the same step."""

@@ -1,6 +1,6 @@
-"""The columns that regressions and networks read: chosen on the training rows, and checked.
+"""The input columns of regressions and networks: chosen from the training rows, and checked.
 
-Numbers are standardised; each frequent category has its own column, and so have missing values.
+Numbers are standardised. Each frequent category has its own column, and so have missing values.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _MOST_CATEGORIES = 60
 
 
 def columns_of(rows: TrainingRows, categorical: Collection[int]) -> tuple[Columns, IndexArray]:
-    """The columns for these rows, and which of them vary in these rows.
+    """The input columns for these rows, and the indices of those that vary in these rows.
 
-    A feature that equals the step in every row is used as the time.
+    A feature that equals the step in every row is used as the time and has no column.
     """
     X, time = rows.X, time_feature(rows)
     n_features = X.shape[1]
@@ -63,7 +63,10 @@ def columns_of(rows: TrainingRows, categorical: Collection[int]) -> tuple[Column
 
 
 def time_feature(rows: TrainingRows) -> int:
-    """The first feature that equals the step in every row, or -1; one step alone has no time."""
+    """The first feature that equals the step in every row; -1 if there is none.
+
+    It is also -1 if all rows are at one step.
+    """
     labels = rows.step_labels
     if labels.size < 2 or labels.dtype.kind not in "iuf":
         return -1
@@ -73,7 +76,10 @@ def time_feature(rows: TrainingRows) -> int:
 
 
 def times_of(rows: TrainingRows, columns: Columns) -> FloatArray:
-    """Each row's step as a share of the way from the first to the last; all 0 without a time."""
+    """The time of each row, from 0 at the first step to 1 at the last.
+
+    It is 0 for all rows if no feature holds the step.
+    """
     time = int(columns.time[0])
     if time < 0:
         return np.zeros(rows.y.size)
@@ -83,7 +89,7 @@ def times_of(rows: TrainingRows, columns: Columns) -> FloatArray:
 
 
 def columns_from_arrays(arrays: Mapping[str, AnyArray], prefix: str) -> Columns:
-    """The columns that a file holds under this prefix, or a `ModelFileError`."""
+    """The columns stored in the arrays whose names begin with ``prefix``, or a `ModelFileError`."""
     types = (np.int64, np.bool_, np.float64, np.float64, np.int64, np.float64)
     columns = Columns(
         *(flat_array(arrays, prefix + n, t) for n, t in zip(Columns._fields, types, strict=True))
@@ -93,7 +99,10 @@ def columns_from_arrays(arrays: Mapping[str, AnyArray], prefix: str) -> Columns:
 
 
 def _categories(X: FloatArray, categorical: Collection[int]) -> dict[int, FloatArray]:
-    """The categories of each categorical feature that have their own column, ascending."""
+    """For each categorical feature, the categories that get their own column, ascending.
+
+    These are the most frequent categories, counted over all features together.
+    """
     found = {f: np.unique(X[~np.isnan(X[:, f]), f], return_counts=True) for f in categorical}
     counts = np.concatenate([np.empty(0, dtype=np.int64), *(part[1] for part in found.values())])
     kept = np.zeros(counts.size, dtype=np.bool_)
@@ -111,28 +120,34 @@ def _check_columns(columns: Columns, prefix: str) -> None:
         f"{prefix}start needs to rise from 0 to the number of columns",
     )
     n_features = start.size - 1
-    require(columns.categorical.size == n_features, f"{prefix}categorical needs one per feature")
+    require(
+        columns.categorical.size == n_features, f"{prefix}categorical needs one flag per feature"
+    )
     known = columns.time.size == 1 and -1 <= columns.time[0] < n_features
-    require(bool(known), f"{prefix}time needs one feature, or -1")
+    require(bool(known), f"{prefix}time needs one feature that exists, or -1")
     widths, is_time = np.diff(start), np.arange(n_features) == columns.time[0]
     whole = np.where(columns.categorical, widths >= 1, widths == 2)
     require(
         bool(np.where(is_time, widths == 0, whole).all()),
-        f"{prefix}start needs two columns for a number, one more than its categories for others",
+        f"{prefix}start needs two columns per numeric feature, and one more than its categories "
+        f"per categorical feature",
     )
     is_code = np.repeat(columns.categorical, widths)
     is_code[start[1:][widths > 0] - 1] = False  # where a feature is missing
     rising = (codes[1:] > codes[:-1]) | ~(is_code[1:] & is_code[:-1])
-    require(bool(np.isfinite(codes).all() and rising.all()), f"{prefix}codes need to rise")
+    require(
+        bool(np.isfinite(codes).all() and rising.all()),
+        f"{prefix}codes need to rise within a feature",
+    )
     places = columns.location
     numbers = places.size == 2 * n_features and np.isfinite(places).all()
     require(
         bool(numbers and (places[1::2] >= 0.0).all()),
-        f"{prefix}location needs a centre and a number from 0 up for each feature",
+        f"{prefix}location needs a centre and a scale from 0 up for each feature",
     )
     clock = columns.clock
     small = clock.size == 2 and (np.abs(clock) <= LARGEST_OUTCOME).all()
     require(
         bool(small and (columns.time[0] < 0 or clock[0] < clock[1])),
-        f"{prefix}clock needs a first and a later last step",
+        f"{prefix}clock needs a first step and a later last step",
     )

@@ -1,4 +1,4 @@
-"""How a row's features become the columns that regressions and networks read."""
+"""Computes the input columns of regressions and networks from a row's features."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ _FURTHEST = 6.0
 
 
 class Clocked(Protocol):
-    """What tells the time of a row: the feature that holds the step, and the first and last one."""
+    """A table that tells the time of a row.
+
+    ``time`` is the index of the feature that holds the step, and ``clock`` the first and the last
+    step.
+    """
 
     @property
     def time(self) -> IntArray: ...
@@ -26,11 +30,12 @@ class Clocked(Protocol):
 
 
 class Columns(NamedTuple):
-    """How the features of a row become columns; flat, all arrays read-only.
+    """How the features of a row become input columns; flat read-only arrays.
 
-    Feature f has the columns from ``start[f]`` up to ``start[f + 1]``: one per known category (its
-    ``codes``, ascending) or one for its standardised number, and last one that says whether it is
-    missing. The feature that holds the step has none.
+    Feature f has the columns from ``start[f]`` up to ``start[f + 1]``. A categorical feature has
+    one column for each known category (its ``codes``, ascending); any other has one for its
+    standardised number. In both cases a last column says whether the feature is missing. The
+    feature that holds the step has no columns.
     """
 
     start: IntArray
@@ -43,7 +48,10 @@ class Columns(NamedTuple):
 
 @inner_kernel
 def column_of(row: FloatArray, f: int, columns: Columns) -> tuple[int, float]:
-    """The column of a row's feature and its number there; -1 where it has no effect."""
+    """The one column that feature f of a row fills, and the number in it.
+
+    The column is -1 if the feature has no effect: it is the step, constant, or an unknown category.
+    """
     first, last = columns.start[f], columns.start[f + 1]
     value = row[f]
     if first == last:
@@ -63,7 +71,10 @@ def column_of(row: FloatArray, f: int, columns: Columns) -> tuple[int, float]:
 
 @inner_kernel
 def time_of(row: FloatArray, columns: Clocked) -> float:
-    """The row's step as a share of the way from the first step to the last; unknown: halfway."""
+    """The time of a row, from 0 at the first step to 1 at the last.
+
+    It is 0 if no feature holds the step, and 0.5 if the row's step is missing.
+    """
     at = columns.time[0]
     if at < 0:
         return 0.0

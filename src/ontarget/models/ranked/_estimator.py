@@ -1,4 +1,4 @@
-"""What models that rank outcomes among those of the same step have in common."""
+"""The base class of models that rank an outcome among the outcomes around the same step."""
 
 from __future__ import annotations
 
@@ -24,10 +24,15 @@ _BLOCK = 256
 
 
 class RankedEstimator(DistributionEstimator):
-    """The base class of models whose quantiles (knots) are outcomes around the row's step.
+    """The base class of models that predict the rank of an outcome (method M27 in docs/methods.md).
 
-    A subclass sets ``ranks_`` in fit, and ``_learned_`` to the table and model of each fold, the
-    fold of each episode, and the episodes' keys. It implements `_knots` and `_model`.
+    The rank of an outcome is the share of the training outcomes around the same step that are below
+    it. The *knots* of a row are its predicted quantiles of the rank, as log odds, at 64 fixed
+    levels.
+
+    A subclass implements `_knots` and `_model`. In ``fit`` it sets ``ranks_``, the outcomes around
+    each step, and ``_learned_``: the outcomes and the model without each fold, the fold of each
+    episode, and hashes of the episodes' ids.
     """
 
     ranks_: RankedOutcomes
@@ -37,17 +42,21 @@ class RankedEstimator(DistributionEstimator):
     @property
     @abstractmethod
     def _model(self) -> Any:
-        """The fitted model that answers for new rows."""
+        """The fitted model that answers for new rows, as `_knots` takes it."""
 
     @staticmethod
     @abstractmethod
     def _knots(model: Any, ranks: RankedOutcomes, rows: FloatArray) -> FloatArray:
-        """The knots of each row by a model, in ascending order."""
+        """The knots of each row: quantiles of its rank, as log odds, ascending.
+
+        The shape is (rows, levels).
+        """
 
     def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Left and right limits of the CDF at y: ``P(Y < y | x)`` and ``P(Y <= y | x)``.
+        """``P(Y < y | x)`` and ``P(Y <= y | x)`` for each row of X, as two arrays.
 
-        Y scalar or (n,) gives (n,), (n, m) gives (n, m).
+        A number y, or one number per row, gives arrays of shape (n,) for n rows. A table y of shape
+        (n, m), m values per row, gives arrays of shape (n, m).
         """
         rows = self._query_rows(X)
         values, flat = check_values(y, rows.shape[0])
@@ -57,12 +66,15 @@ class RankedEstimator(DistributionEstimator):
     def out_of_bag_limits(
         self, X: ArrayLike, y: ArrayLike, ids: ArrayLike
     ) -> tuple[FloatArray, FloatArray]:
-        """Both limits of the CDF at y for rows of training episodes, by a fit without their fold.
+        """As `cdf_limits`, for rows of training episodes, by a fit without the row's episode.
+
+        The episodes are divided into parts (folds). A row is answered by the fit that left out the
+        part with its episode, so the answer is like one for a new episode.
 
         Parameters
         ----------
         X
-            Any rows of training episodes, also of steps that `fit` did not get.
+            Rows of training episodes. They may be of steps that `fit` did not get.
         y
             The values, as in `cdf_limits`.
         ids
@@ -84,10 +96,11 @@ class RankedEstimator(DistributionEstimator):
         return (left[:, 0], right[:, 0]) if flat else (left, right)
 
     def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
-        """Quantiles of each row: q scalar gives (n,), 1-D gives (n, m).
+        """The quantiles at level q for each row of X, which invert `cdf` exactly.
 
+        A number q gives an array of shape (n,) for n rows. A list of m levels gives shape (n, m).
         ``side="left"`` is ``inf{y : F(y) >= q}`` and ``side="right"`` is ``inf{y : F(y) > q}``,
-        to the last bit of `cdf`.
+        where F is the CDF.
         """
         rows = self._query_rows(X)
         levels, flat = check_levels(q)
@@ -103,7 +116,10 @@ class RankedEstimator(DistributionEstimator):
         return found[:, 0] if flat else found
 
     def predict(self, X: ArrayLike) -> FloatArray:
-        """The mean of each row's distribution, without the millionth in its tails."""
+        """The mean of each row's predicted distribution.
+
+        The millionth of the probability that lies in the tails is left out.
+        """
         rows = self._query_rows(X)
         values, atoms, tail = self.ranks_.support
         starts = np.concatenate(([tail[0]], values[:-1]))
@@ -121,7 +137,7 @@ class RankedEstimator(DistributionEstimator):
         return means
 
     def live(self) -> LiveRanked:
-        """The model for live rows, which are not checked."""
+        """The model as a `LiveModel`, for rows of runs in progress; it does not check them."""
         self._check_fitted()
         return LiveRanked(self)
 
@@ -143,7 +159,7 @@ class RankedEstimator(DistributionEstimator):
 
 
 class LiveRanked:
-    """A ranking model that answers without checks; safe for threads."""
+    """A model of ranks that does not check its rows; several threads may ask it at once."""
 
     __slots__ = ("_estimator", "_knots", "_model", "_ranks")
 
@@ -155,9 +171,10 @@ class LiveRanked:
         self._ranks = estimator.ranks_
 
     def limits(self, X: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
-        """Write both limits of the CDF of each row at each of its values.
+        """Write ``P(Y < y | x)`` into ``left`` and ``P(Y <= y | x)`` into ``right``.
 
-        X is (rows, features), the others (rows, values); all contiguous float64.
+        X has the shape (rows, features); ``y``, ``left`` and ``right`` have the shape (rows,
+        values). All are contiguous float64 arrays.
         """
         knots = self._knots(self._model, self._ranks, X)
         limits_of_knots(self._ranks, X, knots, y, (left, right))

@@ -1,11 +1,12 @@
-"""The law of a row whose outcome is ranked among the training outcomes around its step (M27).
+"""The predicted distribution of a row whose outcome is ranked among those around its step.
 
-A rank is a share, and stands here as log odds. A model gives a row's quantiles on that scale, its
-*knots*; the law's log odds are straight from one knot to the next, and have slope 1 beyond the
-outermost. So a model that knows nothing, whose knots equal their levels, says of each row what the
-outcomes around its step say.
+A rank is the share of training outcomes around the step that are smaller; here it is always given
+as log odds. A model gives quantiles of the rank at fixed levels, the *knots* of a row. The log odds
+of the predicted CDF are linear from one knot to the next, and have slope 1 beyond the outermost
+knots. If the knots equal their own levels, the prediction is the distribution of the training
+outcomes around the step. See method M27 in docs/methods.md.
 
-Every expression is monotone in the cut, also in floating point, as in the distribution regression.
+Every expression rises with the outcome, in floating point too.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ __all__ = ["RankedOutcomes", "limits_of_knots", "masses_of_knots", "quantiles_of
 
 
 class RankedOutcomes(NamedTuple):
-    """The outcomes around each step, as the kernels take them; flat, all arrays read-only.
+    """The training outcomes around each step, as kernels take them; flat read-only arrays.
 
-    ``levels`` holds the log odds of each cut of the support, node by node; the nodes lie evenly
-    from the first step to the last. ``mass`` is the share of all training outcomes before each
-    cut, the ends included. ``odds`` are the levels of the knots, as log odds, ascending.
+    A *cut* j divides the sorted distinct outcomes into the first j and the rest. ``levels`` holds,
+    for each of several evenly spaced times (*nodes*), the log odds of the share of outcomes before
+    each cut. ``mass`` is the share of all training outcomes before each cut, from 0 to 1. ``odds``
+    are the levels of the knots (a row's predicted quantiles), as log odds, ascending.
     """
 
     time: IntArray  # the feature that holds the step, or -1
@@ -43,7 +45,10 @@ class RankedOutcomes(NamedTuple):
 
 @inner_kernel
 def _at(row: FloatArray, table: RankedOutcomes) -> tuple[int, float]:
-    """The node at or before the row's step, and the weight of the one after it."""
+    """The last node at or before the row's step, and the weight of the next node.
+
+    A *node* is one of the evenly spaced times at which levels are stored.
+    """
     n_cuts = table.support[0].size - 1
     if n_cuts == 0:
         return 0, 0.0
@@ -52,7 +57,10 @@ def _at(row: FloatArray, table: RankedOutcomes) -> tuple[int, float]:
 
 @inner_kernel
 def _log_odds(z: float, knots: FloatArray, odds: FloatArray) -> float:
-    """The log odds of a law through the knots, which ascend, at a level z."""
+    """The log odds of the row's predicted CDF at z, a rank as log odds.
+
+    ``knots`` are the row's quantiles of the rank, ascending, and ``odds`` their levels.
+    """
     last = knots.size - 1
     if z <= knots[0]:
         return float(odds[0] + (z - knots[0]))
@@ -71,9 +79,10 @@ def _log_odds(z: float, knots: FloatArray, odds: FloatArray) -> float:
 
 @inner_kernel
 def _mass(cut: int, at: tuple[int, float], knots: FloatArray, table: RankedOutcomes) -> float:
-    """The row's mass before a cut.
+    """The row's probability of the first ``cut`` distinct outcomes.
 
-    Where all outcomes are atoms, a share of it is that of all training outcomes (M2).
+    If all outcomes are atoms, a millionth of it follows the distribution of all training outcomes
+    (method M2 in docs/methods.md).
     """
     n_cuts = table.support[0].size - 1
     if cut == 0:
@@ -96,7 +105,11 @@ def limits_of_knots(
     y: FloatArray,
     out: tuple[FloatArray, FloatArray],
 ) -> None:
-    """Write both limits of the CDF at each row's values."""
+    """Write P(Y < y) and P(Y <= y) of each row at each of its values y.
+
+    ``knots`` is (rows, levels), ``y`` is (rows, values), and ``out`` holds two arrays of the shape
+    of ``y``.
+    """
     values = table.support[0]
     left, right = out
     for i in range(X.shape[0]):
@@ -121,7 +134,10 @@ def _fill_masses(
 def masses_of_knots(
     table: RankedOutcomes, X: FloatArray, knots: FloatArray, out: FloatArray
 ) -> None:
-    """Write each row's mass before every cut, from 0 to 1."""
+    """Write each row's probability of the first k distinct outcomes, for every k from 0 up.
+
+    The numbers of a row rise from 0 to 1.
+    """
     for i in range(X.shape[0]):
         _fill_masses(table, X[i], knots[i], out[i])
 
@@ -134,7 +150,10 @@ def quantiles_of_knots(
     asked: tuple[FloatArray, bool],
     found: FloatArray,
 ) -> None:
-    """Write the quantiles of each row; ``asked`` are the levels, and whether to exceed them."""
+    """Write the quantiles of each row: (rows, levels).
+
+    ``asked`` is the levels, and whether the CDF must exceed a level instead of reaching it.
+    """
     q, strictly = asked
     masses = np.empty(table.mass.size)
     for i in range(X.shape[0]):

@@ -1,4 +1,4 @@
-"""The ranks of outcomes among those around the same step: cuts, levels, and folds of episodes."""
+"""Where to cut the training outcomes, the share before each cut around each step, and folds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ _FEWEST_AT_NODE = 100
 
 
 class Outcomes(NamedTuple):
-    """The values at which outcomes are cut, and the position of each row among them."""
+    """The distinct outcomes that are kept, and where each row's outcome lies among them.
+
+    A *cut* k divides the kept outcomes, which are sorted, into the first k and the rest. ``mass``
+    is the share of all rows before each cut.
+    """
 
     support: Support
     mass: FloatArray  # before each cut
@@ -31,7 +35,7 @@ class Outcomes(NamedTuple):
 
 
 def cut_outcomes(rows: TrainingRows, most: int) -> Outcomes:
-    """Where the outcomes are cut: at every value, or at a number of quantiles and every atom."""
+    """The distinct outcomes to keep: all of them, or about ``most`` quantiles and every atom."""
     weight = np.ones(rows.y.size) if rows.weight is None else rows.weight / rows.weight.mean()
     values, ranks = np.unique(rows.y, return_inverse=True)
     atoms = find_atoms(ranks, rows.units, rows.steps)
@@ -45,9 +49,9 @@ def cut_outcomes(rows: TrainingRows, most: int) -> Outcomes:
 
 
 def folds_of(rows: TrainingRows, n_folds: int, seed: tuple[int, ...]) -> IndexArray:
-    """The fold of each episode, at random by seed; all have about the same size. None without ids.
+    """The fold of each episode, at random by seed; all folds have about the same size.
 
-    With a single episode there are no folds.
+    The result is empty if the rows have no ids. A single episode is in no fold: it gets -1.
     """
     if rows.keys is None:
         return np.empty(0, dtype=np.intp)
@@ -66,9 +70,11 @@ def levels_by_node(
     *,
     most_nodes: int,
 ) -> AnyArray:
-    """Levels by node and cut (folds + 1, nodes, cuts): without each fold in turn, and of all rows.
+    """The log odds of the share of outcomes before each cut, around evenly spaced times.
 
-    A level is the logit of the share of outcomes before the cut, among rows of steps near the node.
+    The result has the shape (folds + 1, nodes, cuts): for each fold, computed without it, and at
+    last from all rows. A *cut* k divides the sorted outcomes into the first k and the rest. A
+    *node* is one of the evenly spaced times; its share comes from the rows at steps near it.
     """
     n_folds, n_values = int(fold.max(initial=-1)) + 1, outcomes.support.values.size
     n_nodes = 1 if times.max() == 0.0 else min(most_nodes, rows.step_labels.size)
@@ -100,14 +106,20 @@ def levels_by_node(
 
 
 def row_keys(rows: TrainingRows) -> KeyArray:
-    """A key of each row's episode and step; without ids, of its place in the canonical order."""
+    """A 64-bit hash for each row, of its episode and step.
+
+    If the rows have no ids, it is a hash of the row's position.
+    """
     if rows.keys is None:
         return keys_of(np.arange(rows.y.size))
     return mix(rows.keys[rows.episodes] ^ keys_of(rows.step_labels)[rows.steps])
 
 
 def _kept_values(atoms: BoolArray, mass: FloatArray, most: int) -> IndexArray:
-    """Where to cut: at every atom, and of many other outcomes at quantiles and the outermost."""
+    """The indices of the outcomes to keep: every atom, and if there are many, only some others.
+
+    The others are the outermost outcomes on each side, and about ``most`` quantiles.
+    """
     n = atoms.size
     if atoms.all() or n <= most:
         return np.arange(n)

@@ -1,7 +1,8 @@
-"""Levels: the logit of the share of outcomes before each cut of the support, around each step.
+"""Levels: for each cut between outcomes, the log odds of the share of outcomes before it.
 
-A *cut* j divides the sorted support into its first j values and the rest. Levels are kept at nodes
-that lie evenly from the first step to the last, and are straight between two of them.
+A *cut* j divides the sorted distinct training outcomes into the first j and the rest. The share is
+that around a step. Levels are stored at *nodes*, times that lie evenly from the first step to the
+last, and are interpolated linearly between two of them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ __all__ = ["level_of", "node_at"]
 
 @inner_kernel
 def node_at(t: float, n_nodes: int) -> tuple[int, float]:
-    """The node at or before t, and the weight of the one after it."""
+    """The last node at or before time t, from 0 to 1, and the weight of the node after it.
+
+    A *node* is one of the evenly spaced times at which levels are stored.
+    """
     place = t * (n_nodes - 1)
     node = max(0, min(int(place), n_nodes - 2))
     return node, place - node
@@ -24,7 +28,11 @@ def node_at(t: float, n_nodes: int) -> tuple[int, float]:
 
 @inner_kernel
 def level_of(levels: AnyArray, n_cuts: int, cut: int, at: tuple[int, float]) -> float:
-    """The level z of a cut, straight between two nodes."""
+    """The level of a cut: the log odds of the share of outcomes before it, at one time.
+
+    It is interpolated between two nodes, the times at which levels are stored. ``at`` is what
+    `node_at` returns. ``levels`` holds ``n_cuts`` numbers for each node.
+    """
     node, weight = at
     before = np.float64(levels[node * n_cuts + cut - 1])
     if weight == 0.0:

@@ -1,4 +1,4 @@
-"""The outcomes around each step: learned from rows, written out, read back and checked."""
+"""The training outcomes around each step: learned from rows, stored as arrays, read and checked."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ _LARGEST_LEVEL = 100.0
 
 
 class Ranked(NamedTuple):
-    """Training outcomes as spans of ranks.
+    """The training outcomes, and the rank of each row among the outcomes around its step.
 
-    A row's ranks lie from ``low`` to ``high``; an outcome that several rows share has many.
-    ``without`` holds the distributions around each step without each fold.
+    A rank is a share between 0 and 1. An outcome that several rows have covers a range of ranks, so
+    a row has the ranks from ``low`` to ``high``. ``table`` holds the distributions around each
+    step, from all rows. ``without`` holds them from the rows outside each fold.
     """
 
     table: RankedOutcomes
@@ -42,7 +43,10 @@ class Ranked(NamedTuple):
 
 
 def learned_ranks(rows: TrainingRows, fold: IndexArray) -> Ranked:
-    """The outcomes of rows in their canonical order; ``fold`` is that of each episode, or -1."""
+    """The outcomes and ranks of training rows, sorted as by `in_canonical_order`.
+
+    ``fold`` is the fold of each episode; -1 for an episode in no fold.
+    """
     outcomes, time = cut_outcomes(rows, _MOST_VALUES), time_feature(rows)
     at = rows.X[:, time] if time >= 0 else np.zeros(rows.y.size)
     clock = np.array([at.min(), at.max()])
@@ -65,14 +69,22 @@ def learned_ranks(rows: TrainingRows, fold: IndexArray) -> Ranked:
 
 
 def _odds(n_knots: int) -> FloatArray:
-    """The levels of the knots, the middles of as many equal parts of (0, 1), as log odds."""
+    """The levels of a row's quantiles (its *knots*), as log odds.
+
+    The levels are the middles of ``n_knots`` equal parts of (0, 1).
+    """
     levels = (np.arange(n_knots) + 0.5) / n_knots
     odds: FloatArray = np.log(levels / (1.0 - levels))
     return odds
 
 
 def _shares(levels: AnyArray, times: FloatArray, cuts: IndexArray) -> FloatArray:
-    """The share of outcomes before each row's cut, around its step."""
+    """The share of outcomes, around each row's step, that are before the row's cut.
+
+    ``levels`` holds this share as log odds, (nodes, cuts). A *cut* k divides the sorted distinct
+    outcomes into the first k and the rest; a *node* is one of the evenly spaced times at which
+    levels are stored. ``times`` are the rows' times, from 0 to 1.
+    """
     n_nodes, n_cuts = levels.shape
     shares = np.zeros((n_nodes, n_cuts + 2))
     shares[:, -1] = 1.0
@@ -87,14 +99,17 @@ def _shares(levels: AnyArray, times: FloatArray, cuts: IndexArray) -> FloatArray
 
 
 def ranks_to_arrays(table: RankedOutcomes) -> dict[str, AnyArray]:
-    """The outcomes as flat read-only arrays by name; all but the support begin with ``rank_``."""
+    """The table as flat read-only arrays by name; all but the support begin with ``rank_``."""
     own = {name: getattr(table, name) for name in ("time", "clock", "levels", "mass", "odds")}
     arrays = {f"rank_{name}": array for name, array in own.items()}
     return arrays | Support(*table.support).to_arrays()
 
 
 def ranks_from_arrays(arrays: Mapping[str, AnyArray]) -> RankedOutcomes:
-    """The outcomes in these arrays, checked; `check_time` completes the check."""
+    """The table in these arrays, after checks.
+
+    Call `check_time` too, once the number of features is known.
+    """
     table = RankedOutcomes(
         time=flat_array(arrays, "rank_time", np.int64),
         clock=flat_array(arrays, "rank_clock", np.float64),
@@ -108,31 +123,32 @@ def ranks_from_arrays(arrays: Mapping[str, AnyArray]) -> RankedOutcomes:
     small = clock.size == 2 and (np.abs(clock) <= LARGEST_OUTCOME).all()
     require(
         bool(small and (time[0] < 0 or clock[0] < clock[1])),
-        "rank_clock needs a first and a later last step",
+        "rank_clock needs a first step and a later last step",
     )
     n_values = table.support[0].size
     rising = mass.size == n_values + 1 and mass[0] == 0.0 and mass[-1] == 1.0
     rising = rising and bool((mass[1:] >= mass[:-1]).all())
-    require(bool(rising), "rank_mass needs to rise from 0 to 1, once more than the support")
+    require(bool(rising), "rank_mass needs to rise from 0 to 1, with one number more than support")
     _check_levels(table.levels, n_values - 1)
     rising = odds.size >= 2 and bool((np.abs(odds) <= _LARGEST_LEVEL).all())
     require(
         rising and bool((odds[1:] > odds[:-1]).all()),
-        f"rank_odds need at least two rising numbers up to {_LARGEST_LEVEL:g} in size",
+        f"rank_odds needs at least two rising numbers, at most {_LARGEST_LEVEL:g} in size",
     )
     return table
 
 
 def check_time(table: RankedOutcomes, n_features: int) -> None:
-    """Raise a `ModelFileError` unless the feature that holds the step exists."""
-    require(bool(-1 <= table.time[0] < n_features), "rank_time needs a feature, or -1")
+    """Raise a `ModelFileError` unless the feature that is said to hold the step exists."""
+    require(bool(-1 <= table.time[0] < n_features), "rank_time needs a feature that exists, or -1")
 
 
 def _check_levels(levels: AnyArray, n_cuts: int) -> None:
     whole = levels.size > 0 and levels.size % n_cuts == 0 if n_cuts else levels.size == 0
-    require(bool(whole), "rank_levels need one number per node and cut")
+    require(bool(whole), "rank_levels needs one number per stored time and cut between outcomes")
     by_node = levels.reshape(-1, max(1, n_cuts))
     rising = (np.abs(levels) <= _LARGEST_LEVEL).all() and (by_node[:, 1:] >= by_node[:, :-1]).all()
     require(
-        bool(rising), f"rank_levels need to rise at each node, up to {_LARGEST_LEVEL:g} in size"
+        bool(rising),
+        f"rank_levels need to rise at each stored time, at most {_LARGEST_LEVEL:g} in size",
     )

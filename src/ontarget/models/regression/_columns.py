@@ -1,4 +1,4 @@
-"""Which effects a regression fits to the columns of its rows."""
+"""Chooses which effects (coefficients) a distribution regression fits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_EFFECTS = 80
 
 
 class Encoding(NamedTuple):
-    """The columns of some training rows, and which effects they have data for."""
+    """The input columns of some training rows, and the effects (coefficients) to fit for them."""
 
     columns: Columns
     active: IndexArray  # places among all effects, ascending
@@ -31,9 +31,10 @@ class Encoding(NamedTuple):
 def choose_columns(
     rows: TrainingRows, categorical: Collection[int], *, several_cuts: bool
 ) -> Encoding:
-    """The columns for these rows, and their effects.
+    """The input columns for these rows, and which effects (coefficients) to fit.
 
-    With a single cut no effect depends on the threshold: it is a plain logistic regression.
+    If there are only two distinct outcomes (``several_cuts=False``), no effect depends on the
+    threshold, and the model is a plain logistic regression.
     """
     columns, given = columns_of(rows, categorical)
     return Encoding(columns, *_effects(columns, given, several_cuts))
@@ -42,7 +43,10 @@ def choose_columns(
 def _effects(
     columns: Columns, given: IndexArray, several_cuts: bool
 ) -> tuple[IndexArray, BoolArray]:
-    """Which effects to fit, as many as there is room for, and which of them are main effects."""
+    """The indices of the effects to fit, and which of them are main effects.
+
+    Squares and interactions are added, the most useful first, while there are at most 80 effects.
+    """
     has_time = bool(columns.time[0] >= 0)
     spline, slopes = range(1, 4) if has_time else (), range(4, 8) if several_cuts else ()
     changing = range(8, 10) if has_time and several_cuts else ()

@@ -1,4 +1,4 @@
-"""Fitting a distribution regression: support, levels, thresholds, effects, and the folds (M16)."""
+"""Fits a distribution regression, once to all rows and once without each fold."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _BLOCK = 256
 
 @dataclass(frozen=True, slots=True)
 class RegressionPlan:
-    """How a distribution regression is fitted; checked by the estimator."""
+    """The arguments of a `DistributionRegression` that say how to fit it; already checked."""
 
     penalty: float = 1.0
     n_folds: int = 5
@@ -59,7 +59,7 @@ class RegressionPlan:
 
 @dataclass(frozen=True, slots=True)
 class FoldRegressions:
-    """Regressions for the training episodes; each episode gets one that has not seen its fold."""
+    """For each fold of the training episodes, a regression that has not learned from it."""
 
     without: tuple[Regression, ...]  # each fold in turn
     fold: IndexArray  # of each episode
@@ -68,9 +68,10 @@ class FoldRegressions:
     def limits(
         self, X: FloatArray, y: FloatArray, episodes: IndexArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Both limits at the values y (rows, values), by regressions without the episode.
+        """P(Y < y) and P(Y <= y) at the values y, (rows, values), as two arrays.
 
-        NaN if there was no other episode in training.
+        Each row is answered by the regression that has not learned from its episode; NaN if there
+        was no other episode in training.
         """
         left, right = np.full(y.shape, np.nan), np.full(y.shape, np.nan)
         folds = self.fold[episodes]
@@ -81,7 +82,10 @@ class FoldRegressions:
 
 
 class _Asked(NamedTuple):
-    """The thresholds that the regression learns from: rows and the cut that each is asked about."""
+    """What the regression learns from: rows of X, and a cut between outcomes for each.
+
+    The label says whether the row's outcome is before the cut.
+    """
 
     rows: IndexArray
     cuts: IndexArray
@@ -95,9 +99,9 @@ class _Asked(NamedTuple):
 def fit_regression(
     rows: TrainingRows, plan: RegressionPlan, categorical: Collection[int]
 ) -> tuple[Regression, FoldRegressions | None]:
-    """The regression of all rows for later ones, and those of each fold for the training episodes.
+    """The regression for new rows, and the regressions without each fold for training episodes.
 
-    The rows need to be in their canonical order. Without ids there are no folds.
+    The rows must be sorted as by `in_canonical_order`. If they have no ids, there are no folds.
     """
     outcomes = cut_outcomes(rows, _MOST_VALUES)
     n_values = outcomes.support.values.size
@@ -120,7 +124,7 @@ def fit_regression(
 
 
 def answer_limits(model: Regression, X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Both limits of the CDF of each row at its values y (rows, values)."""
+    """P(Y < y) and P(Y <= y) of each row at its values y, as two arrays (rows, values)."""
     left, right = np.empty(y.shape), np.empty(y.shape)
 
     def fill(a: int, b: int) -> None:
@@ -136,7 +140,7 @@ def _solve(
     held_out: IndexArray,
     plan: RegressionPlan,
 ) -> FloatArray:
-    """The active effects without each fold in turn, and at last those of all rows."""
+    """The fitted effects without each fold in turn, and at last those of all rows."""
     rows, encoding, asked = learn
     problem = _problem(rows, encoding, asked, levels[-1])
     penalty = _penalty(problem, encoding, plan)
@@ -171,10 +175,10 @@ def _regression(
 
 
 def _thresholds(rows: TrainingRows, outcomes: Outcomes, plan: RegressionPlan) -> _Asked:
-    """Cuts at outcomes of other rows of the same step, drawn by the rows' keys.
+    """The cuts at which each row is asked: at random outcomes of other rows of the same step.
 
-    Half of the cuts lie after the outcome drawn and half before it, so that neither side of an atom
-    is preferred.
+    Half of the cuts are just after the outcome that was drawn, and half just before it, so that
+    neither side of an atom is preferred.
     """
     n_rows, n_cuts = rows.y.size, outcomes.support.values.size - 1
     seed, keys = plan.seed, row_keys(rows)
@@ -211,7 +215,10 @@ def _problem(rows: TrainingRows, encoding: Encoding, asked: _Asked, levels: AnyA
 
 
 def _penalty(problem: Problem, encoding: Encoding, plan: RegressionPlan) -> FloatArray:
-    """The penalty on each effect, as if its column had spread 1; a constant column stays at 0."""
+    """The penalty on each effect, as if its column had a spread of 1.
+
+    The effect of a constant column stays at 0.
+    """
     square, spread = squares(problem.design, problem.weights)
     pull = plan.penalty * np.where(encoding.is_main, 1.0, _ON_INTERACTIONS) * spread
     pull[spread <= 1e-9 * square] = _HELD
@@ -220,10 +227,11 @@ def _penalty(problem: Problem, encoding: Encoding, plan: RegressionPlan) -> Floa
 
 
 def _from_a_quarter(problem: Problem) -> tuple[FloatArray, FloatArray]:
-    """The effects of least loss and a factor of the curvature, as `minimise` gives them.
+    """The effects that minimise the loss and a Cholesky factor, as `minimise` returns them.
 
-    With many rows, the minimum is first sought on every fourth row: computing the curvature costs
-    most, and that of the few rows is close enough to finish with.
+    If there are many rows, the minimum on every fourth row is found first. Computing the second
+    derivative takes most of the time, and that of a quarter of the rows is good enough to finish
+    with.
     """
     start = np.zeros(problem.penalty.size)
     if problem.labels.size < _MANY:

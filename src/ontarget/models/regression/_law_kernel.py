@@ -1,13 +1,15 @@
-"""The law of a row under a distribution regression: its design, its masses, its limits (M16).
+"""The predicted distribution of a row by a distribution regression: its CDF and its quantiles.
 
-A *cut* j divides the sorted support into its first j values and the rest. The regression says for
-every cut the logit of the mass before it:
+A *cut* j divides the sorted distinct training outcomes into the first j and the rest. For each cut,
+the regression gives the log odds of the probability before it:
 
-    base(x, t) + the integral from 0 to z of a slope(x, t) that is constant on each piece of z,
+base(x, t) + the integral from 0 to z of a slope(x, t), which is constant on each of four pieces of
+z.
 
-where z(j, t) is the logit of the share of training outcomes before the cut around step t. Slopes
-are never below `_LEAST_SLOPE`, so the mass rises with the cut, also in floating point: every term
-is monotone in z, and sums of monotone terms round monotonically.
+Here x is the row, t its time from 0 to 1, and z(j, t) the log odds of the share of training
+outcomes before the cut, around time t. No slope is below `_LEAST_SLOPE`, so the probability rises
+with the cut, in floating point too: every term rises with z, and rounding keeps that order. See
+method M16 in docs/methods.md.
 """
 
 from __future__ import annotations
@@ -50,10 +52,12 @@ Lines: TypeAlias = tuple[float, float, float, float, float, int, float]
 
 
 class Regression(NamedTuple):
-    """A fitted distribution regression as the kernels take it.
+    """A fitted distribution regression, as kernels take it.
 
-    ``levels`` holds z at each cut, node by node; the nodes lie evenly from the first step to the
-    last. ``mass`` is the share of all training outcomes before each cut, the ends included.
+    A *cut* j divides the sorted distinct training outcomes into the first j and the rest.
+    ``levels`` holds, for each of several evenly spaced times (*nodes*), the log odds of the share
+    of outcomes before each cut. ``mass`` is the share of all training outcomes before each cut,
+    from 0 to 1. ``effects`` are the coefficients.
     """
 
     columns: Columns
@@ -65,7 +69,7 @@ class Regression(NamedTuple):
 
 @inner_kernel
 def _pieces(z: float) -> tuple[float, float, float, float]:
-    """How far z goes on each of its pieces, from 0."""
+    """The parts of z below -2, from -2 to 0, from 0 to 2, and above 2; they add up to z."""
     return (
         min(z + _KNOT, 0.0),
         min(max(z, -_KNOT), 0.0),
@@ -76,7 +80,11 @@ def _pieces(z: float) -> tuple[float, float, float, float]:
 
 @inner_kernel
 def _lines(row: FloatArray, model: Regression) -> Lines:
-    """Everything about a row that does not depend on the cut."""
+    """Everything about a row that does not depend on the threshold.
+
+    Returns the base, the four slopes, the last node at or before the row's time, and the weight of
+    the next node. A *node* is one of the evenly spaced times at which levels are stored.
+    """
     columns, e = model.columns, model.effects
     t = time_of(row, columns)
     a, b = max(t - _HINGES[0], 0.0), max(t - _HINGES[1], 0.0)
@@ -103,9 +111,10 @@ def _lines(row: FloatArray, model: Regression) -> Lines:
 
 @inner_kernel
 def _mass(cut: int, lines: Lines, model: Regression) -> float:
-    """The row's mass before a cut.
+    """The row's probability of the first ``cut`` distinct outcomes.
 
-    Where all outcomes are atoms, a share of it is that of all training outcomes (M2).
+    If all outcomes are atoms, a millionth of it follows the distribution of all training outcomes
+    (method M2 in docs/methods.md).
     """
     n_cuts = model.support[0].size - 1
     if cut == 0:
@@ -126,7 +135,10 @@ def _mass(cut: int, lines: Lines, model: Regression) -> float:
 def limits_of_rows(
     model: Regression, X: FloatArray, y: FloatArray, out: tuple[FloatArray, FloatArray]
 ) -> None:
-    """Write both limits of the CDF at each row's values."""
+    """Write P(Y < y) and P(Y <= y) of each row at each of its values y.
+
+    ``y`` is (rows, values), and ``out`` holds two arrays of the same shape.
+    """
     values = model.support[0]
     left, right = out
     for i in range(X.shape[0]):
@@ -146,7 +158,10 @@ def _fill_masses(model: Regression, row: FloatArray, masses: FloatArray) -> None
 
 @kernel
 def masses_of_rows(model: Regression, X: FloatArray, out: FloatArray) -> None:
-    """Write each row's mass before every cut, from 0 to 1."""
+    """Write each row's probability of the first k distinct outcomes, for every k from 0 up.
+
+    The numbers of a row rise from 0 to 1.
+    """
     for i in range(X.shape[0]):
         _fill_masses(model, X[i], out[i])
 
@@ -155,7 +170,10 @@ def masses_of_rows(model: Regression, X: FloatArray, out: FloatArray) -> None:
 def quantiles_of_rows(
     model: Regression, X: FloatArray, asked: tuple[FloatArray, bool], found: FloatArray
 ) -> None:
-    """Write the quantiles of each row; ``asked`` are the levels, and whether to exceed them."""
+    """Write the quantiles of each row: (rows, levels).
+
+    ``asked`` is the levels, and whether the CDF must exceed a level instead of reaching it.
+    """
     q, strictly = asked
     masses = np.empty(model.mass.size)
     for i in range(X.shape[0]):
@@ -171,10 +189,12 @@ def fill_design(
     active: IntArray,
     out: tuple[FloatArray, FloatArray],
 ) -> None:
-    """Write the design of the logistic regression and z itself, its offset.
+    """Write the columns of the logistic regression, and the offset of its log odds.
 
-    ``marginal`` are the columns, the levels and the number of cuts; ``asked`` the row of X and the
-    cut behind each row of the design; ``active`` which effects the design has columns for.
+    Each row of the design asks one row of X about one cut between outcomes. ``marginal`` is the
+    columns, the levels (log odds of the share of outcomes before each cut) and the number of cuts.
+    ``asked`` is the row of X and the cut for each row of the design. ``active`` says which effects
+    have a column. The offset is the level of the cut at the row's time.
     """
     columns, levels, n_cuts = marginal
     rows, cuts = asked

@@ -1,4 +1,4 @@
-"""A distribution regression for live rows, unchecked; answers go into the caller's arrays."""
+"""A distribution regression for rows of runs in progress, which are not checked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["LiveRegression"]
 
 
 class LiveRegression:
-    """A distribution regression that answers without checks; safe for threads."""
+    """A distribution regression that does not check its rows; several threads may ask it."""
 
     __slots__ = ("_model",)
 
@@ -22,9 +22,10 @@ class LiveRegression:
         self._model = model
 
     def limits(self, X: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
-        """Write both limits of the CDF of each row at each of its values.
+        """Write ``P(Y < y | x)`` into ``left`` and ``P(Y <= y | x)`` into ``right``.
 
-        X is (rows, features), the others (rows, values); all contiguous float64.
+        X has the shape (rows, features); ``y``, ``left`` and ``right`` have the shape (rows,
+        values). All are contiguous float64 arrays.
         """
         limits_of_rows(self._model, X, y, (left, right))
 

@@ -1,4 +1,4 @@
-"""Newton's method for a penalised logistic regression."""
+"""Newton's method for a logistic regression with a quadratic penalty."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ _MOST_STEPS = 50
 
 
 class Problem(NamedTuple):
-    """Rows of a design with their labels, and how strongly each effect is pulled towards 0."""
+    """A logistic regression to solve: rows, their labels and weights, and the penalties.
+
+    ``offsets`` are added to the log odds. ``penalty`` says how strongly each effect (coefficient)
+    is pulled towards 0.
+    """
 
     design: FloatArray
     labels: BoolArray
@@ -28,7 +32,7 @@ class Problem(NamedTuple):
     penalty: FloatArray
 
     def every_fourth(self) -> Problem:
-        """A quarter of the rows, and of the penalty."""
+        """The same problem on every fourth row, with a quarter of the penalty."""
         return Problem(
             design=self.design[::4].copy(),
             labels=self.labels[::4].copy(),
@@ -45,10 +49,12 @@ def minimise(
     *,
     close: float = CLOSE,
 ) -> tuple[FloatArray, FloatArray]:
-    """The effects of least penalised loss, and the Cholesky factor of a curvature near there.
+    """The effects that minimise the penalised log loss, and a Cholesky factor.
 
-    ``lower`` may be such a factor of a similar problem. The curvature is computed again only if
-    steps gain little with the previous one.
+    The factor is that of the loss's second derivative, computed near the minimum. ``lower`` may be
+    such a factor of a similar problem, which saves time: the second derivative is computed again
+    only if steps with the old one improve the loss too slowly. The search stops when the next step
+    would improve the loss by less than about half of ``close``.
     """
     rows = (problem.labels, problem.offsets, problem.weights)
     effects, gradient, bends = start.copy(), np.empty(start.size), np.empty(problem.labels.size)
@@ -85,7 +91,7 @@ def _loss(
     effects: FloatArray,
     out: tuple[FloatArray, FloatArray],
 ) -> float:
-    """The penalised loss; writes its slope and the rows' weights in its curvature."""
+    """The penalised log loss; also writes its gradient and each row's weight in its curvature."""
     loss = slope(problem.design, rows, effects, out)
     pulled = problem.penalty * effects
     out[0][:] += pulled

@@ -1,7 +1,7 @@
-"""Sums over rows for a logistic regression: its loss, the loss's slope and its curvature.
+"""Sums over rows for a logistic regression: the loss, its gradient and its curvature.
 
-All sums run in the order of the rows, so that the same rows give the same bits on any number of
-threads.
+All sums are added in the order of the rows, so that the same rows give the same bits with any
+number of threads.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ def slope(
     effects: FloatArray,
     out: tuple[FloatArray, FloatArray],
 ) -> float:
-    """The log loss of these effects; writes its slope, and each row's weight in its curvature.
+    """The log loss of these effects (coefficients); also writes its gradient.
 
-    ``rows`` are the labels, the offsets and the weights.
+    ``rows`` is the labels, the offsets of the log odds, and the weights. ``out`` receives the
+    gradient, and the weight of each row in the second derivative.
     """
     labels, offsets, weights = rows
     gradient, bends = out
@@ -56,9 +57,10 @@ def slope(
 
 @kernel
 def curvature(design: FloatArray, bends: FloatArray) -> FloatArray:
-    """The weighted sum of every row's products of columns; only its lower triangle is filled.
+    """The matrix design' diag(bends) design, which is the second derivative of the log loss.
 
-    Four rows at a time, so that each sum is loaded and stored a quarter as often.
+    Only its lower triangle is filled. Four rows are added at a time, so that each sum is loaded and
+    stored a quarter as often.
     """
     n_rows, n = design.shape
     sums = np.zeros((n, n))
@@ -81,7 +83,7 @@ def curvature(design: FloatArray, bends: FloatArray) -> FloatArray:
 
 @kernel
 def squares(design: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The weighted mean square of each column, and the part of it that is not its mean's."""
+    """The weighted mean square and the weighted variance of each column."""
     n = design.shape[1]
     centres, found, whole = np.zeros(n), np.zeros(n), 0.0
     for i in range(np.uint64(weights.size)):

@@ -1,4 +1,4 @@
-"""A distribution regression as flat arrays: written out, read back and checked."""
+"""Converts a distribution regression to flat arrays, and reads and checks them again."""
 
 from __future__ import annotations
 
@@ -47,20 +47,25 @@ def regression_from_arrays(arrays: Mapping[str, AnyArray]) -> Regression:
 
 def _check_law(model: Regression) -> None:
     n_effects = GLOBALS + WIDTH * model.columns.codes.size
-    require(model.effects.size == n_effects, f"regression_effects need {n_effects} numbers")
+    require(model.effects.size == n_effects, f"regression_effects needs {n_effects} numbers")
     small = bool((np.abs(model.effects) <= _LARGEST_EFFECT).all())  # NaN is not
-    require(small, f"regression_effects need numbers up to {_LARGEST_EFFECT:g} in size")
+    require(small, f"regression_effects needs numbers up to {_LARGEST_EFFECT:g} in size")
     n_values, mass = model.support[0].size, model.mass
     rising = mass.size == n_values + 1 and mass[0] == 0.0 and mass[-1] == 1.0
     rising = rising and bool((mass[1:] >= mass[:-1]).all())
-    require(bool(rising), "regression_mass needs to rise from 0 to 1, once more than the support")
+    require(
+        bool(rising),
+        "regression_mass needs to rise from 0 to 1, with one number more than regression_support",
+    )
     n_cuts, levels = n_values - 1, model.levels
     whole = levels.size > 0 and levels.size % n_cuts == 0 if n_cuts else levels.size == 0
-    require(bool(whole), "regression_levels need one number per node and cut")
+    require(
+        bool(whole), "regression_levels needs one number per stored time and cut between outcomes"
+    )
     by_node = levels.reshape(-1, max(1, n_cuts))
     require(
         bool(
             (np.abs(levels) <= _LARGEST_LEVEL).all() and (by_node[:, 1:] >= by_node[:, :-1]).all()
         ),
-        f"regression_levels need to rise at each node, up to {_LARGEST_LEVEL:g} in size",
+        f"regression_levels need to rise at each stored time, at most {_LARGEST_LEVEL:g} in size",
     )

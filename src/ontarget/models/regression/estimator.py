@@ -1,4 +1,4 @@
-"""The linear distribution regression as a scikit-learn estimator (M16)."""
+"""`DistributionRegression`: one logistic regression for all thresholds, as an estimator."""
 
 from __future__ import annotations
 
@@ -40,30 +40,32 @@ _BLOCK = 256
 class DistributionRegression(DistributionEstimator):
     """A conditional distribution whose log odds are linear in the features.
 
-    One logistic regression serves all thresholds: the log odds of ``Y <= c`` are linear in the
-    features and in z(c), the log odds of the threshold c among the training outcomes around the
-    same step. The model starts from the distribution of those outcomes and learns how a row differs
-    from it, so it needs few episodes.
+    One logistic regression serves all thresholds c. The log odds of ``Y <= c`` are linear in the
+    features and in z(c), the log odds of ``Y <= c`` among the training outcomes around the same
+    step. The model starts from the distribution of those outcomes and learns how a row differs from
+    it, so it needs few episodes. See method M16 in docs/methods.md.
 
     Parameters
     ----------
     penalty
-        The penalty on effects, like ``1 / C`` of scikit-learn's ``LogisticRegression`` on
-        standardised columns; squares and interactions have ten times this penalty.
+        The penalty that pulls the coefficients (*effects*) towards 0, like ``1 / C`` of
+        scikit-learn's ``LogisticRegression`` on standardised columns. Squares and interactions have
+        ten times this penalty.
     n_folds
         Into how many parts the episodes are divided for `out_of_bag_limits`.
     max_rows
         The effects are learned from at most this many rows, chosen by a hash of episode and step.
     seed
-        A whole number from 0 up, or several. It determines the thresholds at which each row is
-        learned from.
+        One or several whole numbers from 0 up. They determine the random thresholds at which the
+        regression learns from each row.
     n_jobs
         At most this many threads; None for all.
 
     Attributes
     ----------
     table_
-        The fitted regression: its columns, effects, levels and support.
+        The fitted regression: how features become columns, the effects, and the distribution of
+        the training outcomes around each step.
 
     Notes
     -----
@@ -73,10 +75,11 @@ class DistributionRegression(DistributionEstimator):
     row, effects may change with the step: by a linear spline with knots at 50 and 80 % of the
     steps.
 
-    The CDF always rises: the slope in z, which depends on the row, is at least a small positive
-    number on each of its four pieces (divided at -2, 0 and 2). Atoms (outcomes with positive
-    probability) remain atoms, and all other probability is spread out as in the other models (M2).
-    More than a thousand distinct outcomes that are not atoms are cut at a thousand quantiles.
+    The CDF always rises: the log odds rise with z by four linear pieces (divided at z = -2, 0
+    and 2), and the slope of each piece is at least a small positive number. Atoms (outcomes with
+    positive probability) remain atoms, and all other probability is spread out over the gaps
+    between outcomes (method M2 in docs/methods.md). If more than a thousand distinct outcomes are
+    not atoms, only about a thousand quantiles of them are kept.
 
     Examples
     --------
@@ -119,7 +122,7 @@ class DistributionRegression(DistributionEstimator):
         steps: ArrayLike | None = None,
         categorical: Sequence[int] | None = None,
     ) -> Self:
-        """The regression fitted to these rows.
+        """Fit the regression to these rows; returns the model.
 
         Parameters
         ----------
@@ -137,9 +140,10 @@ class DistributionRegression(DistributionEstimator):
         return self
 
     def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Left and right limits of the CDF at y: ``P(Y < y | x)`` and ``P(Y <= y | x)``.
+        """``P(Y < y | x)`` and ``P(Y <= y | x)`` for each row of X, as two arrays.
 
-        Y scalar or (n,) gives (n,), (n, m) gives (n, m).
+        A number y, or one number per row, gives arrays of shape (n,) for n rows. A table y of shape
+        (n, m), m values per row, gives arrays of shape (n, m).
         """
         rows = self._query_rows(X)
         values, flat = check_values(y, rows.shape[0])
@@ -150,12 +154,15 @@ class DistributionRegression(DistributionEstimator):
     def out_of_bag_limits(
         self, X: ArrayLike, y: ArrayLike, ids: ArrayLike
     ) -> tuple[FloatArray, FloatArray]:
-        """Both limits of the CDF at y for rows of training episodes, by a fit without their fold.
+        """As `cdf_limits`, for rows of training episodes, by a fit without the row's episode.
+
+        The episodes are divided into parts (folds). A row is answered by the fit that left out the
+        part with its episode, so the answer is like one for a new episode.
 
         Parameters
         ----------
         X
-            Any rows of training episodes, also of steps that `fit` did not get.
+            Rows of training episodes. They may be of steps that `fit` did not get.
         y
             The values, as in `cdf_limits`.
         ids
@@ -175,10 +182,11 @@ class DistributionRegression(DistributionEstimator):
         return (left[:, 0], right[:, 0]) if flat else (left, right)
 
     def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
-        """Quantiles of each row: q scalar gives (n,), 1-D gives (n, m).
+        """The quantiles at level q for each row of X, which invert `cdf` exactly.
 
+        A number q gives an array of shape (n,) for n rows. A list of m levels gives shape (n, m).
         ``side="left"`` is ``inf{y : F(y) >= q}`` and ``side="right"`` is ``inf{y : F(y) > q}``,
-        to the last bit of `cdf`.
+        where F is the CDF.
         """
         rows = self._query_rows(X)
         levels, flat = check_levels(q)
@@ -193,7 +201,10 @@ class DistributionRegression(DistributionEstimator):
         return found[:, 0] if flat else found
 
     def predict(self, X: ArrayLike) -> FloatArray:
-        """The mean of each row's distribution, without the millionth in its tails."""
+        """The mean of each row's predicted distribution.
+
+        The millionth of the probability that lies in the tails is left out.
+        """
         rows = self._query_rows(X)
         values, atoms, tail = self.table_.support
         starts = np.concatenate(([tail[0]], values[:-1]))
@@ -210,18 +221,21 @@ class DistributionRegression(DistributionEstimator):
         return means
 
     def live(self) -> LiveRegression:
-        """The model for live rows, which are not checked."""
+        """The model as a `LiveModel`, for rows of runs in progress; it does not check them."""
         self._check_fitted()
         return LiveRegression(self.table_)
 
     def to_arrays(self) -> dict[str, AnyArray]:
-        """Everything the fitted model needs to answer, as flat read-only arrays."""
+        """Everything the fitted model needs to answer, as flat read-only arrays by name."""
         self._check_fitted()
         return regression_to_arrays(self.table_)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
-        """The fitted model whose `to_arrays` gave these; a `ModelFileError` if they are damaged."""
+        """The fitted model, made from the arrays that `to_arrays` returned.
+
+        It raises a `ModelFileError` if the arrays are damaged.
+        """
         return cls()._hold(regression_from_arrays(arrays))
 
     def _hold(self, table: Regression) -> Self:
@@ -230,7 +244,7 @@ class DistributionRegression(DistributionEstimator):
         return self
 
     def _plan(self) -> RegressionPlan:
-        """The constructor's arguments, checked."""
+        """The constructor's arguments, after checks."""
         penalty: Any = self.penalty
         if not (isinstance(penalty, Real) and 0.0 < float(penalty) < np.inf):
             raise InputError(Argument("penalty"), f" needs a number above 0, got {penalty!r}")
