@@ -72,7 +72,7 @@ def set_width(header: dict[str, Any], sections: Any, width: int) -> None:
 @pytest.mark.parametrize("kind", ["forest", "guided", "linear", "marginal"])
 @pytest.mark.parametrize("width", [0, 1, 3, 40])
 def test_a_schema_of_another_width_than_the_models(kind: str, width: int, tmp_path: Path) -> None:
-    refuse(kind, lambda h, s: set_width(h, s, width), tmp_path, "numbers of a run")
+    refuse(kind, lambda h, s: set_width(h, s, width), tmp_path, "numbers per row")
 
 
 def test_a_contract_refuses_models_of_another_width() -> None:
@@ -80,7 +80,7 @@ def test_a_contract_refuses_models_of_another_width() -> None:
     wider = Schema((*fitted.schema.features, Feature("more")))
     none = {"assure": None, "excess": np.empty(0)}
     forged = replace(fitted, schema=wider, may_miss=np.zeros(3, dtype=np.bool_), **none)
-    with pytest.raises(ModelFileError, match="reads 3 numbers of a run, but the monitor has 4"):
+    with pytest.raises(ModelFileError, match="reads 3 numbers per row, but the monitor passes 4"):
         Contract(forged, TARGET, Below(0.5), [Below(0.5).trigger(None)])
 
 
@@ -91,7 +91,7 @@ def test_blocks_that_change_whether_models_read_the_step(kind: str, tmp_path: Pa
         header["blocks"] = [[a, b, a, a + 1 if pooled else b + 1] for a, b, *_ in header["blocks"]]
         header["blocks"][-1][3] = header["horizon"]
 
-    refuse(kind, forge, tmp_path, "numbers of a run")
+    refuse(kind, forge, tmp_path, "numbers per row")
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_behavior_that_changes_what_models_read(kind: str, behavior: str, tmp_
         for name in ("assure", "learn", "rehearsal"):
             sections[name]["before"][:] = 0.0  # a mean has none before its first step
 
-    refuse(kind, forge, tmp_path, "numbers of a run")
+    refuse(kind, forge, tmp_path, "numbers per row")
 
 
 def test_a_rehearsal_that_sets_alarms_and_lacks_a_step(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_a_forest_of_more_rows_than_it_has_origins(n_rows: int, tmp_path: Path) 
         arrays["entries"] = arrays["entries"].astype(np.uint32)
         arrays["entries"][-1] = n_rows - 1
 
-    refuse("forest", forge, tmp_path, "row_episode needs one number per row")
+    refuse("forest", forge, tmp_path, "row_episode needs one number per training row")
 
 
 @pytest.mark.parametrize("name", ["row_start", "row_episode"])
@@ -318,7 +318,7 @@ def test_a_model_of_no_or_endless_features(kind: str, width: int, tmp_path: Path
     def forge(header: dict[str, Any], sections: Any) -> None:
         sections["block-00000"]["n_features"] = np.array([width], dtype=np.int64)
 
-    refuse(kind, forge, tmp_path, "n_features|numbers of a run|coef")
+    refuse(kind, forge, tmp_path, "n_features|numbers per row|coef")
 
 
 def test_a_horizon_without_laws(tmp_path: Path) -> None:

@@ -390,7 +390,7 @@ def test_bad_questions_are_refused(name: str) -> None:
         model.quantile(QUERIES, np.nan)
     with pytest.raises(InputError, match="q needs"):
         model.quantile(QUERIES, [[0.1]])
-    with pytest.raises(InputError, match="side needs one of left, right, got 'up'"):
+    with pytest.raises(InputError, match="`side` needs one of left, right, got 'up'"):
         model.quantile(QUERIES, 0.5, side="up")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="got -inf in row 0, column 1"):
         model.predict([[0.0, -np.inf, 0.0]])

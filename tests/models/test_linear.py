@@ -119,10 +119,10 @@ def test_coinciding_quantiles_are_an_atom() -> None:
 
 def test_missing_features_and_bad_settings_are_refused() -> None:
     X, y = line(20, 2)
-    with pytest.raises(InputError, match="got NaN in row 0, column 1"):
+    with pytest.raises(InputError, match=r"got NaN \(missing\) in row 0, column 1"):
         LinearQuantiles().fit([[1.0, math.nan]], [1.0])
     model = LinearQuantiles(3).fit(X, y)
-    with pytest.raises(InputError, match="got NaN in row 0, column 0"):
+    with pytest.raises(InputError, match=r"got NaN \(missing\) in row 0, column 0"):
         model.predict([[math.nan, 1.0]])
     with pytest.raises(InputError, match="n_levels needs a whole number from 3 up, got 2"):
         LinearQuantiles(2).fit(X, y)
@@ -131,8 +131,8 @@ def test_missing_features_and_bad_settings_are_refused() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("levels", np.array([0.5, 0.2, 0.9]), "rise inside"),
-        ("levels", np.array([0.2, 0.5]), "rise inside"),
+        ("levels", np.array([0.5, 0.2, 0.9]), "three rising numbers"),
+        ("levels", np.array([0.2, 0.5]), "three rising numbers"),
         ("coef", np.array([1.0]), "one number per level and column"),
         ("intercept", np.array([1.0, np.nan, 2.0]), "finite"),
         ("floor", np.array([0.0]), "positive"),

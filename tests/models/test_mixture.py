@@ -163,7 +163,7 @@ def test_no_more_than_64_rounds_and_two_looks_at_the_bracket_are_needed() -> Non
 
 def test_bad_questions_are_refused_and_no_rows_get_no_answers() -> None:
     parts = MIXTURES["continuous"]
-    with pytest.raises(InputError, match="side needs one of left, right"):
+    with pytest.raises(InputError, match="`side` needs one of left, right"):
         mixture_quantile(parts, [QUERIES] * 2, 0.5, "up")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="q needs"):
         mixture_quantile(parts, [QUERIES] * 2, np.nan)

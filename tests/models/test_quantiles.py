@@ -64,7 +64,7 @@ def test_prefit_regressors_need_no_fit() -> None:
         assert model.quantile(X, q) == pytest.approx(fitted[q].predict(X), abs=1e-9)
     with pytest.raises(InputError, match="at least three levels"):
         RegressorQuantiles.prefit({0.5: fitted[0.5]})
-    with pytest.raises(InputError, match="floor needs a positive number"):
+    with pytest.raises(InputError, match="`floor` needs a positive number"):
         RegressorQuantiles.prefit(fitted, floor=0.0)
 
 
@@ -93,9 +93,9 @@ def test_weights_reach_the_regressor() -> None:
 
 def test_what_cannot_work_is_refused_with_a_reason() -> None:
     X, y = line(50, 3)
-    with pytest.raises(InputError, match="regressor needs predict"):
+    with pytest.raises(InputError, match="`regressor` needs predict"):
         RegressorQuantiles(LinearRegression()).fit(X, y)
-    with pytest.raises(InputError, match="regressor needs predict"):
+    with pytest.raises(InputError, match="`regressor` needs predict"):
         RegressorQuantiles(HistGradientBoostingRegressor()).fit(X, y)
     with pytest.raises(UnfittedError, match="fit"):
         RegressorQuantiles(REGRESSORS["linear"]).predict(X)

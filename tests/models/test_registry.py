@@ -72,8 +72,8 @@ def test_a_class_that_is_defined_anew_takes_its_own_place() -> None:
 @pytest.mark.parametrize(
     ("kind", "model_class", "message"),
     [
-        ("two words", NearestOutcomes, "kind needs a name"),
-        ("mine", NearestOutcomes(), "model_class needs a class"),
+        ("two words", NearestOutcomes, "`kind` needs a name"),
+        ("mine", NearestOutcomes(), "`model_class` needs a class"),
         ("mine", NearestOutcomes, r"NearestOutcomes\.kind needs to be 'mine'"),
         ("mine", type("Half", (), {"fit": print}), "lacks cdf_limits, quantile, to_arrays, from"),
     ],

@@ -1,4 +1,4 @@
-"""Conditional distributions F̂(y | x): one protocol, several models."""
+"""Models of the outcome's distribution given the features: one protocol, several models."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Cholesky's method for small symmetric systems.
+"""Cholesky's method for small symmetric systems of equations.
 
 Every sum is a plain loop in a fixed order, so that a solution does not depend on threads or on a
 linear-algebra library.
@@ -16,10 +16,11 @@ __all__ = ["factor", "solve"]
 
 @kernel
 def factor(matrix: FloatArray, least: FloatArray, instead: float) -> None:
-    """The lower Cholesky factor of a matrix, in place; only its lower triangle is read.
+    """Replace a symmetric matrix by its lower Cholesky factor; only its lower triangle is read.
 
-    What is left of column j's own square must be above ``least[j]``. Where it is not, the column
-    tells nothing beyond rounding, and its pivot is ``instead``: infinity gives it no part in any
+    A column is degenerate if its remaining diagonal number, after subtracting the earlier columns,
+    is at most ``least[j]``: it then contains only rounding errors. Its diagonal number in the
+    factor becomes ``instead``. With infinity there, the column gets the coefficient 0 in every
     solution.
     """
     n = matrix.shape[0]
@@ -35,7 +36,7 @@ def factor(matrix: FloatArray, least: FloatArray, instead: float) -> None:
 
 @kernel
 def solve(lower: FloatArray, rhs: FloatArray) -> FloatArray:
-    """The x for which (lower lower') x is the right-hand side."""
+    """The solution x of (lower · lower') x = rhs, where ``lower`` is a Cholesky factor."""
     n = rhs.size
     x = rhs.copy()
     for i in range(n):

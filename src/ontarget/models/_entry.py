@@ -1,6 +1,6 @@
-"""How a monitor uses a model: checks, copies, fits, asks live and stores it.
+"""How a monitor checks, copies, fits, asks and stores a model that the user passes.
 
-Any object with the three methods of `ConditionalDistribution` can be used; optional methods are
+Any object with the three methods of `ConditionalDistribution` can be used. Optional methods are
 used if a model has them.
 """
 
@@ -41,10 +41,10 @@ _METHODS = ("fit", "cdf_limits", "quantile")
 
 
 def check_model(model: object) -> None:
-    """Raise an `InputError` that names every required method that a model lacks."""
+    """Raise an `InputError` that names the required methods that the model lacks, if any."""
     if isinstance(model, type):
         raise InputError(
-            f"model needs an object, got the class {model.__name__}; write {model.__name__}()"
+            f"`model` needs an object, got the class {model.__name__}; write {model.__name__}()"
         )
     asked = _distribution(model)
     asked = asked.last_step if isinstance(asked, PipelineDistribution) else asked
@@ -52,14 +52,14 @@ def check_model(model: object) -> None:
     if missing:
         whose = "" if asked is model else f", the last step of a {type(model).__name__},"
         raise InputError(
-            f"model needs {', '.join(_METHODS)}; {type(asked).__name__}{whose} lacks "
-            f"{', '.join(missing)}. StackedForest() has them all; a regressor that "
-            "predicts quantiles gets them as RegressorQuantiles(regressor)"
+            f"`model` needs an object with the methods {', '.join(_METHODS)}; "
+            f"{type(asked).__name__}{whose} lacks {', '.join(missing)}. StackedForest() has them "
+            "all; a regressor that predicts quantiles gets them as RegressorQuantiles(regressor)"
         )
 
 
 def takes_missing(model: object) -> bool:
-    """Whether a model says that it takes missing values."""
+    """Whether a model says, by its scikit-learn tags, that it accepts missing values."""
     try:
         return bool(get_tags(_distribution(model)).input_tags.allow_nan)
     except (AttributeError, TypeError, ValueError):
@@ -73,46 +73,49 @@ def fits_side_by_side(model: object) -> bool:
 
 
 def serves_whole_run(model: object) -> bool:
-    """Whether one such model is meant for all steps of a run."""
+    """Whether one copy of the model is meant to answer at all steps of a run."""
     return bool(getattr(_distribution(model), "whole_run", False))
 
 
 def trees_of(model: object) -> int:
-    """How many trees store training rows in their leaves, in all forests of a model together."""
+    """How many trees store training rows in their leaves, counting all forests of the model."""
     forests = {"small_leaves", "large_leaves"} & set(getattr(model, "experts", ()))
     trees: int = getattr(model, "n_trees", 1)
     return trees * max(1, len(forests))
 
 
 def check_width(model: object, width: int) -> None:
-    """Raise a `ModelFileError` if a fitted model says that it reads another number of features.
+    """Raise a `ModelFileError` if a fitted model reads another number of features than ``width``.
 
     Live models do not check their rows, so this is checked once, beforehand.
     """
     reads = getattr(model, "n_features_in_", width)
     if reads != width:
         raise ModelFileError(
-            f"{type(model).__name__} reads {reads} numbers of a run, but the monitor has {width} "
-            f"(its features, the behavior so far unless it adds up, and the step if several share "
-            f"a model); restore the file from a copy, or fit the monitor again"
+            f"{type(model).__name__} reads {reads} numbers per row, but the monitor passes {width} "
+            f"(the features, the behavior so far unless it is a sum, and the step if several steps "
+            f"share a model); restore the file from a copy, or fit the monitor again"
         )
 
 
 def check_rows(model: object, n_episodes: int, n_steps: int) -> None:
-    """Raise a `ModelFileError` if a forest's training rows are of episodes or steps beyond these.
+    """Raise a `ModelFileError` if a forest's training rows refer to unknown episodes or steps.
 
-    Code that follows a row to its episode does not check again.
+    There are ``n_episodes`` episodes and ``n_steps`` steps, both numbered from 0. Code that looks
+    up the episode of a row does not check again.
     """
     for name, most in (("episode", n_episodes), ("step", n_steps)):
         numbers = getattr(model, f"training_{name}s_", None)
         if numbers is not None and int(numbers.max(initial=0)) >= most:
-            raise ModelFileError(f"row_{name} needs numbers below {most}")
+            raise ModelFileError(f"the model's array row_{name} needs numbers below {most}")
 
 
 def fresh_model(
     model: ConditionalDistribution | Pipeline, *, seed: tuple[int, ...], n_steps: float
 ) -> ConditionalDistribution:
-    """An unfitted copy of the model for one block of steps, with this seed.
+    """An unfitted copy of the model with this seed, for one block of steps.
+
+    A block is a range of steps that share a model.
 
     Parameters
     ----------
@@ -122,8 +125,8 @@ def fresh_model(
         Becomes the model's ``seed`` if it has one. Every ``random_state``, also of estimators
         within the model, becomes a whole number derived from it.
     n_steps
-        How many steps the rows of the block pool, or how many rows an episode has on average. Leaf
-        sizes grow with it, because they count episodes (M14).
+        How many rows an episode has in the block, on average. Leaf sizes grow with it, because they
+        count episodes (method M14 in docs/methods.md).
     """
     given = _distribution(model)
     fresh = clone(given) if hasattr(given, "get_params") else copy.deepcopy(given)
@@ -143,7 +146,7 @@ def fit_model(
     steps: ArrayLike,
     categorical: Sequence[int],
 ) -> ConditionalDistribution:
-    """The fitted model; its ``fit`` gets only the keywords that it takes."""
+    """The fitted model; its ``fit`` gets only those keywords that it has parameters for."""
     asked = _distribution(model)
     keywords = {"ids": ids, "steps": steps, "categorical": categorical}
     fitted = asked.fit(X, y, **accepted(asked.fit, keywords))
@@ -152,14 +155,14 @@ def fit_model(
 
 
 def live_model(model: ConditionalDistribution) -> LiveModel:
-    """The fitted model for live rows: its ``live()`` if it has one, or a wrapper of it."""
+    """The fitted model as a `LiveModel`: its own ``live()`` if it has one, otherwise a wrapper."""
     own = getattr(model, "live", None)
     live: LiveModel = _LiveLimits(model) if own is None else own()
     return live
 
 
 def model_arrays(model: ConditionalDistribution) -> dict[str, AnyArray]:
-    """Everything the fitted model needs to answer, as arrays for a model file."""
+    """Everything the fitted model needs to answer, as arrays by name, for a model file."""
     missing = [name for name in ("kind", "to_arrays", "from_arrays") if not hasattr(model, name)]
     if missing:
         name = type(model).__name__
@@ -172,7 +175,7 @@ def model_arrays(model: ConditionalDistribution) -> dict[str, AnyArray]:
 
 
 class _LiveLimits:
-    """A model without ``live()``, asked through its `cdf_limits`."""
+    """A model without ``live()`` as a `LiveModel`; it is asked through its `cdf_limits`."""
 
     __slots__ = ("_model",)
 
@@ -182,7 +185,11 @@ class _LiveLimits:
         self._model = model
 
     def limits(self, X: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
-        """Write both limits of the CDF of each row at each of its values."""
+        """Write ``P(Y < y | x)`` into ``left`` and ``P(Y <= y | x)`` into ``right``.
+
+        X has the shape (rows, features). ``y``, ``left`` and ``right`` have the shape (rows,
+        values).
+        """
         if y.size:
             left[...], right[...] = mixture_limits([(1.0, self._model)], [X], y)
 
@@ -204,7 +211,7 @@ def _set_seed(model: Any, seed: tuple[int, ...]) -> None:
 
 
 def _has(model: Any, name: str) -> bool:
-    """Whether it is a parameter of an estimator, or an attribute of any other object."""
+    """Whether ``name`` is a parameter of an estimator, or an attribute of any other object."""
     if hasattr(model, "get_params"):
         return name in model.get_params(deep=False)
     return hasattr(model, name) and not callable(getattr(model, name))

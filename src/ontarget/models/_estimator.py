@@ -23,9 +23,9 @@ class _NotFittedError(UnfittedError, NotFittedError):  # type: ignore[misc]  # u
 
 
 class DistributionEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # untyped bases
-    """The base class of models of a conditional distribution.
+    """The base class of models of a conditional distribution, as scikit-learn estimators.
 
-    A subclass sets ``n_features_in_`` in fit (through `_training_rows`) and implements
+    In ``fit``, a subclass calls `_training_rows`, which sets ``n_features_in_``. It implements
     `cdf_limits`.
     """
 
@@ -34,11 +34,19 @@ class DistributionEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc
     _learned_: Any
 
     def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Left and right limits of the CDF at y: ``P(Y < y | x)`` and ``P(Y <= y | x)``."""
+        """``P(Y < y | x)`` and ``P(Y <= y | x)`` for each row of X, as two arrays.
+
+        A number y, or one number per row, gives arrays of shape (n,) for n rows. A table y of shape
+        (n, m), m values per row, gives arrays of shape (n, m).
+        """
         raise NotImplementedError
 
     def cdf(self, X: ArrayLike, y: ArrayLike) -> FloatArray:
-        """``P(Y <= y | x)``: y scalar or (n,) gives (n,), (n, m) gives (n, m)."""
+        """``P(Y <= y | x)`` for each row of X.
+
+        A number y, or one number per row, gives an array of shape (n,) for n rows. A table y of
+        shape (n, m), m values per row, gives an array of shape (n, m).
+        """
         return self.cdf_limits(X, y)[1]
 
     @classmethod
@@ -57,7 +65,7 @@ class DistributionEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc
         ids: ArrayLike | None,
         steps: ArrayLike | None,
     ) -> TrainingRows:
-        """Checked rows to learn from; stores the number and the names of the columns."""
+        """The training rows, after checks; also stores the number and the names of the columns."""
         if y is None:
             raise InputError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
@@ -73,7 +81,10 @@ class DistributionEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc
         return checked
 
     def _query_rows(self, X: ArrayLike) -> FloatArray:
-        """Checked rows to answer for. A float64 matrix of the right width is used as it is."""
+        """The rows to answer for, after checks; raises an error if the model is not fitted.
+
+        A float64 matrix with the right number of columns is not copied.
+        """
         self._check_fitted()
         plain = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2
         if plain and X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_"):  # type: ignore[union-attr]
@@ -101,16 +112,19 @@ class DistributionEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
             raise _NotFittedError(
-                f"this {type(self).__name__} is not fitted yet; call fit before asking it"
+                f"this {type(self).__name__} is not fitted yet; call its fit first"
             )
 
     def _learned(self) -> Any:
-        """What `fit` stored for out-of-bag answers, or an error that says why it is missing."""
+        """What `fit` stored for out-of-bag answers; an error says why it is missing.
+
+        These are answers about training episodes, by parts of the model that never saw the episode.
+        """
         self._check_fitted()
         if not hasattr(self, "_learned_"):
             raise InputError(
-                f"out-of-bag answers need a {type(self).__name__} right after fit, got one that "
-                f"was loaded, converted or copied since; fit it again"
+                f"out-of-bag answers need a {type(self).__name__} as fit returns it, got one that "
+                f"was loaded, converted or copied, which does not keep what they need; fit it again"
             )
         return self._learned_
 

@@ -1,4 +1,4 @@
-"""Which keywords a function takes, for models that ask for fewer than the protocol offers."""
+"""Finds out which keywords a function takes, so that a model's ``fit`` gets only those."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["accepted"]
 
 
 def accepted(function: Callable[..., Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the keywords that the function takes; all of them if it has ``**kwargs``.
+    """The keywords that the function has a parameter for; all of them if it has ``**kwargs``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Models that compute a row's quantiles at some levels, and make a whole distribution of them."""
+"""The base class of models that compute quantiles of a row and turn them into a distribution."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ _BLOCK = 4096
 
 
 class KnotEstimator(DistributionEstimator):
-    """A distribution through the quantiles of each row.
+    """A distribution that passes through the quantiles (*knots*) that a model gives for a row.
 
-    The quantiles of a row are put in ascending order (monotone rearrangement, which never raises
-    their pinball loss). Between two quantiles the CDF is linear; where several are equal it jumps
-    (an atom). Beyond the outermost quantiles it is exponential, with a scale taken from the outer
-    quantiles, so that it is strictly increasing on the whole line.
+    The quantiles of a row are sorted (monotone rearrangement), which never raises their pinball
+    loss. Between two quantiles the CDF is linear. Where several quantiles are equal it jumps (an
+    *atom*: a value with positive probability). Beyond the outermost quantiles it is exponential,
+    with a scale taken from the outer quantiles, so that the CDF is strictly increasing on the whole
+    line.
 
-    A subclass implements `_knots` and sets ``levels_`` and ``floor_`` in fit.
+    A subclass implements `_knots`. In ``fit`` it sets ``levels_``, the levels of the quantiles, and
+    ``floor_``, the smallest scale of a tail.
     """
 
     levels_: FloatArray
@@ -35,10 +37,14 @@ class KnotEstimator(DistributionEstimator):
 
     @abstractmethod
     def _knots(self, rows: FloatArray) -> FloatArray:
-        """The quantiles of each row at ``levels_``, in ascending order."""
+        """The quantiles of each row at ``levels_``, in ascending order: (rows, levels)."""
 
     def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Left and right limits of the CDF at y: ``P(Y < y | x)`` and ``P(Y <= y | x)``."""
+        """``P(Y < y | x)`` and ``P(Y <= y | x)`` for each row of X, as two arrays.
+
+        A number y, or one number per row, gives arrays of shape (n,) for n rows. A table y of shape
+        (n, m), m values per row, gives arrays of shape (n, m).
+        """
         rows = self._query_rows(X)
         values, flat = check_values(y, rows.shape[0])
         limits = np.empty((*values.shape, 2))
@@ -52,7 +58,10 @@ class KnotEstimator(DistributionEstimator):
         return (left[:, 0], right[:, 0]) if flat else (left, right)
 
     def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
-        """Quantiles of each row: q scalar gives (n,), 1-D gives (n, m)."""
+        """The quantiles at level q for each row of X.
+
+        A number q gives an array of shape (n,) for n rows. A list of m levels gives shape (n, m).
+        """
         rows = self._query_rows(X)
         asked, flat = check_levels(q)
         strictly = check_side(side) == "right"
@@ -66,7 +75,7 @@ class KnotEstimator(DistributionEstimator):
         return table[:, 0] if flat else table
 
     def predict(self, X: ArrayLike) -> FloatArray:
-        """The mean of each row's distribution, tails included."""
+        """The mean of each row's predicted distribution, including its tails."""
         rows = self._query_rows(X)
         means = np.empty(rows.shape[0])
 
@@ -81,13 +90,17 @@ class KnotEstimator(DistributionEstimator):
 
 
 def even_levels(n_levels: int) -> FloatArray:
-    """The levels 1/(n + 1) … n/(n + 1), read-only."""
+    """The n levels 1/(n + 1), 2/(n + 1), … n/(n + 1), read-only."""
     n = whole_number("n_levels", n_levels, least=3)
     return read_only(np.arange(1, n + 1) / (n + 1))
 
 
 def outcome_floor(rows: TrainingRows) -> float:
-    """The least scale of a tail: a thousandth of the outcomes' spread, above 0 in any case."""
+    """The smallest scale that a tail may have: a thousandth of the interquartile range.
+
+    If that range is 0, the whole range of the outcomes is used instead, then the size of an
+    outcome, then 1. So the result is always above 0.
+    """
     order = np.argsort(rows.y)
     mass = np.cumsum(np.ones(order.size) if rows.weight is None else rows.weight[order])
     spots = np.searchsorted(mass, [0.25 * mass[-1], 0.75 * mass[-1]])

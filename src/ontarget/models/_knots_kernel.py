@@ -1,7 +1,9 @@
-"""A distribution through quantiles: straight between them, exponential beyond them (M2).
+"""A distribution through quantiles: linear between them, exponential beyond them.
 
-A row has ``values`` in ascending order, the quantiles at strictly ascending ``levels`` inside
-(0, 1). Equal values are an atom. ``tails`` holds the scale of the lower and of the upper tail.
+A row has ``values`` in ascending order. They are its quantiles at ``levels``, which are strictly
+ascending and inside (0, 1). A value that occurs at several levels is an atom: it has positive
+probability. ``tails`` holds the scales of the lower and the upper exponential tail. See method M2
+in docs/methods.md.
 """
 
 from __future__ import annotations
@@ -23,7 +25,10 @@ _TAIL_RATIO = 4.0
 
 @inner_kernel
 def _first_reaching(ascending: FloatArray, q: float, strictly: bool) -> int:
-    """The first place whose number reaches q, or the size where none does."""
+    """The index of the first number that is >= q (> q if ``strictly``).
+
+    It is the size of the array if there is none. The numbers are ascending.
+    """
     start, stop = 0, ascending.size
     while start < stop:
         middle = (start + stop) >> 1
@@ -36,7 +41,7 @@ def _first_reaching(ascending: FloatArray, q: float, strictly: bool) -> int:
 
 @kernel
 def tail_scales(values: FloatArray, levels: FloatArray, floor: float) -> tuple[float, float]:
-    """Scales of the lower and upper exponential tail of a row, never below the floor."""
+    """The scales of the lower and upper exponential tail of a row; neither is below ``floor``."""
     last = levels.size - 1
     j = 0
     while j < last and levels[j] < _TAIL_RATIO * levels[0]:
@@ -55,7 +60,12 @@ def tail_scales(values: FloatArray, levels: FloatArray, floor: float) -> tuple[f
 
 @inner_kernel
 def _mass(y: float, j: int, law: tuple[FloatArray, FloatArray, tuple[float, float]]) -> float:
-    """The CDF at a y strictly between values j − 1 and j, or beyond the ends for j = 0 or all."""
+    """The CDF at a y that is not one of the quantiles.
+
+    The number of quantiles below y is j: for j = 0, y lies in the lower tail; if j is the number of
+    quantiles, in the upper tail. ``law`` is the row's quantiles, their levels and the two tail
+    scales.
+    """
     values, levels, tails = law
     if j == 0:
         return float(levels[0] * math.exp((y - values[0]) / tails[0]))
@@ -73,7 +83,7 @@ _inverse = inverse_of(_mass)
 def _limits(
     y: float, values: FloatArray, levels: FloatArray, tails: tuple[float, float]
 ) -> tuple[float, float]:
-    """Left and right limits of the CDF at y."""
+    """The CDF just before y, and at y: P(Y < y) and P(Y <= y)."""
     if y == -np.inf:
         return 0.0, 0.0
     if y == np.inf:
@@ -92,7 +102,7 @@ def _limits(
 def _quantile(
     q: float, strictly: bool, values: FloatArray, levels: FloatArray, tails: tuple[float, float]
 ) -> float:
-    """The smallest float whose CDF reaches q."""
+    """The smallest float at which the CDF is >= q (> q if ``strictly``)."""
     if q < 0.0 or (q == 0.0 and not strictly):
         return -np.inf
     if q > 1.0 or (q == 1.0 and strictly):
@@ -107,7 +117,11 @@ def _quantile(
 def knot_limits(
     knots: FloatArray, levels: FloatArray, floor: float, y: FloatArray, out: FloatArray
 ) -> None:
-    """Fill out (rows, ys, 2) with both limits of each row's CDF at its ys (rows, ys)."""
+    """Write P(Y < y) and P(Y <= y) of each row into ``out``, (rows, values, 2).
+
+    ``knots`` holds the quantiles of each row at ``levels``, (rows, levels). ``y`` holds the values
+    that each row is asked about, (rows, values).
+    """
     for i in range(knots.shape[0]):
         tails = tail_scales(knots[i], levels, floor)
         for k in range(y.shape[1]):
@@ -118,7 +132,10 @@ def knot_limits(
 def knot_quantiles(
     knots: FloatArray, levels: FloatArray, floor: float, q: FloatArray, strictly: bool
 ) -> FloatArray:
-    """Quantiles (rows, qs) of each row's distribution."""
+    """The quantiles of each row at the levels ``q``: (rows, size of q).
+
+    ``knots`` holds the quantiles that the model computed, at ``levels``: (rows, levels).
+    """
     out = np.empty((knots.shape[0], q.size))
     for i in range(knots.shape[0]):
         tails = tail_scales(knots[i], levels, floor)
@@ -129,7 +146,7 @@ def knot_quantiles(
 
 @kernel
 def knot_means(knots: FloatArray, levels: FloatArray, floor: float) -> FloatArray:
-    """The mean of each row's distribution."""
+    """The mean of each row's distribution, which passes through its quantiles ``knots``."""
     out = np.empty(knots.shape[0])
     last = levels.size - 1
     for i in range(knots.shape[0]):
@@ -145,11 +162,11 @@ def knot_means(knots: FloatArray, levels: FloatArray, floor: float) -> FloatArra
 def linear_knots(
     X: FloatArray, coefficients: FloatArray, intercepts: FloatArray, resolution: float
 ) -> FloatArray:
-    """Each row's quantiles, linear in its features, rearranged into ascending order.
+    """The quantiles of each row, which are linear in its features, in ascending order.
 
-    Quantiles no further apart than the resolution become equal: an atom, which the solver's last
-    digits would smear. A plain loop, so that a row's result does not depend on how many rows are
-    asked together.
+    Quantiles that differ by at most ``resolution`` become equal. They are an atom (a value with
+    positive probability) that the last digits of the solver would otherwise spread out. The sums
+    are a plain loop, so that the result for a row does not depend on the other rows of a call.
     """
     n_levels, n_features = coefficients.shape
     knots = np.empty((X.shape[0], n_levels))

@@ -1,4 +1,4 @@
-"""Where the numbers of a feature lie, so that models can standardise them."""
+"""The centre and the spread of a feature, which models use to standardise it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ __all__ = ["location"]
 
 
 def location(known: FloatArray) -> tuple[float, float]:
-    """Centre and spread of a feature's numbers; scaled first, so that squares stay in range."""
+    """The mean and the standard deviation of a feature's numbers; a deviation near 0 becomes 0.
+
+    The numbers are scaled first, so that their squares neither overflow nor vanish.
+    """
     size = float(np.abs(known).max(initial=0.0))
     if size == 0.0:
         return 0.0, 0.0

@@ -19,7 +19,11 @@ def marginal_limits(
     left: FloatArray,
     right: FloatArray,
 ) -> None:
-    """Write both limits at each y; ``mass[j]`` is the mass of the first j support values."""
+    """Write P(Y < y) and P(Y <= y) for each number in ``y``.
+
+    ``mass[j]`` is the probability of the first j training outcomes. ``support`` is
+    `Support.as_tuple`.
+    """
     n_values = support[0].size
     for k in range(y.size):
         j = np.searchsorted(support[0], y[k])
@@ -35,7 +39,11 @@ def marginal_quantiles(
     support: tuple[FloatArray, AnyArray, FloatArray],
     found: FloatArray,
 ) -> None:
-    """Write ``inf{y : F(y) >= q}`` (``> q`` if strictly) of each q."""
+    """Write the quantile at each level in ``q``: ``inf{y : F(y) >= q}`` (``> q`` if ``strictly``).
+
+    F is the CDF. ``mass[j]`` is the probability of the first j training outcomes, and ``support``
+    is `Support.as_tuple`.
+    """
     values = support[0]
     n_values = values.size
     for k in range(q.size):

@@ -1,4 +1,4 @@
-"""A weighted mixture of fitted models: both limits of its CDF, and its exact quantiles (M2)."""
+"""A weighted mixture of fitted models: its CDF, and quantiles that invert it exactly."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SIGN = np.uint64(1 << 63)
 def mixture_limits(
     parts: Parts, inputs: Sequence[Any], y: ArrayLike
 ) -> tuple[FloatArray, FloatArray]:
-    """Left and right limits of the mixture's CDF at y: ``P(Y < y | x)`` and ``P(Y <= y | x)``.
+    """``P(Y < y | x)`` and ``P(Y <= y | x)`` of a mixture of models for each row, as two arrays.
 
     Parameters
     ----------
@@ -43,9 +43,11 @@ def mixture_limits(
 def mixture_quantile(
     parts: Parts, inputs: Sequence[Any], q: ArrayLike, side: Side = "left"
 ) -> FloatArray:
-    """Quantiles of each row, to the last bit of `mixture_limits`: q scalar (n,), 1-D (n, m).
+    """The quantiles of a mixture of models at level q, which invert `mixture_limits` exactly.
 
-    ``side="left"`` is ``inf{y : F(y) >= q}`` and ``side="right"`` is ``inf{y : F(y) > q}``.
+    A number q gives an array of shape (n,) for n rows. A list of m levels gives shape (n, m).
+    ``side="left"`` is ``inf{y : F(y) >= q}`` and ``side="right"`` is ``inf{y : F(y) > q}``, where F
+    is the CDF. For ``parts`` and ``inputs`` see `mixture_limits`.
     """
     if len(parts) == 1:
         return parts[0][1].quantile(inputs[0], q, side=side)
@@ -54,7 +56,7 @@ def mixture_quantile(
     rows = [np.asarray(X) for X in inputs]
 
     def reached(which: IndexArray, values: FloatArray) -> BoolArray:
-        """Whether the CDF of these rows has reached each level at these values."""
+        """Whether the CDF of each of these rows has reached each level at the given values."""
         finite = np.isfinite(values)
         asked = [X[which] for X in rows]
         mass = mixture_limits(parts, asked, np.where(finite, values, 0.0))[1]
@@ -78,7 +80,11 @@ def quantile_of(
     q: ArrayLike,
     side: Side = "left",
 ) -> FloatArray:
-    """Quantiles of each row under any law that gives both limits of its CDF, to their last bit."""
+    """The quantiles at level q of any distribution whose CDF is known, found by bisection.
+
+    ``limits(rows, y)`` gives P(Y < y) and P(Y <= y) for each row. The quantiles invert it exactly,
+    to the last bit.
+    """
     levels, flat = check_levels(q)
     strictly = check_side(side) == "right"
 
@@ -95,7 +101,10 @@ def quantile_of(
 
 
 def _limits(model: ConditionalDistribution, X: Any, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """The model's answers; a shape that NumPy would broadcast silently is refused."""
+    """What the model's `cdf_limits` returns, as two arrays of floats.
+
+    An answer of another shape is refused, because NumPy might broadcast it silently.
+    """
     left, right = (np.asarray(one, dtype=np.float64) for one in model.cdf_limits(X, y))
     shape = np.shape(y) or (len(X),)
     if left.shape != shape or right.shape != shape:
@@ -107,7 +116,10 @@ def _limits(model: ConditionalDistribution, X: Any, y: ArrayLike) -> tuple[Float
 
 
 def weighted(weights: Sequence[float], limits: Sequence[FloatArray]) -> FloatArray:
-    """The weighted sum of one limit of several models, in the order given."""
+    """The weighted sum of one limit of the CDF of several models, added in the given order.
+
+    It is at most 1, and exactly 1 where every model gives 1.
+    """
     total = weights[0] * limits[0]
     if len(weights) == 1:
         return total
@@ -121,9 +133,10 @@ def weighted(weights: Sequence[float], limits: Sequence[FloatArray]) -> FloatArr
 def _first_reached(
     reached: Callable[[IndexArray, FloatArray], BoolArray], low: FloatArray, high: FloatArray
 ) -> FloatArray:
-    """The first float at which each level is reached, which is above low and at most high.
+    """The smallest float at which each level is reached; it is above ``low`` and at most ``high``.
 
-    Bisects over the bit patterns of floats in their order, so that 64 rounds are enough.
+    Floats are ordered by their bit patterns, and the search halves this order, so 64 rounds are
+    enough.
     """
     below, at = _places(low), _places(high)
     while (open_rows := np.flatnonzero((at - below > 1).any(axis=1))).size:
@@ -135,7 +148,7 @@ def _first_reached(
 
 
 def _places(values: FloatArray) -> KeyArray:
-    """Each float's position in the order of all floats."""
+    """The position of each float in the sorted order of all floats."""
     bits = values.view(np.uint64)
     return np.where(bits & _SIGN, ~bits, bits | _SIGN)
 

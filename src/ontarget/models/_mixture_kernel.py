@@ -1,4 +1,4 @@
-"""A mixture of models for rows that come live."""
+"""The CDF of a mixture of models, from the answers of its parts, for runs in progress."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ __all__ = ["blend"]
 
 @kernel
 def blend(found: FloatArray, weights: FloatArray, left: FloatArray, right: FloatArray) -> None:
-    """Write both limits of a mixture, bit for bit as `weighted` adds them up.
+    """Write P(Y < y) and P(Y <= y) of a mixture, with the same bits as `weighted` gives.
 
-    ``found`` is (parts, 2, rows, values): what each part answered.
+    ``found`` holds the answers of the parts: (parts, 2, rows, values), where the second axis is P(Y
+    < y) and P(Y <= y). ``left`` and ``right`` are (rows, values).
     """
     for i in range(left.shape[0]):
         for j in range(left.shape[1]):

@@ -1,8 +1,8 @@
-"""Many arrays handed to a kernel as one: a list of their addresses and sizes.
+"""Passes many arrays to a kernel as one array, which lists their addresses and sizes.
 
-To unpack a tuple of sixty arrays takes longer than to answer a row with them, at every call. So a
-model that is asked live is packed once, and the kernel reads its arrays from their addresses.
-Whoever packs them keeps them alive.
+Unpacking a tuple of sixty arrays takes longer than answering one row with them, and would happen at
+every call. So the arrays of a model that is asked at every step of a run are packed once, and the
+kernel reads them from their addresses. Whoever packs arrays must keep them alive.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _populate_array: Any = arrayobj.populate_array
 
 
 def pack(parts: Any) -> IntArray:
-    """Address and size of every array in a tuple of arrays and such tuples, in their order.
+    """The address and the size of every array in a nested tuple of arrays, in their order.
 
-    All need to be flat, contiguous and read-only, as stored arrays are.
+    All arrays must be flat, contiguous and read-only, as the arrays of fitted models are.
     """
     found = []
     for array in arrays_in(parts):
@@ -42,7 +42,7 @@ def pack(parts: Any) -> IntArray:
 
 
 def arrays_in(parts: Any) -> Iterator[AnyArray]:
-    """The arrays of nested tuples, in their order."""
+    """The arrays in a nested tuple of arrays, in their order."""
     if isinstance(parts, np.ndarray):
         yield parts
     else:
@@ -51,9 +51,9 @@ def arrays_in(parts: Any) -> Iterator[AnyArray]:
 
 
 def _array_at(typing_context: Any, packed: Any, place: Any, like: Any) -> Any:
-    """The packed array at this place, which has the same type as ``like``: flat, read-only."""
+    """The packed array number ``place``, read-only; ``like`` is any array of the same type."""
     if not isinstance(like, types.Array):
-        raise TypingError("array_at needs an array whose type it takes")
+        raise TypingError("array_at needs an array as like=")
     found = types.Array(like.dtype, 1, "C", readonly=True)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -84,7 +84,7 @@ array_at: Any = intrinsic(_array_at)
 def support_at(
     packed: IntArray, place: int, floats: FloatArray, flags: BoolArray
 ) -> tuple[FloatArray, BoolArray, FloatArray]:
-    """The packed support at this place: values, atoms and tail."""
+    """The three arrays of a packed `Support`, the first of which is array number ``place``."""
     return (
         array_at(packed, place, floats),
         array_at(packed, place + 1, flags),

@@ -1,9 +1,10 @@
 """Linear quantile regression by a primal–dual interior point method.
 
-The pinball loss is a linear program whose dual lives in the box [0, 1]ⁿ. Portnoy and Koenker (1997)
-solve that by Mehrotra's predictor–corrector steps ("Frisch–Newton"); each costs one pass over the
-rows and one small symmetric system. Every sum is a plain loop, so the result does not depend on
-threads or on a linear-algebra library.
+The minimum of the pinball loss is the solution of a linear program. The variables of the dual
+program lie in the box [0, 1]ⁿ. Portnoy and Koenker (1997) solve it by Mehrotra's
+predictor–corrector steps ("Frisch–Newton"). Each step needs one pass over the rows and solves one
+small symmetric system. Every sum is a plain loop, so the result does not depend on threads or on a
+linear-algebra library.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _MAX_STEPS = 100
 
 @kernel
 def _normal_matrix(X: FloatArray, q: FloatArray, gram: FloatArray) -> None:
-    """The lower triangle of X' diag(q) X."""
+    """Write the lower triangle of X' diag(q) X into ``gram``."""
     n, d = X.shape
     gram[:] = 0.0
     for i in range(n):
@@ -38,7 +39,7 @@ def _normal_matrix(X: FloatArray, q: FloatArray, gram: FloatArray) -> None:
 
 @kernel
 def _weighted_sum(X: FloatArray, v: FloatArray) -> FloatArray:
-    """X' v."""
+    """The product X' v, one number per column of X."""
     n, d = X.shape
     total = np.zeros(d)
     for i in range(n):
@@ -49,7 +50,7 @@ def _weighted_sum(X: FloatArray, v: FloatArray) -> FloatArray:
 
 @kernel
 def _apply(X: FloatArray, b: FloatArray) -> FloatArray:
-    """X b."""
+    """The product X b, one number per row of X."""
     n, d = X.shape
     out = np.zeros(n)
     for i in range(n):
@@ -62,7 +63,7 @@ def _apply(X: FloatArray, b: FloatArray) -> FloatArray:
 
 @kernel
 def _reach(x: FloatArray, dx: FloatArray) -> float:
-    """The largest step for which x + step dx stays above 0."""
+    """The largest step size for which x + step · dx has no number below 0."""
     step = np.inf
     for i in range(x.size):
         if dx[i] < 0.0:
@@ -72,9 +73,10 @@ def _reach(x: FloatArray, dx: FloatArray) -> float:
 
 @kernel
 def pinball_fit(X: FloatArray, y: FloatArray, level: float, start: FloatArray) -> FloatArray:
-    """The coefficients that minimise the pinball loss, and at last the relative duality gap.
+    """The coefficients that minimise the pinball loss at this level, then the relative duality gap.
 
-    X has full column rank; ``start`` is any first guess, the least-squares fit say.
+    The gap, the last number, bounds how far the loss is above its minimum. X must have full column
+    rank. ``start`` is any first guess, such as the least-squares coefficients.
     """
     n, d = X.shape
     beta = start.copy()

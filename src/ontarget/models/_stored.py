@@ -22,34 +22,37 @@ T = TypeVar("T", bound=np.generic)
 
 
 def flat_array(arrays: Mapping[str, AnyArray], name: str, dtype: type[T]) -> NDArray[T]:
-    """The flat read-only array of this name and type, or a `ModelFileError`."""
+    """The array of this name as a flat read-only array; a `ModelFileError` if its type is wrong."""
     if name not in arrays:
-        raise ModelFileError(f"the model's arrays lack {name!r}")
+        raise ModelFileError(
+            f"the model's arrays lack {name!r}; the model file is damaged or of another format"
+        )
     found = arrays[name]
     if found.ndim != 1 or found.dtype != dtype:
         raise ModelFileError(
-            f"{name} needs a flat array of {np.dtype(dtype)}, got {found.dtype} {found.shape}"
+            f"the model's array {name} needs a flat array of {np.dtype(dtype)}, got {found.dtype} "
+            f"of shape {found.shape}"
         )
     array: NDArray[T] = np.asarray(found, dtype=dtype)
     return read_only(array)
 
 
 def stored_width(arrays: Mapping[str, AnyArray]) -> int:
-    """The number of features that a model wrote as ``n_features``; at least one."""
+    """The number of features that a model was fitted to, read from its array ``n_features``."""
     width = flat_array(arrays, "n_features", np.int64)
     require(width.size == 1 and width[0] >= 1, "n_features needs one number from 1 up")
     return int(width[0])
 
 
 def partitions(starts: IntArray, size: int) -> bool:
-    """Whether these numbers rise from 0 to the size, so that they divide it into spans."""
+    """Whether ``starts`` rises from 0 to ``size``; then it divides ``size`` items into spans."""
     if starts.size == 0 or starts[0] != 0 or starts[-1] != size:
         return False
     return bool((starts[1:] >= starts[:-1]).all())
 
 
 def rises_within(values: AnyArray, starts: IntArray) -> bool:
-    """Whether the values of each span are strictly ascending; ``starts`` divide them into spans."""
+    """Whether the values of each span rise strictly; ``starts`` says where each span begins."""
     first_of_span = np.zeros(values.size + 1, dtype=np.bool_)
     first_of_span[starts] = True
     rising = values[1:] > values[:-1]
@@ -57,6 +60,9 @@ def rises_within(values: AnyArray, starts: IntArray) -> bool:
 
 
 def require(rule: bool, message: str) -> None:
-    """Raise a `ModelFileError` with this message if the rule is broken."""
+    """Raise a `ModelFileError` with this message, unless ``rule`` is true."""
     if not rule:
-        raise ModelFileError(f"{message}; the model's arrays are damaged")
+        raise ModelFileError(
+            f"the model's arrays are damaged: {message}; restore the model file from a copy, or "
+            f"fit the model again"
+        )

@@ -1,4 +1,7 @@
-"""The sorted distinct training outcomes, and how probability mass on them becomes a CDF (M2)."""
+"""`Support`: the distinct training outcomes, and how probabilities on them become a CDF.
+
+The formulas are in method M2 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -23,21 +26,22 @@ _EXACT_MIX = 1.0 - (1.0 - _MIX)
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """Sorted distinct outcomes, which of them are atoms, and the tails beyond them.
+    """The sorted distinct training outcomes, which of them are atoms, and the tails beyond them.
 
-    A model puts mass on ``values``. The mass of an atom is a jump; that of any other value is
-    spread evenly over the gap before it. The gap before the first value is as wide as the mean
-    gap. A share of one in a million of all mass follows a logistic distribution around the
-    training median with the interquartile range as its scale, so that the CDF is strictly
-    increasing on the whole line.
+    A model gives probabilities to ``values``. The probability of an *atom* stays at its value, so
+    the CDF jumps there. That of any other value is spread evenly over the gap before it. The gap
+    before the first value is as wide as the mean gap. One millionth of all probability follows a
+    logistic distribution around the training median, with the interquartile range as its scale. So
+    the CDF is strictly increasing on the whole line.
 
     If **all** values are atoms, or there is only one value, nothing is spread out and the CDF is a
     step function. The millionth then follows the distribution of all training outcomes, so that no
-    outcome that was seen has probability 0. The CDF of an unsmoothed model is the plain step
-    function.
+    outcome that was seen has probability 0. In a model without smoothing, the CDF is a step
+    function and there is no such millionth.
 
-    ``tail`` holds the start of the first gap, and the centre, scale and share of the logistic part.
-    A scale of 0 means that all values are atoms; a share of 0 means that nothing is mixed in.
+    ``tail`` holds four numbers: the start of the first gap, and the centre, scale and share of the
+    logistic part. A scale of 0 means that all values are atoms. A share of 0 means that the model
+    is not smoothed.
     """
 
     values: FloatArray
@@ -48,21 +52,39 @@ class Support:
         values, atoms, tail = self.values, self.atoms, self.tail
         # Beyond that the distance of two outcomes is no number. NaN fails the comparison too.
         if values.ndim != 1 or values.size == 0 or not (np.abs(values) <= LARGEST_OUTCOME).all():
-            raise ModelFileError("support needs at least one outcome, none beyond 1e300 in size")
+            raise ModelFileError(
+                "the model's array support needs at least one outcome, and none above 1e300 in "
+                "absolute value"
+            )
         if (values[1:] <= values[:-1]).any():
-            raise ModelFileError("support needs outcomes in strictly ascending order")
+            raise ModelFileError(
+                "the model's array support needs outcomes in strictly ascending order"
+            )
         if atoms.shape != values.shape or atoms.dtype != np.bool_:
-            raise ModelFileError(f"atoms needs one flag per outcome ({values.size})")
+            raise ModelFileError(
+                f"the model's array atoms needs one True or False per outcome ({values.size})"
+            )
         if tail.shape != (4,) or not (np.isfinite(tail).all() and 0.0 <= tail[3] < 1.0):
-            raise ModelFileError("tail needs a start, a centre, a scale and a share below 1")
+            raise ModelFileError(
+                "the model's array tail needs a start, a centre, a scale and a share below 1"
+            )
         if tail[2] == 0.0 and not (atoms.all() and tail[0] == tail[1] == 0.0):
-            raise ModelFileError("a support without tails needs atoms only")
+            raise ModelFileError(
+                "the model's array tail needs a scale above 0 unless all outcomes are atoms"
+            )
         if tail[2] != 0.0 and not (tail[2] > 0.0 and tail[3] > 0.0 and tail[0] <= values[0]):
-            raise ModelFileError("tail needs a scale and a share above 0, a start before outcomes")
+            raise ModelFileError(
+                "the model's array tail needs a scale and a share above 0, and a start that is not "
+                "above any outcome"
+            )
 
     @classmethod
     def of(cls, values: FloatArray, atoms: BoolArray, mass: FloatArray, *, smooth: bool) -> Self:
-        """The support of training outcomes with this total mass on each distinct value."""
+        """The support of training outcomes.
+
+        ``values`` are the distinct outcomes, sorted. ``mass`` is the total weight of the training
+        rows with each value.
+        """
         if not smooth or atoms.all() or values.size == 1:
             atoms = np.ones(values.size, dtype=np.bool_)
             tail = np.array([0.0, 0.0, 0.0, _EXACT_MIX if smooth else 0.0])
@@ -77,12 +99,12 @@ class Support:
         return cls(read_only(values), read_only(atoms), read_only(tail))
 
     def to_arrays(self) -> dict[str, AnyArray]:
-        """The support as flat read-only arrays."""
+        """The support as flat read-only arrays by name."""
         return {"support": self.values, "atoms": self.atoms, "tail": self.tail}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
-        """The support that gave these arrays."""
+        """The support, made from the arrays that `to_arrays` returned."""
         return cls(
             flat_array(arrays, "support", np.float64),
             flat_array(arrays, "atoms", np.bool_),
@@ -94,16 +116,18 @@ class Support:
         return type(self).from_arrays, (self.to_arrays(),)
 
     def as_tuple(self) -> tuple[FloatArray, BoolArray, FloatArray]:
-        """The arrays in the order the kernels take them."""
+        """The arrays ``values``, ``atoms`` and ``tail``, which kernels take in this order."""
         return self.values, self.atoms, self.tail
 
 
 def find_atoms(ranks: IndexArray, episodes: IndexArray, steps: IndexArray) -> BoolArray:
-    """Which of the distinct outcomes are atoms, from each row's rank, episode and step (M2).
+    """Which of the distinct outcomes are atoms (values that keep a positive probability).
 
-    A value is an atom if two different episodes have it at the same step. If, counted over all
-    steps, over half of the episodes share their value with another at the same step, every value is
-    an atom.
+    For each row, ``ranks`` is the index of its outcome among the distinct outcomes, and
+    ``episodes`` and ``steps`` are numbers from 0 up. A value is an atom if two different episodes
+    have it at the same step. If more than half of the episodes, counted over all steps, share their
+    value with another episode at the same step, every value is an atom. See method M2 in
+    docs/methods.md.
     """
     n_values, n_steps, n_episodes = (int(part.max()) + 1 for part in (ranks, steps, episodes))
     values_at_steps, place = np.unique(ranks * n_steps + steps, return_inverse=True)

@@ -1,12 +1,13 @@
-"""The smoothed CDF between two training outcomes, and its inverse there (M2).
+"""The smoothed CDF between two neighbouring training outcomes, and its inverse there.
 
-A kernel here sees one *cell*: the half-open interval from the training outcome before position j to
-the one at j, with the model's mass of the first j outcomes (`below`) and of the first j + 1
-(`upto`). Where that mass comes from is the model's own business.
+A kernel here works in one *cell* j: the interval from the training outcome j − 1, excluded, to the
+training outcome j, included. It gets the model's probability of the first j outcomes (``below``)
+and of the first j + 1 (``upto``). Each model computes these two by itself. See method M2 in
+docs/methods.md.
 
-Every expression is monotone in floating point as well as in theory: sums, products and quotients
-round monotonically, and no term is taken away from another that moves the same way. The quantile
-is found by bisection on the very same function, so the two are exact inverses of each other.
+Every expression rises with its argument in floating point too: sums, products and quotients round
+monotonically, and no term is subtracted from another that rises with it. Quantiles are found by
+bisection on the same function, so CDF and quantile are exact inverses of each other.
 """
 
 from __future__ import annotations
@@ -31,7 +32,11 @@ def cdf_in_cell(
     upto: float,
     support: tuple[FloatArray, AnyArray, FloatArray],
 ) -> tuple[float, float]:
-    """Both limits of the CDF at y, where j support values are smaller than y."""
+    """P(Y < y) and P(Y <= y), where j of the training outcomes are smaller than y.
+
+    ``below`` and ``upto`` are the model's probability of the first j and of the first j + 1
+    training outcomes. ``support`` is `Support.as_tuple`.
+    """
     values, atoms, tail = support
     if j == values.size:
         left = right = below
@@ -57,24 +62,26 @@ def cdf_in_cell(
 
 @inner_kernel
 def reaches(mass: float, q: float, strictly: bool) -> bool:
-    """Whether a value of the CDF has got as far as q."""
+    """Whether the CDF value ``mass`` is >= q, or > q if ``strictly``."""
     return mass > q if strictly else mass >= q
 
 
 def inverse_of(mass: Callable[[float, int, Any], float]) -> Callable[..., float]:
-    """A kernel that inverts a CDF by bisection, so that it inverts it exactly.
+    """A kernel that inverts a CDF by bisection, which is exact to the last bit.
 
-    ``mass(y, j, law)`` is the CDF at y, where j of the law's values are smaller than y.
+    ``mass(y, j, law)`` is the CDF at y. ``law`` is whatever it needs to know about the
+    distribution, and j of the distribution's values are smaller than y.
     """
 
     @inner_kernel
     def inverse(
         q: float, strictly: bool, j: int, values: FloatArray, steps: tuple[float, float], law: Any
     ) -> float:
-        """The smallest float whose CDF reaches q, between the values j − 1 and j.
+        """The smallest float between values j − 1 and j at which the CDF is >= q.
 
-        Beyond the first and the last value it is sought in steps that double: ``steps`` are the
-        first ones down and up.
+        If ``strictly``, the CDF must be > q there. Before the first and after the last value, the
+        search goes outwards by steps that double; ``steps`` are the first step down and the first
+        step up.
         """
         n = values.size
         if j < n:
@@ -127,10 +134,11 @@ def quantile_in_cell(
     upto: float,
     support: tuple[FloatArray, AnyArray, FloatArray],
 ) -> float:
-    """The smallest number of cell j whose CDF reaches q.
+    """The smallest number at which the CDF is >= q (> q if ``strictly``), which lies in cell j.
 
-    The CDF reaches q at support value j and not at value j - 1; j is the number of support values
-    where it reaches q at none of them.
+    The CDF reaches q at training outcome j but not at outcome j - 1. If it does not reach q at any
+    of them, j is their number. ``below`` and ``upto`` are the model's probability of the first j
+    and of the first j + 1 outcomes.
     """
     values, tail = support[0], support[2]
     if tail[2] == 0.0:  # all atoms: the CDF moves at support values only

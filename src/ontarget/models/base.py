@@ -1,4 +1,8 @@
-"""The protocols of conditional distributions (M2), and the checks that models share."""
+"""The protocols that models of a conditional distribution follow, and the checks that they share.
+
+A conditional distribution gives, for a row of features, the predicted distribution of the outcome
+(method M2 in docs/methods.md).
+"""
 
 from __future__ import annotations
 
@@ -44,42 +48,51 @@ Side: TypeAlias = Literal["left", "right"]
 class ConditionalDistribution(Protocol):
     """A model of the outcome's distribution given a row of features.
 
-    A model gives both limits of the CDF, because single outcomes may have positive probability
-    (*atoms*): the left limit is ``P(Y < y | x)`` and the right one ``P(Y <= y | x)``. Likewise the
-    CDF has two inverses, ``side="left"`` for ``inf{y : F(y) >= q}`` and ``side="right"`` for
-    ``inf{y : F(y) > q}``; ``q <= 0`` on the left gives -inf and ``q >= 1`` on the right gives +inf,
-    never an end of the support.
+    A model gives two limits of the CDF at y, because single outcomes may have positive probability
+    (*atoms*): the left limit is ``P(Y < y | x)`` and the right limit is ``P(Y <= y | x)``. Likewise
+    the CDF F has two inverses: ``side="left"`` is ``inf{y : F(y) >= q}`` and ``side="right"`` is
+    ``inf{y : F(y) > q}``. On the left, ``q <= 0`` gives -inf; on the right, ``q >= 1`` gives +inf.
+    Neither gives the smallest or largest outcome instead.
 
     Notes
     -----
-    Any object with these three methods can be calibrated and used in a monitor. All else is
-    optional:
+    Any object with the methods ``fit``, ``cdf_limits`` and ``quantile`` can be calibrated and used
+    in a monitor. Everything else is optional:
 
-    - ``fit`` gets those of the keywords ids, steps and categorical that its signature names: the
-      episode and the step of each row, and the columns of X that hold category numbers.
-    - ``get_params``: the model is copied by scikit-learn's ``clone``, otherwise by a deep copy.
-    - ``seed`` or ``random_state``, an attribute or a parameter: set for every model of a monitor.
-    - ``pooled_over(n_steps)``: an unfitted copy for rows that pool this many steps, on average.
-    - ``whole_run``, an attribute that is True: one such model serves all steps of a run, unless the
-      monitor gets ``steps_per_model``.
-    - ``out_of_bag_limits(X, y, ids)``: `cdf_limits` for rows of training episodes, from parts of
-      the model that have not seen the row's episode.
+    - If ``fit`` has a parameter ``ids``, ``steps`` or ``categorical``, a monitor passes it: the
+      episode of each row, the step of each row, and the columns of X that hold category numbers.
+    - ``get_params``: with it, the model is copied by scikit-learn's ``clone``; without it, by a
+      deep copy.
+    - ``seed`` or ``random_state``, an attribute or a parameter: a monitor sets it for every copy.
+    - ``pooled_over(n_steps)``: returns an unfitted copy for training rows that come from
+      ``n_steps`` steps of each episode, on average.
+    - ``whole_run``, an attribute that is True: a monitor fits one model for all steps of a run,
+      unless it gets ``steps_per_model``.
+    - ``out_of_bag_limits(X, y, ids)``: as ``cdf_limits``, for rows of training episodes. The answer
+      for a row comes from parts of the model that have not learned from the row's episode.
     - ``fits_side_by_side``: True if several copies may be fitted in threads at the same time.
     - ``predict(X)``: the conditional mean of each row, for conformal methods that need it.
-    - ``live()``: a `LiveModel`, which answers at every step of a run without checks.
+    - ``live()``: returns a `LiveModel`, which a monitor asks at every step of a run.
     - ``kind``, ``to_arrays`` and ``from_arrays``: needed to save the model (`StoredDistribution`).
     """
 
     def fit(self, X: ArrayLike, y: ArrayLike, *args: Any, **kwargs: Any) -> Any:
-        """Learn from rows, and return the model."""
+        """Learn from rows of features X and their outcomes y; return the fitted model."""
         ...
 
     def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Left and right limits of the CDF: y scalar or (n,) gives (n,), (n, m) gives (n, m)."""
+        """``P(Y < y | x)`` and ``P(Y <= y | x)`` for each row of X, as two arrays.
+
+        A number y, or one number per row, gives arrays of shape (n,) for n rows. A table y of shape
+        (n, m), m values per row, gives arrays of shape (n, m).
+        """
         ...
 
     def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
-        """Quantiles of each row: q scalar gives (n,), 1-D gives (n, m)."""
+        """The quantiles at level q for each row of X.
+
+        A number q gives an array of shape (n,) for n rows. A list of m levels gives shape (n, m).
+        """
         ...
 
 
@@ -90,38 +103,42 @@ class StoredDistribution(ConditionalDistribution, Protocol):
     kind: ClassVar[str]
 
     def to_arrays(self) -> dict[str, AnyArray]:
-        """Everything the fitted model needs to answer, as flat read-only arrays."""
+        """Everything the fitted model needs to answer, as flat read-only arrays by name."""
         ...
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
-        """The fitted model whose `to_arrays` returned these arrays."""
+        """The fitted model, made from the arrays that its `to_arrays` returned."""
         ...
 
 
 class LiveModel(Protocol):
-    """A fitted model that writes its answers for live rows into arrays of the caller.
+    """A fitted model, prepared to be asked at every step of a run.
 
-    Its rows are not checked.
+    It does not check the rows that it gets, and it writes its answers into arrays of the caller.
     """
 
     @property
     def takes_threads(self) -> bool:
-        """Whether several threads may ask at once."""
+        """Whether several threads may ask the model at the same time."""
         ...
 
     def limits(self, X: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
-        """Write both limits of the CDF: X is (rows, features), the others (rows, values)."""
+        """Write ``P(Y < y | x)`` into ``left`` and ``P(Y <= y | x)`` into ``right``.
+
+        X has the shape (rows, features). ``y``, ``left`` and ``right`` have the shape (rows,
+        values).
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingRows:
-    """Checked rows to learn from, without rows of weight 0.
+    """Training rows that have been checked; rows of weight 0 are left out.
 
-    ``weight`` is None if all weights are equal. ``episodes`` and ``steps`` are numbers from 0 up
-    without gaps, in the order of the sorted ids and steps. Without ids every row is its own
-    episode; without steps all rows are of one step.
+    ``weight`` is None if all weights are equal. ``episodes`` and ``steps`` hold, for each row, the
+    place of its episode among the sorted ids, and of its step among the sorted steps. If no ids
+    were given, every row is its own episode. If no steps were given, all rows are at one step.
     """
 
     X: FloatArray
@@ -131,7 +148,7 @@ class TrainingRows:
     steps: IndexArray
     step_labels: AnyArray  # the sorted steps themselves
     has_ids: bool
-    keys: KeyArray | None  # of the episodes, in their order; None without ids
+    keys: KeyArray | None  # one hash per episode, in the order of the sorted ids; None without ids
 
     @classmethod
     def of(
@@ -143,7 +160,7 @@ class TrainingRows:
         ids: ArrayLike | None,
         steps: ArrayLike | None,
     ) -> Self:
-        """The rows, or an `InputError` that says what is wrong with them."""
+        """The training rows, after checks; an `InputError` says what is wrong with them."""
         n_rows = X.shape[0]
         check_features(X)
         _check_outcomes(y, n_rows)
@@ -169,9 +186,9 @@ class TrainingRows:
 
     @property
     def units(self) -> IndexArray:
-        """The episode of each row, as trees and folds divide them.
+        """The episode of each row, as trees and folds divide episodes.
 
-        Without ids each row is an episode, identified by its position.
+        If no ids were given, each row is an episode and its number is its position.
         """
         return self.episodes if self.has_ids else np.arange(self.y.size)
 
@@ -188,7 +205,7 @@ class TrainingRows:
 
 
 def check_features(X: FloatArray) -> None:
-    """Raise an `InputError` if a feature is infinite, which says where."""
+    """Raise an `InputError` that says where, if a feature is infinite."""
     infinite = np.isinf(X)
     if infinite.any():
         row, column = np.argwhere(infinite)[0]
@@ -199,7 +216,10 @@ def check_features(X: FloatArray) -> None:
 
 
 def check_labels(name: str, labels: ArrayLike, n_rows: int) -> AnyArray:
-    """The episode or the step of each row, or an `InputError` that says what is wrong with it."""
+    """The labels as an array; an `InputError` if there is not one label for each row.
+
+    ``name`` is the argument that they were passed as: ``ids`` or ``steps``.
+    """
     array = np.asarray(labels)
     if array.shape != (n_rows,):
         raise InputError(
@@ -211,14 +231,15 @@ def check_labels(name: str, labels: ArrayLike, n_rows: int) -> AnyArray:
 
 
 def episodes_of(keys: KeyArray | None, ids: ArrayLike, n_rows: int) -> IndexArray:
-    """The training episode of each row, or an `InputError` that names an id that was not in fit.
+    """The number of each row's training episode; an `InputError` if an id was not in `fit`.
 
-    ``keys`` are the keys of the training episodes in order; None for a fit without ids.
+    ``keys`` are hashes of the training episodes' ids, in the order of their numbers; None if the
+    model was fitted without ids.
     """
     if keys is None:
         raise InputError(
-            "out-of-bag answers need a model that knows its episodes, got one fitted without "
-            "ids; pass ids= to fit"
+            "out-of-bag answers need to know which rows belong to one episode, but the model was "
+            "fitted without ids; pass ids= to fit"
         )
     labels, place = np.unique(check_labels("ids", ids, n_rows), return_inverse=True)
     asked, order = keys_of(labels), np.argsort(keys)
@@ -228,13 +249,16 @@ def episodes_of(keys: KeyArray | None, ids: ArrayLike, n_rows: int) -> IndexArra
         row = int(np.argmax(place == unknown[0]))
         raise InputError(
             f"ids needs episodes that were in fit, got {labels.tolist()[unknown[0]]!r} in row "
-            f"{row}; ask cdf_limits about other episodes"
+            f"{row}; use cdf_limits for episodes that were not in fit"
         )
     return np.asarray(found[place], dtype=np.intp)
 
 
 def check_values(y: ArrayLike, n_rows: int) -> tuple[FloatArray, bool]:
-    """The values to ask at, as (n_rows, k), and whether the answer should be flat."""
+    """The values as an array of shape (n_rows, k), and whether the answer should be flat.
+
+    The answer is flat, (n_rows,), if ``y`` is a number or has one number per row.
+    """
     values = np.asarray(y, dtype=np.float64)
     if values.ndim == 0:
         values, flat = np.full((n_rows, 1), values), True
@@ -244,7 +268,7 @@ def check_values(y: ArrayLike, n_rows: int) -> tuple[FloatArray, bool]:
         flat = False
     else:
         raise InputError(
-            f"y needs a number, one number per row or one line per row of X ({n_rows} rows), "
+            f"y needs one number, or {n_rows} numbers or {n_rows} lines (one per row of X), "
             f"got shape {values.shape}"
         )
     if np.isnan(values).any():
@@ -253,7 +277,10 @@ def check_values(y: ArrayLike, n_rows: int) -> tuple[FloatArray, bool]:
 
 
 def check_levels(q: ArrayLike) -> tuple[FloatArray, bool]:
-    """The levels of a quantile as a flat array, and whether the answer should be flat."""
+    """The levels of quantiles as a flat array, and whether ``q`` was a single number.
+
+    For a single number, the answer should have one number per row.
+    """
     levels = np.asarray(q, dtype=np.float64)
     if levels.ndim > 1:
         raise InputError(f"q needs a number or a flat list of them, got shape {levels.shape}")
@@ -263,18 +290,20 @@ def check_levels(q: ArrayLike) -> tuple[FloatArray, bool]:
 
 
 def check_categorical(categorical: Sequence[int] | None, n_features: int) -> tuple[int, ...]:
-    """The indices of the categorical columns, each once and in order."""
+    """The indices of the categorical columns, each once and in ascending order."""
     columns = sorted({int(column) for column in categorical or ()})
     for column in columns:
         if not 0 <= column < n_features:
-            raise InputError(f"categorical needs columns from 0 to {n_features - 1}, got {column}")
+            raise InputError(
+                f"`categorical` needs columns from 0 to {n_features - 1}, got {column}"
+            )
     return tuple(columns)
 
 
 def check_side(side: str) -> Side:
-    """The side; an unknown one is refused."""
+    """The argument ``side``; an `InputError` unless it is ``left`` or ``right``."""
     if side not in get_args(Side):
-        raise InputError(f"side needs one of {', '.join(get_args(Side))}, got {side!r}")
+        raise InputError(f"`side` needs one of {', '.join(get_args(Side))}, got {side!r}")
     return "left" if side == "left" else "right"
 
 

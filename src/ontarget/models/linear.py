@@ -1,4 +1,4 @@
-"""Linear quantile regression at many levels, as a whole distribution."""
+"""`LinearQuantiles`: linear quantile regression at many levels, as a whole distribution."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ class LinearQuantiles(KnotEstimator):
     Parameters
     ----------
     n_levels
-        How many quantiles are fitted, at the levels 1/(n + 1) … n/(n + 1).
+        The number n of quantiles that are fitted, at the levels 1/(n + 1) … n/(n + 1).
 
     Attributes
     ----------
     levels_, coef_, intercept_
-        The levels, and for each of them the coefficients (one per column of the design) and the
-        intercept.
+        The levels, and for each level the coefficients and the intercept. There is one coefficient
+        per numeric feature, and then one per category of each categorical feature.
     gaps_
-        The relative duality gap of each fit: how far its pinball loss can be from the least one.
+        The relative duality gap of each level's fit: an upper limit on how far its pinball loss is
+        above the minimum.
 
     Notes
     -----
@@ -45,8 +46,9 @@ class LinearQuantiles(KnotEstimator):
     quantiles are then put in ascending order, so that they never cross. The CDF is linear between
     two quantiles and exponential beyond the outermost ones. It has an atom (a value with positive
     probability) only where quantiles of several levels coincide at a row, to within 1e-9 of the
-    outcomes' spread. All other atoms of the outcomes are spread out. So if the bounds of a target
-    are atoms, its probability has wide bounds; a forest is better for such outcomes.
+    outcomes' spread. The probability of any other atom is spread out over values nearby. So if the
+    bounds of a target are atoms, its probability has wide bounds; a forest is better for such
+    outcomes.
 
     Categorical columns become one indicator per category. A category that was not in training is an
     error, and so is a missing feature.
@@ -76,7 +78,7 @@ class LinearQuantiles(KnotEstimator):
         steps: ArrayLike | None = None,
         categorical: Sequence[int] | None = None,
     ) -> Self:
-        """The model fitted to these rows. ``steps`` has no effect: pass the step as a feature."""
+        """Fit the model to these rows. ``steps`` has no effect: pass the step as a feature."""
         levels = even_levels(self.n_levels)
         rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
         _refuse_missing(rows.X)
@@ -111,7 +113,10 @@ class LinearQuantiles(KnotEstimator):
         )
 
     def _design(self, rows: FloatArray) -> FloatArray:
-        """Plain columns first, then one indicator per category of each categorical column."""
+        """The columns that the regression reads: (rows, columns).
+
+        Numeric features come first, then one 0/1 column per category of each categorical feature.
+        """
         if not self.categories_:
             return rows
         plain = [k for k in range(rows.shape[1]) if k not in self.categories_]
@@ -123,13 +128,14 @@ class LinearQuantiles(KnotEstimator):
                 row = int(np.argmax(unseen))
                 raise InputError(
                     f"column {column} is categorical and needs a category from training, got "
-                    f"{rows[row, column]:g} in row {row}"
+                    f"{rows[row, column]:g} in row {row}; use a forest, which treats an unknown "
+                    f"category as missing"
                 )
             parts.append(hit.astype(np.float64))
         return np.ascontiguousarray(np.concatenate(parts, axis=1))
 
     def to_arrays(self) -> dict[str, AnyArray]:
-        """Everything the fitted model needs to answer, as flat read-only arrays."""
+        """Everything the fitted model needs to answer, as flat read-only arrays by name."""
         self._check_fitted()
         sizes = [[column, values.size] for column, values in self.categories_.items()]
         codes = [np.empty(0), *self.categories_.values()]
@@ -145,16 +151,16 @@ class LinearQuantiles(KnotEstimator):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
-        """The fitted model whose `to_arrays` gave these arrays."""
+        """The fitted model, made from the arrays that `to_arrays` returned."""
         levels, coef, intercept, floor, codes = (
             flat_array(arrays, name, np.float64)
             for name in ("levels", "coef", "intercept", "floor", "categories")
         )
         finite = all(np.isfinite(a).all() for a in (levels, coef, intercept, codes))
-        require(finite, "a linear model needs finite numbers")
+        require(finite, "a linear model needs finite numbers in all its arrays")
         rising = levels.size >= 3 and levels[0] > 0.0 and levels[-1] < 1.0
         rising = rising and bool((levels[1:] > levels[:-1]).all())
-        require(rising, "levels need to rise inside (0, 1), at least three of them")
+        require(rising, "levels needs at least three rising numbers between 0 and 1")
         require(intercept.shape == levels.shape, "intercept needs one number per level")
         require(floor.size == 1 and 0.0 < floor[0] < np.inf, "floor needs one positive number")
         model = cls(n_levels=int(levels.size))
@@ -163,7 +169,7 @@ class LinearQuantiles(KnotEstimator):
         width = n_features - len(sizes) + codes.size
         require(
             coef.size == levels.size * width,
-            "coef needs one number per level and column of the design",
+            "coef needs one number per level and column that the regression reads",
         )
         ends = np.cumsum([0, *sizes.values()])
         model.categories_ = {
@@ -183,9 +189,12 @@ class LinearQuantiles(KnotEstimator):
 def _orthonormal(
     design: FloatArray, weight: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """A full-rank basis (with a constant) of the design, the way back, and the columns' centre.
+    """A basis of the design's columns that is easy to solve with, and how to undo it.
 
-    ``basis @ b`` is ``[1, design − centre] @ (b @ back)``; collinear columns share their effect.
+    Returns the basis (a column of ones and orthogonal columns of full rank), a matrix ``back``, and
+    the mean ``centre`` of each column of the design. ``basis @ b`` equals
+    ``[1, design − centre] @ (b @ back)`` for any b. Columns that are linear combinations of others
+    share their effect.
     """
     centre = np.average(design, axis=0, weights=weight)
     spread = np.sqrt(np.average((design - centre) ** 2, axis=0, weights=weight))
@@ -203,15 +212,16 @@ def _orthonormal(
 def _category_sizes(
     arrays: Mapping[str, AnyArray], n_features: int, n_codes: int
 ) -> dict[int, int]:
-    """How many categories each categorical column has, columns ascending, as `to_arrays` wrote."""
+    """How many categories each categorical column has, from the stored array ``category_sizes``."""
     pairs = flat_array(arrays, "category_sizes", np.int64)
     columns, sizes = pairs[0::2].tolist(), pairs[1::2].tolist()  # whole numbers that never wrap
-    require(len(columns) == len(sizes), "category_sizes needs pairs of a column and a number")
+    paired = len(columns) == len(sizes)
+    require(paired, "category_sizes needs pairs of a column and its number of categories")
     once = len(set(columns)) == len(columns) and columns == sorted(columns)
     inside = not columns or (columns[0] >= 0 and columns[-1] < n_features)
-    require(once and inside, f"category_sizes needs columns below {n_features}, ascending")
+    require(once and inside, f"category_sizes needs columns from 0 to {n_features - 1}, ascending")
     whole = min(sizes, default=1) >= 1 and sum(sizes) == n_codes
-    require(whole, f"category_sizes needs numbers above 0 that sum to {n_codes}")
+    require(whole, f"category_sizes needs numbers of categories that sum to {n_codes}")
     return dict(zip(columns, sizes, strict=True))
 
 
@@ -219,6 +229,6 @@ def _refuse_missing(rows: FloatArray) -> None:
     if np.isnan(rows).any():
         row, column = np.argwhere(np.isnan(rows))[0]
         raise InputError(
-            f"a linear model needs every feature, got NaN in row {row}, column {column}; fill it "
-            "in, or use a forest, which takes missing features as they are"
+            f"a linear model needs every feature, got NaN (missing) in row {row}, column {column}; "
+            "fill in a value, or use a forest, which accepts missing features"
         )

@@ -1,4 +1,4 @@
-"""The distribution of the training outcomes, whatever the features: a baseline to beat."""
+"""`Marginal`: the distribution of the training outcomes, a baseline that ignores the features."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Marginal(DistributionEstimator):
     Parameters
     ----------
     smooth
-        Whether to spread the probability of outcomes that are not atoms (shared by several
-        episodes) over the gap before them (M2). If not, the CDF is the plain step function of the
-        training outcomes.
+        Whether to spread the probability of an outcome over the gap before it, unless several
+        episodes share the outcome (method M2 in docs/methods.md). If not, the CDF is the step
+        function of the training outcomes.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class Marginal(DistributionEstimator):
         steps: ArrayLike | None = None,
         categorical: Sequence[int] | None = None,
     ) -> Self:
-        """The model of these outcomes; of X, only the number of columns matters."""
+        """Learn the distribution of the outcomes y; of X, only the number of columns matters."""
         rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
         values, ranks = np.unique(rows.y, return_inverse=True)
         mass = np.bincount(ranks, weights=rows.weight, minlength=values.size).astype(np.float64)
@@ -62,7 +62,11 @@ class Marginal(DistributionEstimator):
         return self
 
     def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Left and right limits of the CDF at y: ``P(Y < y)`` and ``P(Y <= y)``."""
+        """``P(Y < y)`` and ``P(Y <= y)``, as two arrays; the same for each row of X.
+
+        A number y, or one number per row, gives arrays of shape (n,) for n rows. A table y of shape
+        (n, m), m values per row, gives arrays of shape (n, m).
+        """
         values, flat = check_values(y, self._query_rows(X).shape[0])
         left, right = np.empty_like(values), np.empty_like(values)
         marginal_limits(
@@ -71,7 +75,10 @@ class Marginal(DistributionEstimator):
         return (left[:, 0], right[:, 0]) if flat else (left, right)
 
     def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
-        """Quantiles, the same for each row: q scalar gives (n,), 1-D gives (n, m)."""
+        """The quantiles at level q, the same for each row of X.
+
+        A number q gives an array of shape (n,) for n rows. A list of m levels gives shape (n, m).
+        """
         n_rows = self._query_rows(X).shape[0]
         levels, flat = check_levels(q)
         strictly = check_side(side) == "right"
@@ -81,22 +88,22 @@ class Marginal(DistributionEstimator):
         return table[:, 0] if flat else table
 
     def predict(self, X: ArrayLike) -> FloatArray:
-        """The mean of the training outcomes, once per row."""
+        """The mean of the training outcomes, once for each row of X."""
         n_rows = self._query_rows(X).shape[0]
         return np.full(n_rows, np.diff(self.mass_) @ self.support_.values)
 
     def to_arrays(self) -> dict[str, AnyArray]:
-        """Everything the fitted model needs to answer, as flat read-only arrays."""
+        """Everything the fitted model needs to answer, as flat read-only arrays by name."""
         self._check_fitted()
         width = read_only(np.array([self.n_features_in_], dtype=np.int64))
         return {**self.support_.to_arrays(), "mass": self.mass_, "n_features": width}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
-        """The fitted model whose `to_arrays` gave these arrays."""
+        """The fitted model, made from the arrays that `to_arrays` returned."""
         model = cls()
         support, mass = Support.from_arrays(arrays), flat_array(arrays, "mass", np.float64)
-        require(mass.size == support.values.size + 1, "mass needs one number more than the support")
+        require(mass.size == support.values.size + 1, "mass needs one number more than support")
         rising = mass[0] == 0.0 and mass[-1] == 1.0 and (mass[1:] >= mass[:-1]).all()
         require(bool(rising), "mass needs to rise from 0 to 1")
         model.support_, model.mass_ = support, mass

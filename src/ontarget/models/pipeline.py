@@ -1,4 +1,4 @@
-"""A scikit-learn Pipeline that ends in a model, as a conditional distribution."""
+"""`PipelineDistribution`: a scikit-learn Pipeline that ends in a model, used as a model."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["PipelineDistribution"]
 
 
 class PipelineDistribution(BaseEstimator):  # type: ignore[misc]  # untyped base
-    """A scikit-learn Pipeline whose last step is a conditional distribution, as a model.
+    """A scikit-learn Pipeline whose last step is a conditional distribution, used as a model.
 
-    A monitor converts any `sklearn.pipeline.Pipeline` to this class.
+    If you pass a `sklearn.pipeline.Pipeline` to a monitor, it is converted to this class.
 
     Parameters
     ----------
@@ -30,15 +30,14 @@ class PipelineDistribution(BaseEstimator):  # type: ignore[misc]  # untyped base
     Attributes
     ----------
     transformers_, model_
-        The fitted steps: all but the last one as a Pipeline (None without any), and the last one.
+        The fitted steps: all but the last as a Pipeline (None if there are none), and the last.
 
     Notes
     -----
     If a transformer changes categorical columns, you must take care of them. The last step is told
     which columns are categorical only if the transformers leave the number of columns unchanged, so
-    keep these columns in their places, or encode them in the pipeline. The answer for a row does
-    not depend, to the last bit, on the other rows of a call only if the transformers guarantee
-    that.
+    keep these columns in their places, or encode them in the pipeline. If a transformer's result
+    for a row depends on the other rows of the same call, so does the answer of this model.
 
     Examples
     --------
@@ -62,7 +61,10 @@ class PipelineDistribution(BaseEstimator):  # type: ignore[misc]  # untyped base
         return self.pipeline.steps[-1][1] if self.pipeline.steps else None
 
     def pooled_over(self, n_steps: float) -> Self:
-        """An unfitted copy for rows that pool this many steps, as the last step asks for it."""
+        """An unfitted copy for training rows that come from ``n_steps`` steps of each episode.
+
+        If the last step of the pipeline has a method ``pooled_over``, it is called.
+        """
         copy: Self = clone(self)
         name, model = copy.pipeline.steps[-1]
         if hasattr(model, "pooled_over"):
@@ -79,7 +81,7 @@ class PipelineDistribution(BaseEstimator):  # type: ignore[misc]  # untyped base
         steps: ArrayLike | None = None,
         categorical: Sequence[int] | None = None,
     ) -> Self:
-        """The pipeline fitted step by step; weights, ids and steps go to the last one."""
+        """Fit the pipeline step by step; only the last step gets weights, ids and steps."""
         pipeline = clone(self.pipeline)
         self.transformers_ = pipeline[:-1] if len(pipeline.steps) > 1 else None
         rows: Any = X
@@ -98,7 +100,11 @@ class PipelineDistribution(BaseEstimator):  # type: ignore[misc]  # untyped base
         return self
 
     def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Left and right limits of the CDF at y: ``P(Y < y | x)`` and ``P(Y <= y | x)``."""
+        """``P(Y < y | x)`` and ``P(Y <= y | x)`` for each row of X, as two arrays.
+
+        A number y, or one number per row, gives arrays of shape (n,) for n rows. A table y of shape
+        (n, m), m values per row, gives arrays of shape (n, m).
+        """
         rows = self._rows(X)
         limits: tuple[FloatArray, FloatArray] = self.model_.cdf_limits(rows, y)
         return limits
@@ -107,16 +113,21 @@ class PipelineDistribution(BaseEstimator):  # type: ignore[misc]  # untyped base
     def out_of_bag_limits(
         self, X: ArrayLike, y: ArrayLike, ids: ArrayLike
     ) -> tuple[FloatArray, FloatArray]:
-        """`cdf_limits` for rows of training episodes, if the last step has `out_of_bag_limits`.
+        """As `cdf_limits`, for rows of training episodes, by the last step's `out_of_bag_limits`.
 
-        The transformers have seen every training row.
+        The last step answers by parts that have not learned from the row's episode. The
+        transformers, however, have seen every training row. The method exists only if the last step
+        has it.
         """
         rows = self._rows(X)
         limits: tuple[FloatArray, FloatArray] = self.model_.out_of_bag_limits(rows, y, ids)
         return limits
 
     def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
-        """Quantiles of each row: q scalar gives (n,), 1-D gives (n, m)."""
+        """The quantiles at level q for each row of X.
+
+        A number q gives an array of shape (n,) for n rows. A list of m levels gives shape (n, m).
+        """
         rows = self._rows(X)
         found: FloatArray = self.model_.quantile(rows, q, side=side)
         return found
@@ -134,7 +145,7 @@ class PipelineDistribution(BaseEstimator):  # type: ignore[misc]  # untyped base
 
 
 def _dense(rows: Any) -> Any:
-    """The rows as a dense matrix; one-hot encoders return sparse ones by default."""
+    """The rows as a dense matrix; one-hot encoders return sparse matrices by default."""
     return rows.toarray() if hasattr(rows, "toarray") else rows
 
 

@@ -27,21 +27,21 @@ class RegressorQuantiles(KnotEstimator):
     Parameters
     ----------
     regressor
-        An unfitted regressor of one of two kinds. Either its ``predict`` takes ``quantiles=``, as
-        in quantile forests; it is then fitted once. Or it has the level as a parameter,
-        ``quantile``, or ``alpha`` together with a quantile loss (`QuantileRegressor`,
-        `HistGradientBoostingRegressor`, `GradientBoostingRegressor`, LightGBM); a clone is then
-        fitted per level.
+        An unfitted regressor of one of two kinds. If its ``predict`` takes ``quantiles=``, as in
+        quantile forests, it is fitted once. Otherwise the level must be a parameter of the
+        regressor: ``quantile``, or ``alpha`` together with a quantile loss (`QuantileRegressor`,
+        `HistGradientBoostingRegressor`, `GradientBoostingRegressor`, LightGBM). Then one clone is
+        fitted for each level.
     n_levels
-        How many quantiles are asked for, at the levels 1/(n + 1) … n/(n + 1).
+        The number n of quantiles, at the levels 1/(n + 1) … n/(n + 1).
 
     Notes
     -----
     A row's quantiles are put in ascending order (monotone rearrangement). The CDF is linear between
     two of them, exponential beyond the outermost ones, and jumps where several are equal. The model
     works in a monitor but cannot be saved: it holds objects of another library, and a model file
-    never contains a pickle. The answer for a row does not depend, to the last bit, on the other
-    rows of a call only if the regressor guarantees that.
+    never contains a pickle. If the regressor's prediction for a row depends on the other rows of
+    the same call, even in the last bit, so does the answer of this model.
 
     Examples
     --------
@@ -86,17 +86,20 @@ class RegressorQuantiles(KnotEstimator):
 
     @classmethod
     def prefit(cls, regressors: Mapping[float, Any], *, floor: float = 1e-9) -> Self:
-        """A model made from regressors that are already fitted, one per level.
+        """A model made from regressors that are already fitted.
 
-        ``floor`` is the least scale of a tail, in units of the outcome.
+        ``regressors`` maps each level, such as 0.1, to the regressor that predicts this quantile.
+        ``floor`` is the smallest scale that a tail of the distribution may have, in units of the
+        outcome.
         """
         levels = np.array(sorted(regressors), dtype=np.float64)
         if levels.size < 3 or not (levels[0] > 0.0 and levels[-1] < 1.0):
             raise InputError(
-                f"regressors need at least three levels inside (0, 1), got {levels.tolist()}"
+                f"`regressors` needs at least three levels between 0 and 1 as keys, got "
+                f"{levels.tolist()}"
             )
         if not (np.isfinite(floor) and floor > 0.0):
-            raise InputError(f"floor needs a positive number, got {floor}")
+            raise InputError(f"`floor` needs a positive number, got {floor}")
         model = cls(n_levels=int(levels.size))
         model.fitted_ = [regressors[level] for level in sorted(regressors)]
         model.n_features_in_ = int(model.fitted_[0].n_features_in_)
@@ -116,7 +119,7 @@ class RegressorQuantiles(KnotEstimator):
 
 
 def _level_name(regressor: Any) -> str | None:
-    """The parameter that holds the level, or None where ``predict`` takes the quantiles."""
+    """The parameter that holds the level; None if ``predict`` takes ``quantiles=``."""
     if callable(getattr(regressor, "predict", None)):
         if "quantiles" in inspect.signature(regressor.predict).parameters:
             return None
@@ -126,7 +129,7 @@ def _level_name(regressor: Any) -> str | None:
         if "alpha" in names and "quantile" in (names.get("loss"), names.get("objective")):
             return "alpha"
     raise InputError(
-        "regressor needs predict(X, quantiles=...), or the level as a parameter "
+        "`regressor` needs predict(X, quantiles=...), or the level as a parameter "
         f"({' or '.join(_LEVEL_NAMES)}, with the loss set to 'quantile'), got {regressor!r}"
     )
 

@@ -1,4 +1,4 @@
-"""All kinds of models that a model file may contain, by name."""
+"""The kinds of models that a model file may contain, and the class of each kind."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def register(kind: str) -> Callable[[M], M]: ...
 @overload
 def register(kind: str, model_class: M) -> M: ...
 def register(kind: str, model_class: Any = None) -> Any:
-    """Register a class of models, so that model files can contain it; returns the class.
+    """Register a class of models, so that model files can contain its models; returns the class.
 
-    Call this function, or use it as a class decorator. A package may instead offer its models as
-    entry points of the group ``ontarget.models``; these need no call.
+    Call this function, or use it as a class decorator. Instead, a package may list its models as
+    entry points of the group ``ontarget.models``; then no call is needed.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def register(kind: str, model_class: Any = None) -> Any:
 
 
 def model_of_kind(kind: str) -> type[StoredDistribution]:
-    """The class of a kind.
+    """The class of models that is registered under the name ``kind``.
 
     The name may come from an untrusted file, so only built-in models and installed entry points of
     the group ``ontarget.models`` are imported.
@@ -100,13 +100,13 @@ def model_of_kind(kind: str) -> type[StoredDistribution]:
 
 
 def kinds() -> tuple[str, ...]:
-    """The kinds of all registered models, including those of installed packages."""
+    """The names of all kinds of models, including those of installed packages."""
     offered = (point.name for point in entry_points(group=_GROUP))
     return tuple(sorted({*_BUILT_IN, *_registered, *offered}))
 
 
 def kind_of(model: object) -> str:
-    """The kind by which a file can load exactly this class, or a `ModelFileError`."""
+    """The name under which a file can load exactly this model's class, or a `ModelFileError`."""
     kind, own = getattr(model, "kind", None), type(model)
     found = model_of_kind(kind) if isinstance(kind, str) and kind in kinds() else None
     if kind is None or found is not own:
@@ -131,13 +131,16 @@ def _loaded(point: EntryPoint) -> type[StoredDistribution]:
 
 def _check_class(kind: str, model_class: Any) -> None:
     if not str(kind).isidentifier():
-        raise InputError(f"kind needs a name of letters, digits and underscores, got {kind!r}")
+        raise InputError(f"`kind` needs a name of letters, digits and underscores, got {kind!r}")
     if not isinstance(model_class, type):
-        raise InputError(f"model_class needs a class, got {model_class!r}")
+        raise InputError(f"`model_class` needs a class, got {model_class!r}")
     wanted = ("fit", "cdf_limits", "quantile", "to_arrays", "from_arrays")
     missing = [name for name in wanted if not callable(getattr(model_class, name, None))]
     if missing:
-        raise InputError(f"{model_class.__name__} lacks {', '.join(missing)}")
+        raise InputError(
+            f"`model_class` needs a class with the methods {', '.join(wanted)}; "
+            f"{model_class.__name__} lacks {', '.join(missing)}"
+        )
     if getattr(model_class, "kind", None) != kind:
         raise InputError(
             f"{model_class.__name__}.kind needs to be {kind!r}, got "
