@@ -195,7 +195,7 @@ def test_a_folder_that_others_may_write_to_is_not_used(
         check=True,
     )
     assert done.stdout == "21\n"
-    assert done.stderr.count("others may write to the folder for compiled kernels") == 1
+    assert done.stderr.count("other users can write to the cache folder of compiled kernels") == 1
     assert str(shared) in done.stderr
     assert not tiny.files(shared)
 

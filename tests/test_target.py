@@ -199,7 +199,7 @@ def test_another_way_of_writing_is_answered_with_ours(text: str, spelled: str) -
         (lambda: Target(math.nan, 3), "lower needs a number, got NaN"),
         (lambda: Target("x", 3), "lower needs a number, got 'x'"),
         (lambda: Target(1, 1, "left"), "single point 1 is empty unless closed='both'"),
-        (lambda: Target(0, 1, "open"), "closed= needs one of both, left, right, neither"),
+        (lambda: Target(0, 1, "open"), "`closed` needs one of both, left, right, neither"),
         (lambda: Target(math.inf), "lower <= upper"),
         (lambda: Target(0, 1).shift(math.inf), "finite amount"),
     ],

@@ -1,4 +1,4 @@
-"""Checks of single arguments, each with a message that says what is wrong."""
+"""Checks of single arguments; each raises an error that says what is wrong."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def whole_number(
     most: int | None = None,
     error: type[OntargetError] = InputError,
 ) -> int:
-    """The value as an int; refused unless it is a whole number from `least` to `most`.
+    """The value as an int; an error unless it is a whole number from `least` to `most`.
 
-    A float is refused too, even 3.0, because it is usually a mistake.
+    A float is an error too, even 3.0, because it is usually a mistake.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def whole_number(
 
 
 def fraction(name: str, value: object) -> float:
-    """The value as a float; refused unless it lies strictly between 0 and 1.
+    """The value as a float; an `InputError` unless it lies strictly between 0 and 1.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def fraction(name: str, value: object) -> float:
 
 
 def share(name: str, value: object) -> float:
-    """The value as a float; refused unless it lies above 0 and is at most 1.
+    """The value as a float; an `InputError` unless it is above 0 and at most 1.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def share(name: str, value: object) -> float:
 
 
 def seed_parts(seed: Any) -> tuple[int, ...]:
-    """A seed as a tuple of whole numbers from 0 up; it may be given as one number or several.
+    """The seed, which is one whole number from 0 up or several, as a tuple.
 
     Examples
     --------

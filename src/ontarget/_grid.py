@@ -56,9 +56,9 @@ def scale_of(grid: float) -> float:
 
 
 def snap(values: ArrayLike, grid: float | None) -> FloatArray:
-    """The values rounded to the nearest grid point; infinities and NaN stay as they are.
+    """The values rounded to the nearest multiple of ``grid``; infinities and NaN stay as they are.
 
-    With ``None`` as the grid, the values are returned as they are.
+    If ``grid`` is None, the values are not rounded.
 
     Examples
     --------

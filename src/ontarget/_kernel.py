@@ -1,15 +1,17 @@
 """Decorators that compile kernels with Numba on first use, release the GIL and cache on disk.
 
-No kernel is parallel of itself: a forked child that calls such a kernel is killed. `threads`
-spreads serial kernels over one pool instead.
+A *kernel* is a numerical function that is compiled to machine code. No kernel uses the parallel
+threads of Numba, because a forked child process that calls such a kernel is killed. Instead,
+`ontarget._threads` runs kernels in one thread pool.
 
-Numba stamps what it keeps of a kernel with that kernel's own file alone, though the machine code
-holds the kernels it calls too. Here every file name carries a digest of all kernel sources of the
-package, so that a change in any of them is compiled, and old files are never even opened: they may
-name classes that are gone.
+By itself, Numba compiles a cached kernel again only if the kernel's own file has changed, although
+its machine code also contains the kernels that it calls. Here the name of every cache file contains
+a digest of all kernel sources of the package. So a change in any of them leads to a new
+compilation, and cache files of older sources are never opened: they may refer to classes that no
+longer exist.
 
-What is kept are pickles, which run code when they are opened. So a folder that others may write to
-is not used.
+Cache files are pickles, which run code when they are opened. So a folder that other users can write
+to is not used.
 """
 
 from __future__ import annotations
@@ -41,24 +43,24 @@ _warned = False
 
 
 def kernel(function: F) -> F:
-    """The function, compiled on its first call and cached on disk if a folder is writable."""
+    """The function, compiled on its first call; cached on disk if a private folder allows it."""
     return _compile(function)
 
 
 def inner_kernel(function: F) -> F:
     """Like `kernel`, for a function that only kernels call and that allocates no memory.
 
-    It cannot be called from Python (a TypeError says so), which saves compile time: unpacking a
-    tuple of arrays costs more than compiling most kernels. It may not allocate, because a function
-    that allocates also counts references to arrays. Those atomic instructions make threads wait for
-    each other, several microseconds per row. So pass it arrays to work in, and let it return
-    numbers.
+    Python cannot call it (that raises a TypeError). So no code that unpacks Python arguments is
+    compiled, which often takes longer than to compile the kernel. The function must not allocate
+    arrays: a function that allocates also counts references to arrays, and these atomic
+    instructions make threads wait for each other, several microseconds per row. So pass arrays for
+    it to work in, and let it return numbers.
     """
     return _compile(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)
 
 
 def room_kernel(function: F) -> F:
-    """Like `inner_kernel`, for a function that allocates the arrays that inner kernels work in."""
+    """Like `inner_kernel`, for a function that allocates the work arrays of inner kernels."""
     return _compile(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
@@ -82,7 +84,7 @@ class _KernelFiles(CompileResultCacheImpl):
 
 
 class _KernelCache(FunctionCache):
-    """The disk cache of a compiled function; saving removes the files of older sources."""
+    """The disk cache of a compiled function; saving also deletes cache files of older sources."""
 
     _impl_class = _KernelFiles
 
@@ -98,7 +100,7 @@ class _KernelCache(FunctionCache):
 
 @cache
 def _sources_digest() -> str:
-    """A digest of every source file with kernels; it takes about ten milliseconds, once."""
+    """A digest of every source file that contains kernels; computed once, in about 10 ms."""
     package = Path(__file__).parent
     digest = blake2b(digest_size=8)
     for path in sorted(package.rglob("*.py")):
@@ -122,12 +124,12 @@ def _compile(function: F, **options: bool) -> F:
     except RuntimeError as error:
         if "cannot cache" not in str(error):
             raise
-        _warn_once("no folder for compiled kernels is writable")
+        _warn_once("no folder for the cache of compiled kernels is writable")
         return compiled  # type: ignore[no-any-return]
     folders = (str(kept.cache_path), str(getattr(config, "CACHE_DIR", "")))
     shared = [folder for folder in folders if _is_open_to_others(folder)]
     if shared:
-        _warn_once(f"others may write to the folder for compiled kernels, {shared[0]}")
+        _warn_once(f"other users can write to the cache folder of compiled kernels, {shared[0]}")
     else:
         compiled._cache = kept
     return compiled  # type: ignore[no-any-return]
@@ -135,7 +137,10 @@ def _compile(function: F, **options: bool) -> F:
 
 @cache
 def _is_open_to_others(folder: str) -> bool:
-    """Whether other users, except the owner of our sources, could put a file into the folder."""
+    """Whether other users can put a file into the folder.
+
+    The administrator and the owner of the installed package are trusted, so they do not count.
+    """
     if not folder or not hasattr(os, "getuid"):  # not set, or Windows, where folders are private
         return False
     found = Path(folder).stat()
@@ -148,8 +153,8 @@ def _warn_once(why: str) -> None:
     if not _warned:
         _warned = True
         warnings.warn(
-            f"{why}, so every process compiles them anew; set NUMBA_CACHE_DIR to a private, "
-            "writable folder",
+            f"{why}, so every process compiles the kernels (numerical code) again; set "
+            "NUMBA_CACHE_DIR to a private, writable folder",
             RuntimeWarning,
             stacklevel=4,
         )

@@ -109,11 +109,11 @@ def working(doing: str) -> Iterator[None]:
 
 @cache
 def announce_compiling() -> None:
-    """From now on, say once when kernels are compiled, if the error stream is a terminal."""
+    """From now on, print a message once when kernels are compiled, if a terminal shows it."""
     from numba.core.event import Listener, register
 
     class Announcer(Listener):
-        """Prints the message when the first of our kernels has to be compiled."""
+        """Prints a message when the first kernel of ontarget has to be compiled."""
 
         told = False
 

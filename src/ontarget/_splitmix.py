@@ -1,7 +1,7 @@
 """SplitMix64 (Steele, Lea and Flood, 2014), the generator of all random numbers from keys.
 
-`mix` serves NumPy arrays; `mix_word` is the same function for kernels, compiled once a kernel's
-module imports it, so that arrays alone do not load Numba.
+`mix` is for NumPy arrays. `mix_word` is the same function for kernels. It is compiled only when a
+module with kernels imports it, so code that uses arrays alone does not load Numba.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 def mix(words: KeyArray) -> KeyArray:
-    """The 64-bit words after one step of the generator, a bijection that mixes all bits.
+    """The 64-bit words after one step of the generator; different words stay different.
 
     Examples
     --------

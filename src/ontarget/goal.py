@@ -98,8 +98,8 @@ class Goal:
 
         Notes
         -----
-        p and alarms work as for any other goal. Plausibility, assurance and bounds say nothing
-        about such a goal: they are always 1, 0 and [0, 1].
+        Probabilities (p) and alarms work as for any other goal. For such a goal, however,
+        plausibility is always 1, assurance always 0, and ``low`` and ``high`` are 0 and 1.
 
         Examples
         --------
@@ -138,7 +138,7 @@ class Goal:
         return self.boxes[0][0] if len(self.names) == 1 else None
 
     def projection(self, name: str) -> Target:
-        """The values of one behavior with which the goal can still be met.
+        """The values of one behavior with which the goal can be met.
 
         These are the values for which some values of the other behaviors meet the goal.
         """

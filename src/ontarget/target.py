@@ -81,7 +81,7 @@ class Target:
         self, lower: float = -math.inf, upper: float = math.inf, closed: Closed = "both"
     ) -> None:
         if closed not in _ENDS_CLOSED:
-            raise TargetError(f"closed= needs one of {', '.join(_ENDS_CLOSED)}, got {closed!r}")
+            raise TargetError(f"`closed` needs one of {', '.join(_ENDS_CLOSED)}, got {closed!r}")
         low, high = _number("lower", lower), _number("upper", upper)
         if low > high or low == math.inf or high == -math.inf:
             raise TargetError(f"target needs lower <= upper, got [{low:g}, {high:g}]")
