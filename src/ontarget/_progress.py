@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ontarget._plain import plain
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 __all__ = ["Reached", "announce_compiling", "progress_bar", "working"]
 
@@ -54,11 +57,11 @@ def progress_bar(
 
         yield tell
         return
-    if not shown:
+    console = _terminal() if shown else None
+    if console is None:
         with _relabelled_by(lambda label: None):
             yield lambda done, doing=None: None
         return
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -74,14 +77,23 @@ def progress_bar(
         TextColumn(f"{unit}, remaining" if unit else "remaining"),
         TimeRemainingColumn(),
     )
-    console = Console(stderr=True)
-    hidden = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(plain(doing), total=total)
         with _relabelled_by(lambda label: bar.update(task, description=plain(label))):
             yield lambda done, doing=None: bar.update(
                 task, completed=done, description=None if doing is None else plain(doing)
             )
+
+
+def _terminal() -> Console | None:
+    """The terminal to draw on; None if the error stream is no terminal.
+
+    A bar that is disabled would not do: the oldest supported Rich ends it with an empty line.
+    """
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    return console if console.is_terminal else None
 
 
 @contextmanager
@@ -96,13 +108,12 @@ def _relabelled_by(relabel: Callable[[str], object]) -> Iterator[None]:
 @contextmanager
 def working(doing: str) -> Iterator[None]:
     """A context that shows a spinner during work of unknown length."""
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    console = _terminal()
+    if console is None:
         yield
         return
+    from rich.text import Text
+
     with console.status(Text(plain(doing))):
         yield
 
