@@ -105,7 +105,8 @@ def markdown(text: str) -> str:
     joined = [
         p if p.lstrip().startswith(("- ", "* ")) else p.replace("\n", " ") for p in paragraphs
     ]
-    linked = re.sub(r"\((M\d+)\)", _method_link, "\n\n".join(joined))
+    quoted = r"\((?:method )?(M\d+)(?: in docs/methods\.md)?\)"
+    linked = re.sub(quoted, _method_link, "\n\n".join(joined))
     return re.sub(r"``(.+?)``", r"`\1`", linked)
 
 

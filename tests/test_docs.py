@@ -71,7 +71,8 @@ def test_every_public_name_has_its_place_in_the_reference() -> None:
 def test_a_quoted_section_of_the_method_becomes_a_link_with_words() -> None:
     anchor = "m8-alarms-with-a-promised-rate-beyond-the-paper"
     linked = f"the rate ([method: Alarms with a promised rate](../methods.md#{anchor}))."
-    assert write_api.markdown("the rate (M8).") == linked
+    for quoted in ("(M8)", "(method M8)", "(method M8 in docs/methods.md)"):
+        assert write_api.markdown(f"the rate {quoted}.") == linked
     assert write_api.markdown("no such section (M99)") == "no such section (M99)"
 
 

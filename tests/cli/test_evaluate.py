@@ -42,7 +42,8 @@ def test_evaluate_measures_what_the_library_measures() -> None:
 def test_evaluate_takes_the_common_map_if_asked() -> None:
     arguments = ["evaluate", river().model, river().new, "--target", "-60:", "--json"]
     monitor, new = GoalMonitor.load(river().model), Episodes.read(river().new)
-    for name, words in (("common", "by one map for all targets"), ("target", "own map, from 480")):
+    ways = (("common", "by one map for all targets"), ("target", "map, learned from 480 episodes"))
+    for name, words in ways:
         answer = json.loads(told([*arguments, "--calibration", name]))
         found = monitor.evaluate(new, Target.at_least(-60), calibration=name)
         assert answer["brier"]["value"] == found.brier().value

@@ -83,5 +83,5 @@ def test_experts_are_named_with_their_share_and_what_decided_it() -> None:
     ],
 )
 def test_damaged_choices_are_refused(damaged: dict[str, Any]) -> None:
-    with pytest.raises(ModelFileError, match="chosen in the header"):
+    with pytest.raises(ModelFileError, match="'chosen' in the header"):
         Choices.from_json(damaged)

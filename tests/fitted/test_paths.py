@@ -329,7 +329,7 @@ def test_what_cannot_be_foretold_says_why(monitor: GoalMonitor) -> None:
     asked = 2, [[0.1, 0.2]], 0.0, 0.8
     with pytest.raises(InputError, match="paths=True"):
         fitted(paths=False).path_band(*asked)
-    with pytest.raises(InputError, match="a model whose answers rest on recorded runs"):
+    with pytest.raises(InputError, match="a model that predicts with recorded runs"):
         fitted(Marginal()).path_band(*asked)
     with pytest.raises(FewEpisodesError, match=r"assure=0\.2"):
         fitted(assure=0.0).path_band(*asked)

@@ -149,7 +149,7 @@ def test_the_papers_way_has_no_map() -> None:
 def test_words_say_how_p_was_calibrated() -> None:
     monitor, new = fitted(), walks(60, seed=3)
     own = monitor.evaluate(new, TARGET, resamples=2).summary()
-    assert "p          this target's own map, from 240 learning episodes, blended with the p" in own
+    assert "p          corrected for this target (target map, learned from 240 episodes)" in own
     common = monitor.evaluate(new, TARGET, calibration="common", resamples=2).summary()
     assert "p          by one map for all targets, from 240 learning episodes" in common
     assert "a watch learns a map for its one target, from 240 learning" in monitor.summary()

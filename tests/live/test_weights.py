@@ -104,7 +104,7 @@ def test_the_threshold_is_where_the_weighted_share_passes_the_rate(pairs, own, r
     found = promised_threshold(scores, met, rate, weights=weights, weight=float(own))
     for p in (-0.05, *np.unique(scores), *(np.unique(scores) + 0.05)):
         assert (p < found.value) == alarms(p)
-    with pytest.raises(CalibrationError, match="spread of a rate is not known"):
+    with pytest.raises(CalibrationError, match="spread of a false-alarm rate cannot be computed"):
         found.spread()
 
 

@@ -169,7 +169,7 @@ def test_venn_abers_on_the_episodes_that_promise_alarms_is_caught(
     def on_the_same(monitor: Any) -> Any:
         return monitor.calibrate_target(TARGET, monitor.fitted.assure)
 
-    with pytest.raises(CalibrationError, match="alarms are promised on them"):
+    with pytest.raises(CalibrationError, match="promised false-alarm rates come from them"):
         on_the_same(turns[worlds[0]][0][0])
     monkeypatch.setattr(calibrating, "_check_unused", lambda fitted, episodes: None)
     with caught:

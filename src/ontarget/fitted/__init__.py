@@ -1,4 +1,4 @@
-"""The result of a fit: the predicted distribution (law) of each step, ranks, assure episodes."""
+"""The result of a fit: predicted distributions of every step, calibration, assure episodes."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,7 @@
-"""The map from the law's probabilities to calibrated ones (M17), and the spread of p (M20)."""
+"""Reads a calibration curve at a point, and the spread of p.
+
+See methods M17 and M20 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ from ontarget.conformal._kernels import end_counts
 
 __all__ = ["KNOTS", "on_curve", "share_inside", "spread_of_share"]
 
-# Where every curve is known: close together near 0 and 1, where whole runs are judged (M9).
+# The points where every calibration curve is stored: close together near 0 and 1, where the
+# guarantees for whole runs need precision (M9).
 _N_KNOTS: Final = 129
 KNOTS: Final[FloatArray] = read_only(np.sin(np.linspace(0.0, np.pi / 2.0, _N_KNOTS)) ** 2)
 _KNOTS = np.array(KNOTS)  # a constant of the kernels
@@ -21,7 +25,10 @@ _KNOTS = np.array(KNOTS)  # a constant of the kernels
 
 @inner_kernel
 def on_curve(curve: FloatArray, a: float) -> float:
-    """c(a): linear between the knots; exactly 0 and 1 at the infinite ends of a target."""
+    """The curve at the probability a, linear between the knots; 0 at a = -inf and 1 at a = +inf.
+
+    Infinite values of a stand for the infinite ends of a target.
+    """
     if a == -np.inf:
         return 0.0
     if a == np.inf:
@@ -39,7 +46,11 @@ def on_curve(curve: FloatArray, a: float) -> float:
 
 @inner_kernel
 def share_inside(ranks: FloatArray, a_minus: FloatArray, a_plus: FloatArray) -> float:
-    """The share of the ranks in (a⁻, a⁺] of any component; from −∞ on, 0 counts too (M20)."""
+    """The share of the ranks inside any of the intervals (a_minus, a_plus], from 0 to 1.
+
+    A rank of exactly 0 counts as inside an interval that begins at -inf. See method M20 in
+    docs/methods.md.
+    """
     inside = 0
     for c in range(a_minus.size):
         below = 0 if a_minus[c] == -np.inf else end_counts(ranks, a_minus[c])[1] - 1
@@ -50,7 +61,10 @@ def share_inside(ranks: FloatArray, a_minus: FloatArray, a_plus: FloatArray) -> 
 
 @inner_kernel
 def spread_of_share(bounds: FloatArray, share: float) -> tuple[float, float]:
-    """The range around a share of the ranks, from (2, entries): its bounds at even shares."""
+    """The lower and upper bound of a share, interpolated from a table of bounds.
+
+    ``bounds`` is (2, entries), with the bounds of evenly spaced shares; see `share_bounds`.
+    """
     last = bounds.shape[1] - 1
     place = share * last
     below = min(int(place), last - 1)

@@ -1,4 +1,8 @@
-"""The curve of every step that calibrates p, learned from out-of-bag ranks (M17)."""
+"""The calibration curve of every step, from a predicted probability to a calibrated one.
+
+The curves are learned from out-of-bag ranks of the learning episodes: where an outcome fell in the
+distribution predicted by trees that never saw that episode. See method M17 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -16,26 +20,28 @@ from ontarget.fitted.ranks import RankTable
 
 __all__ = ["CurveTable", "calibrating_curve", "learned_curves", "without_one"]
 
-# So many episodes make the ranks count as much as the law itself (M17).
+# With this many episodes, the ranks and the uncalibrated model count half each (M17).
 _PRIOR = 300.0
-# A curve this many times farther from the law than chance would put it is no longer chance: about
-# the 98.5th percentile of Cramér and von Mises' statistic, whose mean is 1/6.
+# If the curve of the ranks is this many times farther from the identity than chance puts it on
+# average, chance does not explain it: about the 98.5th percentile of Cramér and von Mises'
+# statistic, whose mean is 1/6.
 _BEYOND_CHANCE = 4.0
 _MOST_TRUST = 0.999  # short of 1, so that a curve rises strictly
-# Neighbours up to this share of the horizon away help to calibrate a step.
+# Steps up to this share of the horizon away help to calibrate a step.
 _REACH = 1.0 / 20.0
 
 
 @dataclass(frozen=True, eq=False)
 class CurveTable:
-    """The calibrating curve of each step and group, and how many episodes it was learned from.
+    """The calibration curve of each step and group, and how many episodes it was learned from.
 
     Attributes
     ----------
     values
-        (steps, groups, knots): the curve at `KNOTS`, rising from 0 to 1.
+        (steps, groups, knots): the calibrated probability for each predicted probability in
+        `KNOTS`, rising from 0 to 1.
     counts
-        (steps, groups): the learning episodes with a good reading at each step.
+        (steps, groups): the number of learning episodes with a good reading at each step.
     """
 
     values: FloatArray
@@ -43,16 +49,16 @@ class CurveTable:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], horizon: int, n_groups: int) -> CurveTable:
-        """The table that `to_arrays` wrote, checked."""
+        """The table that `to_arrays` wrote; a `ModelFileError` if the arrays are damaged."""
         values, counts = arrays["curves"], arrays["learned"]
         shape = (horizon, n_groups, KNOTS.size)
         if values.dtype != np.float64 or values.shape != shape:
-            raise ModelFileError(f"curves need numbers of shape {shape}")
+            raise ModelFileError(f"'curves' need numbers of shape {shape}, got {values.shape}")
         if counts.dtype != np.int64 or counts.shape != shape[:2] or not np.all(counts >= 0):
-            raise ModelFileError(f"learned needs counts of shape {shape[:2]}")
+            raise ModelFileError(f"'learned' needs counts of at least 0, of shape {shape[:2]}")
         rising = np.all(values[..., 1:] > values[..., :-1])
         if not (rising and np.all(values[..., 0] == 0.0) and np.all(values[..., -1] == 1.0)):
-            raise ModelFileError("curves need to rise from 0 to 1")
+            raise ModelFileError("each of the 'curves' needs to rise from 0 to 1")
         return cls(read_only(values), read_only(counts.astype(np.intp)))
 
     def to_arrays(self) -> dict[str, AnyArray]:
@@ -60,13 +66,16 @@ class CurveTable:
         return {"curves": self.values, "learned": self.counts.astype(np.int64)}
 
     def at(self, t: int, group: int) -> FloatArray:
-        """The curve of one step and group; nothing is copied."""
+        """(knots,): the curve of one step and group; nothing is copied."""
         found: FloatArray = self.values[t, group]
         return found
 
 
 def calibrating_curve(ranks: FloatArray) -> FloatArray:
-    """The distribution of these sorted ranks at `KNOTS`, linear between them (M19).
+    """(knots,): the distribution function of these sorted ranks at `KNOTS`.
+
+    It is linear between two ranks (method M19 in docs/methods.md). Evenly spread ranks give the
+    identity.
 
     Examples
     --------
@@ -81,10 +90,11 @@ def calibrating_curve(ranks: FloatArray) -> FloatArray:
 
 
 def learned_curves(ranks: RankTable) -> CurveTable:
-    """The curve of each step from the out-of-bag ranks of the learning episodes.
+    """The calibration curve of each step, from the out-of-bag ranks of the learning episodes.
 
     The ranks of a step and its neighbours are averaged, with larger weights for nearer steps. The
-    fewer episodes the step has, the nearer its curve stays to the law itself.
+    fewer episodes the step has, the nearer its curve stays to the identity, which leaves the
+    model's probabilities as they are.
     """
     horizon, n_groups = ranks.counts.shape
     reach = max(1.0, horizon * _REACH) + 1.0  # where a neighbour's weight has fallen to 0
@@ -111,11 +121,11 @@ def learned_curves(ranks: RankTable) -> CurveTable:
 
 
 def without_one(curve: FloatArray, n: int, own: FloatArray, a: FloatArray) -> FloatArray:
-    """The curve at a, without the episode whose rank is ``own`` among the n that taught it (M17).
+    """The curve at the probabilities a, as if one of its n episodes had been left out.
 
-    Taking a rank out of the distribution G of n ranks leaves ((n + 1) G − 1[own < a])/n. This is
-    exact except between the rank's two neighbours. The episode's ranks at neighbouring steps are
-    taken to be the same as its own.
+    ``own`` is the rank of that episode. Taking it out of the distribution G of n ranks leaves ((n +
+    1) G − 1[own < a])/n. This is exact except between the two ranks next to it. The episode is
+    assumed to have the same rank at neighbouring steps. See method M17 in docs/methods.md.
 
     Examples
     --------
@@ -125,17 +135,18 @@ def without_one(curve: FloatArray, n: int, own: FloatArray, a: FloatArray) -> Fl
     trust = _trust_in(curve, n)
     rest = (n - 1) / (n - 1 + _PRIOR) if trust == n / (n + _PRIOR) else trust
     learned = (np.interp(a, KNOTS, curve) - a) / trust
-    # At 1 every rank is counted, its own too where that is 1.
+    # At a = 1 every rank is counted, the episode's own too, even if it is 1.
     counted = (own < a) | (a >= 1.0)
     found: FloatArray = np.clip(a + rest * ((n + 1) * learned + a - counted) / n, 0.0, 1.0)
     return found
 
 
 def _trust(mean: FloatArray, n: int) -> float:
-    """How much the ranks of n episodes count against the law itself, from 0 to 1.
+    """How much the ranks of n episodes count, from 0 (use the model as it is) to 1 (ranks alone).
 
-    The ranks of few episodes count little, unless they differ from the law by more than chance
-    explains. So a group whose outcomes the law gets wrong is corrected at once.
+    ``mean`` is the curve of the ranks. Few episodes count little, unless their curve differs from
+    the identity by more than chance explains. So a group whose outcomes the model gets wrong is
+    corrected at once.
     """
     apart = _apart(mean)
     surely = 1.0 - _BEYOND_CHANCE / (6.0 * n * apart) if n * apart > 0.0 else 0.0
@@ -143,10 +154,10 @@ def _trust(mean: FloatArray, n: int) -> float:
 
 
 def _trust_in(curve: FloatArray, n: int) -> float:
-    """How much the ranks of n episodes counted when this curve was learned.
+    """How much the ranks of n episodes counted when this curve was learned, from 0 to 1.
 
-    A curve's distance from the law is the trust times that of the ranks; this solves `_trust` for
-    it.
+    A curve's distance from the identity is the distance of its ranks' curve times this number. So
+    this is `_trust` solved for the trust, given the finished curve.
     """
     apart = _apart(curve)
     if n * apart == 0.0:
@@ -157,5 +168,5 @@ def _trust_in(curve: FloatArray, n: int) -> float:
 
 
 def _apart(curve: FloatArray) -> float:
-    """The mean squared distance of a curve from the law itself."""
+    """The mean squared distance of a curve from the identity."""
     return float(np.trapezoid(np.square(curve - KNOTS), KNOTS))

@@ -1,4 +1,7 @@
-"""The law without outcomes that never happen: no mass there, and the rest scaled up (M16)."""
+"""Takes outcomes that never happen out of a predicted distribution, and scales up the rest.
+
+See method M16 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from ontarget._typing import FloatArray
 
 __all__ = ["leave_out"]
 
-# Where next to nothing else is left, the law stays as it is.
+# If the rest has less probability than this, the distribution stays as it is.
 _LEAST_REST = 1e-3
 
 
@@ -17,10 +20,10 @@ def leave_out(
     limits: tuple[FloatArray, FloatArray],
     out: tuple[FloatArray, FloatArray],
 ) -> None:
-    """Write both limits of each row's law without its last values, at those before them.
+    """Write P(outcome < v) and P(outcome <= v) for each row, given that some values never happen.
 
-    ``values`` and ``limits`` are (rows, m + k): m values that are asked about and k that carry no
-    mass. ``out`` is (rows, m).
+    ``values`` is (rows, m + k): m values v that are asked about, then the k impossible ones.
+    ``limits`` are the two predicted probabilities at all of them. ``out`` is (rows, m), twice.
     """
     left, right = limits
     n_asked, n_values = out[0].shape[1], values.shape[1]

@@ -1,4 +1,4 @@
-"""What a model reads of a run, and which readings are bad."""
+"""The inputs that a model gets about a run, and which readings of a state are bad."""
 
 from __future__ import annotations
 
@@ -10,13 +10,20 @@ __all__ = ["bad_readings", "inputs_of"]
 
 
 def bad_readings(states: FloatArray, may_miss: BoolArray) -> BoolArray:
-    """Which states have an infinite value, or lack one that was never missing in training."""
+    """(runs,): whether a state is infinite somewhere, or lacks what was never missing in training.
+
+    ``states`` is (runs, features); ``may_miss`` says for each feature whether NaN is allowed.
+    """
     bad: BoolArray = np.any(np.isinf(states) | (np.isnan(states) & ~may_miss), axis=1)
     return bad
 
 
 def inputs_of(states: FloatArray, behavior: FloatArray | None, t: int | None) -> FloatArray:
-    """What a model reads: the state, the behavior so far if it is not additive, t if pooled."""
+    """(runs, inputs): what a model reads of each run at one step.
+
+    These are the features of its state, then the behavior so far (None if the model does not need
+    it, as for a sum of rewards), then the step number t (None if the model serves one step only).
+    """
     columns = [states]
     if behavior is not None:
         columns.append(behavior[:, None])

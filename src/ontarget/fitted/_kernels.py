@@ -1,8 +1,9 @@
-"""Outlooks from CDF limits, row by row: what live runs and the batch share.
+"""Computes outlooks row by row, for live runs and for batches.
 
-A row's target is translated here to what the run still has to earn (M18). Which limits of the law
-each of its components takes is known beforehand; the behavior so far only moves ends, drops
-components or opens them.
+Here a target for the outcome is translated to a target for what the run still has to earn (method
+M18 in docs/methods.md). Before that, it is already known which predicted probabilities each
+interval of the target needs. The behavior so far only moves the ends of an interval, drops an
+interval, or makes one end of it infinite.
 """
 
 from __future__ import annotations
@@ -41,9 +42,8 @@ __all__ = [
     "snap_value",
 ]
 
-# Ranks, excesses, envelopes, curve, bounds of shares and the target's map of a step and group; then
-# the weights of ranks and of excesses, each with all below it, or nothing where episodes have no
-# weights.
+# Of a step and group: ranks, excesses, envelopes, calibration curve, bounds of shares, target map;
+# then the total weight up to each rank and up to each excess (empty if episodes have no weights).
 Stored: TypeAlias = tuple[
     FloatArray,
     FloatArray,
@@ -55,8 +55,8 @@ Stored: TypeAlias = tuple[
     FloatArray,
 ]
 
-# The numbers of an outlook, by place. DECIDED is 0 or 1 where arithmetic alone settles the outcome
-# and -1 elsewhere; RAW is the law's own probability, before calibration.
+# The numbers of an outlook, by place. DECIDED is 0 or 1 if arithmetic alone decides whether the
+# target is met, and -1 otherwise; RAW is the predicted probability before calibration.
 P: Final = 0
 LOW: Final = 1
 HIGH: Final = 2
@@ -68,22 +68,22 @@ DECIDED: Final = 7
 RAW: Final = 8
 NUMBERS: Final = 9
 
-# What rounding may make of two equal distances from ½.
+# By how much rounding may make two equal distances from ½ differ.
 SLACK: Final = 1e-9
-# How near to 0 or 1 an estimate may come without a proof.
+# How near to 0 or 1 p may come if arithmetic does not decide the run.
 UNPROVED: Final = 1e-6
 
 # The codes of `ontarget.episodes.Translation` that kernels know.
 _SHIFT, _FLOOR, _CEILING = 1, 2, 3
-# What becomes of a component once the behavior so far is known.
+# What becomes of an interval of the target (a component) once the behavior so far is known.
 _DROPPED, _KEPT, _OPEN_BELOW, _OPEN_ABOVE = 0, 1, 2, 3
 
 
 @inner_kernel
 def snap_value(value: float, amounts: FloatArray) -> float:
-    """The value on the grid, as `ontarget._grid.snap` gives it.
+    """The value rounded to the grid, as `ontarget._grid.snap` rounds it.
 
-    ``amounts`` begin with the spacing and the exact power of ten to scale by, 0 if there is none.
+    ``amounts`` begins with the spacing of the grid, then the power of ten to scale by, or 0.
     """
     spacing, scale = amounts[0], amounts[1]
     snapped = np.rint(value * scale) / scale if scale > 0.0 else np.rint(value / spacing) * spacing
@@ -94,9 +94,10 @@ def snap_value(value: float, amounts: FloatArray) -> float:
 def shift_row(
     values: FloatArray, so_far: float, way: tuple[int, float], amounts: FloatArray, ends: FloatArray
 ) -> None:
-    """Write each target end as the law is asked for it: counted from the behavior so far, scaled.
+    """Write each bound of the targets as the models need it: a remainder in their scale.
 
-    ``way`` holds the translation's code and the step's scale.
+    ``values`` are bounds of outcomes. ``way`` has the code of the behavior's `Translation` and the
+    factor by which remainders of this step are multiplied for the models.
     """
     translation, scale = way
     for k in range(values.size):
@@ -112,14 +113,17 @@ def shift_ends(
     amounts: FloatArray,
     ends: FloatArray,
 ) -> None:
-    """Write `shift_row` for rows of one step; the behavior so far is on the grid."""
+    """Call `shift_row` for each run at one step; ``so_far`` is rounded to the grid."""
     for i in range(so_far.size):
         shift_row(values, so_far[i], way, amounts, ends[i])
 
 
 @inner_kernel
 def holds(side: FloatArray, value: float) -> bool:
-    """Whether a component, as (lower, upper, lower closed, upper closed), holds a value."""
+    """Whether an interval contains a value.
+
+    ``side`` is (lower end, upper end, 1 if the lower end belongs to it, 1 if the upper one does).
+    """
     above = value > side[0] or (value == side[0] and side[2] > 0.0)
     below = value < side[1] or (value == side[1] and side[3] > 0.0)
     return bool(above and below)
@@ -127,10 +131,11 @@ def holds(side: FloatArray, value: float) -> bool:
 
 @inner_kernel
 def _fate(side: FloatArray, translation: int, so_far: float) -> int:
-    """What becomes of a component of outcomes as a set of remainders (M18).
+    """What becomes of an interval of the target, given the behavior so far; a code from above.
 
-    A running maximum b leaves the components above it as they are, drops those below, and any
-    remainder up to the upper end will do for the one that holds b; a minimum mirrors it.
+    If the behavior is a maximum, and b is the maximum so far: an interval above b stays as it is,
+    one below b is dropped, and one that contains b becomes open below, because any later value up
+    to its upper end will do. A minimum is the mirror image.
     """
     if (translation != _FLOOR and translation != _CEILING) or np.isnan(so_far):
         return _KEPT
@@ -144,10 +149,10 @@ def _fate(side: FloatArray, translation: int, so_far: float) -> int:
 def _settled(
     side: FloatArray, fate: int, asked: tuple[int, float, float, float], amounts: FloatArray
 ) -> int:
-    """1 if every possible remainder lies in a component, 0 if none does, -1 if some may.
+    """1 if every possible remainder is in an interval of the target, 0 if none is, otherwise -1.
 
-    ``asked`` holds the translation, the behavior so far, and the range that the remainder must lie
-    in.
+    ``side`` is the interval as in `holds`, ``fate`` a result of `_fate`. ``asked`` has the
+    translation, the behavior so far, and the least and the most that can remain.
     """
     translation, so_far, least, most = asked
     if fate == _DROPPED:
@@ -173,11 +178,13 @@ def _settled(
 
 @inner_kernel
 def _interpolated(ranks: FloatArray, query: float, from_right: bool) -> float:
-    """c̃(a): linear through (0, 0), (α_(j), j/(n + 1)) and (1, 1); 0 and 1 at infinite ends (M19).
+    """The calibrated probability of a predicted probability, interpolated between the ranks.
 
-    Tied ranks stand above one another, so the map jumps there, from (below + 1)/(n + 1) to
-    upto/(n + 1). At the jump it takes the limit from the right or from the left, as asked; either
-    way it is monotone, which is all that M9 needs.
+    It is linear through (0, 0), through (j-th lowest of n ranks, j/(n + 1)) for each j, and (1, 1).
+    An infinite ``query`` stands for an infinite end of a target and gives 0 or 1. Where ranks are
+    equal, the function jumps from (below + 1)/(n + 1) to upto/(n + 1), with the numbers of ranks
+    below and up to this value; ``from_right`` takes the upper end of the jump. Either way the
+    function never falls, which is all that the guarantee for whole runs needs.
     """
     below, after = end_counts(ranks, query)
     whole = ranks.size + 1
@@ -193,12 +200,14 @@ def _interpolated(ranks: FloatArray, query: float, from_right: bool) -> float:
 
 @inner_kernel
 def distance(ranks: FloatArray, curve: FloatArray, a_minus: float, a_plus: float) -> float:
-    """How far outside ½ a component lies: max(0, c(a⁻) − ½, ½ − c(a⁺)) (M9, M19).
+    """How far an interval is from the median of the predicted distribution, in probability.
 
-    c is the step's curve, learned without the assure episodes, or in the paper's way the
-    interpolated ranks of the calibration episodes. At a tied rank each side takes the limit that is
-    nearer to the component: from the left for its lower end, from the right for its upper one. So
-    the least and greatest outcome of a band are in it.
+    It is max(0, c(a_minus) − ½, ½ − c(a_plus)): 0 if the interval contains the median, at most ½.
+    ``a_minus`` and ``a_plus`` are the predicted probabilities of an outcome below the interval, and
+    below or in it. c is the step's calibration curve, which is learned without the assure episodes;
+    with ``preset="paper"`` c interpolates the ranks of the calibration episodes (method M19). Where
+    ranks are equal, c takes the value that makes the distance smaller, so that a band contains both
+    its ends. See method M9 in docs/methods.md.
     """
     if curve.size > 0:
         return max(0.0, max(on_curve(curve, a_minus) - 0.5, 0.5 - on_curve(curve, a_plus)))
@@ -215,9 +224,12 @@ def _plausibility(
     a_plus: FloatArray,
     own: float,
 ) -> float:
-    """(1 + #{M_i ≥ s})/(m + 1) with the least distance s of the components; 0 if there is none.
+    """Whether the target is still possible, as a number from 0 (no) to 1 (yes).
 
-    With weights, (w + Σ w_i 1[M_i ≥ s])/(W + w), where w is the run's own (M25).
+    It is (1 + the number of assure episodes with an excess of at least s)/(m + 1), where s is the
+    smallest `distance` of the target's intervals and m the number of assure episodes. It is 0 if no
+    interval is left. With weights, each episode counts with its own weight, and the 1 becomes
+    ``own``, the weight of the run.
     """
     if a_minus.size == 0:
         return 0.0
@@ -225,7 +237,7 @@ def _plausibility(
     nearest = np.inf
     for c in range(a_minus.size):
         nearest = min(nearest, distance(ranks, curve, a_minus[c], a_plus[c]))
-    # Distances are floats: one that rounding moved by a hair must still count as reached.
+    # Distances are floats: an excess that is smaller only by rounding must still count.
     below = np.searchsorted(excess, nearest - SLACK)
     upto = stored[7]
     if upto.size > 0:
@@ -236,7 +248,7 @@ def _plausibility(
 
 @inner_kernel
 def _raw(a_minus: FloatArray, a_plus: FloatArray) -> float:
-    """The uncalibrated probability of a target whose components have these CDF limits."""
+    """The uncalibrated probability of a target: the sum of a_plus − a_minus over its intervals."""
     total = 0.0
     for c in range(a_minus.size):
         total += min(a_plus[c], 1.0) - max(a_minus[c], 0.0)
@@ -245,7 +257,10 @@ def _raw(a_minus: FloatArray, a_plus: FloatArray) -> float:
 
 @inner_kernel
 def _venn_abers(envelope: FloatArray, score: float, out: FloatArray) -> None:
-    """Write p, p0 and p1 of a score; ``envelope`` is a part of `TargetCalibration.table` (M7)."""
+    """Write p and the Venn–Abers pair p0, p1 of a score, an uncalibrated probability.
+
+    ``envelope`` is the part of `TargetCalibration.table` for this step and group.
+    """
     scores = envelope[0]
     below = np.searchsorted(scores, score)
     p0 = envelope[1, below + (1 if scores[below] == score else 0)]
@@ -258,9 +273,10 @@ def _venn_abers(envelope: FloatArray, score: float, out: FloatArray) -> None:
 
 @inner_kernel
 def _estimate(curve: FloatArray, a_minus: FloatArray, a_plus: FloatArray) -> float:
-    """The estimate from the step's curve: what the curve gains over each component (M17).
+    """The p of a target: with the calibration curve c, the sum of c(a_plus) − c(a_minus).
 
-    Never 0 or 1: what no recorded run ever did is not impossible, and only arithmetic decides.
+    The sum is over the target's intervals. p is never exactly 0 or 1: what no recorded run ever did
+    may still be possible, and only arithmetic can decide a run.
     """
     total = 0.0
     for c in range(a_minus.size):
@@ -276,10 +292,10 @@ def _calibrate(
     own: float,
     out: FloatArray,
 ) -> None:
-    """Write p, its bounds and its spread; ``out`` holds the law's own probability already.
+    """Write p, ``low``, ``high`` and the spread; ``out[RAW]`` is already filled in.
 
-    Of runs that were stopped nobody knows whether they would have ended in the target: for low and
-    the lower end of the spread none of them did, for high and the upper end all of them (M24).
+    Nobody knows whether runs that were stopped would have ended in the target. ``low`` and the
+    lower end of the spread assume that none would, ``high`` and the upper end that all would.
     """
     ranks, excess, envelope, curve, bounds, own_map, upto, _ = stored
     stopped = 0
@@ -308,7 +324,7 @@ def _calibrate(
 
 @inner_kernel
 def _limit(left: FloatArray, right: FloatArray, column: int) -> float:
-    """A row's limit in ``[left | right | -inf | +inf]``."""
+    """The entry at ``column`` of the concatenation ``[left | right | -inf | +inf]``."""
     m = left.size
     if column < m:
         return float(left[column])
@@ -325,7 +341,11 @@ def gather(
     amounts: FloatArray,
     out: tuple[FloatArray, FloatArray],
 ) -> tuple[int, int]:
-    """Write the limits of a target's components that are left; how many, and what is decided."""
+    """Write a_minus and a_plus of the target's intervals that are still possible.
+
+    Returns how many intervals are left; then 1 if the run is certain to meet the target, 0 if it is
+    certain to miss it, and -1 if it is not decided.
+    """
     columns, sides, first, last = components
     a_minus, a_plus = out
     kept, possible, certain = 0, False, False
@@ -354,26 +374,28 @@ def outlook_of_row(
     room: tuple[FloatArray, FloatArray],
     out: FloatArray,
 ) -> None:
-    """Write the numbers of one row's outlook on one target.
+    """Write the numbers of one run's outlook on one target.
 
     Parameters
     ----------
     stored
-        Sorted ranks of the step, sorted excesses of the assure episodes (+inf for those that were
-        stopped), the target's own envelopes (3, entries), the step's curve, the bounds of a share
-        of its ranks (2, entries), the target's own map at the knots, and weights. Without envelopes
-        p comes from the curve and, if there is one, the map; without a curve it is PCQR's.
+        Arrays of the step, see `Stored`: sorted ranks; sorted excesses of the assure episodes (+inf
+        for those that were stopped); the target's Venn–Abers table (3, entries); the calibration
+        curve; the bounds of a share of the ranks (2, entries); the target map at the knots; the
+        weights. With a Venn–Abers table, p comes from it. Otherwise p comes from the curve and, if
+        there is one, the target map. Without a curve, p is the paper's (PCQR).
     limits
-        Left and right limits of the law at each finite end.
+        The predicted P(outcome < bound) and P(outcome <= bound) at each finite bound.
     target
-        The components of all targets and then of their complements: their places among the limits
-        (`TargetEnds.columns`), their ends, where each target's begin; and which target.
+        The intervals of all targets and then of their complements: where each finds its entries
+        among the limits (`Question.columns`), their ends (`Question.sides`), where those of each
+        target begin (`Question.first`); and the number of the target.
     asked
-        The translation, the behavior so far, and the least and most that may remain.
+        The translation, the behavior so far, and the least and most that can remain.
     own
-        The run's own weight, where the assure episodes have weights (M25).
+        The weight of the run, if the assure episodes have weights (method M25 in docs/methods.md).
     room
-        To work in, as long as there are components.
+        Two arrays to work in, each as long as there are intervals.
     """
     columns, sides, first, j = target
     kept, decided = gather(limits, (columns, sides, first[j], first[j + 1]), asked, amounts, room)
@@ -402,7 +424,10 @@ def outlook_of_rows(
     amounts: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Write the numbers of each row of one step and each target, (rows, targets, numbers)."""
+    """Write each run's outlook on each target at one step; ``out`` is (runs, targets, numbers).
+
+    The arguments are those of `outlook_of_row`, with one entry per run.
+    """
     columns, sides, first = target
     room = (np.empty(columns.shape[1]), np.empty(columns.shape[1]))
     translation, so_far, least, most = asked
@@ -425,6 +450,10 @@ def outlook_of_rows(
 def excess_of_rows(
     ranks: FloatArray, curve: FloatArray, left: FloatArray, right: FloatArray, out: FloatArray
 ) -> None:
-    """Write d_t(y): how far outside ½ each outcome lies, from both CDF limits at it (M9)."""
+    """Write how far each outcome is from the median of its predicted distribution.
+
+    ``left`` and ``right`` are the predicted P(outcome < y) and P(outcome <= y) at the outcome y.
+    The distance is in probability; see `distance`. See method M9 in docs/methods.md.
+    """
     for i in range(left.size):
         out[i] = distance(ranks, curve, left[i], right[i])

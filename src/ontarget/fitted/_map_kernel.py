@@ -1,4 +1,7 @@
-"""Fitting the logistic candidates of a target's own map: penalised Newton steps (M17)."""
+"""Fits logistic curves for a target map, by penalised Newton steps.
+
+See method M17 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ from ontarget._typing import FloatArray
 __all__ = ["fit_slopes"]
 
 _MOST_STEPS: Final = 50
-_LONGEST: Final = 2.0  # of a step, in any coefficient
-_ZERO: Final = 1e-12  # what rounding may leave of a slope that reaches 0
-_SHORT: Final = 1e-4  # a step that leads to the best but for its square
+_LONGEST: Final = 2.0  # the largest change of a coefficient in one step
+_ZERO: Final = 1e-12  # a slope below this is 0, up to rounding
+_SHORT: Final = 1e-4  # a step this short ends the search: the error left is about its square
 
 
 @inner_kernel
@@ -47,7 +50,7 @@ def _uphill(
 
 @inner_kernel
 def _hold(j: int, g: FloatArray, h: FloatArray) -> None:
-    """Take a slope out of the Newton step, so that it stays where it is."""
+    """Take coefficient j out of the Newton step, so that it keeps its value."""
     g[j] = 0.0
     h[0, j] = 0.0
     h[1, 2] = 0.0
@@ -56,7 +59,7 @@ def _hold(j: int, g: FloatArray, h: FloatArray) -> None:
 
 @inner_kernel
 def _solve(g: FloatArray, h: FloatArray, step: FloatArray) -> None:
-    """Write h⁻¹ g."""
+    """Write h⁻¹ g into ``step``: the solution of the linear equations h · step = g."""
     a, b = h[0, 1] / h[0, 0], h[0, 2] / h[0, 0]
     h11, h12, h22 = h[1, 1] - a * h[0, 1], h[1, 2] - a * h[0, 2], h[2, 2] - b * h[0, 2]
     g1, g2 = g[1] - a * g[0], g[2] - b * g[0]
@@ -67,7 +70,10 @@ def _solve(g: FloatArray, h: FloatArray, step: FloatArray) -> None:
 
 @inner_kernel
 def _newton(g: FloatArray, h: FloatArray, found: FloatArray, step: FloatArray) -> float:
-    """Write the Newton step up to the first slope that reaches 0; how long it would have been."""
+    """Write the Newton step, shortened so that no slope gets below 0.
+
+    Returns the largest change of a coefficient that the full step would have made.
+    """
     for _ in range(3):
         _solve(g, h, step)
         free = True
@@ -96,11 +102,12 @@ def fit_slopes(
     precision: FloatArray,
     found: FloatArray,
 ) -> None:
-    """Improve ``found`` = (a, b, c) until a + b·low + c·high fits the labels best as a logit.
+    """Fit a logistic regression: write the best (a, b, c) of logit(p) = a + b·low + c·high.
 
-    A row stands for labels of this total weight, successes for ``hits`` of it. b and c stay at
-    least 0. The penalty is ½ Σ precision · (coefficient − (0, 1, 1))². The log likelihood is
-    concave, so the best is the only one; ``found`` is where the search begins.
+    Each row stands for labels with a total weight ``weights``, of which ``hits`` are successes. b
+    and c stay at least 0. The penalty is ½ Σ precision · (coefficient − (0, 1, 1))². ``found`` is
+    where the search begins, and holds the result. The penalised log likelihood is concave, so
+    there is only one maximum.
     """
     rows = (low, high, hits, weights)
     g, h, step = np.empty(3), np.empty((3, 3)), np.zeros(3)
@@ -108,7 +115,7 @@ def fit_slopes(
     for _ in range(_MOST_STEPS):
         _uphill(rows, precision, found, g, h)
         if g[0] * step[0] + g[1] * step[1] + g[2] * step[2] < -0.5 * rise:
-            # Too far: the way down is nearly as steep as the way up was.
+            # The step went too far beyond the maximum: go back half of it.
             for j in range(3):
                 step[j] *= 0.5
                 found[j] -= step[j]

@@ -1,9 +1,10 @@
-"""Learns the map of one target, which improves p: a weighted mean of several candidates (M17).
+"""Learns the target map, which corrects p for one target (method M17 in docs/methods.md).
 
-It is learned from p of learning episodes, each given by models that did not learn from that
-episode, and from how these episodes ended. The candidates are the identity, logistic maps and
-mixtures with Venn–Abers; their weights depend on how well they predict held-out episodes. Each
-rises with p, and so does their weighted mean. A step's map is one table over `KNOTS`.
+It is learned from learning episodes: from the p that each had, given by models that did not learn
+from that episode, and from whether the episode met the target. The map is a weighted mean of
+several candidates: the identity (p as it is), logistic maps, and mixtures of p with Venn–Abers. The
+weights depend on how well the candidates predict held-out episodes. Every candidate rises with p,
+so the map does too. The map of a step is stored as its values at `KNOTS`.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ __all__ = ["FOLDS", "Maps", "StepAnswers", "fit_maps", "folds_of"]
 
 FOLDS: Final = 5
 _STRENGTHS: Final = (1.0, 10.0, 50.0, 250.0)  # of the penalty on a logistic map
-_PER_UNIT: Final = 64.0  # a logistic map knows logits to a 64th
+_PER_UNIT: Final = 64.0  # logits are rounded to a 64th before a logistic map is fitted
 _MIXTURES: Final = np.array([0.25, 0.5, 0.75, 1.0])[:, None]  # the share of Venn–Abers
 _N_LOGISTIC: Final = 2 * len(_STRENGTHS)
 _N_CANDIDATES: Final = 1 + _N_LOGISTIC + len(_MIXTURES)
-_IDENTITY: Final = 0.5  # how much the identity is believed beforehand; the others share the rest
-_BESIDE: Final = 0.5  # how much the steps beside one count, compared with the step itself
+_IDENTITY: Final = 0.5  # the prior weight of the identity; the other candidates share the rest
+_BESIDE: Final = 0.5  # how much a neighbouring step counts, compared with the step itself
 
 
 class StepAnswers(NamedTuple):
-    """p of some episodes at one step, as if each were a new run, without those already decided.
+    """p of some episodes at one step, each as if it were a new run; decided episodes are left out.
 
-    ``episodes`` are positions among all of them.
+    ``episodes`` are the positions of these episodes among all of them.
     """
 
     episodes: IndexArray
@@ -45,19 +46,20 @@ class StepAnswers(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Maps:
-    """The map of each step.
+    """The target map of each step.
 
     Attributes
     ----------
     tables
-        (folds + 1, steps, knots): the mapped p at each of `KNOTS`, ascending: learned without the
-        episodes of each fold, for those very episodes, and last from all.
+        (folds + 1, steps, knots): the corrected p at each of `KNOTS`, ascending. Entry f is learned
+        without the episodes of fold f and is used for those episodes; the last entry is learned
+        from all episodes.
     weights
-        (steps, candidates): how much each candidate counts, the identity first; it alone where
-        nothing can be learned.
+        (steps, candidates): how much each candidate counts. The identity comes first, and has
+        weight 1 at steps where nothing can be learned.
     losses
-        (steps, candidates): the cross-validated log loss by which they were weighed; NaN where
-        nothing can be learned.
+        (steps, candidates): the cross-validated log loss that the weights come from; NaN at steps
+        where nothing can be learned.
     """
 
     tables: FloatArray
@@ -66,7 +68,7 @@ class Maps:
 
 
 def folds_of(met: BoolArray) -> IndexArray:
-    """The fold of each episode, such that each fold has its share of those that met the target.
+    """(episodes,): the fold of each; all folds have about the same share that met the target.
 
     Examples
     --------
@@ -79,23 +81,31 @@ def folds_of(met: BoolArray) -> IndexArray:
 
 
 def fit_maps(steps: Sequence[StepAnswers], met: BoolArray, folds: IndexArray) -> Maps:
-    """The map of each of these steps, for a target that these episodes met or missed."""
+    """The map of each of these steps, for one target.
+
+    ``steps`` has p of the episodes at each step, ``met`` says which of all episodes met the target,
+    and ``folds`` is the fold of each.
+    """
     labels = met.astype(np.float64)
     losses = np.full((len(steps), _N_CANDIDATES), np.nan)
-    # The answers of the candidates at the knots: fitted without each fold, and last on all.
+    # What each candidate makes of p at the knots: fitted without each fold, and last on all.
     answers = np.empty((FOLDS + 1, len(steps), _N_CANDIDATES, KNOTS.size))
     for place in range(len(steps)):
         window = _Window.of(steps, place, labels, folds)
         if window is not None:
             losses[place] = window.judge(answers[:, place])
     weights = np.stack([_weights(losses, steps, place) for place in range(len(steps))])
-    # Where nothing was learned nothing was written either.
+    # At steps where nothing was learned, the rows are still empty: fill in the identity.
     answers[:, np.isnan(losses[:, 0])] = KNOTS
     return Maps(np.einsum("fskx,sk->fsx", answers, weights), weights, losses)
 
 
 def _weights(losses: FloatArray, steps: Sequence[StepAnswers], place: int) -> FloatArray:
-    """π_k exp(−n L_k), normalised; L_k is averaged over the step and those beside it."""
+    """The weight of each candidate at one step; they add up to 1.
+
+    The weight of candidate k is proportional to π_k exp(−n L_k): π_k is its prior weight, n the
+    number of episodes at the step, L_k its log loss, averaged over the step and its neighbours.
+    """
     found = np.zeros(_N_CANDIDATES)
     if np.isnan(losses[place, 0]):
         found[0] = 1.0
@@ -110,14 +120,14 @@ def _weights(losses: FloatArray, steps: Sequence[StepAnswers], place: int) -> Fl
 
 
 def _near(n_steps: int, place: int) -> list[tuple[int, float]]:
-    """The step and its neighbours, each with its weight in what is learned for the step."""
+    """The position of a step and of its neighbours, each with how much it counts for the step."""
     around = [(place, 1.0), (place - 1, _BESIDE), (place + 1, _BESIDE)]
     return [(at, share) for at, share in around if 0 <= at < n_steps]
 
 
 @dataclass(frozen=True, eq=False)
 class _Window:
-    """The rows of a step and of those beside it; the step's own come first."""
+    """The p and results of the episodes at a step and its neighbours; the step's own come first."""
 
     p: FloatArray
     met: FloatArray
@@ -129,7 +139,7 @@ class _Window:
     def of(
         cls, steps: Sequence[StepAnswers], place: int, met: FloatArray, folds: IndexArray
     ) -> _Window | None:
-        """The window around a step; None where it holds no successes or no failures."""
+        """The window around a step; None if all its episodes met the target, or none did."""
         near = [(steps[at], share) for at, share in _near(len(steps), place) if steps[at].p.size]
         if not steps[place].p.size:
             return None
@@ -147,11 +157,15 @@ class _Window:
 
     @property
     def least(self) -> float:
-        """How near to 0 and 1 p may come in a logit or a log loss."""
+        """The least p that is used in a logit or a log loss; the most is 1 minus this."""
         return 0.5 / (self.n + 1)
 
     def judge(self, answers: FloatArray) -> FloatArray:
-        """The candidates' cross-validated log losses, and all their answers."""
+        """The cross-validated log loss of each candidate.
+
+        Also writes what each candidate makes of p at the knots into ``answers``, which is
+        (folds + 1, candidates, knots).
+        """
         slopes = self._slopes()
         answers[FOLDS] = self._answers(slopes[FOLDS], slice(0, self.n), KNOTS)
         foretold = np.empty((_N_CANDIDATES, self.n))
@@ -170,9 +184,9 @@ class _Window:
         return np.clip(p, self.least, 1.0 - self.least)
 
     def _slopes(self) -> FloatArray:
-        """(folds + 1, logistic candidates, 3): coefficients without each fold, and last from all.
+        """(folds + 1, logistic candidates, 3): coefficients fitted without each fold; last on all.
 
-        Rows with nearly equal logits are merged, which saves most of the time.
+        Rows with nearly equal logits are merged first, which saves most of the time.
         """
         logits, place = np.unique(
             np.rint(logit(self._clipped(self.p)) * _PER_UNIT) / _PER_UNIT, return_inverse=True
@@ -183,7 +197,7 @@ class _Window:
         found = np.tile([0.0, 1.0, 1.0], (FOLDS + 1, _N_LOGISTIC, 1))
         for fold in (FOLDS, *range(FOLDS)):
             kept = np.arange(FOLDS) != fold
-            found[fold] = found[FOLDS]  # all but a fold say nearly what all do
+            found[fold] = found[FOLDS]  # a start near the solution: most episodes are the same
             counts = hits[kept].sum(axis=0), weights[kept].sum(axis=0)
             for k, (design, strength) in enumerate(product(_designs(logits), _STRENGTHS)):
                 penalty = strength * design.penalty
@@ -191,7 +205,10 @@ class _Window:
         return found
 
     def _answers(self, slopes: FloatArray, rows: IndexArray | slice, p: FloatArray) -> FloatArray:
-        """(candidates, values): what each candidate makes of p; Venn–Abers learns from the rows."""
+        """(candidates, values): what each candidate makes of these values of p.
+
+        ``slopes`` are the logistic candidates' coefficients; Venn–Abers is fitted on ``rows``.
+        """
         one, two = _designs(logit(self._clipped(p)))
         half = _N_LOGISTIC // 2
         found = np.empty((_N_CANDIDATES, p.size))
@@ -206,10 +223,11 @@ class _Window:
 
 
 class _Design(NamedTuple):
-    """The design of a logistic map: what its slopes multiply, and the penalty on its parameters.
+    """The inputs of a logistic map, logit = a + b·low + c·high, and the penalty on (a, b, c).
 
-    With θ of M17 the slopes are 1 + (θ₁ ∓ θ₂)/2 below and above ½, so that |θ|² is
-    a² + 2(b − 1)² + 2(c − 1)²; with one slope for both sides it is a² + 4(b − 1)².
+    The penalty is on |θ|², with the parameters θ of method M17 in docs/methods.md. There the
+    slopes are 1 + (θ₁ ∓ θ₂)/2 below and above p = ½, so |θ|² is a² + 2(b − 1)² + 2(c − 1)². With
+    one slope for both sides it is a² + 4(b − 1)².
     """
 
     low: FloatArray
@@ -218,7 +236,7 @@ class _Design(NamedTuple):
 
 
 def _designs(logits: FloatArray) -> tuple[_Design, _Design]:
-    """One slope for all p, and one each below and above ½."""
+    """Two logistic maps: with one slope for all p, and with two slopes, below and above p = ½."""
     return (
         _Design(logits, np.zeros_like(logits), np.array([1.0, 4.0, 1.0])),
         _Design(np.minimum(logits, 0.0), np.maximum(logits, 0.0), np.array([1.0, 2.0, 2.0])),

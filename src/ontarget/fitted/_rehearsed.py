@@ -1,4 +1,7 @@
-"""Outlooks on the learning episodes, each as if it were a new run (M16, M17)."""
+"""Outlooks on the learning episodes, each as if it were a new run.
+
+See methods M16 and M17 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,11 @@ __all__ = ["AskedStep", "RehearsedStep", "rehearsed_laws", "rehearsed_steps"]
 
 
 class RehearsedStep(NamedTuple):
-    """The monitor's answers about some episodes of one group at one step.
+    """The outlooks on some learning episodes of one group at one step.
 
-    ``episodes`` are positions in the rehearsal, and ``numbers`` are (episodes, numbers). There are
-    no bounds and no plausibility. p is interpolated between the values of the ladder.
+    ``episodes`` are positions in the rehearsal. ``numbers`` is (episodes, numbers); of these,
+    bounds and plausibility are not filled in. p is interpolated between the values at which the
+    rehearsal stores the predicted distribution.
     """
 
     t: int
@@ -32,10 +36,10 @@ class RehearsedStep(NamedTuple):
 
 
 class AskedStep(NamedTuple):
-    """The law of one step for some rehearsed episodes of one group.
+    """The predicted distributions of some learning episodes of one group at one step.
 
-    The law's only feature is the number of the episode among these; ``before`` is the behavior so
-    far of each.
+    ``episodes`` are positions in the rehearsal. The only feature that ``step`` reads is the
+    position of the episode in this list. ``before`` is the behavior so far of each.
     """
 
     step: StepLaw
@@ -47,10 +51,11 @@ class AskedStep(NamedTuple):
 def rehearsed_laws(
     fitted: Fitted, places: Iterable[int], *, calibration: TargetCalibration | None = None
 ) -> Iterator[AskedStep]:
-    """The laws of the rehearsed episodes at these places among the rehearsed steps.
+    """The predicted distributions of the rehearsed episodes, for each of some steps and each group.
 
-    These are the calibrated laws, with each episode's own rank left out of the curve. For a target
-    with its own calibration the laws are not calibrated.
+    ``places`` are positions among the rehearsed steps. The distributions are calibrated, with each
+    episode's own rank left out of the calibration curve. If a target calibration is given, they are
+    not calibrated.
     """
     rehearsal, curves = fitted.rehearsal, fitted.curves
     assert rehearsal is not None
@@ -62,10 +67,10 @@ def rehearsed_laws(
             own = np.flatnonzero(known & (rehearsal.groups[index] == g))
             if not own.size or fitted.unknown(t, g):
                 continue
-            # The target's own calibration starts from the law, p from the calibrated law.
+            # Venn–Abers starts from uncalibrated probabilities, p from calibrated ones.
             curve = NO_CURVE if calibration is not None else curves.at(t, g)
             law = rehearsal.law(place, rows.start + own, curve, int(fitted.learned[t, g]))
-            # What the rehearsal keeps of the law has no mass on impossible outcomes already.
+            # The stored distributions already give impossible outcomes probability 0.
             plain = replace(fitted.at(t, g, calibration), impossible=NO_CURVE)
             step = replace(plain, parts=((1.0, law),), curve=KNOTS)
             yield AskedStep(step, g, index[own], rehearsal.before[rows][own])
@@ -78,9 +83,10 @@ def rehearsed_steps(
     *,
     calibration: TargetCalibration | None = None,
 ) -> Iterator[RehearsedStep]:
-    """Outlooks on the rehearsed episodes at these places among the rehearsed steps.
+    """Outlooks on the rehearsed episodes, for each of some steps and each group.
 
-    p comes from the step's curve, with each episode's own rank left out, or from Venn–Abers.
+    ``places`` are positions among the rehearsed steps. p comes from the step's calibration curve,
+    with each episode's own rank left out, or from Venn–Abers if a target calibration is given.
     """
     for step, group, episodes, before in rehearsed_laws(fitted, places, calibration=calibration):
         who = np.arange(episodes.size, dtype=np.float64)[:, None]

@@ -1,4 +1,7 @@
-"""The spread of p: how uncertain it is because of the finite number of assure episodes (M20)."""
+"""The spread of p: the range that so few assure episodes leave open for a share.
+
+See method M20 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,17 @@ from ontarget._typing import FloatArray, IndexArray
 __all__ = ["SPREAD_LEVEL", "share_bounds", "spread_table"]
 
 SPREAD_LEVEL = 0.9
-# Up to so many episodes every count has bounds of its own; beyond, bounds are interpolated.
+# With up to 256 episodes every count has bounds of its own; with more they are interpolated.
 _MOST_ENTRIES = 257
-# Numbers of episodes beyond this one share bounds with the next smaller rung: 2 % apart.
+# Up to _EXACT episodes, each number has its own table of bounds. Above, there is a table for
+# every 2 % more episodes (a rung), and numbers in between use the next smaller rung.
 _EXACT, _RATIO = 64, 1.02
 
 
 def share_bounds(n: int) -> FloatArray:
-    """(2, entries): Clopper–Pearson bounds for evenly spaced shares of n episodes, 0 to 1.
+    """(2, entries): lower and upper 90 % Clopper–Pearson bounds of a share of n episodes.
+
+    The entries are for evenly spaced observed shares, from 0 to 1.
 
     Examples
     --------
@@ -32,7 +38,11 @@ def share_bounds(n: int) -> FloatArray:
 
 
 def spread_table(counts: IndexArray) -> tuple[FloatArray, IndexArray]:
-    """The bounds for these numbers of episodes, (2, entries), and where those of each lie."""
+    """The bounds for several numbers of episodes in one table, and where each number finds its own.
+
+    Returns a table (2, entries) and spans of the shape of ``counts`` plus (2,): where the bounds
+    for each count begin and end.
+    """
     sizes, place = np.unique(counts, return_inverse=True)
     names, rung = np.unique([_rung(n) for n in sizes.tolist()], return_inverse=True)
     which = rung[place.reshape(-1)]
@@ -44,7 +54,7 @@ def spread_table(counts: IndexArray) -> tuple[FloatArray, IndexArray]:
 
 
 def _rung(n: int) -> int:
-    """The number of episodes whose bounds are taken for n: n itself, or a little less."""
+    """The number of episodes whose table of bounds is used for n: n itself, or up to 2 % less."""
     if n <= _EXACT:
         return n
     steps = np.floor(np.log(n / _EXACT) / np.log(_RATIO) + 1e-9)

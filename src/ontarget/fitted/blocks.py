@@ -1,4 +1,4 @@
-"""Which steps share a model, and which models make up the law of each step."""
+"""Which steps share a model (a block), and which models make up the prediction at each step."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ __all__ = [
 
 StepsPerModel: TypeAlias = int | Literal["auto"]
 
-# Centres of blocks lie at least this far apart, where the horizon is as long.
+# Centres of blocks are at least this far apart, if the horizon is that long.
 LEAST_SPACING = 4
 _NEGLIGIBLE = 1e-9
 
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive steps that share a model, and the steps whose episodes train it."""
+    """A range of steps that share one model, and the range of steps whose rows train that model."""
 
     index: int
     start: int
@@ -44,26 +44,27 @@ class Block:
 
     @property
     def steps(self) -> range:
-        """The steps that the model answers for."""
+        """The steps at which the block's model answers."""
         return range(self.start, self.stop)
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """A seed for the block's model that differs from those of other blocks."""
+        """Numbers that seed the block's model; they differ from those of all other blocks."""
         return (self.start,) if len(self.steps) == 1 else (self.start, self.stop)
 
     @property
     def train_steps(self) -> range:
-        """The steps that it learns from."""
+        """The steps that the block's model learns from."""
         return range(self.train_start, self.train_stop)
 
 
 @dataclass(frozen=True, eq=False)
 class LawTable:
-    """The law of each step as a weighted list of blocks, one list after the other.
+    """Which blocks make up the predicted distribution of each step, and with which weights.
 
-    Step t's list is ``starts[t]:starts[t + 1]`` of ``blocks`` and ``weights``; its weights are
-    above 0 and add up to 1.
+    The prediction at a step is the weighted mixture of its blocks' models. The list of step t is
+    ``starts[t]:starts[t + 1]`` of ``blocks`` and ``weights``; its weights are above 0 and add up
+    to 1.
 
     Examples
     --------
@@ -78,7 +79,7 @@ class LawTable:
 
     @classmethod
     def of(cls, lists: Sequence[Sequence[tuple[float, int]]]) -> LawTable:
-        """The table of these lists, one per step."""
+        """The table of these lists of (weight, block) pairs, one list per step."""
         entries = [entry for one in lists for entry in one]
         return cls(
             starts=np.cumsum([0, *(len(one) for one in lists)]),
@@ -91,28 +92,28 @@ class LawTable:
             object.__setattr__(self, name, read_only(getattr(self, name)))
         starts, weights = self.starts, self.weights
         if not (starts.size > 1 and starts[0] == 0 and np.all(starts[1:] > starts[:-1])):
-            raise InputError("the law of every step needs at least one block")
+            raise InputError("every step needs at least one block in the table of blocks")
         if starts[-1] != self.blocks.size or self.blocks.size != weights.size:
-            raise InputError("the law needs one block and one weight per entry")
-        # Each by itself first, so that no sum overflows.
+            raise InputError("the table of blocks needs one block and one weight per entry")
+        # Check each weight by itself first, so that no sum overflows.
         right = bool(np.all((weights > 0.0) & (weights <= 1.0)))
         sums = np.add.reduceat(weights, starts[:-1]) if right else np.zeros(1)
         if not np.allclose(sums, 1.0, rtol=0.0, atol=1e-9):
-            raise InputError("the weights of a step's blocks need numbers above 0 that sum to 1")
+            raise InputError("the weights of a step's blocks need to be above 0 and to sum to 1")
 
     @property
     def horizon(self) -> int:
-        """How many steps have a law."""
+        """The number of steps in the table."""
         return int(self.starts.size - 1)
 
     def at(self, t: int) -> tuple[tuple[float, int], ...]:
-        """The weighted blocks of step t."""
+        """The (weight, block) pairs of step t."""
         here = slice(self.starts[t], self.starts[t + 1])
         return tuple(zip(self.weights[here].tolist(), self.blocks[here].tolist(), strict=True))
 
     @cached_property
     def numbers(self) -> IndexArray:
-        """A number per step; steps with the same number have the same law."""
+        """(steps,): a number per step; equal numbers mean equal blocks and weights."""
         sizes, found, taken = np.diff(self.starts), np.empty(self.horizon, dtype=np.intp), 0
         for size in np.unique(sizes).tolist():
             steps = np.flatnonzero(sizes == size)
@@ -124,7 +125,7 @@ class LawTable:
         return read_only(found)
 
     def steps_of(self, block: int) -> tuple[int, ...]:
-        """The steps whose distribution uses this block."""
+        """The steps whose prediction uses this block."""
         entries = np.flatnonzero(self.blocks == block)
         return tuple((np.searchsorted(self.starts, entries, side="right") - 1).tolist())
 
@@ -136,18 +137,19 @@ def plan_blocks(
     window: int = 0,
     spacing: int | None = None,
 ) -> tuple[tuple[Block, ...], LawTable]:
-    """The blocks that cover ``range(horizon)``, and the law of each step.
+    """The blocks that cover ``range(horizon)``, and which blocks make up each step's prediction.
 
     Parameters
     ----------
     horizon
         The number of steps.
     steps_per_model
-        ``"auto"``: long blocks that overlap; a step's law is the mixture of the two blocks around
-        it, so that nothing jumps from one step to the next (M16). A whole number: blocks of that
-        many steps that do not overlap; each step belongs to one block.
+        ``"auto"``: long blocks that overlap. The prediction at a step is the mixture of the two
+        blocks around it, so it does not jump where a block ends (method M16 in docs/methods.md). A
+        whole number: blocks of that many steps that do not overlap; each step belongs to one block.
     window
-        From how many further steps on each side a block that does not overlap also learns.
+        Only for blocks that do not overlap: a block also learns from this many steps before its
+        start and after its end.
     spacing
         The largest distance between the centres of overlapping blocks; by default a quarter of the
         horizon.
@@ -181,9 +183,10 @@ def plan_blocks(
 
 
 def blended_blocks(horizon: int, spacing: int) -> tuple[tuple[Block, ...], LawTable]:
-    """Overlapping blocks, with centres at most ``spacing`` steps apart, and each step's mixture.
+    """Overlapping blocks with centres at most ``spacing`` steps apart, and their weights per step.
 
-    A block reaches up to its neighbours' centres, and its weight falls evenly towards them.
+    A block extends to the centres of its two neighbours. Its weight falls linearly from 1 at its
+    own centre to 0 at theirs.
     """
     n_gaps = math.ceil((horizon - 1) / spacing)
     centres = np.linspace(0.0, horizon - 1.0, n_gaps + 1)
@@ -201,9 +204,9 @@ def blended_blocks(horizon: int, spacing: int) -> tuple[tuple[Block, ...], LawTa
 
 
 def opened(law: LawTable, share: float) -> LawTable:
-    """The law in which a further block, for the first step only, has this share of that step's law.
+    """The table with one more block, which has this share of the weight at the first step only.
 
-    The block has the next free number.
+    The new block gets the next free number.
 
     Examples
     --------

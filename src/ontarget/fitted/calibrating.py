@@ -1,4 +1,7 @@
-"""Calibrates one target at every step: by Venn–Abers (M7), or by a map (M17)."""
+"""Calibrates p for one fixed target: by Venn–Abers, or by a target map.
+
+See methods M7 and M17 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +30,13 @@ from ontarget.target import Target
 
 __all__ = ["calibrate_target", "map_goal", "map_target"]
 
-# A map is learned at this many steps at most, and for a group by itself from this many episodes.
+# A target map is learned at this many steps at most. A group with fewer episodes than this
+# shares the map of all groups.
 _MOST_STEPS, _ENOUGH_EPISODES = 20, 100
 
 
 def calibrate_target(fitted: Fitted, target: Target, episodes: Episodes) -> TargetCalibration:
-    """The calibration of the target on these episodes; see `GoalMonitor.calibrate_target`."""
+    """The Venn–Abers calibration of the target; see `GoalMonitor.calibrate_target`."""
     episodes = fitted.alike(episodes)
     _check_unused(fitted, episodes)
     question, groups = Question.of(target, fitted.grid), fitted.groups_in(episodes)
@@ -50,7 +54,7 @@ def calibrate_target(fitted: Fitted, target: Target, episodes: Episodes) -> Targ
             if (t, g) not in parts:
                 raise CalibrationError(
                     f"calibrate_target needs at least {fitted.min_calibration} episodes at every "
-                    f"step that the monitor knows, got fewer at step {t}; record more"
+                    f"step at which the monitor answers, got fewer at step {t}; record more"
                 )
             spans[t, g] = size, size + parts[t, g].shape[1]
             size += parts[t, g].shape[1]
@@ -59,7 +63,10 @@ def calibrate_target(fitted: Fitted, target: Target, episodes: Episodes) -> Targ
 
 
 def map_target(fitted: Fitted, target: Target) -> TargetMap | None:
-    """The map of this target, from the learning episodes; None with ``preset="paper"`` (M17)."""
+    """The target map, which corrects p for this target; None with ``preset="paper"``.
+
+    It is learned from the learning episodes. See method M17 in docs/methods.md.
+    """
     rehearsal = fitted.rehearsal
     if rehearsal is None:
         return None
@@ -71,7 +78,7 @@ def map_target(fitted: Fitted, target: Target) -> TargetMap | None:
 
 
 def map_goal(joint: Joint, question: GoalQuestion) -> TargetMap:
-    """The map of this goal, learned like that of a target, from answers about learning episodes."""
+    """The map that corrects p for this goal; it is learned in the same way as a target map."""
     n, first = joint.n_rehearsed, joint.parts[question.names[0]]
     outcomes = {name: joint.rehearsal(name).outcomes[:n] for name in question.names}
     met = question.goal.contains(outcomes, joint.grids)
@@ -82,12 +89,12 @@ def map_goal(joint: Joint, question: GoalQuestion) -> TargetMap:
 
 
 def _rehearsal(fitted: Fitted) -> Rehearsal:
-    assert fitted.rehearsal is not None  # a goal is refused in the paper's way
+    assert fitted.rehearsal is not None  # with preset="paper" a goal is an error before this
     return fitted.rehearsal
 
 
 def _map_places(n: int) -> list[int]:
-    """At which of n rehearsed steps a map is learned."""
+    """The positions, among n rehearsed steps, of the steps at which a map is learned."""
     found: list[int] = np.unique(np.linspace(0, n - 1, _MOST_STEPS).round().astype(int)).tolist()
     return found
 
@@ -99,7 +106,11 @@ def _learned_map(
     steps: IndexArray,
     answers: Iterable[RehearsedStep],
 ) -> TargetMap:
-    """The map of a target or goal that these episodes met or missed, from answers on them."""
+    """The map that corrects p for a target or goal.
+
+    ``met`` says which learning episodes met it, ``steps`` are the steps at which to learn the map,
+    and ``answers`` are outlooks on the episodes at these steps.
+    """
     place_of = {int(t): place for place, t in enumerate(steps)}
     said: list[list[StepAnswers]] = [[] for _ in steps]
     for one in answers:
@@ -140,11 +151,11 @@ def _among(answers: StepAnswers, inside: BoolArray) -> StepAnswers:
 
 
 def _check_unused(fitted: Fitted, episodes: Episodes) -> None:
-    """Refuse episodes that p has learned from already, or that alarms rest on (M7, M8)."""
+    """Raise a `CalibrationError` if the model or the promised alarms already use these episodes."""
     learned = "learn" if fitted.curves is not None else "train"
     for part, why in (
         (learned, "the model has seen their outcomes"),
-        ("assure", "alarms are promised on them, and p must not depend on them"),
+        ("assure", "promised false-alarm rates come from them, so p must not depend on them"),
     ):
         seen = seen_before(episodes, fitted.trained.fingerprints_of(part))
         if seen.size:

@@ -1,4 +1,7 @@
-"""What a fit chose on its learning episodes, and why; `ontarget inspect` shows it (M16)."""
+"""What a fit chose by trying it on learning episodes; `ontarget inspect` shows it.
+
+See method M16 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,11 @@ _SURELY = 2.0  # standard errors; a smaller gain may be chance
 
 
 class Trial(NamedTuple):
-    """A spacing of blocks, tried on learning episodes that its models have not seen.
+    """A spacing of blocks (the distance of their centres), tried on held-out learning episodes.
 
-    ``gain`` is how much lower their CRPS is than that of the trial before, in units of the
-    outcomes' own spread, and ``error`` its standard error; NaN for the first.
+    ``gain`` is how much lower (better) the CRPS is than in the trial before, and ``error`` is the
+    standard error of the gain. Both are in units of the spread of all outcomes; both are NaN for
+    the first trial.
     """
 
     spacing: int
@@ -28,20 +32,20 @@ class Trial(NamedTuple):
 
     @property
     def sure(self) -> bool:
-        """Whether the gain is more than chance explains."""
+        """Whether the gain is larger than chance explains: more than two standard errors."""
         return self.gain > _SURELY * self.error
 
     @property
     def in_words(self) -> str:
-        """The gain with its error."""
+        """The gain with its standard error, as text."""
         return f"CRPS {100 * self.gain:+.2f} ± {100 * self.error:.2f} % of the spread"
 
 
 class ModelTrial(NamedTuple):
-    """A model tried on learning episodes that it has not seen.
+    """A kind of model, tried on learning episodes that it has not seen.
 
-    ``crps`` is in units of the outcomes' own spread, and ``error`` the standard error of its
-    distance from the best model's.
+    ``crps`` is its CRPS (lower is better) in units of the spread of all outcomes. ``error`` is the
+    standard error of the difference between this CRPS and that of the best model.
     """
 
     name: str
@@ -53,10 +57,12 @@ class ModelTrial(NamedTuple):
 class Choices:
     """What a fit chose: the spacing of blocks, the model, and how much each expert counts.
 
-    Without trials, the spacing was given, or there were too few episodes to choose it. ``opening``
-    is the share of the first step's law that comes from a model of that step alone. ``experts`` are
-    mean weights over the blocks, by name; a model without experts has none. ``models`` holds the
-    trials if the fit chose the model, the best first.
+    ``spacing`` is the largest distance between the centres of two blocks, in steps; None if blocks
+    were given as ``steps_per_model``. ``trials`` is empty if the spacing was given or there were
+    too few episodes to choose it. ``opening`` is how much the first step's own model counts in the
+    prediction at that step, from 0 to 1. ``experts`` has the mean weight of each expert over all
+    blocks, by name; it is empty for a model without experts. ``models`` holds the trials if the fit
+    chose the model itself, the best first.
     """
 
     spacing: int | None = None
@@ -66,7 +72,7 @@ class Choices:
     models: tuple[ModelTrial, ...] = ()
 
     def with_experts(self, models: Iterable[Any]) -> Self:
-        """The same choices, with the experts of these fitted models."""
+        """The same choices, with the mean weights of the experts in these fitted models."""
         weights = [model.weights_ for model in models if hasattr(model, "weights_")]
         names = weights[0] if weights else ()
         means = {name: sum(one[name] for one in weights) / len(weights) for name in names}
@@ -74,7 +80,7 @@ class Choices:
 
     @property
     def blocks_in_words(self) -> str:
-        """How far apart blocks are centred, and what decided it."""
+        """How far apart the blocks are centred, and why, as text."""
         if self.spacing is None:
             return "as given"
         said = f"centred up to {self.spacing} steps apart"
@@ -95,7 +101,7 @@ class Choices:
 
     @property
     def models_in_words(self) -> str:
-        """The model that was chosen, and how much worse each of the others was."""
+        """The model that was chosen, and how much worse each of the others was, as text."""
         if not self.models:
             return ""
         best, *others = self.models
@@ -108,7 +114,7 @@ class Choices:
 
     @property
     def experts_in_words(self) -> str:
-        """How much each expert counts on average over the blocks, and what decided it."""
+        """How much each expert counts on average over the blocks, as text."""
         if not self.experts:
             return ""
         shares = [
@@ -117,7 +123,7 @@ class Choices:
         return f"{', '.join(shares)}, weighted by how well each predicts unseen outcomes"
 
     def to_json(self) -> dict[str, Any]:
-        """The choices as plain values, for a file's header."""
+        """The choices as plain values, for the header of a model file."""
         return {
             "spacing": self.spacing,
             "trials": [_plain(trial) for trial in self.trials],
@@ -143,9 +149,11 @@ class Choices:
             )
             right = right and all(0.0 <= x < math.inf for one in models for x in one[1:])
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ModelFileError(f"chosen in the header is damaged: {error!r:.80}") from error
+            raise ModelFileError(f"'chosen' in the header is damaged: {error!r:.80}") from error
         if not right:
-            raise ModelFileError("chosen in the header needs steps, gains and shares from 0 to 1")
+            raise ModelFileError(
+                "'chosen' in the header needs spacings of at least 1 step, and shares from 0 to 1"
+            )
         return cls(spacing, trials, opening, shares, models)
 
 

@@ -1,4 +1,4 @@
-"""The result of a fit: the law of every step, its ranks, and the assure episodes."""
+"""The result of a fit: predictions and calibration of every step, and the assure episodes."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ __all__ = ["Fitted", "Models", "Trained"]
 
 
 class Models(Protocol):
-    """The fitted model of each block, None where there is none; opened when it is first used."""
+    """The fitted model of each block, or None if a block has none; loaded when first used."""
 
     def __getitem__(self, index: int) -> Any:
-        """The model of a block."""
+        """The fitted model of the block with this number, or None."""
         ...
 
 
@@ -49,10 +49,11 @@ class Models(Protocol):
 class Trained:
     """How the monitor was made, so that a loaded monitor can be fitted again in the same way.
 
-    ``parameters`` are the constructor's arguments, with the model as its kind and parameters.
-    ``seed`` is that of the fit, ``sizes`` are the sizes of the split's parts in order, ``roles``
-    the columns of the log. ``fingerprints`` are hashes of the episodes that it was fitted on (of
-    very many, only some), part after part. ``chosen`` is what was chosen on the learning episodes.
+    ``parameters`` are the arguments of the constructor; the model is given by its kind and its own
+    parameters. ``seed`` is the seed of the fit. ``sizes`` has the number of episodes of each part
+    (such as learn and assure), in order. ``roles`` says what each column of the log is.
+    ``fingerprints`` are hashes of the episodes, part after part (only of some episodes if there
+    are very many). ``chosen`` is what the fit chose by trying it on learning episodes.
     """
 
     parameters: Mapping[str, Any]
@@ -61,11 +62,11 @@ class Trained:
     roles: Roles
     fingerprints: KeyArray
     chosen: Choices = field(default_factory=Choices)
-    censoring: str = ""  # how episodes that were cut off were treated (M24)
+    censoring: str = ""  # how the fit treated episodes that were cut off (M24)
 
     @property
     def in_words(self) -> str:
-        """What the episodes of each part were used for, and how many there are."""
+        """What the episodes of each part were used for, and how many there are, as text."""
         used = {
             "learn": "learned from {:,}",
             "train": "trained on {:,}",
@@ -76,7 +77,7 @@ class Trained:
         return f"{said} episodes" if self.sizes["assure"] else f"{said} episodes, nothing promised"
 
     def fingerprints_of(self, part: str) -> KeyArray:
-        """The fingerprints of the episodes of one part."""
+        """The fingerprints (hashes) of the episodes of one part."""
         kept = {name: min(size, MOST_FINGERPRINTS) for name, size in self.sizes.items()}
         start = sum(list(kept.values())[: list(kept).index(part)])
         return self.fingerprints[start : start + kept[part]]
@@ -84,7 +85,7 @@ class Trained:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A fitted monitor's contents; they never change, so they can be shared."""
+    """Everything that a fitted monitor contains. It never changes, so watches can share it."""
 
     schema: Schema
     behavior: Behavior
@@ -95,23 +96,25 @@ class Fitted:
     blocks: tuple[Block, ...]
     law: LawTable
     models: Models
-    ranks: RankTable  # of the assure episodes; in the paper's way of the calibration episodes
-    curves: CurveTable | None  # from the learning episodes; None in the paper's way
+    ranks: RankTable  # of the assure episodes; with preset="paper" of the calibration episodes
+    curves: CurveTable | None  # from the learning episodes; None with preset="paper"
     groups: tuple[Any, ...] | None
     min_calibration: int
-    may_miss: BoolArray  # features that were missing in training, so that NaN is a reading
+    may_miss: BoolArray  # features that were missing in training, so that NaN is a good reading
     assure: Episodes | None
-    excess: FloatArray  # M_i, one per assure episode (M9); +inf for one that was cut off (M24)
+    # One per assure episode: how far its outcome ever was from the middle of its predicted
+    # distributions (M_i of M9); +inf for an episode that was cut off (M24).
+    excess: FloatArray
     trained: Trained
     pace: float = 0.0  # what nearly every step earns: models learn the remainder plus this times t
-    impossible: FloatArray = field(default_factory=lambda: NO_CURVE)  # without mass, ascending
-    rehearsal: Rehearsal | None = None  # of the learning episodes; None in the paper's way
+    impossible: FloatArray = field(default_factory=lambda: NO_CURVE)  # probability 0, ascending
+    rehearsal: Rehearsal | None = None  # of the learning episodes; None with preset="paper"
     runs: RecordedRuns = field(default_factory=RecordedRuns)  # those that the models learned from
-    path_maps: PathMaps = NO_MAPS  # of the learning episodes' own paths
-    history: int = 0  # how many earlier steps the models read beside the state
+    path_maps: PathMaps = NO_MAPS  # calibrate path bands; from the learning episodes
+    history: int = 0  # how many earlier steps the models read in addition to the state
 
     def __post_init__(self) -> None:
-        # A file may hold anything; live, the lengths are taken for granted.
+        # A damaged file may hold anything, and these lengths are not checked again during a run.
         assured = 0 if self.assure is None else len(self.assure)
         for name, n in (("may_miss", self.state_width), ("excess", assured)):
             shape = getattr(self, name).shape
@@ -119,19 +122,25 @@ class Fitted:
                 raise InputError(f"{name} needs shape ({n},), got {shape}")
         added = self.behavior.translation is Translation.SHIFT and self.behavior.scale(1) == 1.0
         if self.impossible.size and not added:
-            raise InputError("impossible outcomes need a behavior that adds up")
+            raise InputError(
+                "impossible outcomes need a behavior that is a plain sum of rewards, got "
+                f"{self.behavior.label}"
+            )
         ranks = self.ranks
         if self.is_weighted and ranks.weights.size != ranks.values.size:
-            raise InputError("ranks need weights where the assure episodes have some")
+            raise InputError(
+                "ranks need weights because the assure episodes have weights: "
+                f"got {ranks.values.size} ranks, {ranks.weights.size} weights"
+            )
 
     @property
     def n_groups(self) -> int:
-        """How many groups are calibrated by themselves; 1 without groups."""
+        """The number of groups that are calibrated by themselves; 1 without groups."""
         return 1 if self.groups is None else len(self.groups)
 
     @property
     def label(self) -> str:
-        """What an outcome is: "sum of rewards", or "sum of hours" if the reward has that name."""
+        """What an outcome is, as text, such as "sum of rewards" or "sum of hours"."""
         column = self.trained.roles.reward or "reward"
         if column == "reward":
             return self.behavior.label
@@ -142,12 +151,12 @@ class Fitted:
 
     @cached_property
     def reads_step(self) -> bool:
-        """Whether each model learns from more than one step, and so takes t as a feature."""
+        """Whether the models have the step as an input, because each learns from several steps."""
         return any(len(block.train_steps) > 1 for block in self.blocks)
 
     @cached_property
     def state_schema(self) -> Schema:
-        """The columns that the models read: the features, and what a history adds."""
+        """The columns that the models read: the features, and what a history of steps adds."""
         return state_schema(self.schema, self.history)
 
     @property
@@ -157,12 +166,15 @@ class Fitted:
 
     @property
     def width(self) -> int:
-        """How many numbers the models read of a run: its state, behavior so far, step."""
+        """How many numbers the models read of a run: state, maybe behavior so far and step."""
         return self.state_width + self.behavior.reads_so_far + self.reads_step
 
     @cached_property
     def ahead(self) -> FloatArray:
-        """(steps, 2): the least and most that may remain at each step, on the grid (M18)."""
+        """(steps, 2): the least and the most that can still be earned from each step on.
+
+        See method M18 in docs/methods.md.
+        """
         ends = (
             end
             for t in range(self.horizon)
@@ -176,18 +188,22 @@ class Fitted:
         found = np.fromiter(ends, dtype=np.float64, count=2 * self.horizon).reshape(-1, 2)
         scale = self.amounts[1] or 1.0 / self.grid
         with np.errstate(over="ignore", invalid="ignore"):
-            # Outwards, so that rounding never makes a remainder impossible that is not.
+            # Rounded outwards, so that rounding never excludes a remainder that is possible.
             outer = np.stack([np.floor(found[:, 0] * scale), np.ceil(found[:, 1] * scale)], axis=1)
             snapped = outer / scale
         return read_only(np.where(np.isfinite(snapped), snapped, found))
 
     @cached_property
     def amounts(self) -> FloatArray:
-        """Numbers for the kernels: the grid's spacing, its scale or 0, and the reward bounds."""
+        """Four numbers for the kernels: the rounding of outcomes, then the bounds of a reward.
+
+        First the grid (the distance of two neighbouring rounded values), then 1/grid if that is a
+        whole power of ten and otherwise 0, then the smallest and the largest possible reward.
+        """
         return read_only(np.array([self.grid, scale_of(self.grid), *self.reward_bounds]))
 
     def at(self, t: int, group: int = 0, calibration: Calibrated | None = None) -> StepLaw:
-        """The law of step t in a group, with the calibration of one target if it is given."""
+        """The predicted distribution of step t in a group, and the given calibration, if any."""
         try:
             known = 0 <= index(t) < self.horizon
         except TypeError:  # not even a whole number
@@ -216,31 +232,34 @@ class Fitted:
 
     @property
     def only_measures(self) -> bool:
-        """Whether there are no assure episodes, so that alarms rest on learning episodes (M16)."""
+        """Whether there are no assure episodes, so alarm rates are measured, not promised.
+
+        See method M16 in docs/methods.md.
+        """
         return self.assure is None and self.rehearsal is not None
 
     @cached_property
     def counts(self) -> IndexArray:
-        """(steps, groups): how many episodes the bounds of each step rest on."""
+        """(steps, groups): how many episodes ``low``, ``high`` and intervals are based on."""
         return self.ranks.counts
 
     @property
     def learned(self) -> IndexArray:
-        """(steps, groups): how many episodes p of each step was calibrated on."""
+        """(steps, groups): the number of episodes on which p of each step was calibrated."""
         return self.counts if self.curves is None else self.curves.counts
 
     @property
     def calibrated_by(self) -> str:
-        """The name of the part that calibrates p."""
+        """The name of the part of the episodes that calibrates p."""
         return "calibration" if self.curves is None else "learning"
 
     def is_trained(self, t: int) -> bool:
-        """Whether any episode trained the law of step t."""
+        """Whether there is a trained model for step t."""
         return all(self.models[block] is not None for _, block in self.law.at(t))
 
     @cached_property
     def trained_steps(self) -> BoolArray:
-        """Whether any episode trained the law, for each step; opens every model."""
+        """(steps,): whether there is a trained model for each step; loads every model."""
         trained = np.array([self.models[block.index] is not None for block in self.blocks])
         law = self.law
         found: BoolArray = np.logical_and.reduceat(trained[law.blocks], law.starts[:-1])
@@ -248,13 +267,14 @@ class Fitted:
 
     @cached_property
     def answered(self) -> BoolArray:
-        """(steps, groups): whether a model answers; elsewhere only decided runs have a p."""
+        """(steps, groups): whether a model answers there. If not, only decided runs have a p."""
         return self.trained_steps[:, None] & (self.learned >= self.min_calibration)
 
     def unknown(self, t: int, group: int = 0) -> str:
-        """Why no model answers at a step, so that runs are UNKNOWN there; empty if one does.
+        """Why no model answers at a step, as text; empty if one does.
 
-        Runs that arithmetic decides have a p even there: exactly 0 or 1 (M18).
+        Runs are UNKNOWN at such a step, except those that arithmetic already decides: their p is
+        exactly 0 or 1 (method M18 in docs/methods.md).
         """
         if not self.is_trained(t):
             return "no model was fitted for this step"
@@ -269,7 +289,11 @@ class Fitted:
     def known_steps(
         self, episodes: Episodes, groups: IndexArray
     ) -> Iterator[tuple[int, int, Any, IndexArray]]:
-        """Each step and group with good readings: t, group, the step's rows, and which of them."""
+        """For each step and group: t, group, the rows of step t, and which rows are usable.
+
+        Usable rows belong to the group and have good readings. Steps without such rows, and steps
+        at which no model answers, are left out.
+        """
         for t in range(min(self.horizon, episodes.horizon)):
             rows = episodes.at(t, grid=self.grid)
             good = ~self.bad_readings(rows.states)
@@ -279,7 +303,7 @@ class Fitted:
                     yield t, g, rows, own
 
     def group_of(self, group: Any) -> int:
-        """The number of a group; without groups there is one."""
+        """The number of a group, given its name; 0 if the monitor has no groups."""
         if self.groups is None:
             if group is not None:
                 raise GroupError(
@@ -299,20 +323,22 @@ class Fitted:
 
     @cached_property
     def members(self) -> tuple[IndexArray, ...]:
-        """The assure episodes of each group, in their order."""
+        """For each group, the positions of its assure episodes, ascending."""
         order = np.argsort(self.assure_groups, kind="stable")
         ends = np.searchsorted(self.assure_groups[order], np.arange(1, self.n_groups))
         return tuple(np.split(order, ends))
 
     def groups_of(self, groups: Any, n: int) -> IndexArray:
-        """The number of each run's group: one group for all of them, or one per run."""
+        """(n,): the number of each run's group, given one name for all runs or one name per run."""
         if n == 0 and groups is None:  # nobody whose group would be needed
             return np.empty(0, dtype=np.intp)
         if groups is None or self.groups is None or np.ndim(groups) == 0:
             return np.full(n, self.group_of(groups), dtype=np.intp)
         given = np.asarray(groups)
         if given.shape != (n,):
-            raise InputError(f"groups need one value for each of {n} runs, got {given.shape}")
+            raise InputError(
+                f"groups needs one value for each of {n} runs, got an array of shape {given.shape}"
+            )
         place = {name: self.group_of(name) for name in set(given.tolist())}
         return np.array([place[name] for name in given.tolist()], dtype=np.intp)
 
@@ -323,18 +349,19 @@ class Fitted:
     def alike(
         self, episodes: Episodes, *, any_horizon: bool = False, cut_off: bool = False
     ) -> Episodes:
-        """The episodes coded by the monitor's dictionaries; refused if they do not fit the monitor.
+        """The episodes with their categories coded as in this monitor; an error if they do not fit.
 
-        A category that no training episode had is a missing value, or refused (M18). Episodes of
-        unknown outcome are refused, unless some may be ``cut_off``.
+        A category that no training episode had becomes a missing value, or an error if that feature
+        was never missing (method M18 in docs/methods.md). Episodes that were cut off are an error
+        too, unless ``cut_off`` is true.
         """
         cut = int(np.count_nonzero(episodes.cut_off))
         if cut and not cut_off:
             raise CensoredError(
-                f"{cut:,} of these {len(episodes):,} episodes were cut off, so their outcome is "
-                "unknown; leave them out: episodes.take(~episodes.cut_off)"
+                f"{cut:,} of these {len(episodes):,} episodes were cut off, so their outcomes are "
+                "unknown; leave them out with episodes.take(~episodes.cut_off)"
             )
-        # Two longest runs need not agree: neither is a limit (M18).
+        # If neither horizon was declared, each is only the longest run that was seen (M18).
         inferred = not (self.horizon_declared or episodes.horizon_declared)
         if not (any_horizon or inferred or episodes.horizon == self.horizon):
             remedy = f"record them with horizon={self.horizon}"
@@ -366,11 +393,11 @@ class Fitted:
         return episodes.recoded(self.schema).with_history(self.history)
 
     def bad_readings(self, states: FloatArray) -> BoolArray:
-        """Which states are bad readings: infinite, or lacking what was never missing before."""
+        """(runs,): whether each state is infinite somewhere, or lacks what was never missing."""
         return bad_readings(states, self.may_miss)
 
     def bad_feature(self, state: FloatArray) -> tuple[int, float] | None:
-        """The first feature of a state that makes it a bad reading, and its value."""
+        """Position and value of the first bad feature of a state; None if the state is good."""
         bad = np.isinf(state) | (np.isnan(state) & ~self.may_miss)
         if not bad.any():
             return None
@@ -378,14 +405,14 @@ class Fitted:
         return j, float(state[j])
 
     def feature_in_words(self, feature: int, value: float) -> str:
-        """What is wrong with a feature of a bad reading."""
+        """What is wrong with this feature of a bad reading, as text."""
         name = self.state_schema.names[feature]
         if math.isnan(value):
             return f"feature {name!r} is missing, and it was never missing in training"
         return f"feature {name!r} needs a number, got {value}"
 
     def check_readings(self, states: FloatArray, so_far: FloatArray) -> None:
-        """Refuse, with an `InputError`, a run that has a bad reading, and say which."""
+        """Raise an `InputError` for the first run with a bad reading, and name the feature."""
         for i in np.flatnonzero(self.bad_readings(states))[:1].tolist():
             found = self.bad_feature(states[i])
             assert found is not None
@@ -396,7 +423,7 @@ class Fitted:
 
     @cached_property
     def assure_groups(self) -> IndexArray:
-        """The number of each assure episode's group."""
+        """(assure episodes,): the number of each episode's group."""
         if self.assure is None:
             return np.empty(0, dtype=np.intp)
         return self.groups_in(self.assure)
@@ -408,24 +435,30 @@ class Fitted:
 
     @cached_property
     def observed(self) -> Episodes | None:
-        """The assure episodes whose outcome is known: all but those that were cut off (M24)."""
+        """The assure episodes whose outcome is known: all but those that were cut off.
+
+        See method M24 in docs/methods.md.
+        """
         if self.assure is None or self.known_outcomes.size == self.excess.size:
             return self.assure
         return self.assure.take(self.known_outcomes)
 
     @cached_property
     def clocks(self) -> Clocks:
-        """What moves one way at every step of the assure episodes, as time does."""
+        """The features that only rise or only fall in all assure episodes, as a clock does."""
         return clocks_of(self.assure, self.state_schema)
 
     @cached_property
     def stopped(self) -> tuple[int, ...]:
-        """How many assure episodes of each group were cut off (M24)."""
+        """For each group, how many assure episodes were cut off (method M24 in docs/methods.md)."""
         return tuple(int(np.count_nonzero(np.isinf(own))) for own in self.sorted_excess)
 
     @property
     def weights(self) -> FloatArray | None:
-        """The weight of each assure episode; None where they have none (M25)."""
+        """The weight of each assure episode; None if they have no weights.
+
+        See method M25 in docs/methods.md.
+        """
         return None if self.assure is None else self.assure.weights
 
     @property
@@ -435,26 +468,26 @@ class Fitted:
 
     @property
     def n_eff(self) -> float | None:
-        """How many unweighted assure episodes the weighted ones are worth: (Σw)²/Σw²."""
+        """How many unweighted episodes the weighted assure episodes are worth: (Σw)²/Σw²."""
         w = self.weights
         return None if w is None else float(w.sum() ** 2 / (w**2).sum())
 
     def checked_weights(self, weights: Any, n: int) -> FloatArray:
-        """The weights of n new runs; refused if they are missing or not needed."""
+        """(n,): the weights of n new runs; an `InputError` if missing, invalid or not needed."""
         if not self.is_weighted:
             if weights is not None:
                 raise InputError(
                     Argument("weight"),
-                    " is for a monitor whose assure episodes have weights, and this one's have "
-                    "none; fit on episodes.weighted(…)",
+                    " is only for a monitor whose assure episodes have weights, and this one's "
+                    "have none; leave it out, or fit on episodes.weighted(…)",
                 )
             return np.ones(n)
         if weights is None:
             raise InputError(
                 "this monitor's assure episodes have weights, so a new run needs one too; pass ",
                 Argument("weight"),
-                ": the probability of its start now, divided by that in the recording, times the "
-                "same factor as the episodes' weights",
+                ": how many times as likely the start of this run is now as in the recording, on "
+                "the same scale as the episodes' weights",
             )
         try:
             found = np.asarray(weights, dtype=np.float64)
@@ -468,7 +501,10 @@ class Fitted:
         return np.array(np.broadcast_to(found, (n,)))
 
     def refuse_weights(self, what: str, remedy: str) -> None:
-        """Raise an `InputError` for something that weighted assure episodes do not allow."""
+        """Raise an `InputError` if the assure episodes have weights: then there is no ``what``.
+
+        The message ends with ``remedy``.
+        """
         if self.is_weighted:
             raise InputError(
                 f"this monitor's assure episodes have weights, so there is no {what}; {remedy}"
@@ -487,5 +523,9 @@ class Fitted:
 
     @cached_property
     def sorted_excess(self) -> tuple[FloatArray, ...]:
-        """M_i of the assure episodes of each group, sorted and read-only."""
+        """For each group, the excesses of its assure episodes, ascending and read-only.
+
+        The excess of an episode is how far its outcome ever was, at any step, from the middle of
+        its predicted distribution. See method M9 in docs/methods.md.
+        """
         return tuple(read_only(np.sort(self.excess[own])) for own in self.members)

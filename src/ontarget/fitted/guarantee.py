@@ -1,4 +1,7 @@
-"""What the assure episodes promise: alarm thresholds (M8) and one guarantee per episode (M9)."""
+"""What the assure episodes promise: alarm thresholds and bands for the outcome.
+
+See methods M8 and M9 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -40,20 +43,22 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Threshold:
-    """An alarm threshold with a promised false-alarm rate, or a measured one (`Trigger.measured`).
+    """An alarm threshold, and the false-alarm rate that is promised for it (or only measured).
 
-    A run that meets its target raises any alarm with probability at most ``rate``, on average over
-    the sets of assure episodes that might have been recorded. Each set has its own true rate. Over
-    sets of independent episodes, it is distributed as Beta(k, m + 1 − k), or stochastically at most
-    so if there are ties; `spread` shows the range. With a ``confidence``, the rate is at most
-    ``rate`` for that share of the sets, and not only on average (M20).
+    The promise: a run that meets its target raises any alarm with probability at most ``rate``, on
+    average over the sets of assure episodes that might have been recorded. Each such set has its
+    own true rate. Over sets of independent episodes, the true rate is distributed as Beta(k, m + 1
+    − k), or is stochastically smaller if there are ties; `spread` gives the range. With a
+    ``confidence``, the rate is at most ``rate`` for that share of the sets, and not only on average
+    (method M20 in docs/methods.md). Whether the rate is promised or measured is in
+    `Trigger.measured`.
 
-    The m episodes are the assure episodes that met the target and those that were ``stopped`` (cut
-    off); each of the latter counts as one that met the target and raised an alarm (M24). If
-    episodes have weights, the threshold is for a run of this ``weight``, and the episodes are worth
-    ``n_eff`` unweighted ones (M25). ``others`` is an estimate of the range in which the threshold
-    would lie with another assure set of this size, in nine of ten cases; None if episodes have
-    weights.
+    The threshold ``value`` is the k-th lowest score of m episodes: the assure episodes that met the
+    target and the ``stopped`` ones, which were cut off. A stopped episode counts as one that met
+    the target and raised an alarm (method M24). If episodes have weights, the threshold is for a
+    run of this ``weight``, and the episodes are worth ``n_eff`` unweighted ones (method M25).
+    ``others`` estimates the range in which the threshold would be with another set of as many
+    assure episodes, in nine of ten cases; None if episodes have weights.
     """
 
     value: float
@@ -67,15 +72,16 @@ class Threshold:
     others: tuple[float, float] | None = None
 
     def spread(self, level: float = 0.9) -> tuple[float, float]:
-        """The central range of true false-alarm rates, over sets of as many assure episodes.
+        """The range in which the true false-alarm rate lies for most sets of assure episodes.
 
-        A share ``level`` of the sets that might have been recorded has its true rate in this range.
-        It says where the rate of this set is likely to be, but is not a probability about it.
+        Of the sets of this size that might have been recorded, a share ``level`` has its true rate
+        in this range. The range shows where the rate of the actual set is likely to be, but it is
+        not a probability statement about that one set.
         """
         if self.n_eff is not None:
             raise CalibrationError(
-                f"the spread of a rate is not known for assure episodes with weights; they are "
-                f"worth {self.n_eff:.1f} episodes without weights"
+                f"the spread of a false-alarm rate cannot be computed for assure episodes with "
+                f"weights; they are worth {self.n_eff:.1f} episodes without weights"
             )
         tails = np.array([(1 - level) / 2, (1 + level) / 2])
         low, high = betaincinv(self.k, self.m + 1 - self.k, tails)
@@ -85,11 +91,12 @@ class Threshold:
 def alarm_scores(
     p: FloatArray, for_steps: int = 1, *, resets: BoolArray | None = None
 ) -> FloatArray:
-    """Each episode's score: the alarm is raised by every threshold above the score (M8).
+    """(episodes,): the score of each; every threshold above it would have raised an alarm.
 
-    ``p`` is (steps, episodes), NaN where the episode is over or the step is UNKNOWN. The score is
-    +inf if an episode never has ``for_steps`` known steps in a row. ``resets`` marks where a bad
-    reading starts the count again.
+    ``p`` is (steps, episodes), NaN after the end of an episode and at steps that are UNKNOWN. The
+    alarm needs p below the threshold at ``for_steps`` known steps in a row. The score is +inf if an
+    episode never has so many. ``resets`` marks bad readings, where the count starts again. See
+    method M8 in docs/methods.md.
 
     Examples
     --------
@@ -106,8 +113,8 @@ def check_known(p: FloatArray) -> None:
     """Raise a `FewEpisodesError` if no episode has a known step to compute a threshold from."""
     if np.isnan(p).all():
         raise FewEpisodesError(
-            "a rate of false alarms needs episodes with known steps, and there are none; record "
-            "more episodes, or lower min_calibration"
+            "a false-alarm rate needs episodes with a known p at some step, and there are none; "
+            "record more episodes, or lower min_calibration="
         )
 
 
@@ -122,12 +129,13 @@ def promised_threshold(
     weights: FloatArray | None = None,
     weight: float | None = None,
 ) -> Threshold:
-    """The highest threshold whose false-alarm rate is at most the promised one (M8, M20).
+    """The highest threshold whose false-alarm rate is at most ``rate``.
 
-    ``part`` is the name of the episodes' part. ``stopped`` further episodes were cut off: in the
-    worst case each would have met the target and raised an alarm (M24). With scores of learning
-    episodes the threshold is computed in the same way, but its rate is only measured, not promised
-    (M16).
+    ``scores`` come from `alarm_scores`, and ``met`` says which episodes met the target. ``part`` is
+    the name of the part that these episodes are, for messages. ``stopped`` further episodes were
+    cut off: in the worst case each would have met the target and raised an alarm (method M24). With
+    scores of learning episodes the threshold is computed in the same way, but its rate is only
+    measured, not promised (method M16). See methods M8 and M20 in docs/methods.md.
     """
     exact = exact_rate(rate)
     if weights is not None:
@@ -157,17 +165,18 @@ def promised_threshold(
 
 
 def _others(kept: FloatArray, k: int, m: int, stopped: int) -> tuple[float, float]:
-    """The 5th and 95th percentiles of the k-th lowest of m scores drawn from these (M8)."""
+    """The 5th and 95th percentile of the k-th lowest of m scores that are drawn from these."""
     places = np.ceil(m * betaincinv(k, m + 1 - k, np.array([0.05, 0.95]))).astype(np.intp)
     low, high = kept[np.clip(places - stopped - 1, 0, kept.size - 1)].tolist()
     return low, high
 
 
 def allowance(rate: Level, weights: FloatArray, weight: float | None) -> Fraction:
-    """ε(W + w) − w: the weight that may lie at or below a new run of weight w (M25).
+    """The total weight that episodes scored at or below a new run may have: ε(W + w) − w.
 
-    A weight that is too large to promise anything is refused. Without a weight, the mean weight is
-    used.
+    ε is the rate, W the total weight of the episodes, and w the weight of the new run, by default
+    the mean weight. A w that is too large to promise anything is an error. See method M25 in
+    docs/methods.md.
     """
     exact = exact_level(rate)
     own = float(weights.mean()) if weight is None and weights.size else weight or 1.0
@@ -175,9 +184,9 @@ def allowance(rate: Level, weights: FloatArray, weight: float | None) -> Fractio
     if left < 0:
         most = float(exact / (1 - exact)) * float(weights.sum())
         raise FewEpisodesError(
-            f"a rate of {float(exact):g} cannot be promised for a run of weight {own:.4g}: with "
-            f"{weights.size:,} assure episodes of total weight {weights.sum():.4g} to judge by, a "
-            f"run may weigh at most {most:.4g}; record more episodes, or accept a higher rate"
+            f"a rate of {float(exact):g} cannot be promised for a run of weight {own:.4g}: "
+            f"{weights.size:,} assure episodes of total weight {weights.sum():.4g} allow a weight "
+            f"of at most {most:.4g}; record more episodes, or accept a higher rate"
         )
     return left
 
@@ -185,7 +194,11 @@ def allowance(rate: Level, weights: FloatArray, weight: float | None) -> Fractio
 def _weighted_threshold(
     scores: FloatArray, rate: Fraction, weights: FloatArray, weight: float | None
 ) -> Threshold:
-    """The highest τ such that (w + Σ w_i 1[P_i ≤ p])/(W + w) ≤ ε for every p below it (M25)."""
+    """The highest threshold that keeps the rate for a new run of this weight.
+
+    Below the threshold, (w + the total weight of episodes with a score of at most p)/(W + w) is at
+    most the rate, where w is the weight of the run and W the total weight of all episodes.
+    """
     left = allowance(rate, weights, weight)
     order = np.argsort(scores, kind="stable")
     upto = np.cumsum(weights[order])
@@ -205,19 +218,22 @@ def _weighted_threshold(
 
 
 def band_depth(excess: FloatArray, level: Level, confidence: Level | None = None) -> float:
-    """M_(k) with k = ⌈level (m + 1)⌉: how far from ½ the band at this level reaches (M9, M20).
+    """How far from the median, in probability, the band at this level reaches.
 
-    +inf where m assure episodes cannot attain the level: the band is then the whole line.
+    A depth of 0.4 means the band from the 10 % to the 90 % quantile. It is the k-th lowest of the m
+    excesses, with k = ⌈level (m + 1)⌉. It is +inf if m episodes are too few for this level; the
+    band is then the whole line. See methods M9 and M20 in docs/methods.md.
     """
     k = ceil_rank(level, excess.size, confidence)
     return math.inf if k > excess.size else float(np.sort(excess)[k - 1])
 
 
 def band_interval(step: StepLaw, X: FloatArray, depth: float) -> Interval:
-    """The outcomes y of each row with d_t(y) ≤ depth, as a closed interval (M9).
+    """For each row, the band of remainders of this depth: a closed interval.
 
-    The band reaches from the quantile of the law at c⁻¹(½ − depth) to that at c⁻¹(½ + depth), where
-    c is the step's curve, or in the paper's way its interpolated ranks, ties or not (M19).
+    It reaches from the quantile at c⁻¹(½ − depth) to the quantile at c⁻¹(½ + depth). Here c is the
+    step's calibration curve, or with ``preset="paper"`` its ranks, interpolated (method M19). See
+    method M9 in docs/methods.md.
     """
     low, high = _band_levels(step, depth)
     if math.isinf(high):
@@ -229,10 +245,10 @@ def band_interval(step: StepLaw, X: FloatArray, depth: float) -> Interval:
 
 
 def in_band(step: StepLaw, X: FloatArray, y: FloatArray, depth: float) -> BoolArray:
-    """Whether each row's outcome is in its band, computed from the law at that outcome.
+    """(rows,): whether each row's remainder y is in its band; no quantile is computed.
 
-    y is at or above the lower quantile if F(y) reaches its level, and at or below the upper
-    quantile if F(y−) does not exceed its level.
+    y is at or above the lower end if P(remainder <= y) reaches the lower quantile level. It is at
+    or below the upper end if P(remainder < y) does not exceed the upper quantile level.
     """
     low, high = _band_levels(step, depth)
     below, up_to = step.cdf_limits(X, y)
@@ -240,7 +256,7 @@ def in_band(step: StepLaw, X: FloatArray, y: FloatArray, depth: float) -> BoolAr
 
 
 def _band_levels(step: StepLaw, depth: float) -> tuple[float, float]:
-    """Between which levels of the step's law the band lies; infinite for the whole line."""
+    """The quantile levels of the band's lower and upper end; infinite for the whole line."""
     knots, heights = KNOTS, step.curve
     if not heights.size:
         knots = np.concatenate([[0.0], step.ranks.values, [1.0]])
@@ -249,5 +265,5 @@ def _band_levels(step: StepLaw, depth: float) -> tuple[float, float]:
         return -math.inf, math.inf
     reach = np.array([0.5 - depth - SLACK, 0.5 + depth + SLACK])
     low, high = np.interp(reach, heights, knots)
-    # Outwards by what the interpolation may have lost: a limit of the law may be met exactly.
+    # Outwards by the rounding error of the interpolation: an outcome may lie exactly on an end.
     return float(low - 2.0 * np.spacing(low)), float(high + 2.0 * np.spacing(high))

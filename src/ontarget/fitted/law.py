@@ -36,47 +36,51 @@ NO_CURVE: FloatArray = read_only(np.empty(0))
 
 @dataclass(frozen=True, eq=False)
 class StepLaw:
-    """The law of the remainder at one step and in one group, with its curve and ranks.
+    """The predicted distribution of the remainder at one step in one group, and its calibration.
 
-    It has the methods of a model, in the units of outcomes; only inside the models is a discounted
-    remainder scaled to the step (M18).
+    The remainder is what the run still has to earn. The methods are those of a model, and take and
+    return remainders in the units of outcomes. (Only inside the models is a discounted remainder
+    scaled to the step; see method M18 in docs/methods.md.)
 
     Attributes
     ----------
     t
         The step.
     parts
-        The weighted models whose mixture is the law.
+        The (weight, model) pairs whose mixture is the predicted distribution.
     is_known
-        Whether models answer at this step; if not, only what is decided is known (M18).
+        Whether models answer at this step. If not, p is known only for runs whose result is already
+        decided by arithmetic (method M18).
     ranks
-        The ranks of episodes that no model has seen; low and high come from them.
+        Where the outcomes of episodes that no model has seen fell in their predicted distributions.
+        ``low`` and ``high`` come from these ranks.
     curve
-        The step's calibrating curve, from which p comes; none with ``preset="paper"``, where p
-        comes from the ranks.
+        The step's calibration curve: from a predicted probability to a calibrated one. p comes from
+        it. Empty with ``preset="paper"``, where p comes from the ranks.
     behavior
         What a run is judged by.
     reads_step
-        Whether the models read t, as those of several pooled steps do.
+        Whether the models have t as an input, as those of several pooled steps do.
     amounts
-        The grid as the kernels read it; see `Fitted.amounts`.
+        How outcomes are rounded (the grid), as the kernels read it; see `Fitted.amounts`.
     ahead
-        The least and most that may remain (M18).
+        The least and the most that can remain from this step on (method M18).
     moved
-        How much is added to a remainder before models see it: t times what nearly every step earns,
-        so that the same outcome is the same number at all steps that share a model.
+        How much is added to a remainder before models see it: t times what nearly every step earns.
+        So the same outcome is the same number at all steps that share a model.
     impossible
-        Outcomes that get no probability, ascending. If there are any, the inputs end with the
-        behavior so far, from which the remainders that lead to them follow.
+        Outcomes that get probability 0, ascending. If there are any, the inputs end with the
+        behavior so far, which is needed to turn these outcomes into remainders.
     envelopes
-        The Venn–Abers calibration of the target, if it has one (M7).
+        The Venn–Abers table of the target, if there is one (method M7).
     own_map
-        The map of the target at the knots of a curve, if it has one (M17).
+        The target map, which corrects p for one target, as its values at `KNOTS`, if there is one
+        (method M17).
     stopped
-        How many further episodes were cut off, so that they have no rank (M24).
+        How many further episodes were cut off, so that they have no rank (method M24).
     rank_weights, excess_weights
-        The weight of each rank, and of each assure episode's excess, with all below it; empty where
-        episodes have no weights (M25).
+        The total weight up to each rank, and up to each assure episode's excess, in ascending
+        order; empty if episodes have no weights (method M25).
     """
 
     t: int
@@ -102,7 +106,10 @@ class StepLaw:
         return float(self.behavior.scale(self.t))
 
     def inputs(self, states: FloatArray, so_far: FloatArray) -> FloatArray:
-        """What the law reads for these runs: its models' inputs and maybe the behavior so far."""
+        """(runs, inputs): what the models read of these runs, plus the behavior so far if needed.
+
+        The behavior so far is the last column if some outcomes are impossible.
+        """
         X = inputs_of(
             states,
             so_far if self.behavior.reads_so_far else None,
@@ -111,14 +118,14 @@ class StepLaw:
         return np.column_stack([X, so_far]) if self.impossible.size else X
 
     def cdf_limits(self, X: FloatArray, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Left and right limits of the law at each row's remainders."""
+        """P(remainder < y) and P(remainder <= y) as predicted, at each row's values y."""
         scaled = np.asarray(y, dtype=np.float64) * self.scale
         if self.moved:
             scaled = snap(scaled + self.moved, float(self.amounts[0]))
         return self._limits(X, scaled)
 
     def _limits(self, X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Both limits of the law at values as its models see them."""
+        """P(value < y) and P(value <= y) for values in the scale of the models."""
         if not self.impossible.size:
             return mixture_limits(self.parts, [X] * len(self.parts), y)
         values, flat = check_values(y, X.shape[0])
@@ -131,7 +138,7 @@ class StepLaw:
         return (out[0][:, 0], out[1][:, 0]) if flat else out
 
     def quantile(self, X: FloatArray, q: ArrayLike, *, side: Side = "left") -> FloatArray:
-        """Quantiles of the law, exact inverses of `cdf_limits`."""
+        """Predicted quantiles of the remainder; exact inverses of `cdf_limits`."""
         if self.impossible.size:
             found = quantile_of(self._limits, X, q, side)
         else:
@@ -139,7 +146,7 @@ class StepLaw:
         return self.remainders(found)
 
     def remainders(self, seen: FloatArray) -> FloatArray:
-        """Remainders in the units of outcomes, given as the models see them."""
+        """Remainders in the units of outcomes, from values in the scale of the models."""
         if self.moved:
             # Back on the grid: outcomes lie there, and rounding must not move an end past one.
             return snap(seen - self.moved, float(self.amounts[0]))
@@ -153,10 +160,12 @@ class StepLaw:
         excess: FloatArray,
         weights: FloatArray | None = None,
     ) -> FloatArray:
-        """(rows, targets, numbers): everything an outlook says; see `ontarget.fitted._kernels`.
+        """(runs, targets, numbers): outlooks, as listed in `ontarget.fitted._kernels`.
 
-        They are NaN where no model answers at the step and arithmetic decides nothing.
-        ``weights`` are the runs' own, where the assure episodes have weights (M25).
+        ``excess`` is sorted, one number per assure episode; see `Fitted.sorted_excess`. If no model
+        answers at this step, the numbers of a run are NaN, unless arithmetic decides the run.
+        ``weights`` are those of the runs, if the assure episodes have weights (method M25 in
+        docs/methods.md).
         """
         heavy = np.ones(so_far.size) if weights is None else weights
         if self.behavior.translation is Translation.OWN:
@@ -164,7 +173,10 @@ class StepLaw:
         return self._outlook(states, so_far, question, excess, heavy)
 
     def translated(self, question: Question, so_far: float) -> Question:
-        """The question about the remainder, for a behavior with its own `translate` (M18)."""
+        """The question about the remainder, for a behavior class with its own `translate`.
+
+        See method M18 in docs/methods.md.
+        """
         grid, translate = float(self.amounts[0]), self.behavior.translate
         return Question.of([translate(one, so_far, self.t, grid) for one in question.targets], grid)
 
@@ -176,7 +188,7 @@ class StepLaw:
         excess: FloatArray,
         weights: FloatArray,
     ) -> FloatArray:
-        """The same, with a separate question for each value of the behavior so far."""
+        """`outlook` for a behavior with its own `translate`; one question per value so far."""
         out = np.empty((so_far.size, len(question.targets), NUMBERS))
         for value in np.unique(so_far).tolist():
             own = np.flatnonzero((so_far == value) | (np.isnan(so_far) & math.isnan(value)))
@@ -216,7 +228,11 @@ class StepLaw:
     def limits_at(
         self, states: FloatArray, so_far: FloatArray, question: Question
     ) -> tuple[FloatArray, FloatArray]:
-        """Both limits of each row's law at the ends of the question's targets; 0 without a law."""
+        """(runs, bounds), twice: each run's predicted P(outcome < bound) and P(outcome <= bound).
+
+        The bounds are the finite ones of the question's targets. Both arrays are 0 if no model
+        answers at this step.
+        """
         ends = np.empty((so_far.size, question.values.size))
         if not self.is_known:
             return np.zeros_like(ends), np.zeros_like(ends)
@@ -225,7 +241,10 @@ class StepLaw:
         return self._limits(self.inputs(states, so_far), ends) if ends.size else (ends, ends)
 
     def stored(self, excess: FloatArray) -> Stored:
-        """What the kernels read of the step, with the sorted excesses of the assure episodes."""
+        """The arrays of this step that the kernels read.
+
+        ``excess`` is sorted, with one number per assure episode; see `Fitted.sorted_excess`.
+        """
         return (
             self.ranks.values,
             read_only(excess),
@@ -238,9 +257,10 @@ class StepLaw:
         )
 
     def level_of(self, share: float) -> float:
-        """The level of the law below which this share of outcomes falls, after calibration.
+        """The quantile level whose quantile has this share of outcomes below it, after calibration.
 
-        It is never 0 or 1, so that the quantile there is finite.
+        If the model is well calibrated, it is the share itself. It is never 0 or 1, so the quantile
+        is finite.
         """
         if self.curve.size:
             return float(np.interp(share, self.curve, KNOTS))
@@ -248,7 +268,7 @@ class StepLaw:
         return float(self.ranks.order(min(max(round(share * (n + 1)), 1), n)))
 
     def likely(self, states: FloatArray, so_far: FloatArray, shares: Sequence[float]) -> FloatArray:
-        """(rows, shares): for each run, the outcomes below which these shares of similar runs end.
+        """(runs, shares): for each run, the outcomes below which these shares of similar runs end.
 
         These are estimates, like p; `pcqr` gives promises.
         """
@@ -257,7 +277,7 @@ class StepLaw:
         return self.behavior.combine(so_far[:, None], remainders)
 
     def pcqr(self) -> PCQR:
-        """The step's PCQR over remainders, for intervals and promises."""
+        """A `PCQR` (the paper's method) over this step's remainders, for intervals and promises."""
         return PCQR.from_ranks(
             self,  # type: ignore[arg-type]  # it answers like a model
             self.ranks,
@@ -266,6 +286,6 @@ class StepLaw:
         )
 
     def outcomes(self, so_far: FloatArray, remainders: Interval) -> Interval:
-        """An interval of remainders as one of outcomes (M18)."""
+        """An interval of remainders as an interval of outcomes (method M18 in docs/methods.md)."""
         combine = self.behavior.combine
         return Interval(combine(so_far, remainders.lower), combine(so_far, remainders.upper))

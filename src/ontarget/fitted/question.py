@@ -1,4 +1,4 @@
-"""Targets as the kernels read them: each finite bound once, and which ones a component uses."""
+"""Targets as arrays for the kernels: the finite bounds, and which bounds each interval uses."""
 
 from __future__ import annotations
 
@@ -17,21 +17,25 @@ __all__ = ["Question"]
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """One or more targets and their complements, in the form that the kernels read.
+    """One or more targets and their complements, as arrays that the kernels read.
+
+    A *component* is one interval of a target; a target may be a union of several intervals.
 
     Attributes
     ----------
     targets
-        The targets, on the grid.
+        The targets, with their bounds rounded like outcomes (to the grid).
     values
-        Their finite bounds, each once, ascending.
+        The finite bounds of all targets, without repeats, ascending.
     columns
-        (2, components): where each component finds its lower and its upper limit in
-        ``[left | right | -inf | +inf]``.
+        (2, components): where each component finds its lower and its upper bound in the
+        concatenation ``[left | right | -inf | +inf]``. ``left`` and ``right`` are the predicted
+        probabilities of an outcome below each of ``values``, and of one up to it.
     sides
-        (components, 4): each component's ends, and whether they belong to it.
+        (components, 4): lower bound, upper bound, and 1 or 0 for whether each of the two belongs to
+        the component.
     first
-        Where the components of each target begin, then those of each complement.
+        Where the components of each target begin, then those of each target's complement.
     """
 
     targets: tuple[Target, ...]
@@ -42,7 +46,7 @@ class Question:
 
     @classmethod
     def of(cls, targets: Target | Sequence[Target], grid: float) -> Question:
-        """The question whether a run ends in each of these targets."""
+        """The question whether a run ends in each of these targets, as arrays."""
         several = (targets,) if isinstance(targets, Target) else tuple(targets)
         snapped = tuple(target.shift(0.0, grid) for target in several)
         ends = TargetEnds.of([*snapped, *(target.complement() for target in snapped)], grid)
@@ -57,5 +61,5 @@ class Question:
 
     @property
     def components(self) -> tuple[IndexArray, FloatArray, IndexArray]:
-        """What the kernels take of it."""
+        """The arrays that the kernels take: ``columns``, ``sides`` and ``first``."""
         return self.columns, self.sides, self.first

@@ -1,4 +1,8 @@
-"""The ranks of every step and group, in one array."""
+"""The ranks of every step and group, in one array.
+
+A rank is where an episode's outcome fell in the distribution that was predicted for it: 0.3 if the
+predicted probability of a lower outcome was 30 %.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +25,17 @@ NO_WEIGHTS: FloatArray = read_only(np.empty(0))
 
 @dataclass(frozen=True, eq=False)
 class RankTable:
-    """Sorted ranks of each step and group, one set after the other.
+    """The sorted ranks of each step and group, one set after the other in one flat array.
 
     Attributes
     ----------
     values
-        All ranks.
+        All ranks, numbers from 0 to 1; ascending within each set.
     spans
-        (steps, groups, 2): where each set begins and ends.
+        (steps, groups, 2): where each set begins and ends in ``values``.
     weights
-        One per rank, in the same order, where episodes have weights (M25); empty elsewhere.
+        One weight per rank, in the same order, if the episodes have weights (method M25 in
+        docs/methods.md); otherwise empty.
     """
 
     values: FloatArray
@@ -44,7 +49,7 @@ class RankTable:
         n_groups: int,
         weights: Sequence[FloatArray] | None = None,
     ) -> RankTable:
-        """The table of these sets, step by step and in each step group by group."""
+        """The table of these sets of ranks, ordered by step and, within a step, by group."""
         ends = np.cumsum([one.size for one in sets])
         table = cls._spanned(np.concatenate(sets), ends, n_groups)
         if weights is None:
@@ -53,26 +58,29 @@ class RankTable:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], horizon: int, n_groups: int) -> RankTable:
-        """The table that `to_arrays` wrote, checked."""
+        """The table that `to_arrays` wrote; a `ModelFileError` if the arrays are damaged."""
         values = flat_array(arrays, "values", np.float64)
         ends = flat_array(arrays, "ends", np.int64)
         if ends.size != horizon * n_groups or not ends.size:
             raise ModelFileError(
-                f"ranks need an end for each of {horizon} steps and {n_groups} groups"
+                f"ranks need one end for each of {horizon} steps and {n_groups} groups, "
+                f"got {ends.size}"
             )
         if ends[0] < 0 or ends[-1] != values.size or not np.all(ends[1:] >= ends[:-1]):
-            raise ModelFileError(f"ranks need ends that rise to their number, {values.size}")
+            raise ModelFileError(
+                f"'ends' of the ranks need to rise from 0 to the number of ranks, {values.size}"
+            )
         if not np.all((values >= 0.0) & (values <= 1.0)):
-            raise ModelFileError("ranks need numbers from 0 to 1")
+            raise ModelFileError("ranks need to be numbers from 0 to 1")
         descents = np.flatnonzero(values[1:] < values[:-1]) + 1
         if not np.all(np.isin(descents, ends)):
-            raise ModelFileError("ranks of a step need ascending numbers")
+            raise ModelFileError("the ranks of a step need to be in ascending order")
         table = cls._spanned(values, ends, n_groups)
         if "weights" not in arrays:
             return table
         weights = flat_array(arrays, "weights", np.float64)
         if weights.size != values.size or not np.all(np.isfinite(weights) & (weights > 0.0)):
-            raise ModelFileError("ranks need one finite weight above 0 each")
+            raise ModelFileError("each rank needs one finite weight above 0")
         return replace(table, weights=read_only(weights))
 
     @classmethod
@@ -88,23 +96,23 @@ class RankTable:
 
     @cached_property
     def upto(self) -> FloatArray:
-        """The weight of each rank and all below it, within its set; empty without weights."""
+        """(ranks,): the total weight up to each rank within its set; empty without weights."""
         found = self.weights.copy()
         for start, stop in self.spans.reshape(-1, 2).tolist() if found.size else ():
             np.cumsum(self.weights[start:stop], out=found[start:stop])
         return read_only(found)
 
     def upto_at(self, t: int, group: int) -> FloatArray:
-        """`upto` of one step and group."""
+        """The part of `upto` that belongs to one step and group."""
         start, stop = self.spans[t, group].tolist()
         return read_only(self.upto[start:stop])
 
     @property
     def counts(self) -> IndexArray:
-        """(steps, groups): how many ranks there are."""
+        """(steps, groups): the number of ranks of each step and group."""
         return self.spans[:, :, 1] - self.spans[:, :, 0]
 
     def at(self, t: int, group: int) -> Ranks:
-        """The ranks of one step and group; nothing is copied."""
+        """The sorted ranks of one step and group, without copying them."""
         start, stop = self.spans[t, group].tolist()
         return Ranks(self.values[start:stop])

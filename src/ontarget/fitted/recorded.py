@@ -1,4 +1,7 @@
-"""The recorded runs that the models learned from, to name precedents and follow paths (M28)."""
+"""What a fit keeps of the runs it learned from, for precedents and path bands.
+
+See methods M28 and M22 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from ontarget.models._stored import flat_array
 
 __all__ = ["RecordedRuns", "check_room"]
 
-# So many cells are always allowed, and beyond that so many for each step that a run really has.
+# A table may always have this many cells; beyond that, this many per recorded step.
 _ALWAYS = 10_000_000
 _PER_STEP = 64
 
@@ -30,14 +33,15 @@ class RecordedRuns:
     Attributes
     ----------
     ids
-        The id of each episode; None if precedents were left out.
+        The id of each episode; None if the fit keeps no precedents.
     outcomes
-        The outcome of each episode, on the grid; None if neither precedents nor paths are kept.
+        The outcome of each episode, rounded to the grid; None if the fit keeps neither precedents
+        nor paths.
     lengths
-        The number of steps of each episode; None if paths were left out.
+        The number of steps of each episode; None if the fit keeps no paths.
     before
-        The behavior before each step, on the grid: first step 0 of all episodes, then step 1 of the
-        episodes still alive, and so on; None if paths were left out.
+        The behavior before each step, rounded to the grid: first step 0 of all episodes, then step
+        1 of the episodes that have one, and so on; None if the fit keeps no paths.
     """
 
     ids: AnyArray | None = None
@@ -47,7 +51,7 @@ class RecordedRuns:
 
     @classmethod
     def of(cls, learned: Episodes, *, precedents: bool, paths: bool) -> RecordedRuns:
-        """What is kept of these episodes."""
+        """The ids, outcomes and paths of these episodes, as far as they are to be kept."""
         store = learned.compact()._store if paths else None
         return cls(
             ids=_plain_ids(learned.ids) if precedents else None,
@@ -74,7 +78,7 @@ class RecordedRuns:
 
     @cached_property
     def paths(self) -> FloatArray:
-        """(episodes, steps + 1): the behavior before every step, and from the end on the outcome.
+        """(episodes, steps + 1): the behavior before every step; after the end, the outcome.
 
         There are as many steps as the longest run has.
         """
@@ -109,7 +113,7 @@ class RecordedRuns:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], *, n: int, horizon: int) -> RecordedRuns:
-        """The runs that `to_arrays` wrote, after checking their number and lengths."""
+        """The runs that `to_arrays` wrote; a `ModelFileError` if the arrays are damaged."""
         ids, outcomes, lengths, before = _ids(arrays, n), None, None, None
         if "outcomes" in arrays:
             outcomes = flat_array(arrays, "outcomes", np.float64)
@@ -130,14 +134,14 @@ class RecordedRuns:
 
 
 def _plain_ids(ids: AnyArray) -> AnyArray:
-    """Ids as whole numbers of 64 bits if they are such, and else as text."""
+    """The ids as 64-bit whole numbers if all of them fit, otherwise as text."""
     if ids.dtype.kind in "iu" and (not ids.size or int(ids.max()) < 2**63):
         return read_only(ids.astype(np.int64))
     return _texts([str(one) for one in ids.tolist()])
 
 
 def _texts(found: list[str]) -> AnyArray:
-    """An array of texts that does not reserve the length of the longest text for each."""
+    """An array of texts of varying length, which takes no more memory than the texts need."""
     return read_only(np.array(found, dtype=np.dtypes.StringDType()))
 
 
@@ -162,15 +166,15 @@ def _require(rule: bool, what: str) -> None:
 
 
 def check_room(lengths: Any, steps: int) -> None:
-    """Refuse a table of these runs by this many steps if nearly all of it would be empty.
+    """Raise an `InputError` if a table of these runs by this many steps would be nearly empty.
 
-    A file may name one run of a million steps beside many of a single one. A table that gives each
+    A file may name one run of a million steps beside many of a single step. A table that gives each
     of them a million cells would take far more memory than the file.
     """
     cells, taken = lengths.size * steps, int(np.sum(lengths))
     if cells > max(_ALWAYS, _PER_STEP * taken):
         raise InputError(
-            f"{lengths.size:,} episodes of {taken:,} steps in all are too uneven for a table of "
-            f"{steps:,} steps each; declare a shorter horizon, and leave the few longest episodes "
-            "out"
+            f"the lengths of {lengths.size:,} episodes with {taken:,} steps in total are too "
+            f"uneven for a table of {steps:,} steps each, which would be nearly empty; declare a "
+            "shorter horizon, and leave out the few longest episodes"
         )

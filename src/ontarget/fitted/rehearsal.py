@@ -1,4 +1,8 @@
-"""The rehearsal: answers about learning episodes, each as if it were a new run (M16, M17)."""
+"""The rehearsal: predictions for learning episodes, each as if it were a new run.
+
+They come from models that did not learn from that episode. See methods M16 and M17 in
+docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -20,27 +24,29 @@ __all__ = ["MOST_EPISODES", "Rehearsal", "RehearsedLaw", "as_shares"]
 
 MOST_EPISODES = 1_500
 
-_WHOLE = 65_535  # limits are kept in two bytes each
+_WHOLE = 65_535  # probabilities are stored in two bytes each
 
 
 @dataclass(frozen=True, eq=False)
 class RehearsedLaw:
-    """The law of one step for some learning episodes, known at a ladder of values.
+    """Predicted distributions of some learning episodes at one step, stored at a ladder of values.
 
-    It has the methods of a model whose only feature is the number of the episode among these.
-    Between two values of the ladder the law rises evenly; at the values it may jump.
+    The *ladder* is an ascending list of remainders. Between two of its values a distribution
+    function rises linearly; at a value it may jump. The methods are those of a model whose only
+    feature is the position of the episode among these.
 
     Attributes
     ----------
     ladder
-        The values at which the law is known, ascending; the last ones may be equal.
+        The values, ascending; the last ones may be equal.
     left, right
-        (episodes, values): both limits of the law there.
+        (episodes, values): P(remainder < value) and P(remainder <= value).
     ranks
-        Where each episode's own outcome lies in its law.
+        Where each episode's own outcome falls in its predicted distribution, from 0 to 1.
     curve, n
-        The step's calibrating curve and how many episodes it was learned from. The law is then the
-        calibrated one, each episode's own rank left out. An empty curve leaves the law as it is.
+        The step's calibration curve, and the number of episodes that it was learned from. With a
+        curve, `cdf_limits` gives calibrated probabilities, with the episode's own rank left out of
+        the curve. If the curve is empty, probabilities are not calibrated.
     """
 
     ladder: FloatArray
@@ -51,7 +57,7 @@ class RehearsedLaw:
     n: int
 
     def cdf_limits(self, X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Both limits of the law at each row's values, (rows, values)."""
+        """(rows, values), twice: P(remainder < y) and P(remainder <= y) at each row's values y."""
         rows = X[:, :1].astype(np.intp)
         last = self.ladder.size - 1
         above = np.searchsorted(self.ladder, y, side="left")
@@ -72,11 +78,12 @@ class RehearsedLaw:
 
 @dataclass(frozen=True, eq=False)
 class Rehearsal:
-    """Learning episodes, and their laws by models that did not learn from them.
+    """Learning episodes, with predictions by models that did not learn from them.
 
-    For any target it gives the p that each learning episode would have had as a new run. The map of
-    a target is learned from these p (M17). If there are no assure episodes, alarm thresholds come
-    from them too; their rates are then measured, not promised (M16).
+    For any target, they give the p that each learning episode would have had as a new run. The
+    target map is learned from these p (method M17 in docs/methods.md). If there are no assure
+    episodes, alarm thresholds come from these p too; the false-alarm rates are then measured, not
+    promised (method M16).
 
     Attributes
     ----------
@@ -86,15 +93,17 @@ class Rehearsal:
     steps
         The steps that were rehearsed, ascending.
     before
-        The behavior before each row's step. The rows of the first step come first, in the order of
-        the episodes; then those of the second step for the episodes still alive, and so on.
+        The behavior before each row's step. The rows of the first rehearsed step come first, in the
+        order of the episodes; then those of the second one for the episodes that last as long, and
+        so on.
     ranks
-        Where the row's own outcome lies in its law; NaN if the row has no answer.
+        Where the row's own outcome falls in its predicted distribution; NaN if the row has none.
     ladder
-        (steps, values): the remainders, as the models see them, at which the law is known.
+        (steps, values): the remainders, in the scale of the models, at which the predicted
+        distributions are stored.
     left, right
-        (rows, values): both limits of the law there, in 65,535ths. If they are equal everywhere,
-        ``left`` has no rows.
+        (rows, values): P(remainder < value) and P(remainder <= value), in 65,535ths. If they are
+        equal everywhere, ``left`` has no rows.
     """
 
     lengths: IndexArray
@@ -116,16 +125,19 @@ class Rehearsal:
 
     @cached_property
     def offsets(self) -> IndexArray:
-        """Where the rows of each of the steps begin, and the end of the last."""
+        """Where the rows of each rehearsed step begin, and then where the last ones end."""
         return _offsets(self.lengths, self.steps)
 
     def rows_at(self, place: int) -> tuple[slice, IndexArray]:
-        """The rows of one of the steps, by its place among them, and their episodes' positions."""
+        """The rows of one rehearsed step, and the positions of the episodes that they belong to.
+
+        ``place`` is the position of the step among the rehearsed steps.
+        """
         alive = np.flatnonzero(self.lengths > self.steps[place])
         return slice(*self.offsets[place : place + 2].tolist()), alive
 
     def law(self, place: int, rows: IndexArray, curve: FloatArray, n: int) -> RehearsedLaw:
-        """The law of these rows of one of the steps; see `RehearsedLaw` for the curve."""
+        """The predicted distributions of these rows at one rehearsed step; see `RehearsedLaw`."""
         right = self.right[rows] / _WHOLE
         left = self.left[rows] / _WHOLE if len(self.left) else right
         return RehearsedLaw(self.ladder[place], left, right, self.ranks[rows], curve, n)
@@ -141,7 +153,7 @@ class Rehearsal:
     def from_arrays(
         cls, arrays: Mapping[str, AnyArray], *, horizon: int, n_groups: int, most: int
     ) -> Rehearsal:
-        """The rehearsal that `to_arrays` wrote, after checking it."""
+        """The rehearsal that `to_arrays` wrote; a `ModelFileError` if the arrays are damaged."""
         lengths, groups, steps = (
             flat_array(arrays, name, np.int64) for name in ("lengths", "groups", "steps")
         )
@@ -179,13 +191,13 @@ class Rehearsal:
 
 
 def _offsets(lengths: IndexArray, steps: IndexArray) -> IndexArray:
-    """Where the rows of each step begin, if every episode has one at each step it reaches."""
+    """Where the rows of each step begin, if every episode has one row at each step it reaches."""
     over = np.searchsorted(np.sort(lengths), steps, side="right")
     return np.concatenate([[0], np.cumsum(lengths.size - over)]).astype(np.intp)
 
 
 def as_shares(limits: FloatArray) -> NDArray[np.uint16]:
-    """Limits from 0 to 1 as whole 65,535ths."""
+    """Probabilities from 0 to 1 as whole 65,535ths."""
     return np.rint(limits * _WHOLE).astype(np.uint16)
 
 

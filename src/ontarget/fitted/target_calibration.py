@@ -1,4 +1,4 @@
-"""The calibration of one target by itself at every step, by Venn–Abers (M7)."""
+"""Venn–Abers calibration of one fixed target, at every step (method M7 in docs/methods.md)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["OfOneTarget", "TargetCalibration"]
 
 @dataclass(frozen=True, eq=False)
 class OfOneTarget:
-    """A calibration that is made for one target and must not be used for another."""
+    """A calibration that was made for one target and must not be used for another."""
 
     target: Target | Goal
 
     def check(self, target: object, grid: float) -> None:
-        """Raise an `InputError` if the target is another one."""
+        """Raise an `InputError` if ``target`` is not the target of this calibration."""
         if not isinstance(target, Target) or target.shift(0.0, grid) != self.target:
             raise InputError(
                 f"this calibration is only for the target {self.target}, got {target}; call "
@@ -42,23 +42,25 @@ class TargetCalibration(OfOneTarget):
     target
         The target.
     table
-        (3, entries), for each step and group: the distinct calibration scores in order, then +inf;
-        the values of `Envelopes` if the new run fails; and those if it succeeds.
+        (3, entries): one part per step and group. Its first row has the distinct scores (raw
+        probabilities) of the calibration episodes in order, then +inf; the second row the
+        calibrated probability if the new run fails, the third row if it succeeds; see `Envelopes`.
     spans
         (steps, groups, 2): where the part of each step and group begins and ends in the table.
 
     Notes
     -----
-    If the episodes that calibrate it and a new run are exchangeable, the model has seen none of
-    them, and the target was fixed before their outcomes were looked at, then at each step one
-    number of the pair is calibrated: with Z whether the target is met, ``E[Z | p_Z] = p_Z``.
-    Nothing is promised about the single number between the two.
+    The guarantee assumes three things: the calibration episodes and a new run are exchangeable,
+    the model has seen none of them, and the target was fixed before their outcomes were looked
+    at. Then, at each step, one number of the pair is calibrated: with Z = 1 if the target is met
+    and Z = 0 if not, ``E[Z | p_Z] = p_Z``. Nothing is promised about the single number between
+    the two.
     """
 
     table: FloatArray
     spans: IndexArray
 
     def at(self, step: StepLaw, group: int) -> StepLaw:
-        """The law of a step, with this calibration."""
+        """The step's predicted distribution, with this calibration attached."""
         start, stop = self.spans[step.t, group].tolist()
         return replace(step, envelopes=read_only(self.table[:, start:stop]))

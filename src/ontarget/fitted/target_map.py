@@ -1,4 +1,7 @@
-"""The map that improves p for one fixed target, learned from the learning episodes (M17)."""
+"""The target map: it corrects p for one fixed target, and is learned from learning episodes.
+
+See method M17 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,10 @@ __all__ = ["Calibrated", "TargetMap"]
 
 @dataclass(frozen=True, eq=False)
 class TargetMap(OfOneTarget):
-    """The map of one target: from the common p to the p of a watch with this target.
+    """The target map: turns p as it is for all targets into the p of a watch with this one target.
 
-    It rises with p at every step, is learned from the learning episodes alone, and leaves p
-    unchanged where arithmetic decides the outcome. `map_target` makes it.
+    It is a rising function of p at every step, and is learned from the learning episodes alone. If
+    arithmetic decides a run, p stays exactly 0 or 1. `map_target` makes it.
 
     Attributes
     ----------
@@ -33,14 +36,15 @@ class TargetMap(OfOneTarget):
     horizon
         The number of steps of a run.
     steps
-        The steps whose maps were learned, ascending; between two of them the map is interpolated.
+        The steps whose maps were learned, ascending. Between two of them the map is interpolated.
     tables
-        (folds + 1, steps, groups, knots): the mapped p at each of `KNOTS`; last from all episodes,
-        before that without the episodes of each fold.
+        (folds + 1, steps, groups, knots): the corrected p at each of `KNOTS`. Entry f is learned
+        without the episodes of fold f; the last entry is learned from all episodes.
     identity
-        (steps, groups): how much of each map is the identity: 1 where nothing could be learned.
+        (steps, groups): how much of each map is the identity, from 0 to 1; 1 if nothing could be
+        learned.
     folds
-        The fold of each rehearsed episode.
+        The fold of each learning episode that the map comes from.
     """
 
     horizon: int
@@ -51,19 +55,19 @@ class TargetMap(OfOneTarget):
 
     @property
     def n(self) -> int:
-        """How many learning episodes it comes from."""
+        """The number of learning episodes that the map comes from."""
         return int(self.folds.size)
 
     @cached_property
     def values(self) -> FloatArray:
-        """(steps of a run, groups, knots): the map of every step."""
+        """(steps of a run, groups, knots): the corrected p at each of `KNOTS`, for every step."""
         return read_only(self._between(self.tables[FOLDS]))
 
     @cached_property
     def spans(self) -> IndexArray:
-        """(steps of a run, groups, 2): where each map lies in the flat `values`.
+        """(steps of a run, groups, 2): where each step's map begins and ends in the flat `values`.
 
-        A span is empty if the map is the identity, which leaves p unchanged to the last bit.
+        The two are equal if the map is the identity; p is then left unchanged to the last bit.
         """
         shape = self.values.shape[:2]
         ends = np.arange(1, shape[0] * shape[1] + 1).reshape(shape) * KNOTS.size
@@ -71,16 +75,19 @@ class TargetMap(OfOneTarget):
         return read_only(np.stack([ends - KNOTS.size * learned, ends], axis=-1).astype(np.intp))
 
     def at(self, step: StepLaw, group: int) -> StepLaw:
-        """The step with its map."""
+        """The step's predicted distribution, with this map attached."""
         return replace(step, own_map=self.knots_at(step.t, group))
 
     def knots_at(self, t: int, group: int) -> FloatArray:
-        """The mapped p at each of `KNOTS` at a step; empty where the map leaves p as it is."""
+        """(knots,): the corrected p at each of `KNOTS` at a step; empty if p stays unchanged."""
         start, stop = self.spans[t, group].tolist()
         return read_only(self.values.reshape(-1)[start:stop])
 
     def held_out(self, t: int, group: int, episodes: IndexArray, p: FloatArray) -> FloatArray:
-        """The mapped p of rehearsed episodes, each by the map that did not learn from it."""
+        """(episodes,): corrected p of learning episodes, by maps that did not learn from them.
+
+        Each episode's p is corrected by the map that was learned without the episode's fold.
+        """
         found = np.array(p)
         for fold in range(FOLDS):
             own = self.folds[episodes] == fold
@@ -90,23 +97,23 @@ class TargetMap(OfOneTarget):
 
     @property
     def in_words(self) -> str:
-        """How p is calibrated, in words, and how much of the map is the identity."""
+        """How p is calibrated, as text, with how much of the map is the identity."""
         first, middle, last = (
             percent(float(self.identity[at].mean())) for at in (0, self.steps.size // 2, -1)
         )
         return (
-            f"this target's own map, from {self.n:,} learning episodes, blended with the p for all "
-            f"targets, which counts {first} at the start, {middle} in the middle, {last} at the end"
+            f"corrected for this target (target map, learned from {self.n:,} episodes); the "
+            f"uncorrected p counts {first} at the start, {middle} in the middle, {last} at the end"
         )
 
     def _between(self, learned: FloatArray, at: IndexArray | None = None) -> FloatArray:
-        """Values learned at some steps, interpolated for every step of a run or the given ones."""
+        """Values learned at some steps, interpolated for all steps of a run or the steps ``at``."""
         at = np.arange(self.horizon) if at is None else at
         place = np.interp(at, self.steps, np.arange(self.steps.size))
         below = np.minimum(place.astype(np.intp), max(self.steps.size - 2, 0))
         part = (place - below).reshape(-1, *[1] * (learned.ndim - 1))
         above = np.minimum(below + 1, self.steps.size - 1)
-        # Between two equal numbers nothing is rounded: an identity stays one.
+        # Between two equal numbers nothing is rounded, so an identity stays exactly one.
         found: FloatArray = np.where(
             learned[below] == learned[above],
             learned[below],
@@ -115,5 +122,5 @@ class TargetMap(OfOneTarget):
         return found
 
 
-# How p of one target is calibrated, where it is not c_t's.
+# How p of one target is calibrated, if not by the step's calibration curve alone.
 Calibrated: TypeAlias = TargetCalibration | TargetMap

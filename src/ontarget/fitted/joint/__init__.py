@@ -1,1 +1,1 @@
-"""The laws of several behaviors, joined by the ranks of recorded episodes."""
+"""Goals over several behaviors: predicts how the outcomes of the behaviors go together."""

@@ -1,8 +1,8 @@
-"""p of a goal that is given by a function of the outcomes (M21).
+"""p of a goal that is given by a Python function of the outcomes (method M21 in docs/methods.md).
 
-Each learning episode's ranks are turned into outcomes of the new run: a rank is a level of the
-behavior's law, and the quantile at that level is an outcome. p is the share of the episodes whose
-outcomes, obtained in this way, meet the goal.
+Each learning episode gives one possible set of outcomes of the new run: the episode's rank in a
+behavior is a quantile level, and the new run's quantile at this level is the outcome. p is the
+share of the learning episodes whose outcomes, obtained in this way, meet the goal.
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ from ontarget.goal import Goal
 
 __all__ = ["AskedLaw", "answers_by_function"]
 
-# Rows that are asked at a time: each has an outcome for every recorded episode.
+# Runs per batch: each needs memory for one outcome per recorded episode.
 _ROWS = 128
 
 
 @dataclass(frozen=True, eq=False)
 class AskedLaw:
-    """One behavior's law at a step, and the runs that it is asked about.
+    """One behavior's predicted distribution at a step, and the runs to ask it about.
 
-    ``values`` are the remainders at which the law is known; between two of them it rises evenly.
+    ``values`` are the remainders at which the distribution function is computed; between two of
+    them it is taken as linear.
     """
 
     law: StepLaw
@@ -50,15 +51,13 @@ class AskedLaw:
     values: FloatArray
 
     def outcomes(self, a: int, b: int, levels: FloatArray) -> FloatArray:
-        """(rows, levels): where the calibrated law of the rows from a to b reaches each level."""
+        """(runs, levels): the calibrated quantiles of the outcome, for the runs from a to b."""
         law, had = self.law, self.so_far[a:b]
         asked = np.broadcast_to(self.values, (b - a, self.values.size))
         sides = law.cdf_limits(law.inputs(self.states[a:b], had), asked)
         both = np.stack([np.interp(one, KNOTS, law.curve) for one in sides], axis=2)
         upto = np.maximum.accumulate(both.reshape(b - a, -1), axis=1)
-        twice = np.repeat(
-            self.values, 2
-        )  # the law jumps at a value from its left limit to its right
+        twice = np.repeat(self.values, 2)  # at a value, the distribution function may jump
         found = np.stack([np.interp(levels, one, twice) for one in upto])
         return law.outcomes(had[:, None], Interval(found, found)).lower
 
@@ -70,27 +69,28 @@ def answers_by_function(
     stored: tuple[float, FloatArray, FloatArray],
     grids: Mapping[str, float],
 ) -> FloatArray:
-    """(rows, numbers): the outlooks on the goal.
+    """(runs, numbers): the outlooks on the goal.
 
     Parameters
     ----------
     goal
         The goal.
     asked
-        The law of each behavior.
+        The predicted distribution of each behavior.
     episodes
-        (behaviors, n): the places of the learning episodes among themselves, by their ranks; which
-        of them each row is, -1 for none; and (m, behaviors) the ranks of the assure episodes.
+        (behaviors, n): the learning episodes numbered by their ranks, as in `Members`; then (runs,)
+        the position of each run among these episodes, -1 for a new run; then (m, behaviors) the
+        ranks of the assure episodes.
     stored
-        Which share of the assure episodes ended by themselves, the bounds of a share of their
-        ranks, and the goal's own map at the knots, or nothing.
+        The share of the assure episodes that were not cut off, the bounds of a share of their
+        ranks, and the map that corrects p for this goal, at the knots (empty without one).
     grids
-        The grid of each behavior's outcomes.
+        The grid to which each behavior's outcomes are rounded.
 
     Notes
     -----
-    A goal that is a function has no guarantee over all steps together, so it is never ruled out or
-    assured, and its bounds are 0 and 1.
+    For a goal that is a function, there is no guarantee over all steps together. So it is never
+    ruled out or assured, and ``low`` and ``high`` are 0 and 1.
     """
     ranks, own, assured = episodes
     n, laws = ranks.shape[1], list(asked.values())
@@ -114,7 +114,10 @@ def answers_by_function(
 
 
 def _shares(met: BoolArray, own: IndexArray) -> FloatArray:
-    """The share of the learning episodes that meet the goal, each row's own left out."""
+    """(rows,): the share of the learning episodes that meet the goal, without the row's own one.
+
+    ``own`` is the position of the row's own episode, or -1 if the row is a new run.
+    """
     counted = met.astype(np.float64)
     known = own >= 0
     counted[known, own[known]] = 0.0
@@ -125,7 +128,10 @@ def _shares(met: BoolArray, own: IndexArray) -> FloatArray:
 def _write(
     out: FloatArray, assured: BoolArray, stored: tuple[float, FloatArray, FloatArray]
 ) -> None:
-    """Write p and its spread, from the law's own probability."""
+    """Write p and its spread; ``out[:, RAW]`` is already filled in.
+
+    ``assured`` says for each run and assure episode whether the episode's outcomes meet the goal.
+    """
     known, bounds, own_map = stored
     p = np.clip(out[:, RAW], UNPROVED, 1.0 - UNPROVED)
     if own_map.size:

@@ -1,6 +1,7 @@
-"""Outlooks on goals over several behaviors: their laws, held together by a copula of ranks (M21).
+"""Computes outlooks on goals over several behaviors (method M21 in docs/methods.md).
 
-`pieces_of_rows` says where a behavior's targets lie in its own law; `goals_of_rows` joins them.
+`pieces_of_rows` finds where a behavior's targets lie in its own predicted distribution.
+`goals_of_rows` joins the behaviors.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ from ontarget.fitted._kernels import (
 
 __all__ = ["N_SIDES", "Pieces", "goals_of_rows", "pieces_of_rows"]
 
-# A piece of a target: its ends on the calibrated law, and on the law itself.
+# A piece (interval) of a target: the probabilities at its two ends, calibrated and uncalibrated.
 N_SIDES: Final = 4
-# Of each behavior, row and target: the numbers of its outlook, its pieces, and how far from ½ the
-# target and its complement lie. The behaviors come first.
+# For each behavior, row and target: the numbers of its outlook, its pieces, and how far the target
+# and its complement are from the median. The behaviors are the first axis.
 Pieces: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
 
 
@@ -48,7 +49,11 @@ def pieces_of_rows(
     amounts: FloatArray,
     out: Pieces,
 ) -> None:
-    """Write where each target of one behavior lies in each row's law, (rows, targets, …)."""
+    """Write where each target of one behavior lies in each run's predicted distribution.
+
+    ``out`` is as in `Pieces` for one behavior, (runs, targets, …); the other arguments are those of
+    `outlook_of_rows`.
+    """
     numbers, pieces, away = out
     columns, sides, first = target
     room = (np.empty(columns.shape[1]), np.empty(columns.shape[1]))
@@ -86,9 +91,10 @@ def pieces_of_rows(
 
 @inner_kernel
 def _cover(pieces: FloatArray, ranks: FloatArray, covered: FloatArray) -> None:
-    """Write how much of each episode's cell the pieces of a target cover.
+    """Write which share of each episode's cell the pieces of a target cover, from 0 to 1.
 
-    A cell is one of n even ones of (0, 1], numbered by the rank of its episode.
+    The range (0, 1] of probabilities is divided into n equal cells, one per learning episode; the
+    episode with the lowest rank has the first cell, and so on.
     """
     n = ranks.size
     covered[:] = 0.0
@@ -107,10 +113,11 @@ def _share(
     learned: tuple[FloatArray, int],
     room: FloatArray,
 ) -> float:
-    """The mean part of the learning episodes' cells that lies in boxes without common points.
+    """The probability of a goal: the mean share of the episodes' cells that its boxes cover.
 
-    ``learned`` are the ranks of the episodes, (behaviors, episodes), and which one is the row's
-    own, to be left out. ``room`` is (3, episodes).
+    ``boxes`` must be disjoint. ``learned`` has the numbers of the episodes by rank, (behaviors,
+    episodes), and the position of the row's own episode, which is left out (-1 for none). ``room``
+    is (3, episodes), to work in.
     """
     ranks, own = learned
     total, inside, covered = room[0], room[1], room[2]
@@ -134,7 +141,7 @@ def _share(
 
 @inner_kernel
 def _share_of_ranks(pieces: FloatArray, row: int, boxes: IndexArray, ranks: FloatArray) -> float:
-    """The share of the assure episodes whose ranks lie in any of the boxes (M20)."""
+    """The share of the assure episodes whose ranks are inside any of the boxes."""
     inside = 0
     for i in range(ranks.shape[0]):
         for b in range(boxes.shape[0]):
@@ -154,7 +161,7 @@ def _share_of_ranks(pieces: FloatArray, row: int, boxes: IndexArray, ranks: Floa
 
 @inner_kernel
 def _decided(numbers: FloatArray, row: int, boxes: IndexArray) -> int:
-    """1 if a box is certain, 0 if none is possible any more, -1 otherwise (M18)."""
+    """1 if the run is certain to meet some box, 0 if it can meet none any more, otherwise -1."""
     possible = False
     for b in range(boxes.shape[0]):
         certain, open_still = True, True
@@ -171,7 +178,10 @@ def _decided(numbers: FloatArray, row: int, boxes: IndexArray) -> int:
 
 @inner_kernel
 def _bound(numbers: FloatArray, row: int, boxes: IndexArray, out: FloatArray) -> None:
-    """Write bounds that hold however the behaviors go together, from those of each."""
+    """Write ``low`` and ``high`` of the goal, from those of each behavior's targets.
+
+    They hold however the behaviors depend on each other.
+    """
     out[LOW], out[HIGH] = 0.0, 0.0
     for b in range(boxes.shape[0]):
         missed, high = 0.0, 1.0
@@ -185,10 +195,11 @@ def _bound(numbers: FloatArray, row: int, boxes: IndexArray, out: FloatArray) ->
 
 @inner_kernel
 def _away(away: FloatArray, row: int, boxes: IndexArray, complement: bool) -> float:
-    """How far from ½ the goal lies, or its complement; +inf where it cannot be (M21).
+    """How far the goal (or its complement) is from the medians, in probability; +inf if impossible.
 
-    A box is as far as the farthest of its targets, a union as the nearest box. The complement of a
-    box is as far as the nearest complement of a target, that of a union as the farthest of these.
+    The distance of a box is the largest of its targets' distances; that of a union of boxes is the
+    smallest of theirs. For complements it is the other way round: the smallest over the targets of
+    a box, then the largest over the boxes.
     """
     found = 0.0 if complement else np.inf
     for b in range(boxes.shape[0]):
@@ -204,7 +215,10 @@ def _away(away: FloatArray, row: int, boxes: IndexArray, complement: bool) -> fl
 
 @inner_kernel
 def _plausible(excess: FloatArray, away: float) -> float:
-    """(1 + #{M_i ≥ s})/(m + 1); 0 for what cannot be (M9)."""
+    """The plausibility of something at this distance from the medians; 0 if it is impossible.
+
+    It is (1 + the number of excesses of at least ``away``)/(m + 1), with m assure episodes.
+    """
     if away == np.inf:
         return 0.0
     below = np.searchsorted(excess, away - SLACK)
@@ -219,21 +233,22 @@ def goals_of_rows(
     stored: tuple[FloatArray, FloatArray, FloatArray],
     out: FloatArray,
 ) -> None:
-    """Write the numbers of each row's outlook on a goal.
+    """Write the numbers of each run's outlook on a goal.
 
     Parameters
     ----------
     parts
         What `pieces_of_rows` wrote, for each behavior.
     boxes
-        (boxes, behaviors): which target of each behavior a box has, -1 for none; the goal's own
-        boxes, and boxes without common points that make it up.
+        Two arrays (boxes, behaviors) with the number of each behavior's target in a box, or -1: the
+        boxes of the goal itself, and disjoint boxes that cover the same set.
     episodes
-        (behaviors, n): the places of the learning episodes among themselves, by their ranks; which
-        of them each row is, -1 for none; and (m, behaviors) the ranks of the assure episodes.
+        (behaviors, n): the learning episodes numbered by their ranks, as in `Members`; then (runs,)
+        the position of each run among these episodes, -1 for a new run; then (m, behaviors) the
+        ranks of the assure episodes.
     stored
         The sorted excesses of the assure episodes over all behaviors, the bounds of a share of
-        their ranks, and the goal's own map at the knots, or nothing.
+        their ranks, and the map that corrects p for this goal, at the knots (empty without one).
     """
     numbers, pieces, away = parts
     given, apart = boxes

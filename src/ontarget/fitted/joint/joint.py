@@ -1,10 +1,11 @@
-"""The laws of several behaviors over the same episodes, and how their outcomes depend (M21).
+"""Joins the predicted distributions of several behaviors over the same episodes.
 
-Each behavior keeps its own law, as in a monitor of that behavior alone. The laws are joined by the
-copula of ranks: where the outcomes of each learning episode lay in their laws, as predicted by
-models that did not learn from it. If low outcomes in one behavior went with high ones in another, p
-of a new run takes that into account. For a goal over one behavior, p is the same as p of its
-target.
+Each behavior keeps its own predicted distribution, as in a monitor of that behavior alone. How the
+outcomes depend on each other is learned from ranks: where the outcomes of each learning episode
+fell in the distributions predicted by models that did not learn from it (statisticians call this a
+copula). If low outcomes in one behavior went with high ones in another, p of a new run takes that
+into account. For a goal over one behavior, p is the same as p of its target. See method M21 in
+docs/methods.md.
 """
 
 from __future__ import annotations
@@ -43,9 +44,10 @@ _ENOUGH_EPISODES = 100
 
 
 class GoalAnswers(NamedTuple):
-    """Outlooks on a goal, and on its target for each behavior.
+    """Outlooks on a goal, and on the target that it implies for each behavior.
 
-    ``numbers`` are (rows, numbers), ``parts`` (behaviors, rows, numbers).
+    ``numbers`` is (runs, numbers), ``parts`` is (behaviors, runs, numbers); the numbers are those
+    of `ontarget.fitted._kernels`.
     """
 
     numbers: FloatArray
@@ -54,9 +56,12 @@ class GoalAnswers(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class GoalQuestion:
-    """A goal as the kernels read it: the targets of each behavior, and the boxes made of them.
+    """A goal as arrays for the kernels: the targets of each behavior, and the boxes made of them.
 
-    The first target of each behavior holds all its values with which the goal can be met.
+    A *box* asks several behaviors to meet one target each, all at once. A goal is met if any of its
+    boxes is. The first target of each behavior contains all its values with which the goal can be
+    met. ``boxes`` has two arrays (boxes, behaviors) with the number of each behavior's target, or
+    -1: the boxes of the goal itself, and disjoint boxes that cover the same set.
     """
 
     goal: Goal
@@ -66,7 +71,7 @@ class GoalQuestion:
 
     @classmethod
     def of(cls, goal: Goal, grids: Mapping[str, float]) -> GoalQuestion:
-        """The question whether a run meets the goal."""
+        """The goal as arrays; ``grids`` is the rounding of each behavior's outcomes."""
         names, kinds = goal.names, (goal.boxes, goal.disjoint())
         targets = {name: [goal.projection(name)] for name in names}
         for box in (*kinds[0], *kinds[1]):
@@ -82,12 +87,12 @@ class GoalQuestion:
 
     @property
     def is_function(self) -> bool:
-        """Whether the goal is given by a function, so that it has no boxes."""
+        """Whether the goal is given by a Python function, so that it has no boxes."""
         return self.goal.is_function
 
     @property
     def shape(self) -> tuple[int, int]:
-        """How many targets a behavior has, and how many pieces a target, at most."""
+        """The largest number of targets of a behavior, and of intervals (pieces) of a target."""
         pieces = max(int(np.diff(one.first).max()) for one in self.questions)
         return max(len(one.targets) for one in self.questions), pieces
 
@@ -95,7 +100,7 @@ class GoalQuestion:
 def _places(
     boxes: Sequence[Box], names: Sequence[str], targets: Mapping[str, list[Target]]
 ) -> IndexArray:
-    """(boxes, behaviors): the place of each box's target among those of its behavior, or -1."""
+    """(boxes, behaviors): the position of each box's target in its behavior's list; -1 for none."""
     found = np.full((len(boxes), len(names)), -1, dtype=np.intp)
     for b, box in enumerate(boxes):
         for name, target in box:
@@ -108,37 +113,39 @@ class Joint:
     """The result of a fit on several behaviors: a fitted monitor of each, by name."""
 
     parts: Mapping[str, Fitted]
-    signals: Mapping[str, str | None]  # what each reads; None for the reward, or its own column
+    signals: Mapping[str, str | None]  # the column each behavior reads; None for the default one
 
     def __post_init__(self) -> None:
-        # A file may hold anything; later, the same episodes are taken for granted.
+        # A damaged file may hold anything; later code relies on all having the same episodes.
         if not self.parts:
-            raise InputError("a monitor of several behaviors needs at least one")
+            raise InputError("a monitor of several behaviors needs at least one behavior, got none")
         for name, one in self.parts.items():
             if not _same_episodes(self.first, one):
-                raise InputError(f"behavior {name!r} needs the episodes of the others")
+                raise InputError(
+                    f"behavior {name!r} needs to be fitted on the same episodes as the others"
+                )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Unpickling computes the derived values again."""
+        """Pickle only the parts and signals; derived values are computed again after unpickling."""
         return Joint, (dict(self.parts), dict(self.signals))
 
     @property
     def first(self) -> Fitted:
-        """The fitted monitor of the first behavior, for what all have in common."""
+        """The fitted monitor of the first behavior, for properties that all behaviors share."""
         return next(iter(self.parts.values()))
 
     @property
     def readings(self) -> dict[str, Reading]:
-        """The signal that each behavior reads."""
+        """For each behavior, how it is computed and the signal (reward or column) that it reads."""
         return {name: Reading(one.behavior, self.signals[name]) for name, one in self.parts.items()}
 
     @property
     def grids(self) -> dict[str, float]:
-        """The grid of each behavior's outcomes."""
+        """For each behavior, the grid to which its outcomes are rounded."""
         return {name: one.grid for name, one in self.parts.items()}
 
     def question(self, goal: Goal) -> GoalQuestion:
-        """The goal as the kernels read it; refused where it cannot be asked."""
+        """The goal as arrays for the kernels; an `InputError` if this monitor cannot answer it."""
         self.checked(goal)
         for name in goal.names:
             own = self.parts[name]
@@ -149,13 +156,13 @@ class Joint:
                 )
             if own.behavior.translation is Translation.OWN:
                 raise InputError(
-                    f"behavior {name!r} defines its own translate, so a goal cannot combine it "
-                    f"with others; use a goal over it alone"
+                    f"behavior {name!r} is a class with its own translate method, so a goal cannot "
+                    f"combine it with other behaviors; use a goal over this behavior alone"
                 )
         return GoalQuestion.of(goal, self.grids)
 
     def checked(self, goal: object) -> Goal:
-        """The goal; an `InputError` if it is not a goal over these behaviors."""
+        """The goal itself; an `InputError` if it is not a `Goal` over behaviors of this monitor."""
         known = ", ".join(self.parts)
         if not isinstance(goal, Goal):
             raise InputError(
@@ -168,7 +175,7 @@ class Joint:
         return goal
 
     def alike(self, episodes: Episodes, *, any_horizon: bool = False) -> dict[str, Episodes]:
-        """The episodes under the name of each behavior, in the monitor's dictionaries."""
+        """For each behavior, the episodes judged by it, with categories coded as in the monitor."""
         if tuple(sorted(episodes.names)) != tuple(sorted(self.parts)):
             raise InputError(
                 f"the episodes need the monitor's behaviors {', '.join(self.parts)}, got "
@@ -181,20 +188,24 @@ class Joint:
 
     @cached_property
     def excess(self) -> FloatArray:
-        """M_i of each assure episode: the largest over its steps and behaviors (M21)."""
+        """(assure episodes,): the largest excess of each episode over all behaviors.
+
+        An excess says how far an outcome ever was from the middle of its predicted distribution.
+        See method M21 in docs/methods.md.
+        """
         return read_only(np.max([one.excess for one in self.parts.values()], axis=0))
 
     @cached_property
     def sorted_excess(self) -> tuple[FloatArray, ...]:
-        """M_i of the assure episodes of each group, sorted."""
+        """For each group, the excesses of its assure episodes over all behaviors, ascending."""
         return tuple(read_only(np.sort(self.excess[own])) for own in self.first.members)
 
     def unknown(self, t: int, group: int) -> bool:
-        """Whether no model answers at this step for at least one of the behaviors."""
+        """Whether at least one of the behaviors has no model that answers at this step."""
         return bool(self.trouble(t, group))
 
     def trouble(self, t: int, group: int) -> str:
-        """Why no model answers at this step; empty if models do."""
+        """Why a behavior has no model that answers at this step, as text; empty if all have one."""
         return next(filter(None, (one.unknown(t, group) for one in self.parts.values())), "")
 
     def outlook(
@@ -206,9 +217,13 @@ class Joint:
         so_far: Sequence[FloatArray],
         own_map: FloatArray = NO_CURVE,
     ) -> GoalAnswers:
-        """Outlooks on a goal at one step; ``so_far`` are in the order of the question's names."""
+        """Outlooks on a goal at one step, for several runs of one group.
+
+        ``states`` is (runs, features). ``so_far`` has one array (runs,) per behavior, in the order
+        of the question's names. ``own_map`` is the map that corrects p for this goal, at the knots.
+        """
         unknown = self.unknown(t, group)
-        if unknown and question.is_function:  # arithmetic decides nothing about a function
+        if unknown and question.is_function:  # for a function, arithmetic cannot decide a run
             return GoalAnswers(
                 np.full((so_far[0].size, NUMBERS), np.nan), np.empty((0, so_far[0].size, NUMBERS))
             )
@@ -245,17 +260,17 @@ class Joint:
 
     @property
     def n_rehearsed(self) -> int:
-        """How many learning episodes every behavior has rehearsed; the same ones, in one order."""
+        """How many learning episodes have predictions for every behavior; the same ones for all."""
         return min(len(self.rehearsal(name)) for name in self.parts)
 
     def rehearsal(self, name: str) -> Rehearsal:
-        """The rehearsed learning episodes of one behavior."""
+        """The rehearsal of a behavior: learning episodes, each predicted as if it were new."""
         found = self.parts[name].rehearsal
-        assert found is not None  # a question is refused in the paper's way
+        assert found is not None  # with preset="paper" a question is an error before this
         return found
 
     def learned_places(self, names: tuple[str, ...], t: int, group: int) -> Members:
-        """The learning episodes of a group at the rehearsed step nearest to t."""
+        """The learning episodes of a group, with their ranks at the rehearsed step nearest to t."""
         steps = self.rehearsal(names[0]).steps
         place = int(np.argmin(np.abs(steps - t)))
         key = ("learned", names, place, group)
@@ -264,7 +279,10 @@ class Joint:
         return self._kept[key]  # type: ignore[return-value]
 
     def _remainders(self, name: str, t: int, group: int) -> FloatArray:
-        """The remainders at which a function asks a behavior's law near step t, ascending."""
+        """The remainders at which a behavior's prediction is read near step t, ascending.
+
+        They are used for goals that are given by a function.
+        """
         rehearsal = self.rehearsal(name)
         place = int(np.argmin(np.abs(rehearsal.steps - t)))
         key = ("remainders", name, place, group)
@@ -290,15 +308,16 @@ class Joint:
         known = ~np.isnan(np.stack(ranks)).any(axis=0)
         here = known & (self.rehearsal(names[0]).groups[:n] == group)
         who = np.flatnonzero(here if np.count_nonzero(here) >= _ENOUGH_EPISODES else known)
-        if not who.size:  # as if the behaviors had nothing to do with each other
+        if not who.size:  # nothing is known: treat the behaviors as independent
             return Members(who, read_only(np.zeros((len(names), 1))))
         places = [np.argsort(np.argsort(own[who], kind="stable")) for own in ranks]
         return Members(who, read_only(np.stack(places).astype(np.float64)))
 
     def assured_ranks(self, names: tuple[str, ...], t: int, group: int) -> FloatArray:
-        """(episodes, behaviors): the ranks of the group's assure episodes at step t (M3).
+        """(episodes, behaviors): where the group's assure episodes fell in their predictions.
 
-        There are none if no model answers at this step.
+        These are the ranks at step t. There are none if no model answers at this step. See method
+        M3 in docs/methods.md.
         """
         if self.unknown(t, group):
             return read_only(np.empty((0, len(names))))
@@ -312,16 +331,18 @@ class Joint:
         limits = assured_limits(fitted, t, group)
         if limits is None:
             return NO_CURVE
-        # Keyed on positions: a model file does not hold the ids.
+        # Ties are broken by the episodes' positions, because a model file does not store ids.
         keys: KeyArray = limits.episodes.astype(np.uint64)
         return draw_ranks(limits.left, limits.right, keys, seed=fitted.trained.seed, step=t)
 
     def rehearsed(
         self, question: GoalQuestion, places: Sequence[int]
     ) -> Iterator[tuple[int, int, IndexArray, FloatArray]]:
-        """Outlooks on the learning episodes, each as if it were a new run: t, group, who, numbers.
+        """Outlooks on the learning episodes, each as if it were a new run.
 
-        There are no bounds and no plausibility (M17).
+        For each step and group: t, group, the positions of the episodes, and (episodes, numbers).
+        Bounds and plausibility are not filled in. ``places`` are positions of rehearsed steps. See
+        method M17 in docs/methods.md.
         """
         for place in places:
             each = [
@@ -337,7 +358,7 @@ class Joint:
     def _rehearsed_at(
         self, question: GoalQuestion, asked: Sequence[AskedStep]
     ) -> tuple[IndexArray, FloatArray] | None:
-        """The episodes that every behavior has rehearsed at a step, and the outlooks on them."""
+        """Positions of the episodes that every behavior predicts at a step, and their outlooks."""
         who = asked[0].episodes
         for one in asked[1:]:
             who = np.intersect1d(who, one.episodes)
@@ -385,7 +406,7 @@ class Joint:
 
 
 def _same_episodes(one: Fitted, other: Fitted) -> bool:
-    """Whether two behaviors were fitted over the same episodes, as far as can be seen."""
+    """Whether two behaviors were fitted on the same episodes, as far as the file shows."""
     alike = (
         one.horizon == other.horizon
         and one.history == other.history == 0
@@ -405,14 +426,20 @@ def _same_episodes(one: Fitted, other: Fitted) -> bool:
 
 
 class Members(NamedTuple):
-    """Learning episodes by position, and the places of their ranks: (behaviors, episodes)."""
+    """Positions of learning episodes, and (behaviors, episodes): their numbers by rank.
+
+    The episode with the lowest rank in a behavior has the number 0, the next one 1, and so on.
+    """
 
     who: IndexArray
     ranks: FloatArray
 
 
 class AssuredLimits(NamedTuple):
-    """Assure episodes by position, and both limits of a step's law at their outcomes."""
+    """Positions of assure episodes, and the predicted probabilities at their outcomes at one step.
+
+    ``left`` is P(outcome < the episode's own), ``right`` is P(outcome <= the episode's own).
+    """
 
     episodes: IndexArray
     left: FloatArray
@@ -420,7 +447,11 @@ class AssuredLimits(NamedTuple):
 
 
 def assured_limits(fitted: Fitted, t: int, group: int) -> AssuredLimits | None:
-    """The law of step t at the group's assure episodes that are alive and have good readings."""
+    """The predictions of step t at the outcomes of a group's assure episodes, or None.
+
+    Only episodes that reach step t and have good readings there are included. None means that the
+    monitor has no assure episodes that are long enough.
+    """
     observed: Episodes | None = fitted.observed
     if observed is None or t >= observed.horizon:
         return None
@@ -442,7 +473,10 @@ def _answers(
     episodes: tuple[FloatArray, IndexArray, FloatArray],
     stored: tuple[FloatArray, FloatArray, FloatArray],
 ) -> GoalAnswers:
-    """Each behavior's pieces of its law, joined row by row."""
+    """Outlooks on a goal: finds each behavior's part, then joins the behaviors row by row.
+
+    The arguments are those of `goals_of_rows`, for all runs.
+    """
     rows, k = so_far[0].size, len(laws)
     numbers = np.empty((rows, NUMBERS))
     parts = np.empty((k, rows, NUMBERS))
@@ -469,7 +503,7 @@ def _answers(
 
 
 def pieces_room(question: GoalQuestion, rows: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Arrays for the pieces of each behavior's targets, filled with zeros where it has fewer."""
+    """Arrays of zeros for `pieces_of_rows` to write to, for all behaviors and these many runs."""
     k, (targets, pieces) = len(question.names), question.shape
     return (
         np.zeros((k, rows, targets, NUMBERS)),

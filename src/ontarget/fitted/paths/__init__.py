@@ -1,4 +1,4 @@
-"""Where a run will be at every later step, from the paths of the recorded runs most like it."""
+"""Path bands: where a run will be at every later step, from recorded runs most like it."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,7 @@
-"""What recorded runs gained after each step, which gives the law of a run's later path (M22)."""
+"""What recorded runs gained after each step: the basis of predicted paths.
+
+See method M22 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +23,18 @@ __all__ = ["MOST_CELLS", "Cells", "Gains", "Tail"]
 
 MOST_CELLS = 50
 TAIL = 1e-6
-# So many scales from its centre, a logistic law is 0 or 1 in float64.
+# This many scales from its centre, a logistic distribution function is 0 or 1 in float64.
 _ALL_OF_A_TAIL = 800.0
-# So many recorded rows stand for a law, evenly spread over their outcomes.
+# This many recorded rows, evenly spread over their outcomes, stand for a predicted distribution.
 _SAMPLES = 256
 _BLOCK = 32
 
 
 class Tail(NamedTuple):
-    """The centre and the scale of a logistic law that has a millionth of the mass (M2).
+    """A logistic distribution that gets a millionth of the probability: its centre and scale.
 
-    So no path has probability 0, and a path farther out has a larger depth.
+    So no path has probability 0, and a path farther out has a larger depth. See method M2 in
+    docs/methods.md.
     """
 
     centre: FloatArray
@@ -41,35 +45,39 @@ class Tail(NamedTuple):
         return Tail(self.centre[which], self.scale[which])
 
     def mixed_in(self, limits: FloatArray, values: FloatArray) -> FloatArray:
-        """The limits of a law at these values, with the tail mixed in."""
+        """Values of a distribution function at these points, with the tail mixed in."""
         reach = _ALL_OF_A_TAIL * self.scale  # beyond it a quotient might overflow
         away = np.clip(values - self.centre, -reach, reach)
         tail: FloatArray = expit(away / self.scale)
         return (1.0 - TAIL) * limits + TAIL * tail
 
     def reaching(self, level: float, before: FloatArray) -> FloatArray:
-        """Where a law that has this mass so far reaches the level by its tail alone."""
+        """Where the mixture reaches the level, if all else contributes this much before it."""
         share = np.clip((level - (1.0 - TAIL) * before) / TAIL, 0.0, 1.0)
         found: FloatArray = self.centre + self.scale * logit(share)
         return found
 
 
 class Cells(NamedTuple):
-    """The steps ahead, in at most fifty cells that share a law: its lead, and where each begins."""
+    """The later steps, divided into at most fifty cells that share one predicted distribution.
+
+    ``leads`` is the number of steps ahead at which each cell's distribution is computed; ``starts``
+    says where each cell begins, and then where the last one ends.
+    """
 
     leads: IndexArray
     starts: IndexArray
 
     @classmethod
     def of(cls, n_leads: int) -> Cells:
-        """The cells for this many steps ahead; up to fifty steps have a cell each."""
+        """The cells for this many later steps; up to fifty steps have one cell each."""
         n_cells = min(n_leads, MOST_CELLS)
         starts = np.rint(np.linspace(0, n_leads, n_cells + 1)).astype(np.intp)
         return cls(read_only((starts[:-1] + starts[1:] + 1) // 2), read_only(starts))
 
     @property
     def of_lead(self) -> IndexArray:
-        """The cell of each lead."""
+        """(later steps,): the cell that each belongs to."""
         return np.repeat(np.arange(self.leads.size), np.diff(self.starts))
 
 
@@ -82,12 +90,13 @@ class Gains:
     paths
         (episodes, steps + 1): the behavior before every step and, from the end on, the outcome.
     scales
-        What a remainder at each step is multiplied by where models see it (M18).
+        The factor by which a remainder at each step is multiplied for the models (method M18 in
+        docs/methods.md).
     translation
-        Of the behavior. If it adds up, a gain is a difference; else it is what the behavior comes
-        to.
+        How the behavior translates targets. For a sum, a gain is the difference of two values of
+        the behavior; otherwise it is the later value itself.
     amounts
-        The grid, as the kernels take it.
+        How outcomes are rounded (the grid), as the kernels take it.
     """
 
     paths: FloatArray
@@ -97,19 +106,19 @@ class Gains:
 
     @classmethod
     def of(cls, paths: FloatArray, behavior: Behavior, horizon: int, amounts: FloatArray) -> Gains:
-        """The gains of these paths."""
+        """The gains along these paths."""
         scales = np.array([behavior.scale(t) for t in range(horizon)], dtype=np.float64)
         return cls(read_only(paths), read_only(scales), behavior.translation, read_only(amounts))
 
     @property
     def adds_up(self) -> bool:
-        """Whether a gain is a difference."""
+        """Whether a gain is a difference, because the behavior is a sum."""
         return self.translation is Translation.SHIFT
 
     def own(self, paths: FloatArray, t: int, leads: IndexArray) -> FloatArray:
         """(paths, leads): what these paths gained from step t on, after each number of steps.
 
-        All paths have the length of the longest one; after that all runs are over and gain nothing.
+        The paths end with the longest run; after that nothing more is gained.
         """
         last = paths.shape[1] - 1
         later = paths[:, np.minimum(t + leads, last)]
@@ -121,10 +130,10 @@ class Gains:
     def ends(self, paths: FloatArray, t: int, cells: Cells) -> FloatArray:
         """(paths, cells × 2): the least and the greatest gain of each cell of steps after step t.
 
-        Both are among `own` at all steps, of which nothing is written out.
+        They equal the minimum and maximum of `own` in each cell, but need less memory.
         """
         last = paths.shape[1] - 1
-        # Once all are over, every cell reads the last step again.
+        # After the end of the longest run, every cell reads its last step again.
         later = np.concatenate([paths[:, min(t + 1, last) :], paths[:, last:]], axis=1)
         starts = np.minimum(cells.starts[:-1], later.shape[1] - 1)
         both = [one.reduceat(later, starts, axis=1) for one in (np.minimum, np.maximum)]
@@ -136,9 +145,10 @@ class Gains:
     def kept(
         self, left: FloatArray, right: FloatArray, values: FloatArray, now: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Both limits, given what each run has now: a maximum never falls, a minimum never rises.
+        """The probabilities below and up to each value, given the run's maximum or minimum so far.
 
-        So values of recorded runs on the wrong side of what the run has now count as that value.
+        A maximum never falls and a minimum never rises. So values of recorded runs below the run's
+        maximum now (or above its minimum) count as equal to it. ``now`` is (runs,).
         """
         here = values == now[:, None]
         if self.translation is Translation.FLOOR:
@@ -148,14 +158,14 @@ class Gains:
         return left, right
 
     def tail(self, t: int, leads: IndexArray) -> Tail:
-        """The tail of the law at each lead, from what the learning episodes gained."""
+        """The tail of the prediction at each lead, from the learning episodes' gains."""
         found = self.own(self.paths, t, leads)
         low, middle, high = np.quantile(found, [0.25, 0.5, 0.75], axis=0)
         scale = np.maximum((high - low) / (2.0 * np.log(3.0)), np.abs(found - middle).mean(axis=0))
         return Tail(middle, np.maximum(scale, float(self.amounts[0])))
 
     def samples(self, model: Any, members: Members) -> IntArray:
-        """(rows, samples): training rows that stand for equal shares of each row's members."""
+        """(runs, samples): training rows that have equal weights in a run's prediction."""
         found = np.zeros((members.counts.size, _SAMPLES), dtype=np.int64)
         n_rows = model.training_episodes_.size
 
@@ -168,7 +178,10 @@ class Gains:
     def limits(
         self, model: Any, samples: IntArray, t: int, cells: Cells, values: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Both limits of one model's law at each value; the cells say which law judges which."""
+        """(runs, values), twice: P(gain < value) and P(gain <= value) by one model.
+
+        Each value is compared with the gains of the cell that it belongs to.
+        """
         out = np.empty(values.shape), np.empty(values.shape)
         recorded, way = self._recorded(model), self._way(t)
 
@@ -180,7 +193,7 @@ class Gains:
         return out
 
     def gains(self, model: Any, samples: IntArray, t: int, leads: IndexArray) -> FloatArray:
-        """(rows, leads, samples): the gains that one model's law consists of."""
+        """(runs, leads, samples): the recorded gains that make up one model's prediction."""
         found = np.empty((len(samples), leads.size, samples.shape[1]))
         recorded, way = self._recorded(model), self._way(t)
         gains_of_samples(samples, recorded, leads, way, self.amounts, found)

@@ -1,4 +1,7 @@
-"""What recorded runs gained after a recorded row, and where a path lies among them (M22)."""
+"""Reads from recorded paths what runs gained after a recorded row.
+
+See method M22 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,11 @@ __all__ = ["even_samples", "gains_of_samples", "limits_of_paths"]
 def even_samples(
     members: tuple[IntArray, IntArray, FloatArray], n_rows: int, samples: IntArray
 ) -> None:
-    """Write, for each row asked, training rows that stand for equal shares of its members' mass.
+    """Write, for each run, a sample of training rows that each stand for an equal weight.
 
-    Training rows are numbered in the order of their outcomes, so the samples are spread evenly over
-    the outcomes. A row without members gets ``n_rows``, which is no training row.
+    ``members`` are the training rows that make up each run's prediction: how many, which, and their
+    weights. Training rows are numbered in the order of their outcomes, so the sample is spread
+    evenly over the outcomes. A run without members gets ``n_rows``, which is no training row.
     """
     counts, rows, mass = members
     n_samples = samples.shape[1]
@@ -48,7 +52,11 @@ def _gain(
     way: tuple[bool, FloatArray, float],
     amounts: FloatArray,
 ) -> float:
-    """What a recorded run gained in so many steps after its row, or what it had come to then."""
+    """What a recorded run gained in ``lead`` steps after its row.
+
+    For a behavior that is not a sum, it is the value of the behavior at that step. ``origin`` is
+    the episode and the step of the row; ``way`` is as for `gains_of_samples`.
+    """
     episode, step = origin
     adds_up, scales, scale = way
     later = paths[episode, min(step + lead, paths.shape[1] - 1)]
@@ -66,22 +74,23 @@ def gains_of_samples(
     amounts: FloatArray,
     gains: FloatArray,
 ) -> None:
-    """Write the gain of each sampled row after so many steps: (rows, leads, samples).
+    """Write the gain of each sampled row after each number of steps: (runs, leads, samples).
 
     Parameters
     ----------
     samples
-        (rows, samples): numbers of training rows.
+        (runs, samples): numbers of training rows.
     recorded
         The episode and the step of each training row, and the path of each episode: the behavior
         before every step, and after the last, (episodes, steps + 1).
     leads
         How many steps after its row each gain is taken.
     way
-        Whether the behavior adds up, so that a gain is a difference; the scale of each step, and
-        that of the step asked (M18).
+        Whether the behavior is a sum, so that a gain is a difference; the factor that multiplies
+        remainders for the models at each step, and that of the step asked about (method M18 in
+        docs/methods.md).
     amounts
-        As for `snap_value`.
+        The grid, as for `snap_value`.
     """
     episodes, steps, paths = recorded
     for i in range(samples.shape[0]):
@@ -101,11 +110,11 @@ def limits_of_paths(
     values: FloatArray,
     out: tuple[FloatArray, FloatArray],
 ) -> None:
-    """Write which share of the sampled gains lies below each value of a path, and up to it.
+    """Write which share of the sampled gains is below each value of a path, and which up to it.
 
-    ``cells`` are a lead for each cell, and where the values of each cell begin, with their end:
-    each value is judged by the gains of its cell. ``values`` and both ``out`` are (rows, values);
-    the rest is as for `gains_of_samples`.
+    ``cells`` has the lead (number of steps ahead) of each cell, and where the values of each cell
+    begin and end. Each value is compared with the gains at its cell's lead. ``values`` and both
+    arrays in ``out`` are (runs, values); the rest is as for `gains_of_samples`.
     """
     episodes, steps, paths = recorded
     leads, starts = cells
@@ -118,7 +127,7 @@ def limits_of_paths(
                 gains[:, j] = gains[:, j - 1]
                 continue
             origin = episodes[row], steps[row]
-            for c in range(leads.size):  # along a path, which lies in one piece
+            for c in range(leads.size):  # along a path, which is contiguous in memory
                 gains[c, j] = _gain(paths, origin, leads[c], way, amounts)
         for c in range(leads.size):
             for h in range(starts[c], starts[c + 1]):

@@ -1,4 +1,7 @@
-"""The law of a run's path from one step on, and how deep a path lies in it (M22)."""
+"""Predicts a run's path from one step on, and how unusual a path is.
+
+See method M22 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -15,26 +18,26 @@ from ontarget.fitted.paths._maps import LEVELS
 __all__ = ["PathLaw"]
 
 _SLACK = 1e-12
-# Rows that are asked at a time: their members take some ten kilobytes each.
+# Runs per batch: each needs some ten kilobytes.
 _ROWS, _FEW_ROWS = 256, 32
 
 
 @dataclass(frozen=True, eq=False)
 class PathLaw:
-    """The law of the gain at every later step, given a run's state at step t.
+    """Predicts what a run gains up to every later step, given its state at step t.
 
     Attributes
     ----------
     t
-        The step.
+        The step at which the prediction is made.
     parts
-        The weighted forests whose recorded rows make up the law.
+        The (weight, forest) pairs; the predicted distribution consists of their recorded rows.
     gains
-        What recorded runs gained.
+        What recorded runs gained after each step.
     cells
-        The steps ahead, by the law that judges them.
+        The later steps, divided into cells that share one predicted distribution.
     maps
-        (cells, levels): each law's level at `LEVELS` of what learning episodes had.
+        (cells, levels): the calibration curve of each cell; see `PathMaps`.
     """
 
     t: int
@@ -48,10 +51,11 @@ class PathLaw:
         return self.gains.tail(self.t, self.cells.leads)
 
     def depths(self, X: FloatArray, paths: FloatArray) -> FloatArray:
-        """How far from the middle of its laws each path ever lies: max over every later step (M22).
+        """(paths,): the largest distance of each path from the predicted medians at any later step.
 
-        X is what the models read at step t, and ``paths`` are these runs' own. All steps of a cell
-        share a law, so that the least and the greatest gain of each cell say it all.
+        The distance is in probability, from 0 to ½ (method M22 in docs/methods.md). X has the
+        models' inputs of these runs at step t. All steps of a cell share a predicted distribution,
+        so it is enough to look at the least and the greatest gain of each cell.
         """
         ends = self.gains.ends(paths, self.t, self.cells)
         pairs = np.arange(0, 2 * self.cells.leads.size + 1, 2)
@@ -60,14 +64,14 @@ class PathLaw:
         return deepest
 
     def distances(self, X: FloatArray, paths: FloatArray) -> FloatArray:
-        """(paths, later steps): how far from the middle of its law each path lies at each step."""
+        """(paths, later steps): each path's distance from the predicted median, in probability."""
         leads = np.arange(1, int(self.cells.starts[-1]) + 1)
         return self._judged(X, self.gains.own(paths, self.t, leads), self.cells, paths)
 
     def _judged(
         self, X: FloatArray, values: FloatArray, cells: Cells, paths: FloatArray
     ) -> FloatArray:
-        """(paths, values): how far each gain of a path lies from the middle of its cell's law."""
+        """(paths, values): each gain's distance from the median of its cell, in probability."""
         found, tail = np.empty(values.shape), self._tail.at(cells.of_lead)
         for a in range(0, len(X), _ROWS):
             here = slice(a, a + _ROWS)
@@ -83,7 +87,10 @@ class PathLaw:
         return found
 
     def band(self, X: FloatArray, depth: float) -> tuple[FloatArray, FloatArray]:
-        """The gains at every later step that lie no deeper: (rows, leads), lower and upper."""
+        """(runs, later steps), twice: the lower and upper gain of the band of this depth.
+
+        The depth is the largest distance from the predicted medians, in probability.
+        """
         shape = (len(X), self.cells.leads.size)
         lower, upper = np.full(shape, -np.inf), np.full(shape, np.inf)
         if np.isfinite(depth):
@@ -106,7 +113,10 @@ class PathLaw:
         ]
 
     def _shares(self, limits: FloatArray, cells: Cells) -> FloatArray:
-        """c̃ of each limit, by the map of its cell; the last axis is divided into the cells."""
+        """The probabilities after calibration, each by the curve of its cell.
+
+        The last axis of ``limits`` is divided into the cells.
+        """
         found = np.empty_like(limits)
         for c, ranks in enumerate(self.maps):
             here = slice(cells.starts[c], cells.starts[c + 1])
@@ -114,7 +124,7 @@ class PathLaw:
         return found
 
     def _laws(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(rows, cells, gains): sorted gains, and the mass up to each, tails left out."""
+        """(runs, cells, gains), twice: sorted gains, and the total weight up to each; no tails."""
         sampled, leads = self._sampled(X), self.cells.leads
         found = [self.gains.gains(model, own, self.t, leads) for _, model, own in sampled]
         weights = [np.full(own.shape[1], w / own.shape[1]) for w, _, own in sampled]
@@ -125,13 +135,17 @@ class PathLaw:
     def _quantile(
         self, law: tuple[FloatArray, FloatArray], cell: int, level: float, *, strictly: bool
     ) -> FloatArray:
-        """Each row's first gain at which the law reaches a level, or exceeds it."""
+        """(runs,): the first gain at which the distribution function reaches a level.
+
+        If ``strictly`` is true, it is the first gain at which the function exceeds the level.
+        ``law`` is what `_laws` returns for one cell.
+        """
         values, mass = law
         if level >= 1.0 and strictly:
             return np.full(len(values), np.inf)
         tail = self._tail.at(cell)
         whole = tail.mixed_in(mass, values)
-        # Equal gains are one atom: the law reaches a level there if it does so at the last of them.
+        # Equal gains count together: the level is reached there if the last of them reaches it.
         reached: BoolArray = whole > level if strictly else whole >= level
         first = np.argmax(reached, axis=1)
         none = ~reached.any(axis=1)

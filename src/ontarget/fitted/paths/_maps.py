@@ -1,4 +1,7 @@
-"""Where learning episodes' own paths lie in their laws: one calibrating map per cell (M19, M22)."""
+"""Calibrates path bands: where learning episodes' own paths fell in their predictions.
+
+See methods M19 and M22 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -16,23 +19,27 @@ from ontarget.models._stored import flat_array
 
 __all__ = ["LEVELS", "MOST_STEPS", "NO_MAPS", "PathMaps"]
 
-MOST_STEPS = 12  # maps change slowly from step to step
-# Two bytes hold a rank, by its log odds up to 21, so that a path far out in a tail stays there.
+MOST_STEPS = 12  # enough, because these curves change slowly from step to step
+# A rank is stored in two bytes by its log odds, up to ±21, so that ranks very close to 0 or 1 stay
+# distinct from 0 and 1.
 _MOST, _FARTHEST = 65_535, 21.0
 LEVELS: FloatArray = read_only(np.sin(np.linspace(0.0, np.pi / 2.0, 65)) ** 2)
 
 
 @dataclass(frozen=True, eq=False)
 class PathMaps:
-    """For some steps and every cell ahead: the law's level at each of 65 shares of learned ranks.
+    """Calibration curves for path bands, for some steps and for every cell of later steps.
+
+    A *cell* is a range of later steps that share one predicted distribution; see `Cells`.
 
     Attributes
     ----------
     steps
-        The steps, ascending; a step between two takes the maps of the nearer one.
+        The steps that have curves, ascending; a step in between uses those of the nearest one.
     ranks
-        (steps, fifty, levels): c̃⁻¹ at `LEVELS`, ascending from 0 to 1, between these ends as
-        exact as two bytes tell. Cells beyond those that a step has are not used.
+        (steps, 50 cells, levels): the quantile of the learning episodes' ranks at each of `LEVELS`,
+        ascending from 0 to 1, rounded to what two bytes can store. Cells that a step does not have
+        are not used.
     """
 
     steps: IndexArray
@@ -40,7 +47,7 @@ class PathMaps:
 
     @classmethod
     def of(cls, found: Mapping[int, list[FloatArray]]) -> PathMaps:
-        """The maps of each step's sorted ranks, one set per cell."""
+        """The curves from sorted ranks: for each step, one array of ranks per cell."""
         table = np.broadcast_to(LEVELS, (len(found), MOST_CELLS, LEVELS.size)).copy()
         for place, cells in enumerate(found.values()):
             for cell, ranks in enumerate(cells):
@@ -50,7 +57,7 @@ class PathMaps:
         return cls(np.array(list(found), dtype=np.intp), read_only(stored))
 
     def at(self, t: int, horizon: int) -> FloatArray:
-        """(cells, levels): of each cell of step t the map of the nearest lead and step."""
+        """(cells, levels): a curve for each cell of step t, from the nearest stored one."""
         leads = Cells.of(horizon - t).leads
         if not self.steps.size:
             return np.broadcast_to(LEVELS, (leads.size, LEVELS.size))
@@ -65,7 +72,7 @@ class PathMaps:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], horizon: int) -> PathMaps:
-        """The maps that `to_arrays` wrote, checked."""
+        """The curves that `to_arrays` wrote; a `ModelFileError` if the arrays are damaged."""
         steps, ranks = flat_array(arrays, "steps", np.int64), arrays["ranks"]
         rising = bool((steps[1:] > steps[:-1]).all()) and steps.size <= MOST_STEPS
         if not (rising and bool(((steps >= 0) & (steps < horizon)).all())):
@@ -80,14 +87,14 @@ class PathMaps:
 
 
 def _codes(ranks: FloatArray) -> AnyArray:
-    """0 and 1 as the least and the largest code, the ranks between them by their log odds."""
+    """Ranks as whole numbers of two bytes: by log odds, with the ends for exactly 0 and 1."""
     share = (np.clip(logit(ranks), -_FARTHEST, _FARTHEST) / _FARTHEST + 1.0) / 2.0
     between = 1 + np.round(share * (_MOST - 2))
     return np.where(ranks <= 0.0, 0, np.where(ranks >= 1.0, _MOST, between)).astype(np.uint16)
 
 
 def _ranks(codes: AnyArray) -> FloatArray:
-    """The ranks of codes, which have the same codes again."""
+    """The ranks that these codes stand for; `_codes` of them gives the same codes again."""
     share = (codes.astype(np.float64) - 1.0) / (_MOST - 2)
     found = expit(_FARTHEST * (2.0 * share - 1.0))
     ranks: FloatArray = np.where(codes == 0, 0.0, np.where(codes == _MOST, 1.0, found))

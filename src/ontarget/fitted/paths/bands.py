@@ -1,4 +1,7 @@
-"""Bands for a run's later path, with a promise from the assure episodes (M22)."""
+"""Path bands: promised ranges for a run's later path, from the assure episodes.
+
+See method M22 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +30,13 @@ __all__ = ["PathBand", "PathBands"]
 
 Kept = TypeVar("Kept")
 
-# For all steps at once, so many rows of assure episodes are judged; but so many episodes at least.
+# For a band of all steps, about _MOST_ROWS rows of assure episodes are evaluated, but at least
+# _FEWEST episodes.
 _MOST_ROWS, _FEWEST = 5_000, 100
-# Of long runs as many as this work allows, in rows; a step costs some, whoever is judged there.
-# With fewer episodes than a 95 % band needs there is none.
+# If runs are long, the work is limited to _MOST_WORK rows, where each step costs _STEP_WORK more.
+# If that allows fewer than _TOO_FEW episodes, too few for a 95 % band, it is an error.
 _MOST_WORK, _STEP_WORK, _TOO_FEW = 80_000, 20, 20
-_KEPT = 256  # steps whose law and depths are kept
+_KEPT = 256  # steps whose predictions and depths stay in memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +67,7 @@ class PathBand:
 
 
 class PathBands:
-    """Makes the path bands of a fitted monitor, and keeps what it computes from assure episodes."""
+    """Computes the path bands of a fitted monitor; results from assure episodes are cached."""
 
     def __init__(self, fitted: Fitted) -> None:
         self.fitted = fitted
@@ -84,7 +88,7 @@ class PathBands:
         all_steps: bool = False,
         confidence: Level | None = None,
     ) -> tuple[FloatArray, FloatArray]:
-        """(runs, later steps): the lower and upper ends for runs of one group."""
+        """(runs, later steps), twice: the lower and upper ends of the runs' bands."""
         fitted, law = self.fitted, self.law(t)
         depths = self.run_depths() if all_steps else self.depths(t)
         own = (fitted.assure_groups == group) & ~np.isnan(depths)
@@ -106,17 +110,21 @@ class PathBands:
             return _kept(self._laws, t, lambda: self._law(t))
 
     def depths(self, t: int) -> FloatArray:
-        """How deep each assure episode's path from step t on lies; NaN if it was over by then."""
+        """(assure episodes,): how unusual each path from step t on is; NaN if it ended before t.
+
+        The depth is the path's largest distance from the predicted medians, in probability, from 0
+        to ½.
+        """
         with self._lock:
             every = np.ones(len(self._assure), dtype=np.bool_)
             return _kept(self._depths, t, lambda: self._depths_of(t, every))
 
     def run_depths(self) -> FloatArray:
-        """How deep each assure episode's path ever lies, over all steps.
+        """(assure episodes,): the largest depth of each path over the predictions of all steps.
 
         If runs are long, a random part of the assure episodes is used; the others have NaN. The
-        first call takes a second, or several if runs are long. Runs that are too long for that are
-        refused.
+        first call takes a second, or several if runs are long. If runs are too long for that, it
+        raises an `InputError`.
         """
         with self._lock:
             if self._everywhere is None:
@@ -135,20 +143,21 @@ class PathBands:
         return read_only(deepest)
 
     def _how_many(self, n: int, longest: int) -> int:
-        """Of how many of n assure episodes every step is judged, if the longest has so many."""
+        """How many of n assure episodes to use, if the longest has this many steps."""
         allowed = _MOST_WORK // longest - _STEP_WORK
         if allowed < min(_TOO_FEW, n):
             raise InputError(
-                "a path band of all steps is judged at every step of assure episodes, and "
-                f"{longest:,} steps are too many for that; ask for the bands of single steps "
-                "(all_steps=False), or record longer steps"
+                "a path band with all_steps=True evaluates every step of the assure episodes, and "
+                f"{longest:,} steps are too many for that; pass all_steps=False, or record fewer, "
+                "longer steps"
             )
         return min(max(_MOST_ROWS // self.fitted.horizon, _FEWEST), allowed)
 
     def _depths_of(self, t: int, some: BoolArray) -> FloatArray:
-        """The depths of some assure episodes from step t on; NaN for others and where it is over.
+        """(assure episodes,): the depths of some of them from step t on; NaN for the others.
 
-        An episode that was cut off counts as the worst case at every step (M24).
+        It is also NaN for an episode that ended before t. An episode that was cut off counts as the
+        worst case at every step: +inf.
         """
         fitted, rows = self.fitted, self._assure.at(t, grid=self.fitted.grid)
         found = np.where(some & np.isinf(fitted.excess), np.inf, np.nan)
@@ -157,7 +166,7 @@ class PathBands:
         if own.size:
             step, index = fitted.at(t), rows.index[own]
             X = step.inputs(rows.states[own], rows.behavior[own])[:, : fitted.width]
-            # A law is not kept for this alone: there may be thousands.
+            # The prediction is not cached here: there may be thousands of steps.
             law = self._laws.get(t) or self._law(t)
             found[index] = law.depths(X, self._paths[index])
         return found
@@ -166,8 +175,8 @@ class PathBands:
     def _assure(self) -> Episodes:
         if self.fitted.assure is None:
             raise FewEpisodesError(
-                "a path band is promised by assure episodes, and this monitor has none; fit it "
-                "with assure=0.2"
+                "a path band needs assure episodes, and this monitor has none; fit it with "
+                "assure=0.2"
             )
         return self.fitted.assure
 
@@ -181,8 +190,8 @@ class PathBands:
         parts = fitted.at(t).parts
         if not parts or not all(hasattr(model, "members") for _, model in parts):
             raise InputError(
-                "a path band needs a model whose answers rest on recorded runs: StackedForest, "
-                "GuidedForest or QuantileForest"
+                "a path band needs a model that predicts with recorded runs: StackedForest, "
+                "GuidedForest or QuantileForest; fit the monitor with one of these as model="
             )
         if self._gains is None:
             runs = fitted.runs
@@ -192,7 +201,7 @@ class PathBands:
 
 
 def _kept(kept: OrderedDict[int, Kept], t: int, make: Callable[[], Kept]) -> Kept:
-    """What belongs to step t, made once; that of the step asked for longest ago is forgotten."""
+    """The entry of step t, made if it is missing; drops the entries that were used longest ago."""
     if t not in kept:
         kept[t] = make()
         while len(kept) > _KEPT:
