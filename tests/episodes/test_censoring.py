@@ -89,7 +89,7 @@ def test_what_needs_outcomes_refuses_cut_off_episodes() -> None:
     with pytest.raises(CensoredError, match="a drift guard needs assure episodes that all ended"):
         monitor.drift_guard()
     parts = worst_case().split(train=0.4, calibrate=0.4, assure=0.2)
-    with pytest.raises(CensoredError, match="'worst-case' needs learn and assure"):
+    with pytest.raises(CensoredError, match="'worst-case' needs a split into learn and assure"):
         GoalMonitor(Marginal()).fit(split=parts, progress=False)
 
 

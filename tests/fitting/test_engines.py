@@ -165,7 +165,9 @@ def test_a_block_under_the_name_of_another_is_refused(tmp_path: Path) -> None:
     fit(tmp_path)
     one, other = sorted(tmp_path.glob("*.block"))[2:4]
     other.write_bytes(one.read_bytes())
-    with pytest.raises(ModelFileError, match=rf"{other.name} is damaged: it holds block"):
+    with pytest.raises(
+        ModelFileError, match=rf"{other.name} is damaged: it contains another block"
+    ):
         fit(tmp_path)
 
 

@@ -98,7 +98,7 @@ def test_the_threshold_is_where_the_weighted_share_passes_the_rate(pairs, own, r
         return bool(own + weights[scores <= p].sum() <= allowed)
 
     if own > allowed:
-        with pytest.raises(FewEpisodesError, match=f"for a run of weight {own}: with"):
+        with pytest.raises(FewEpisodesError, match=f"for a run of weight {own}: "):
             promised_threshold(scores, met, rate, weights=weights, weight=float(own))
         return
     found = promised_threshold(scores, met, rate, weights=weights, weight=float(own))
@@ -204,7 +204,7 @@ def test_what_has_no_meaning_with_weights_says_so() -> None:
             TARGET, false_alarm_rate=0.2, confidence=0.9, weight=1.0
         ),
         r"pass weights with episodes": lambda: GoalMonitor().fit(split=RUNS.split(), weights=[1.0]),
-        "weights need assure episodes that have them": lambda: GoalMonitor(Marginal()).fit(
+        "weights need a split into learn and assure": lambda: GoalMonitor(Marginal()).fit(
             split=RUNS.weighted(WEIGHTS).split(train=0.4, calibrate=0.4, assure=0.2), progress=False
         ),
         "weights need one number for each of 300": lambda: RUNS.weighted([1.0]),
@@ -225,5 +225,5 @@ def test_cut_off_runs_cannot_have_weights() -> None:
         truncated=[True, False] * 30,
         censored="worst-case",
     )
-    with pytest.raises(InputError, match="weights need episodes that all ended"):
+    with pytest.raises(InputError, match="weights need episodes that were not cut off"):
         GoalMonitor(Marginal()).fit(cut, weights=np.ones(60), progress=False)

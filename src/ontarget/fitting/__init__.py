@@ -1,4 +1,4 @@
-"""Fits a monitor to episodes: blocks of steps, engines that fit them, checkpoints."""
+"""Fits a monitor to episodes: blocks of steps, engines that run the work, checkpoints."""
 
 from typing import TYPE_CHECKING
 

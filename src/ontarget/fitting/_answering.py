@@ -1,7 +1,7 @@
-"""Answers of the fitted models about episodes that none of them learned from, step by step.
+"""Predictions of the fitted models about episodes that none of them learned from.
 
-Every step is a separate task. It needs the few models of its law and one step of the episodes, so
-the episodes need not fit in memory.
+Every step is a separate task. It needs only the few models of that step and one step of the
+episodes, so the episodes need not fit in memory.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ __all__ = [
     "ranks_of_step",
 ]
 
-# What is kept of the assure episodes for targets that are asked later: so many of them at most, and
-# of states of many steps and features no more numbers than take 20 MB of a model file.
+# The monitor keeps assure episodes, because targets are chosen later: at most MOST_KEPT, and fewer
+# (but at least _FEWEST_KEPT) if their states would take more than 20 MB of a model file.
 MOST_KEPT, _MOST_NUMBERS = 20_000, 2_500_000
 _FEWEST_KEPT = 2_000
 
 
 @dataclass(frozen=True)
 class Answerer:
-    """All that determines the law of every step: the fitted models, and how they read episodes."""
+    """All that determines the predictions of every step: the models, and how rows are made."""
 
     models: tuple[Any, ...]
     law: LawTable
@@ -52,14 +52,14 @@ class Answerer:
     impossible: FloatArray = field(default_factory=lambda: np.empty(0))
 
     def at(self, t: int) -> StepAnswerer | None:
-        """The same for one step; None if a model of its law has no training episode."""
+        """The models of one step; None if one of them could not be trained for lack of episodes."""
         parts = tuple((weight, self.models[block]) for weight, block in self.law.at(t))
         if any(model is None for _, model in parts):
             return None
         return StepAnswerer(self, t, parts)
 
     def limits(self, episodes: Episodes) -> LawLimits:
-        """Both limits of each step's law at these episodes' outcomes, computed when needed."""
+        """By step, the predictions at these episodes' outcomes, computed when needed."""
         return LawLimits(self, episodes)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -69,14 +69,17 @@ class Answerer:
 
 @dataclass(frozen=True)
 class StepAnswerer:
-    """The weighted models of one step's law, and how they read episodes."""
+    """The weighted models of one step, and how rows are made for them."""
 
     about: Answerer
     t: int
     parts: tuple[tuple[float, Any], ...]
 
     def limits(self, episodes: Episodes) -> tuple[FloatArray, FloatArray] | None:
-        """Both limits at the outcome of each episode alive at the step; None if there is none."""
+        """The predicted P(remainder < own) and P(remainder <= own) of each episode.
+
+        Only episodes that reach this step are included; None if none does.
+        """
         about = self.about
         asked = step_rows(
             episodes,
@@ -97,7 +100,7 @@ class StepAnswerer:
 
 @dataclass(frozen=True)
 class LawLimits(Mapping[int, tuple[FloatArray, FloatArray]]):
-    """Both limits of the law at the outcomes of some episodes, by step, computed when needed."""
+    """By step, P(remainder < own) and P(remainder <= own) of each episode, computed when needed."""
 
     answerer: Answerer
     episodes: Episodes
@@ -119,7 +122,7 @@ class LawLimits(Mapping[int, tuple[FloatArray, FloatArray]]):
 
 @dataclass(frozen=True)
 class StepTask:
-    """One step's law, and the episodes that it is asked about."""
+    """The models of one step, and the episodes whose ranks they are to give."""
 
     answerer: StepAnswerer | None
     part: Part
@@ -128,7 +131,7 @@ class StepTask:
 
 
 def ranks_of_step(task: StepTask) -> list[RankSet]:
-    """The ranks of one step, group by group; empty if no model answers or no episode is alive."""
+    """The ranks of one step, one set per group; empty if there is no model or no episode there."""
     step = task.answerer
     limits = None if step is None else step.limits(task.part.episodes)
     if step is None or limits is None:
@@ -139,10 +142,10 @@ def ranks_of_step(task: StepTask) -> list[RankSet]:
 def ranks_in_tasks(
     answerer: Answerer, part: Part, *, n_groups: int, seed: int, engine: Engine, progress: bool
 ) -> RankTable:
-    """The ranks of a part at every step, each step a task.
+    """The ranks of a part's episodes at every step; each step is a task.
 
-    Episodes in memory are answered in this process; only prepared ones are answered where the
-    engine runs.
+    For episodes in memory, the tasks run in this process. Only for prepared episodes do they run on
+    the engine.
     """
     sets = run_tasks(
         ranks_of_step,
@@ -163,7 +166,7 @@ def ranks_in_tasks(
 def limits_in_tasks(
     answerer: Answerer, episodes: Episodes
 ) -> dict[int, tuple[FloatArray, FloatArray]]:
-    """As `Answerer.limits`, of episodes in memory, all steps at once."""
+    """The same as `Answerer.limits` for episodes in memory, computed for all steps at once."""
     found = run_tasks(
         lambda step: None if step is None else step.limits(episodes),
         answerer.at,
@@ -177,12 +180,12 @@ def limits_in_tasks(
 
 
 def kept_episodes(assure: Episodes, seed: int) -> Episodes:
-    """The episodes that a model file keeps: all, or of very many a part, by a hash of their ids."""
+    """The assure episodes that a model file keeps: all, or a part chosen by a hash of their ids."""
     most = kept_count(float(assure.lengths.mean()), len(assure.schema))
     return assure.sample(most, seed=seed)
 
 
 def kept_count(steps: float, features: int) -> int:
-    """How many assure episodes a model file keeps at most, by numbers of steps and features."""
+    """The most assure episodes that a model file keeps, given their mean length and features."""
     numbers = steps * (features + 1)
     return min(MOST_KEPT, max(_FEWEST_KEPT, int(_MOST_NUMBERS / numbers)))

@@ -26,12 +26,12 @@ _TRIED: Final = (
     "quantile_network",
     "distribution_regression",
 )
-# Chosen by so many episodes at most; with fewer than the least, chance would choose.
+# At most _MOST_EPISODES are used; with fewer than _FEWEST_EPISODES, the choice would be chance.
 _MOST_EPISODES, _FEWEST_EPISODES = 2_000, 100
 
 
 def model_named(kind: str) -> Any:
-    """An unfitted model of this kind, with its own defaults."""
+    """An unfitted model of this kind, with its default parameters."""
     if kind not in kinds():
         known = ", ".join(("auto", *kinds()))
         raise InputError(Argument("model"), f" needs one of {known}, got {kind!r}")
@@ -51,10 +51,11 @@ def best_model(
     seed: int,
     progress: bool,
 ) -> tuple[Any, tuple[ModelTrial, ...]]:
-    """The candidate that predicts held-out outcomes best, and how good each was, best first.
+    """The unfitted model that predicts held-out outcomes best, and the trials, best first.
 
-    ``losses`` returns the CRPS of a model at each episode and step, from fits that have not seen
-    the episode, in units of the outcomes' spread. With few episodes the default model is used.
+    ``losses`` is called with a model and episodes and returns (episodes, steps): the model's CRPS
+    in units of the outcomes' spread, from fits that have not seen the episode. If there are few
+    episodes, the default model is used and there are no trials.
     """
     if len(learn) < _FEWEST_EPISODES:
         return model_named(_TRIED[0]), ()
@@ -70,7 +71,10 @@ def best_model(
 
 
 def _ranked(losses: Mapping[str, FloatArray]) -> tuple[ModelTrial, ...]:
-    """The models by their mean loss over episodes, where all of them have answered; best first."""
+    """The models ordered by their mean CRPS, best first.
+
+    Only episodes and steps for which every model has a prediction are counted.
+    """
     every = np.stack(list(losses.values()))
     known = np.isfinite(every).all(axis=0)
     answered = known.sum(axis=1)

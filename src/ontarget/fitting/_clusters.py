@@ -1,4 +1,4 @@
-"""Clusters of other libraries, used like an executor: Dask and Ray."""
+"""Dask and Ray clusters, with the ``submit`` method of an executor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ontarget._extras import require
 
 __all__ = ["cluster_of", "is_lost"]
 
-# What executors, Dask and Ray raise if the worker that ran a task is gone.
+# The errors that executors, Dask and Ray raise if the worker of a task died.
 _LOST = {
     "BrokenExecutor",
     "TerminatedWorkerError",
@@ -26,26 +26,30 @@ _LOST = {
 
 
 class Cluster(Protocol):
-    """An executor that knows how many tasks it takes at a time."""
+    """An executor that also says how many tasks it should be given at a time."""
 
     @property
     def in_flight(self) -> int:
-        """How many tasks to begin before the first is over."""
+        """How many tasks to start before waiting for the first result."""
         ...
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
-        """Begin a call somewhere; what comes back gives its result when asked."""
+        """Start the call on some worker; return a future, whose ``result()`` waits for it."""
         ...
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether an error says that the worker of a task is gone, not that the task failed."""
+    """Whether the error means that a task's worker died, and not that the task itself failed."""
     return any(kind.__name__ in _LOST for kind in type(error).__mro__)
 
 
 @contextmanager
 def cluster_of(name: str, address: str | None = None) -> Iterator[Cluster]:
-    """The cluster at an address; without an address the one in use, or else a new one here."""
+    """A context manager that gives a cluster: "dask" or "ray", at this address.
+
+    Without an address, it is the cluster that this process is connected to. If there is none, one
+    is started on this machine.
+    """
     with _on_dask(address) if name == "dask" else _on_ray(address) as found:
         yield found
 
@@ -57,7 +61,7 @@ class _Dask:
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
         with warnings.catch_warnings():
-            # Episodes that are not prepared travel with the task, of which Dask warns.
+            # Episodes that are not prepared are sent with the task; Dask warns about their size.
             warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
             return self.client.submit(function, *arguments, pure=False)
 
@@ -95,7 +99,7 @@ class _Ray:
     in_flight: int
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> _RayFuture:
-        # Lost tasks are begun anew by the caller, which alike serves all engines.
+        # The caller repeats lost tasks, in the same way for all engines.
         remote = self.ray.remote(max_retries=0)(function)
         return _RayFuture(self.ray, remote.remote(*arguments))
 

@@ -1,8 +1,4 @@
-"""What a fit of a large log costs: time, memory, disk and the model file, by arithmetic.
-
-The rates were fitted to measurements of ``bench/scale.py``: the default model with 250,000 to 100
-million rows, on one machine, at the time in `MEASURED`. Other machines differ by a factor.
-"""
+"""What fitting a large log costs: estimates of time, memory, disk and size of the model file."""
 
 from __future__ import annotations
 
@@ -17,12 +13,12 @@ __all__ = ["MEASURED", "Costs", "costs_of"]
 
 MEASURED = "November 2026"
 _TREES = 100
-# Microseconds of one core: a value that is prepared, a row and tree that is learned or answered.
+# Microseconds of one core: to prepare a value; per row and tree, to learn and to predict.
 _PREPARE, _LEARN, _ANSWER = 0.17, 0.2, 0.085
-_START = 10.0  # seconds, for choosing blocks and whatever does not grow
-_LEARNED_ROWS = 400_000  # of all blocks together; the other rows are only answered
-# Bytes: an entry of a leaf with its share of nodes, an episode's id, key, length and outcome, a
-# value of a step in work, a value that is learned from.
+_START = 10.0  # seconds, for choosing blocks and all else that does not grow with the log
+_LEARNED_ROWS = 400_000  # rows that all blocks together learn from; others are only predicted
+# Bytes: a leaf entry with its share of nodes; an episode's id, key, length and outcome; a value of
+# the step that is being worked on; a value that models learn from.
 _ENTRY, _EPISODE, _VALUE, _LEARNED = 3.5, 100, 48, 45
 _BASE = 5e8  # what the libraries and compiled code take
 _PACKED = 5.0  # a value on disk
@@ -31,7 +27,7 @@ _REST = 8e6  # what else a model file holds
 
 @dataclass(frozen=True)
 class Costs:
-    """The costs, each as a number and as the arithmetic behind it."""
+    """Estimated costs of a fit: each as a number, and in ``lines`` with its arithmetic."""
 
     episodes: int
     learn: int
@@ -46,14 +42,16 @@ class Costs:
 
     @property
     def core_hours(self) -> float:
-        """The hours of all phases on one core."""
+        """The total time in hours on one core."""
         return self.prepare_hours + self.learn_hours + self.assure_hours
 
 
 def costs_of(
     rows: float, steps: int, features: int, *, trees: int = _TREES, max_learn: int = 20_000
 ) -> Costs:
-    """The costs of preparing a log of this many rows and fitting the default monitor to it.
+    """The estimated costs of preparing a log and fitting the default monitor to it.
+
+    ``rows`` is the number of rows of the log, ``steps`` the number of steps per episode.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a fit starts from: the checked parts of a split, and facts about them."""
+"""The checked parts of a split that a fit starts from, with their groups."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ __all__ = ["Ground", "ground_of"]
 class Ground:
     """The parts of a split, checked against each other, and the groups of their episodes.
 
-    Models learn from the first part. ``own`` names it if it is also used to calibrate p, as always
-    except with ``preset="paper"``. ``ranked`` names the part whose ranks are kept. ``may_miss``
-    marks the columns of states that may have missing values.
+    ``named`` has the parts by name; models learn from the first one. ``own`` is the name of this
+    part if it also calibrates p, which is always so except with ``preset="paper"`` (None there).
+    ``ranked`` is the name of the part whose ranks the monitor keeps. ``may_miss`` says for each
+    column of a state whether values may be missing.
     """
 
     named: Mapping[str, Episodes]
@@ -54,11 +55,11 @@ class Ground:
 
     @property
     def n_groups(self) -> int:
-        """How many groups are calibrated by themselves; 1 without groups."""
+        """The number of groups that are calibrated by themselves; 1 without groups."""
         return 1 if self.groups is None else len(self.groups)
 
     def part(self, name: str) -> Part:
-        """A part with the group of each of its episodes."""
+        """A part of the split, with the group of each of its episodes."""
         return self.part_of(name, self.named[name])
 
     def part_of(self, name: str, episodes: Episodes) -> Part:
@@ -66,18 +67,18 @@ class Ground:
         return Part(name, episodes, self.codes(episodes), self.may_miss)
 
     def codes(self, episodes: Episodes) -> IndexArray:
-        """The number of each episode's group; -1 for a group that was not calibrated."""
+        """(episodes,): the number of each episode's group; -1 if that group was not calibrated."""
         return _codes(episodes, self.groups)
 
 
 def ground_of(recipe: Recipe, split: Split | PaperSplit) -> Ground:
-    """What a fit starts from, or an error that says what is wrong with the episodes or model."""
+    """The checked parts of a split; an error if the episodes or the model cannot be used."""
     check_model(recipe.model)
     named = _named(split)
     train = next(iter(named.values()))
     _check_parts(named, recipe.reward_bounds)
     _check_successors(recipe.model, train.behavior)
-    # The dictionary comes from the first part alone: no other may add to it (M14).
+    # The list of categories comes from the first part alone; other parts must not add to it (M14).
     schema = learned_schema(train, _unseen(recipe))
     named = {name: part.recoded(schema) for name, part in named.items()}
     _check_disjoint(named)
@@ -92,7 +93,10 @@ def ground_of(recipe: Recipe, split: Split | PaperSplit) -> Ground:
 
 
 def _named(split: Split | PaperSplit) -> dict[str, Episodes]:
-    """The parts of a split that have episodes, by name; models are fitted on the first."""
+    """The parts of a split that exist, by name; models learn from the first.
+
+    Cut-off episodes are taken out of the first part.
+    """
     named = {
         name: part for name, part in split._asdict().items() if part is not None and name != "rest"
     }
@@ -103,37 +107,39 @@ def _named(split: Split | PaperSplit) -> dict[str, Episodes]:
     if not isinstance(split, Split):
         raise CensoredError(
             Argument("censored", "worst-case"),
-            f" needs learn and assure, got the paper's parts with cut-off episodes in {cut[0]}; "
-            "split with split(learn=0.8, assure=0.2), or leave them out",
+            f" needs a split into learn and assure, got the paper's parts, with cut-off episodes "
+            f"in {cut[0]}; split with split(learn=0.8, assure=0.2), or leave the cut-off episodes "
+            "out",
         )
-    # What is estimated needs outcomes; what is promised counts those that are missing (M24).
+    # Estimates need known outcomes; promises count cut-off episodes as the worst case (M24).
     first = next(iter(named))
     if "assure" in cut and named["assure"].cut_off.all():
         raise FewEpisodesError(
-            f"all {len(named['assure'])} assure episodes were cut off, so that nothing can be "
-            "promised; give assure a larger share, or record episodes to their end"
+            f"all {len(named['assure'])} assure episodes were cut off, so nothing can be promised; "
+            "give the assure part a larger share, or record episodes to their end"
         )
     return {**named, first: named[first].take(~named[first].cut_off)}
 
 
 def _check_weights(named: Mapping[str, Episodes], cut: Sequence[str]) -> None:
-    """Refuse weights where they are not supported (M25)."""
+    """Raise an `InputError` if episodes have weights and the split does not support them."""
     if all(part.weights is None for part in named.values()):
         return
     if "calibrate" in named or "assure" not in named or named["assure"].weights is None:
         raise InputError(
-            "weights need assure episodes that have them, and learn, not the paper's parts; split "
-            "the weighted episodes with split(learn=0.8, assure=0.2)"
+            "weights need a split into learn and assure, not the paper's parts, and the assure "
+            "episodes need to have weights; split the weighted episodes with "
+            "split(learn=0.8, assure=0.2)"
         )
     if cut:
         raise InputError(
-            "weights need episodes that all ended, got some that were cut off; leave them out, or "
+            "weights need episodes that were not cut off, got some that were; leave these out, or "
             "do without weights"
         )
 
 
 def _counts_others(assure: Episodes) -> bool:
-    """Whether there are cut-off episodes or weights, so that ranks cannot be thinned."""
+    """Whether there are cut-off episodes or weights, so that all ranks have to be kept."""
     return assure.weights is not None or bool(assure.cut_off.any())
 
 
@@ -141,12 +147,13 @@ def _check_parts(named: Mapping[str, Episodes], bounds: tuple[float, float]) -> 
     train = next(iter(named.values()))
     if not len(train.schema):
         raise EpisodesError(
-            "the episodes have no feature; a state needs at least one that is known before acting"
+            "the episodes have no features; a state needs at least one feature that is known "
+            "before acting"
         )
     for name, part in named.items():
         if part is not train:
             _check_alike(train, part)
-        # Rewards that may be anything are not looked at: all rows would be read for it.
+        # Without bounds there is nothing to check, and all rows need not be read.
         earned = None if bounds == (-np.inf, np.inf) else part.reward_range
         if earned is not None and not bounds[0] <= earned[0] <= earned[1] <= bounds[1]:
             wrong = earned[0] if earned[0] < bounds[0] else earned[1]
@@ -158,13 +165,13 @@ def _check_parts(named: Mapping[str, Episodes], bounds: tuple[float, float]) -> 
 
 
 def _check_successors(model: Any, behavior: Behavior) -> None:
-    """Refuse ``successors`` for a behavior that is not a plain sum (M23)."""
+    """Raise an `InputError` if ``successors`` is on and the behavior does not allow it."""
     extreme = behavior.translation in (Translation.FLOOR, Translation.CEILING)
     if getattr(model, "successors", False) and (extreme or behavior.scale(1) != 1.0):
         raise InputError(
             Argument("successors"),
-            f" needs a plain sum, or a behavior that does not add up at all, got {behavior.spec}; "
-            f"fit with successors=False",
+            f" needs a plain sum of rewards, or a behavior such as last or mean, got "
+            f"{behavior.spec}; fit with successors=False",
         )
 
 
@@ -179,16 +186,16 @@ def _check_alike(train: Episodes, other: Episodes) -> None:
     for what, (one, another) in pairs.items():
         if one != another:
             raise EpisodesError(
-                f"the parts of a split need one {what}, got {one} and {another}; build them "
-                "from one recording, or with like="
+                f"the parts of a split need the same {what}, got {one} and {another}; make them "
+                "from one recording, or read the second one with like="
             )
 
 
 def _check_disjoint(named: Mapping[str, Episodes]) -> None:
-    """Refuse an episode that is in two parts, which would break every guarantee."""
+    """Raise a `CalibrationError` if an episode is in two parts: no promise would hold."""
     for (name, one), (other_name, other) in combinations(named.items(), 2):
         _, here, there = np.intersect1d(one.ids, other.ids, return_indices=True)
-        # Recordings may number their episodes alike: one and the same is the same throughout.
+        # Two recordings may use the same ids. It is the same episode only if all steps are equal.
         for t in range(one.horizon):
             if not here.size:
                 break
@@ -202,7 +209,7 @@ def _check_disjoint(named: Mapping[str, Episodes]) -> None:
 
 
 def _same_at(one: Episodes, other: Episodes, t: int) -> BoolArray:
-    """Which episodes, pairwise, have the same state and behavior at step t, or are both over."""
+    """(pairs,): whether the two episodes of a pair are equal at step t, or both ended before it."""
     same: BoolArray = (one.lengths > t) == (other.lengths > t)
     alive = np.flatnonzero((one.lengths > t) & (other.lengths > t))
     if alive.size:
@@ -219,7 +226,7 @@ def _texts(episodes: Episodes) -> list[bool]:
 
 
 def _unseen(recipe: Recipe) -> Unseen:
-    """How to treat an unseen category: as missing only if the model takes missing values (M18)."""
+    """How to treat an unseen category: as missing only if the model accepts missing values."""
     return "missing" if recipe.unseen == "missing" and takes_missing(recipe.model) else "error"
 
 
@@ -229,7 +236,8 @@ def _groups(recipe: Recipe, calibrating: Episodes) -> tuple[Any, ...] | None:
     if calibrating.groups is None or calibrating.roles.group != recipe.group:
         raise GroupError(
             Argument("group", recipe.group),
-            f" needs episodes with that group column, these have {calibrating.roles.group!r}",
+            f" needs episodes with that group column, the group column of these is "
+            f"{calibrating.roles.group!r}",
         )
     names, counts = np.unique(calibrating.groups, return_counts=True)
     small = counts < recipe.min_calibration
@@ -237,13 +245,14 @@ def _groups(recipe: Recipe, calibrating: Episodes) -> tuple[Any, ...] | None:
         i = int(np.argmax(small))
         raise GroupError(
             f"group {names[i]!s} has {counts[i]} episodes to calibrate it, fewer than "
-            f"min_calibration={recipe.min_calibration}; record more of it, or leave it out"
+            f"min_calibration={recipe.min_calibration}; record more episodes of this group, or "
+            "leave it out"
         )
     return tuple(names.tolist())
 
 
 def _codes(episodes: Episodes, groups: Sequence[Any] | None) -> IndexArray:
-    """The number of each episode's group; -1 for a group that was not calibrated."""
+    """(episodes,): the number of each episode's group; -1 if that group was not calibrated."""
     if groups is None or episodes.groups is None:
         return np.zeros(len(episodes), dtype=np.intp)
     place = {name: number for number, name in enumerate(groups)}
@@ -251,9 +260,9 @@ def _codes(episodes: Episodes, groups: Sequence[Any] | None) -> IndexArray:
 
 
 def _may_miss(train: Episodes, schema: Schema) -> BoolArray:
-    """The columns of states that have missing values in training, and may have them later.
+    """(columns,): whether a column of the state may have missing values later.
 
-    Also the columns whose unseen categories count as missing values.
+    It may if it has missing values in training, or if an unseen category counts as missing.
     """
     columns = state_schema(schema, train.history).features
     found = np.array([one.unseen == "missing" for one in columns], dtype=np.bool_)

@@ -1,8 +1,8 @@
-"""Outcomes that the law would expect but that never happen, such as a tie in some games (M16).
+"""Finds outcomes that the models expect but that never happen, such as a tie in some games.
 
-A run's remainder may lead to any sum, so a law of remainders also gives probability to outcomes in
-which no run ever ends. An outcome gets none if no learning episode ended there although the law, at
-some step, expected ten or more.
+Models predict the remainder, which may lead to any sum. So they also give probability to outcomes
+in which no run ever ends. An outcome gets probability 0 if no learning episode ended in it
+although, at some step, the models expected ten or more to do so. See method M16 in docs/methods.md.
 """
 
 from __future__ import annotations
@@ -16,16 +16,19 @@ from ontarget.fitted._impossible_kernel import leave_out
 
 __all__ = ["Limits", "doubted_outcomes", "impossible_outcomes", "without_impossible"]
 
-# Both limits of each step's law at what a part's rows ask.
+# By step: P(remainder < y) and P(remainder <= y) at the values y that the rows ask about.
 Limits = dict[int, tuple[FloatArray, FloatArray]]
 
 _EXPECTED = 10.0
-# Only where outcomes next to it are common is an outcome doubted, and only so many.
+# An outcome is doubted only if outcomes next to it are common, and at most _MOST are.
 _NEIGHBOURS, _COMMON, _MOST = 2, 5.0, 4
 
 
 def doubted_outcomes(learn: Episodes) -> FloatArray:
-    """Outcomes that no learning episode ended in, between common ones; ascending, mostly none."""
+    """Outcomes that may be impossible: no learning episode has them, but many have ones nearby.
+
+    They are ascending; for most data there are none.
+    """
     none = read_only(np.empty(0))
     if learn.behavior.translation is not Translation.SHIFT or learn.behavior.scale(1) != 1.0:
         return none
@@ -46,16 +49,16 @@ def doubted_outcomes(learn: Episodes) -> FloatArray:
 
 
 def _near(by_place: FloatArray, place: int) -> float:
-    """How many episodes ended in a place next to this one, on average."""
+    """How many episodes ended in each of the places next to this one, on average."""
     around = by_place[max(place - _NEIGHBOURS, 0) : place + _NEIGHBOURS + 1]
     return float(around.sum() / (2 * _NEIGHBOURS))
 
 
 def impossible_outcomes(limits: Limits, doubted: FloatArray) -> FloatArray:
-    """The doubted outcomes in which some episodes should have ended by the law, but none did.
+    """The doubted outcomes in which at least ten episodes should have ended, but none did.
 
-    The limits are those of the learning episodes, by models that did not learn from the episode.
-    Each row was asked first at its own remainder, then at the doubted outcomes.
+    ``limits`` are predictions for the learning episodes, by models that did not learn from the
+    episode. Column 0 is at the row's own remainder, the other columns at the doubted outcomes.
     """
     expected = np.zeros(doubted.size)
     for left, right in limits.values():
@@ -67,9 +70,10 @@ def impossible_outcomes(limits: Limits, doubted: FloatArray) -> FloatArray:
 def without_impossible(
     limits: Limits, asked: dict[int, FloatArray], doubted: FloatArray, impossible: FloatArray
 ) -> Limits:
-    """The limits at what was asked before the doubted outcomes, those impossible left out.
+    """The predictions given that the impossible outcomes never happen, without the last columns.
 
-    ``asked`` are the values of each step's rows, (rows, values), the doubted outcomes the last.
+    ``asked`` has the values that each step's rows ask about, (rows, values). The last columns are
+    the doubted outcomes; they are left out of the result.
     """
     if not doubted.size:
         return limits

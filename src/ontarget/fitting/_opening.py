@@ -1,8 +1,9 @@
-"""A model for the first step alone, because runs often begin in states that never recur (M16).
+"""A separate model for the first step, because runs often begin in special states.
 
-Blocks pool similar steps. But the states in which runs begin may be distributed quite differently
-from later ones; a model of the first step alone is then better than one that also learned from
-later steps. Its share in the first step's law is estimated.
+Blocks share a model among similar steps. But the states in which runs begin may be distributed
+quite differently from later ones. Then a model of the first step alone predicts better than one
+that also learned from later steps. How much this model counts at the first step is estimated. See
+method M16 in docs/methods.md.
 """
 
 from __future__ import annotations
@@ -19,32 +20,33 @@ from ontarget.models._mixture import weighted
 
 __all__ = ["opening_share", "with_opening"]
 
-_EVEN = 0.5  # until it is known what the first step's own model is worth
-_LEAST = 0.05  # a smaller share is not worth a model
+_EVEN = 0.5  # the first step's own model counts half, until its share is estimated
+_LEAST = 0.05  # if the estimated share is smaller, the model is left out
 
 
 def with_opening(blocks: tuple[Block, ...], law: LawTable) -> tuple[tuple[Block, ...], LawTable]:
-    """The blocks with a further one for the first step alone, which has half of that step's law."""
+    """The blocks and one more for the first step alone, with half the weight at that step."""
     return (*blocks, Block(len(blocks), 0, 1, 0, 1)), opened(law, _EVEN)
 
 
 def opening_share(
     results: Sequence[BlockResult], law: LawTable, stage: Stage, asked: Sequence[StepRows]
 ) -> float:
-    """How much of the first step's law its own block makes up, by answers out of bag.
+    """How much the first step's own model should count at that step, from 0 to 1.
 
-    It is the share with the least squared error of the CDF at the values of the rehearsal.
+    It is the share that gives the smallest squared error of the predicted distribution function,
+    out of bag, at the values that the rehearsal asks about. A share below 5 % becomes 0.
 
     Parameters
     ----------
     results
-        The blocks' answers; the last block is the first step's own.
+        The fitted blocks with their predictions; the last block is the first step's own.
     law
-        The law without it.
+        Which blocks make up the prediction at each step, without the last block.
     stage
-        The rehearsal that asked.
+        The rehearsal: learning episodes and the values at which they were predicted.
     asked
-        The rows of the rehearsal that the last block was asked; none if it has no model.
+        The rows of the rehearsal that the last block predicted; empty if it has no model.
     """
     if not asked:
         return 0.0
@@ -64,7 +66,10 @@ def opening_share(
 
 
 def _first_step(result: BlockResult, n_values: int) -> FloatArray:
-    """The block's CDF of the rehearsal's rows at the first step; empty if it gives none."""
+    """(rows, values): P(remainder <= value) by a block, for the rehearsal's rows at step 0.
+
+    It has no rows if the block has no predictions there.
+    """
     for limits in result.limits[REHEARSAL]:
         if limits.step == 0:
             return limits.right[:, :n_values]

@@ -1,4 +1,8 @@
-"""Where the paths of learning episodes lie in laws that did not learn from them (M22)."""
+"""Learns to calibrate path bands, from the paths of learning episodes.
+
+Each path is ranked in the distribution predicted by trees that did not learn from that episode. See
+method M22 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +23,16 @@ from ontarget.fitting.tasks import PATHS, StepRows
 
 __all__ = ["PathStage", "learned_maps"]
 
-# A map is a smooth curve: so many ranks draw it well enough.
+# The calibration curves are smooth: this many ranks are enough.
 _EPISODES = 250
 
 
 @dataclass(frozen=True, eq=False)
 class PathStage:
-    """Some learning episodes whose paths are ranked, at which steps, and all paths to rank them by.
+    """Some learning episodes whose paths are ranked, the steps at which, and what all runs gained.
 
-    A hash of the ids chooses them. Their rows ask where what they gained by the middle of each cell
-    of later steps lies.
+    A hash of the ids chooses the episodes. For each cell (range of later steps), it is asked where
+    the episode's gain by the middle of the cell falls in its predicted distribution.
     """
 
     episodes: Episodes
@@ -38,7 +42,7 @@ class PathStage:
 
     @classmethod
     def of(cls, learn: Episodes, seed: int) -> PathStage:
-        """The stage of these learning episodes."""
+        """The episodes and steps to rank, chosen from these learning episodes."""
         order = np.argsort(keyed_hash(learn.keys, seed, PATHS), kind="stable")
         some = learn.take(order[:_EPISODES])
         n = learn.horizon
@@ -52,11 +56,11 @@ class PathStage:
         )
 
     def asking(self, steps: Sequence[StepRows]) -> tuple[StepRows, ...]:
-        """The rows, each asking about its own gain in every cell."""
+        """The same rows, with the row's own gain in every cell as the values to ask about."""
         return tuple(replace(rows, y=self.values(rows.step, rows.index)) for rows in steps)
 
     def values(self, t: int, episodes: IndexArray) -> FloatArray:
-        """(episodes, cells): what these gained from step t on."""
+        """(episodes, cells): what these episodes gained from step t to the middle of each cell."""
         leads = Cells.of(self.episodes.horizon - t).leads
         return self.gains.own(self.paths[episodes], t, leads)
 
@@ -68,7 +72,11 @@ def _paths(episodes: Episodes) -> FloatArray:
 def learned_maps(
     limits: dict[int, tuple[FloatArray, FloatArray]], stage: PathStage, seed: int
 ) -> PathMaps:
-    """The map of each step and cell, from both limits at what `PathStage.asking` asked."""
+    """The calibration curve of each step and cell, from the ranks of the episodes' gains.
+
+    ``limits`` has, for each step, the predicted P(gain < own) and P(gain <= own) of the rows that
+    `PathStage.asking` made.
+    """
     found = {}
     for t in sorted(limits):
         rows = stage.episodes.at(t)

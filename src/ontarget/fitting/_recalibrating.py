@@ -1,4 +1,4 @@
-"""Recalibrates a fitted monitor on new episodes: its models stay, its promises are renewed."""
+"""Recalibrates a fitted monitor on new episodes: models stay, promises come from new episodes."""
 
 from __future__ import annotations
 
@@ -26,21 +26,22 @@ __all__ = ["recalibrated"]
 def recalibrated(fitted: Fitted, episodes: Episodes, *, seed: int, renew_p: bool) -> Fitted:
     """The same models, with ranks, excesses and assure episodes from these new episodes.
 
-    If ``renew_p``, half of them, chosen by a hash of their ids, replace the learning episodes from
-    which the maps of targets are learned; the other half are assure episodes. With
-    ``preset="paper"`` one half are calibrate episodes, because p comes from ranks.
+    If ``renew_p`` is false, all of them become assure episodes. If it is true, they are divided in
+    halves by a hash of their ids: one half replaces the learning episodes from which target maps
+    are learned, the other half becomes assure episodes. With ``preset="paper"``, where p comes from
+    ranks, one half always becomes the calibrate episodes.
     """
     new = _admitted(fitted, episodes)
     in_halves = renew_p or fitted.curves is None
     first, second = _halves(new, seed) if in_halves else (None, new)
     if second is None or second.cut_off.all() or (in_halves and first is None):
         raise FewEpisodesError(
-            f"the new episodes need some that were not cut off (in each half, if they are "
-            f"divided), got {len(new)} episodes, {np.count_nonzero(new.cut_off)} of them cut off; "
-            f"record more"
+            f"recalibrate needs new episodes that were not cut off (in each half, if they are "
+            f"divided in halves), got {len(new)} episodes, {np.count_nonzero(new.cut_off)} of them "
+            f"cut off; record more"
         )
     if second.weights is not None or second.cut_off.any():
-        second = kept_episodes(second, seed)  # such ranks cannot be thinned
+        second = kept_episodes(second, seed)  # their ranks all have to be kept
     _check_groups(fitted, second)
     kept = kept_episodes(second, seed).compact()
     own = _Answered(fitted, kept)
@@ -75,13 +76,13 @@ def recalibrated(fitted: Fitted, episodes: Episodes, *, seed: int, renew_p: bool
 
 
 def _admitted(fitted: Fitted, episodes: Episodes) -> Episodes:
-    """The new episodes as the monitor reads them; refused if it has seen any of them."""
+    """The new episodes, coded as in the monitor; an error if the monitor has seen any of them."""
     new = fitted.alike(episodes, cut_off=True)
     longest = int(new.lengths.max())
     if longest > fitted.horizon:
         raise EpisodesError(
-            f"the new episodes need at most the monitor's {fitted.horizon} steps, got one of "
-            f"{longest}; fit again, on old and new episodes together"
+            f"the new episodes may have at most the monitor's {fitted.horizon} steps, got one with "
+            f"{longest}; fit a new monitor, on old and new episodes together"
         )
     seen = seen_before(new, fitted.trained.fingerprints)
     if seen.size:
@@ -92,7 +93,7 @@ def _admitted(fitted: Fitted, episodes: Episodes) -> Episodes:
         )
     if new.weights is not None and new.cut_off.any():
         raise EpisodesError(
-            "weights need episodes that all ended, got some that were cut off; leave them out, or "
+            "weights need episodes that were not cut off, got some that were; leave these out, or "
             "do without weights"
         )
     declared = fitted.horizon_declared
@@ -103,7 +104,7 @@ def _admitted(fitted: Fitted, episodes: Episodes) -> Episodes:
 
 
 def _halves(new: Episodes, seed: int) -> tuple[Episodes | None, Episodes | None]:
-    """The half to estimate from, which needs known outcomes, and that for promises (M24)."""
+    """The half to estimate from, without cut-off episodes, and the half for promises."""
     if len(new) < 2:
         return None, None
     parts = new.split(0.5, 0.5, seed=seed, by_group=None if new.groups is None else "stratify")
@@ -112,22 +113,22 @@ def _halves(new: Episodes, seed: int) -> tuple[Episodes | None, Episodes | None]
 
 
 def _check_groups(fitted: Fitted, assure: Episodes) -> None:
-    """Refuse new episodes that leave a group without assure episodes."""
+    """Raise a `GroupError` if a group would be left without assure episodes."""
     counts = np.bincount(fitted.groups_in(assure), minlength=fitted.n_groups)
     if fitted.groups is not None and not counts.all():
         lacking = fitted.groups[int(np.argmin(counts))]
         raise GroupError(
             f"recalibrate needs new episodes of every group, got none of {lacking!r}; record "
-            f"some, or fit again without that group"
+            f"some, or fit a new monitor without that group"
         )
 
 
 def _seen(
     fitted: Fitted, first: Episodes | None, second: Episodes
 ) -> tuple[dict[str, int], KeyArray]:
-    """How many episodes each part now has, and the fingerprints of all of them.
+    """How many episodes each part now has, and the fingerprints (hashes) of all of them.
 
-    The former assure episodes are no longer in any part, because nothing depends on them.
+    The former assure episodes are no longer in any part, because nothing depends on them now.
     """
     trained = fitted.trained
     sizes = dict(trained.sizes)
@@ -143,9 +144,9 @@ def _seen(
 
 @dataclass(frozen=True, eq=False)
 class _Answered(Mapping[int, tuple[FloatArray, FloatArray]]):
-    """New episodes, and both limits of each step's law at their outcomes, made when asked for.
+    """By step, the predicted P(remainder < own) and P(remainder <= own) of new episodes.
 
-    NaN where a reading is bad.
+    They are computed when needed, and NaN if a reading is bad.
     """
 
     fitted: Fitted
@@ -153,7 +154,7 @@ class _Answered(Mapping[int, tuple[FloatArray, FloatArray]]):
 
     @property
     def part(self) -> Part:
-        """The episodes as ranks are formed from them."""
+        """The episodes with their groups, as `rank_table` takes them."""
         fitted = self.fitted
         return Part("assure", self.episodes, fitted.groups_in(self.episodes), fitted.may_miss)
 
@@ -175,7 +176,7 @@ class _Answered(Mapping[int, tuple[FloatArray, FloatArray]]):
 
 
 def _rehearsal(fitted: Fitted, episodes: Episodes, seed: int) -> Rehearsal:
-    """A rehearsal of the new episodes, which no model has seen."""
+    """The predictions for the new episodes, which no model has seen, as a `Rehearsal`."""
     stage = Stage.of(episodes, seed, pace=fitted.pace, sets_alarms=False)
     limits: Limits = {}
     asked = stage.asking(

@@ -1,4 +1,7 @@
-"""The rehearsal of a fit: asks models about learning episodes as if they were new (M16, M17)."""
+"""Makes the rehearsal of a fit: predicts learning episodes as if they were new runs.
+
+See methods M16 and M17 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +19,22 @@ from ontarget.fitting.tasks import StepRows, seen_remainders
 
 __all__ = ["REHEARSAL", "Stage", "rehearsed"]
 
-REHEARSAL = "rehearsal"  # as a part of a fit
-# A row is an episode at a step. Alarms are set by the least p of a run, so they need every step,
-# and a threshold hardly gains from more rows than these.
+REHEARSAL = "rehearsal"  # the name of its rows among the parts of a fit
+# A row is an episode at a step. An alarm threshold depends on the lowest p of a run, so it needs
+# every step; more rows than these would hardly make it better.
 _ALARM_EPISODES, _ENOUGH_EPISODES, _ALARM_ROWS, _ALARM_VALUES = 500, 100, 50_000, 64
-# Maps change slowly over the steps; their part of a file is kept small.
+# Target maps change slowly over the steps, so a few steps are enough and the file stays small.
 _MAP_STEPS, _MAP_VALUES, _MAP_BYTES = 20, 48, 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """The learning episodes of a rehearsal, its steps, and the values at which the law is asked.
+    """The episodes and steps of a rehearsal, and the values at which predictions are stored.
 
-    ``ladder`` is (steps, values): at each step the remainders of its episodes as the models see
-    them, or some at even ranks, between the least and the greatest of all steps; the last fills up
-    the rest. The episodes are in the order of a hash of their ids.
+    ``ladder`` is (steps, values), ascending: the distinct remainders of all episodes at the step,
+    in the scale of the models, or some of these evenly spread by rank. The first and last value are
+    the least and the greatest remainder of all steps; the last value is repeated to fill up the
+    row. The episodes are in the order of a hash of their ids.
     """
 
     episodes: Episodes
@@ -39,9 +43,10 @@ class Stage:
 
     @classmethod
     def of(cls, learn: Episodes, seed: int, *, pace: float, sets_alarms: bool) -> Stage:
-        """The stage of these learning episodes; of very many a part, chosen by a hash of ids.
+        """The rehearsal of these learning episodes, or of a part chosen by a hash of their ids.
 
-        If it ``sets_alarms``, it has every step; otherwise some steps suffice.
+        If ``sets_alarms`` is true, it has every step, because alarm thresholds need all of them.
+        Otherwise it has at most 20 steps.
         """
         some = range(learn.horizon) if sets_alarms else _evenly(learn.horizon, _MAP_STEPS)
         most = _ALARM_VALUES if sets_alarms else _MAP_VALUES
@@ -53,7 +58,7 @@ class Stage:
             ends += [y.min(), y.max()] if y.size else []
             if t in some:
                 found[t], repeats = _thinned(y, most)
-                # Where outcomes repeat a law may jump, and both limits are kept.
+                # If outcomes repeat, distribution functions may jump: both sides are stored.
                 sides = 2 if repeats else sides
         rungs = [np.unique([min(ends), *found[t], max(ends)]) for t in some]
         ladder = np.full((len(some), max(map(len, rungs))), max(ends))
@@ -67,7 +72,7 @@ class Stage:
         return cls(learn.take(order[: min(kept, MOST_EPISODES)]), tuple(some), ladder)
 
     def asking(self, steps: Sequence[StepRows]) -> tuple[StepRows, ...]:
-        """The rows, each asked at its step's ladder and, last, at its own remainder."""
+        """The same rows, asking about the ladder of their step and, last, their own remainder."""
         return tuple(replace(rows, y=self._values(rows)) for rows in steps)
 
     def _values(self, rows: StepRows) -> FloatArray:
@@ -78,14 +83,18 @@ class Stage:
 def rehearsed(
     limits: dict[int, tuple[FloatArray, FloatArray]], stage: Stage, groups: IndexArray, seed: int
 ) -> Rehearsal:
-    """The rehearsal, from both limits of each step's law at what `Stage.asking` asked."""
+    """The rehearsal, from the predictions for the rows that `Stage.asking` made.
+
+    ``limits`` has, by step, P(remainder < y) and P(remainder <= y), each (rows, values + 1).
+    ``groups`` is the number of each episode's group.
+    """
     episodes, ladder = stage.episodes, stage.ladder
     before, ranks, lefts, rights = [], [], [], []
     for t in stage.steps:
         rows = episodes.at(t)
         unanswered = np.full((len(rows), ladder.shape[1] + 1), np.nan)
         left, right = limits.get(t, (unanswered, unanswered))
-        # An episode that every tree has seen has no honest answer of its own.
+        # If every tree has seen an episode, it has no out-of-bag prediction.
         known = ~np.isnan(left[:, -1])
         own = np.full(len(rows), np.nan)
         own[known] = draw_ranks(
@@ -110,15 +119,16 @@ def rehearsed(
 
 
 def _evenly(n: int, most: int) -> list[int]:
-    """At most ``most`` of n places, evenly spaced, from the first to the last."""
+    """At most ``most`` of the numbers 0 to n − 1, evenly spaced, with the first and the last."""
     found: list[int] = np.unique(np.linspace(0, n - 1, most).round().astype(int)).tolist()
     return found
 
 
 def _thinned(values: FloatArray, most: int) -> tuple[FloatArray, bool]:
-    """The distinct values, or at most ``most`` of them at even ranks; whether any value repeats.
+    """The distinct values, ascending, or about ``most`` of them; and whether any value repeats.
 
-    The least, the greatest and the frequent values are always included.
+    If there are too many, values evenly spread by rank are taken. The least, the greatest and the
+    frequent values are always included.
     """
     distinct = np.unique(values)
     repeats = distinct.size < values.size

@@ -1,4 +1,7 @@
-"""Chooses how far apart blocks of steps are centred, on the learning episodes alone (M16)."""
+"""Chooses how far apart the blocks of steps are centred, on the learning episodes alone.
+
+See method M16 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -28,18 +31,18 @@ from ontarget.models._mixture import weighted
 
 __all__ = ["Pilot", "choose_spacing", "losses_of"]
 
-# A trial forest is small and learns from few rows: it only has to tell good blocks from bad ones.
+# A forest for a trial is small and learns from few rows: it only has to compare blocks.
 _TREES, _BOOSTED, _FOLDS, _ROWS = 24, 40, 2, 5_000
 _EPISODES, _STEPS, _THRESHOLDS = 2_000, 12, 16
-_FEWEST = 100  # episodes; with less, chance would choose
+_FEWEST = 100  # with fewer episodes, the choice would be chance
 
 
 @dataclass(frozen=True)
 class Pilot:
-    """What a trial needs of a fit: tasks for blocks, and rows as their models read them.
+    """What a trial of blocks needs: a model, learning episodes, and how to make tasks for blocks.
 
-    ``task`` makes the task of a block, given a model, the episodes and how many rows it may learn
-    from (``rows``); nothing is asked of the block.
+    ``task`` makes the task of fitting a block, given a model, the episodes, the block, and the most
+    rows that it may learn from. ``rows`` is that number of rows.
     """
 
     model: Any
@@ -51,10 +54,11 @@ class Pilot:
 
 
 def choose_spacing(pilot: Pilot) -> Choices:
-    """The blocks that predict held-out outcomes best, by out-of-bag CRPS, and all trials.
+    """The spacing of blocks that predicts held-out outcomes best, with all trials.
 
-    Spacings are halved from a quarter of the horizon on, as long as that clearly helps. Models
-    without out-of-bag answers, and fits with few episodes, keep the first spacing.
+    The first spacing is a quarter of the horizon. It is halved as long as that clearly improves the
+    out-of-bag CRPS. A model without out-of-bag predictions, or a fit with few episodes, keeps the
+    first spacing.
     """
     horizon = pilot.learn.horizon
     spacing = max(math.ceil(horizon / 4), LEAST_SPACING)
@@ -72,7 +76,10 @@ def choose_spacing(pilot: Pilot) -> Choices:
 
 
 def _tried(spacing: int, gains: FloatArray) -> Trial:
-    """The mean gain over episodes, of those with an answer at any step."""
+    """The trial of a spacing: the mean gain over the episodes that have a prediction at all.
+
+    ``gains`` is (episodes, steps), with NaN where there is no prediction.
+    """
     gain = np.nanmean(gains[np.isfinite(gains).any(axis=1)], axis=1)
     if not gain.size:
         return Trial(spacing, 0.0, 0.0)
@@ -80,7 +87,7 @@ def _tried(spacing: int, gains: FloatArray) -> Trial:
 
 
 def _few(pilot: Pilot) -> Pilot:
-    """The pilot with a small forest and a limited number of episodes."""
+    """The same pilot with a small forest and at most 2,000 episodes, to be fast."""
     own = pilot.model.get_params(deep=False)
     small = {"n_trees": _TREES, "n_boosted": _BOOSTED, "n_folds": _FOLDS}
     fewer: dict[str, Any] = {name: min(own[name], small[name]) for name in small if name in own}
@@ -94,7 +101,10 @@ def _few(pilot: Pilot) -> Pilot:
 
 
 def losses_of(pilot: Pilot, blocks: tuple[Block, ...], law: LawTable) -> FloatArray:
-    """(episodes, steps): the CRPS of the blended law, in units of each step's own spread."""
+    """(episodes, steps): the CRPS of the blocks' mixture, in units of each step's spread.
+
+    It is computed at no more than 12 steps, and is NaN where an episode has no prediction.
+    """
     learn = pilot.learn
     asked = np.unique(np.linspace(0, learn.horizon - 1, _STEPS).round().astype(int)).tolist()
     found = np.full((len(learn), len(asked)), np.nan)
@@ -121,14 +131,16 @@ def losses_of(pilot: Pilot, blocks: tuple[Block, ...], law: LawTable) -> FloatAr
 
 
 def _fitted_alone(task: BlockTask) -> tuple[Any, KeyArray | None]:
-    """The task's fitted model, and the episodes that it was fitted on."""
+    """The task's fitted model, and the keys of the episodes that it was fitted on."""
     return fit_block(task).model, episodes_of(task.train) if task.train else None
 
 
 def _crps(rows: StepRows, entries: list[tuple[float, Any, Any]]) -> FloatArray:
-    """Each row's squared error of the CDF, averaged over thresholds at the step's outcomes.
+    """(rows,): an approximate CRPS: the squared error of the predicted distribution function.
 
-    An entry is a weight, a fitted model and the episodes that it was fitted on.
+    The error is averaged over thresholds at quantiles of the step's remainders, and divided by the
+    spread of these remainders. An entry is a weight, a fitted model and the keys of the episodes
+    that it was fitted on.
     """
     levels = (np.arange(_THRESHOLDS) + 0.5) / _THRESHOLDS
     thresholds = np.unique(np.quantile(rows.y, levels, method="inverted_cdf"))

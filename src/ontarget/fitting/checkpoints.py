@@ -1,4 +1,4 @@
-"""Checkpoints, from which an interrupted fit resumes: one file per fitted block."""
+"""Checkpoints: one file per fitted block, so that an interrupted fit can resume."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Checkpoint:
     folder
         Where the files are; it is made if it does not exist.
     key
-        The digest of data, parameters and seed; see `digest_of`.
+        A hash of data, parameters and seed; see `digest_of`.
     asked
-        The rows of each part that a block must answer for, by the block's number; a file that does
-        not match is damaged.
+        A function that gives, for a block's number, the rows of each part that the block must have
+        predictions for. A file without exactly these counts as damaged.
     """
 
     def __init__(
@@ -55,12 +55,13 @@ class Checkpoint:
         )
         if others:
             raise ModelFileError(
-                f"the checkpoint folder {self._folder} holds {others[0]} of another fit (other "
-                "data, parameters or seed); pass an empty folder, or remove its .block files"
+                f"the checkpoint folder {self._folder} has {others[0]}, a file of another fit "
+                "(other data, parameters or seed); pass an empty folder, or delete its .block "
+                "files"
             )
 
     def load(self, index: int) -> BlockResult | None:
-        """The block fitted earlier, if it was."""
+        """The fitted block of this number, or None if it is not stored."""
         path = self._path(index)
         if not path.exists():
             return None
@@ -74,7 +75,7 @@ class Checkpoint:
             ) from error
 
     def save(self, index: int, result: BlockResult) -> None:
-        """Write a fitted block, completely or not at all."""
+        """Store a fitted block; the file is written completely or not at all."""
         model = result.model
         sections = {} if model is None else {"model": model_arrays(model)}
         for part, steps in result.limits.items():
@@ -97,15 +98,15 @@ class Checkpoint:
 def _result(
     container: Container, name: str, asked: Mapping[str, Sequence[StepRows]]
 ) -> BlockResult:
-    """The fitted block in a checkpoint; raises an error if it does not fit its name."""
+    """The fitted block in a checkpoint file; an error if it is not the one that was asked for."""
     if container.header["block"] != name:  # a file that was renamed
-        raise ModelFileError(f"it holds block {container.header['block']!r}")
+        raise ModelFileError(f"it contains another block, {container.header['block']!r}")
     kind, model = container.header["kind"], None
     if kind is not None:
         model = model_of_kind(kind).from_arrays(container.section("model"))
     answered = {part: [one.step for one in rows] for part, rows in asked.items() if model}
     if container.header["steps"] != ({part: [] for part in asked} | answered):
-        raise ModelFileError("it answers for other steps than this block does")
+        raise ModelFileError("it has predictions for other steps than this block should")
     limits = {
         part: tuple(_limits(container, part, one) for one in (rows if model else ()))
         for part, rows in asked.items()
@@ -114,9 +115,9 @@ def _result(
 
 
 def _limits(container: Container, part: str, asked: StepRows) -> StepLimits:
-    """Both limits at one step: numbers from 0 to 1, in order, one pair for each that was asked.
+    """The stored predictions at one step, checked: P(remainder < y) and P(remainder <= y).
 
-    NaN means that every tree has seen the episode, so that there is no out-of-bag answer.
+    NaN means that every tree has seen the episode, so that it has no out-of-bag prediction.
     """
     arrays = container.section(f"{part}-{asked.step:05d}")
     left, right = arrays["left"], arrays["right"]
@@ -124,13 +125,16 @@ def _limits(container: Container, part: str, asked: StepRows) -> StepLimits:
     ordered = pairs and np.all((left >= 0.0) & (left <= right) & (right <= 1.0) | np.isnan(left))
     if not ordered or not np.array_equal(np.isnan(left), np.isnan(right)):
         raise ModelFileError(
-            f"{part} at step {asked.step} needs pairs 0 <= left <= right <= 1, one per episode"
+            f"part {part!r} at step {asked.step} needs one pair 0 <= left <= right <= 1 per episode"
         )
     return StepLimits(asked.step, left, right)
 
 
 def digest_of(description: dict[str, Any], arrays: Sequence[AnyArray]) -> str:
-    """A short name for data, parameters and seed: equal exactly when all of them are."""
+    """A hash of the description and the arrays, as 16 hexadecimal digits.
+
+    It changes if the data, a parameter or the seed changes.
+    """
     digest = blake2b(json.dumps(description, sort_keys=True).encode(), digest_size=8)
     for array in arrays:
         digest.update(f"{array.dtype.str}{array.shape}".encode())

@@ -1,4 +1,4 @@
-"""Engines, which run the tasks of a fit: this process, a cluster, or the user's executor."""
+"""Engines run the tasks of a fit: in this process, on a cluster, or on the user's executor."""
 
 from __future__ import annotations
 
@@ -25,28 +25,31 @@ class _Future(Protocol):
 
 @runtime_checkable
 class Executor(Protocol):
-    """Anything that can run tasks: ``concurrent.futures`` executors, Dask clients, your own."""
+    """Anything with a ``submit`` method, such as an executor of ``concurrent.futures``."""
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> _Future:
-        """Start a call; return a future with its result."""
+        """Start the call ``function(*arguments)``.
+
+        Return a future, whose ``result()`` waits for it.
+        """
         ...
 
 
 class Keeps(Protocol[Result]):
-    """Stores finished results, so that an interrupted run can resume."""
+    """Stores finished results by task number, so that an interrupted fit can resume."""
 
     def load(self, index: int) -> Result | None:
-        """The stored result, if there is one."""
+        """The stored result of this task, or None."""
         ...
 
     def save(self, index: int, result: Result) -> None:
-        """Keep a result."""
+        """Store the result of this task."""
         ...
 
 
 Engine: TypeAlias = Literal["local", "dask", "ray"] | Executor | Callable[..., Any]
 ENGINES: tuple[str, ...] = ("local", "dask", "ray")
-_ATTEMPTS = 4  # of a task whose worker is lost
+_ATTEMPTS = 4  # how often a task is tried if its worker is lost
 
 
 def run_tasks(
@@ -60,7 +63,9 @@ def run_tasks(
     side_by_side: bool = False,
     doing: tuple[str, str] = ("fitting", "blocks of steps"),
 ) -> list[Result]:
-    """The function's result for each task, in order; only this process writes files.
+    """The function's result for each task, in the order of the tasks.
+
+    Only this process writes files.
 
     Parameters
     ----------
@@ -71,10 +76,10 @@ def run_tasks(
     n_tasks
         How many tasks there are.
     engine
-        ``"local"``, in this process; ``"dask"`` or ``"ray"``; an object with ``submit``, as
-        executors have; or one called like ``joblib.Parallel``.
+        ``"local"`` for this process; ``"dask"`` or ``"ray"``; an object with a ``submit`` method,
+        such as an executor; or an object that is called like ``joblib.Parallel``.
     checkpoint
-        Where finished results are kept and looked for.
+        Where finished results are stored; results that are already there are not computed again.
     progress
         Whether to show a progress bar.
     side_by_side
@@ -101,7 +106,7 @@ def run_tasks(
 
 
 def check_engine(engine: str, address: str | None) -> None:
-    """Refuse an engine that has no such name, and an address without a cluster."""
+    """Raise an `InputError` for an unknown engine, or an address for the engine local."""
     if engine not in ENGINES:
         raise InputError(Argument("engine"), f" needs one of {', '.join(ENGINES)}, got {engine!r}")
     if engine == "local" and address is not None:
@@ -110,9 +115,10 @@ def check_engine(engine: str, address: str | None) -> None:
 
 @contextmanager
 def connected(engine: str, address: str | None = None) -> Iterator[Engine]:
-    """A context with an engine to fit on: this process, or the cluster at an address.
+    """A context manager that gives an engine: this process, or a connection to a cluster.
 
-    Without an address it is the cluster in use, or else one that is started on this machine.
+    Without an address, it is the cluster that this process is connected to. If there is none, one
+    is started on this machine.
     """
     check_engine(engine, address)
     if engine == "local":
@@ -156,7 +162,7 @@ def _in_turn(
 def _on_threads(
     function: Callable[[Any], Any], make: Callable[[int], Any], waiting: Sequence[int]
 ) -> Iterator[tuple[int, Any]]:
-    """Run tasks in threads, so that parts of a task that use one thread run at the same time."""
+    """Run tasks in threads, to keep all cores busy while single-threaded parts of a task run."""
     executor = ThreadPoolExecutor(n_threads(), thread_name_prefix="ontarget-fit")
     try:
         yield from _submitting(executor, in_flight=n_threads())(function, make, waiting)
@@ -175,7 +181,7 @@ def _on_cluster(name: str) -> _Run:
 
 
 def _in_batches(parallel: Callable[..., Any]) -> _Run:
-    """Run tasks in batches, so that only some of them take memory at a time."""
+    """A function that runs tasks in batches, so that not all take memory at once."""
     from joblib import delayed
 
     def run(
@@ -191,7 +197,10 @@ def _in_batches(parallel: Callable[..., Any]) -> _Run:
 
 
 def _submitting(executor: Executor, in_flight: int | None = None) -> _Run:
-    """Run a few tasks at a time, with results in order; repeat a task whose worker was lost."""
+    """A function that runs a few tasks at a time, and repeats a task whose worker was lost.
+
+    It yields the results in the order of the tasks.
+    """
     most = 2 * n_threads() if in_flight is None else in_flight
 
     def run(

@@ -1,4 +1,4 @@
-"""Fitting a monitor: from a split of episodes to everything it needs to answer."""
+"""Fits a monitor: from a split of episodes to everything that the monitor needs to answer."""
 
 from __future__ import annotations
 
@@ -51,15 +51,16 @@ __all__ = ["Preset", "fit_monitor", "preset_model"]
 
 Preset: TypeAlias = Literal["default", "paper"]
 
-# Paths of so many steps together take 40 MB of a model file.
+# Paths with this many steps in total take 40 MB of a model file.
 _MOST_PATH_STEPS = 5_000_000
 
 
 def preset_model(preset: Preset) -> Any:
-    """The preset's unfitted model.
+    """The unfitted model of a preset.
 
     The paper gives no leaf size, so its forest uses the default of `QuantileForest`, as in
-    `ontarget paper`. The default preset is a `StackedForest` with its own defaults (M16).
+    `ontarget paper`. The default preset is a `StackedForest` with its own defaults (method M16 in
+    docs/methods.md).
     """
     if preset == "paper":
         from ontarget.models.forest.estimator import QuantileForest
@@ -78,13 +79,14 @@ def fit_monitor(
     progress: bool,
     checkpoint: str | Path | None,
 ) -> Fitted:
-    """The fitted monitor's contents; the same whatever the engine.
+    """The contents of a fitted monitor. They do not depend on the engine.
 
-    Phase one fits the blocks, wherever the engine runs them. Phase two runs here: it blends the
-    blocks' answers about the episodes and computes curves, ranks and excesses. Curves come from the
-    learning episodes, each answered by models that have not seen it; ranks and excesses come from
-    the assure episodes (M16). With ``preset="paper"`` there are no curves, and the ranks are those
-    of the calibrate episodes.
+    Phase one fits the blocks, wherever the engine runs them. Phase two runs in this process: it
+    mixes the predictions of the blocks and computes calibration curves, ranks (where outcomes fell
+    in their predicted distributions) and excesses (how far an outcome ever was from the middle of
+    them). The curves come from the learning episodes, each predicted by models that have not seen
+    it; ranks and excesses come from the assure episodes (method M16 in docs/methods.md). With
+    ``preset="paper"`` there are no curves, and the ranks come from the calibrate episodes.
     """
     ground = ground_of(recipe, split)
     recipe, chosen = _settled(recipe, ground, progress=progress)
@@ -121,7 +123,7 @@ def fit_monitor(
 
 @dataclass(frozen=True)
 class _Blended:
-    """Fitted blocks and how they answer together: what phase two works with."""
+    """The fitted blocks, and how their predictions are mixed: the input of phase two."""
 
     recipe: Recipe
     chosen: Choices
@@ -130,7 +132,10 @@ class _Blended:
     answerer: Answerer
 
     def limits(self, name: str, episodes: Episodes) -> Limits:
-        """Both limits of each step's law at what the learning episodes asked."""
+        """For each step, the predicted P(remainder < y) and P(remainder <= y) of each row.
+
+        ``name`` is a part of the rows that the blocks answered for, ``episodes`` are its episodes.
+        """
         plan = self.plan
         found = blended_limits(self.results, self.recipe.law, name)
         if not plan.doubted.size:
@@ -150,14 +155,14 @@ def _assured(
     *,
     progress: bool,
 ) -> tuple[RankTable, Episodes | None, FloatArray]:
-    """The ranks to keep, the assure episodes to keep, and the excess of each of these."""
+    """The ranks, the assure episodes that the monitor keeps, and the excess of each of them."""
     answerer, n_groups, seed = blended.answerer, ground.n_groups, blended.recipe.seed
     named, horizon = ground.named, ground.train.horizon
     ranks = RankTable.of([np.empty(0)] * (horizon * n_groups), n_groups)
     every = named.get("assure")
     kept = None if every is None else kept_episodes(every, seed)
     if every is not None and ground.ranked == "assure" and kept is every and not every.is_prepared:
-        # All are kept: one answer serves the ranks and the excess.
+        # All episodes are kept, so the same predictions give the ranks and the excesses.
         limits, part = limits_in_tasks(answerer, every), ground.part("assure")
         ranks = rank_table(limits, part, horizon=horizon, n_groups=n_groups, seed=seed)
         return ranks, every.compact(), whole_run_excess(limits, part, ranks, curves)
@@ -178,7 +183,7 @@ def _assured(
 
 
 def _settled(recipe: Recipe, ground: Ground, *, progress: bool) -> tuple[Recipe, Choices]:
-    """The recipe with everything chosen that depends on the learning episodes, and the reasons."""
+    """The recipe after all choices that depend on the learning episodes, and these choices."""
     train, chosen = ground.train, Choices()
     if recipe.paths is None:
         recipe = replace(recipe, paths=int(train.lengths.sum()) <= _MOST_PATH_STEPS)
@@ -206,7 +211,7 @@ def _blended(
     progress: bool,
     checkpoint: str | Path | None,
 ) -> _Blended:
-    """All fitted blocks, with a model of the first step alone if it helps."""
+    """All fitted blocks, with a separate model of the first step if that predicts better."""
     train, own, pooled = ground.train, ground.own, recipe
     if chosen.trials and train.horizon > 1:
         blocks, law = with_opening(recipe.blocks, recipe.law)
@@ -241,7 +246,7 @@ def _blended(
 
 
 def _learned_curves(blended: _Blended, ground: Ground) -> CurveTable | None:
-    """The curves of each step, from learning episodes; None with ``preset="paper"`` (M17)."""
+    """The calibration curves of each step, from learning episodes; None with ``preset="paper"``."""
     if ground.own is None:
         return None
     learned = rank_table(
@@ -271,7 +276,7 @@ def _path_maps(blended: _Blended) -> PathMaps:
 
 
 def _trained(blended: _Blended, ground: Ground) -> Trained:
-    """Where the monitor comes from: its settings, its episodes and what they chose."""
+    """A record of the fit: its settings, its episodes and what was chosen on them."""
     recipe, train = blended.recipe, ground.train
     sizes = {name: len(part) for name, part in ground.named.items()}
     known = [known_by(part) for part in ground.named.values()]
@@ -287,7 +292,7 @@ def _trained(blended: _Blended, ground: Ground) -> Trained:
 
 
 def _chosen_spacing(recipe: Recipe, learn: Episodes) -> Choices:
-    """How far apart blocks are centred, chosen on the learning episodes alone."""
+    """The distance between the centres of blocks, chosen on the learning episodes alone."""
 
     def task(model: Any, some: Episodes, block: Block, rows: int) -> BlockTask:
         return block_task(replace(recipe, model=model, steps=None), some, block, rows=rows)
@@ -296,9 +301,9 @@ def _chosen_spacing(recipe: Recipe, learn: Episodes) -> Choices:
 
 
 def _losses_of(recipe: Recipe, model: Any, learn: Episodes) -> FloatArray:
-    """(episodes, steps): a model's loss on learning episodes that it has not seen.
+    """(episodes, steps): a model's CRPS on learning episodes that it has not seen.
 
-    Its blocks are those that it would have in a fit, before shorter ones are tried.
+    The blocks are those that this model would have in a fit, before shorter blocks are tried.
     """
     own = replace(recipe, model=model, steps=None)
     if recipe.chooses_spacing and serves_whole_run(model):
@@ -319,7 +324,7 @@ def _fitted_blocks(
     progress: bool,
     checkpoint: str | Path | None,
 ) -> list[BlockResult]:
-    """Phase one: every block fitted, wherever the engine runs it."""
+    """Phase one of a fit: every fitted block, in order, wherever the engine fits them."""
     recipe, kept = plan.recipe, None
     if checkpoint is not None:
         kept = Checkpoint(checkpoint, _digest(recipe, named), lambda i: plan.task(i).asked)
@@ -337,8 +342,7 @@ def _fitted_blocks(
 
 def _digest(recipe: Recipe, named: Mapping[str, Episodes]) -> str:
     train = next(iter(named.values()))
-    # Other parts ask nothing of a block. What a model may do without changing what it learns has no
-    # part in the name.
+    # The other parts do not change a fitted block, and n_jobs does not change what a model learns.
     parameters: dict[str, Any] = getattr(recipe.model, "get_params", dict)()
     parameters = {name: one for name, one in parameters.items() if name != "n_jobs"}
     description = {

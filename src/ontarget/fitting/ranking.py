@@ -1,4 +1,8 @@
-"""Phase two of a fit: the blocks' answers blended by step, the ranks, and each run's excess."""
+"""Phase two of a fit: mixes the blocks' predictions, and computes ranks and excesses.
+
+A rank is where an outcome fell in its predicted distribution, from 0 to 1. The excess of an episode
+is how far its outcome ever was from the middle of its predicted distributions.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,11 @@ __all__ = ["Part", "blended_limits", "rank_table", "whole_run_excess"]
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a split as phase two needs it: its name, episodes and groups."""
+    """One part of a split: its name, its episodes, their groups, and what may be missing.
+
+    ``groups`` has the number of each episode's group. ``may_miss`` says for each column of a state
+    whether it may be missing.
+    """
 
     name: str
     episodes: Episodes
@@ -34,7 +42,7 @@ class Part:
     may_miss: BoolArray
 
     def good(self, t: int) -> BoolArray:
-        """Which of the episodes alive at step t have a good reading there, and a known outcome."""
+        """(episodes at step t,): whether each has a good reading there and a known outcome."""
         rows = self.episodes.at(t)
         cut: BoolArray = self.episodes.cut_off[rows.index]
         return ~bad_readings(rows.states, self.may_miss) & ~cut
@@ -43,13 +51,16 @@ class Part:
 def blended_limits(
     results: Sequence[BlockResult], law: LawTable, part: str
 ) -> dict[int, tuple[FloatArray, FloatArray]]:
-    """Both limits of each step's law at the part's outcomes: the mixture of its blocks'."""
+    """By step, the mixture of its blocks' predictions: P(remainder < y) and P(remainder <= y).
+
+    The values y are those that the rows of ``part`` asked about.
+    """
     by_block = [{one.step: one for one in result.limits[part]} for result in results]
     found = {}
     for t in range(law.horizon):
         entries = [(weight, by_block[block].get(t)) for weight, block in law.at(t)]
         if any(limits is None for _, limits in entries):
-            continue  # no episode of the part reaches the step, or none trained a block
+            continue  # no episode of the part reaches the step, or a block could not be trained
         weights, known = [weight for weight, _ in entries], [one for _, one in entries if one]
         found[t] = (
             weighted(weights, [limits.left for limits in known]),
@@ -67,9 +78,11 @@ def rank_table(
     seed: int,
     thin: bool = True,
 ) -> RankTable:
-    """The ranks of every step and group; bad readings are left out, because they have no answer.
+    """The ranks of every step and group, from the predictions at the episodes' outcomes.
 
-    Very many ranks are thinned (M3), unless that is not allowed or they have weights.
+    ``limits`` has, by step, P(remainder < own) and P(remainder <= own). Episodes with a bad reading
+    are left out, because there is no prediction for them. If there are very many ranks, only some
+    are kept (method M3 in docs/methods.md), unless ``thin`` is false or the episodes have weights.
     """
     none = RankSet(np.empty(0), np.empty(0))
     sets = [none] * (horizon * n_groups)
@@ -84,7 +97,10 @@ def rank_table(
 
 
 class RankSet(NamedTuple):
-    """The sorted ranks of one step and group, and their weights; empty without weights (M25)."""
+    """The sorted ranks of one step and group, and their weights; ``weights`` may be empty.
+
+    See method M25 in docs/methods.md.
+    """
 
     ranks: FloatArray
     weights: FloatArray
@@ -99,10 +115,10 @@ def step_ranks(
     *,
     thin: bool = True,
 ) -> list[RankSet]:
-    """The ranks of one step, group by group; see `rank_table`."""
+    """The ranks of one step, one set per group; see `rank_table`."""
     left, right = limits
     rows, heavy = part.episodes.at(t), part.episodes.weights
-    # An episode that every tree has seen has no honest answer of its own.
+    # If every tree has seen an episode, it has no out-of-bag prediction.
     good = part.good(t) & ~np.isnan(left)
     ranks = np.full(len(rows), np.nan)
     ranks[good] = draw_ranks(left[good], right[good], rows.keys[good], seed=seed, step=t)
@@ -124,14 +140,16 @@ def whole_run_excess(
     ranks: RankTable,
     curves: CurveTable | None,
 ) -> FloatArray:
-    """M_i: the farthest that each episode's outcome ever lay from the middle of its law (M9).
+    """(episodes,): how far each outcome ever was from the median of its prediction.
 
-    It is +inf for an episode that was cut off, which is the worst case (M24).
+    The distance is in probability, from 0 to ½; the largest over the steps counts. It is +inf for
+    an episode that was cut off, which is the worst case (method M24). See method M9 in
+    docs/methods.md.
     """
     excess = np.zeros(len(part.episodes))
     for t, (left, right) in limits.items():
         rows, groups = part.episodes.at(t), part.groups
-        good = part.good(t)  # a bad reading is passed over, as a live watch does (M8)
+        good = part.good(t)  # a bad reading is skipped, as in a live watch (M8)
         distance = np.zeros(len(rows))
         for g in range(ranks.spans.shape[1]):
             own = good & (groups[rows.index] == g)

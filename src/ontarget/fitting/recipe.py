@@ -1,4 +1,4 @@
-"""`Recipe`, what to fit, and the task of each block of steps that follows from it."""
+"""`Recipe`: what to fit; and the task of fitting each block of steps."""
 
 from __future__ import annotations
 
@@ -21,24 +21,27 @@ from ontarget.models._entry import fresh_model, serves_whole_run, trees_of
 __all__ = ["LEAF_ENTRIES", "Plan", "Recipe", "block_task", "fit_numbered", "rows_per_block"]
 
 LEAF_ENTRIES = 15_000_000
-# A block's rows are numbered by two bytes; below the least a forest would be too coarse.
+# Two bytes number a block's rows, so there are at most 65,536. With fewer than _LEAST_ROWS a forest
+# would be too coarse.
 _MOST_ROWS, _LEAST_ROWS = 65_536, 4_096
-# A model that serves the whole run has no leaves, and its rows no numbers.
+# A model that serves the whole run has no leaves, so its rows need no such numbers.
 _MOST_ROWS_OF_RUN = 131_072
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What to fit: an unfitted model, the blocks and the law of each step, and how to calibrate.
+    """What to fit: an unfitted model, the blocks of steps that share a model, and how to calibrate.
 
-    ``parameters`` are the monitor's arguments, kept so that a loaded monitor can be fitted again.
-    ``steps`` are the steps that need an answer; a block without any of them is not fitted. With
-    ``chooses_spacing``, the given blocks are replaced by overlapping blocks whose spacing is chosen
-    on the learning episodes, or by one block for a model that serves the whole run. With
-    ``chooses_model``, the model is chosen on them too; the given model is used if there are too few
-    episodes. The leaves of all forests hold at most about ``leaf_entries`` entries. ``precedents``
-    and ``paths`` say what is kept of the learning episodes; paths are kept by default unless they
-    are very long.
+    ``law`` says which blocks make up the prediction at each step. ``parameters`` are the monitor's
+    arguments, kept so that a loaded monitor can be fitted again. ``steps`` are the steps at which
+    the monitor must answer (None for all); a block without any of them is not fitted. With
+    ``chooses_spacing``, the given blocks are replaced by overlapping ones, and the learning
+    episodes decide how far apart these are; a model that serves the whole run gets one block. With
+    ``chooses_model``, the learning episodes also decide the model; if there are too few, the given
+    model is used. The leaves of all forests together hold at most about ``leaf_entries`` entries.
+    ``pace`` is what nearly every step earns; see `pace_of`. ``precedents`` and ``paths`` say what
+    the monitor keeps of the learning episodes. If ``paths`` is None, paths are kept unless they are
+    very long.
     """
 
     model: Any
@@ -60,17 +63,17 @@ class Recipe:
 
     @property
     def reads_step(self) -> bool:
-        """Whether models learn from several steps, and so read t as a feature."""
+        """Whether the models learn from several steps each, and so have the step as an input."""
         return any(len(block.train_steps) > 1 for block in self.blocks)
 
     def in_one_block(self, horizon: int) -> Recipe:
-        """The same with one block for all steps."""
+        """The same recipe with one block for all steps."""
         blocks, law = plan_blocks(horizon, steps_per_model=horizon)
         return replace(self, blocks=blocks, law=law)
 
 
 class Reading(TypedDict):
-    """How rows are read; see `step_rows`."""
+    """The arguments of `step_rows` that say how rows are made."""
 
     grid: float
     reads_step: bool
@@ -79,11 +82,13 @@ class Reading(TypedDict):
 
 @dataclass(frozen=True)
 class Plan:
-    """A recipe and the episodes to learn from: all that determines each block's task.
+    """A recipe and the episodes to learn from: all that determines the task of each block.
 
-    ``own`` names the learning episodes if they are also used to calibrate p, as always except with
-    ``preset="paper"``. A pickled plan of prepared episodes is small, because it only names their
-    folder.
+    ``own`` is the name of the part that the models learn from, if it also calibrates p. This is
+    always so except with ``preset="paper"``, where ``own`` is None. ``sets_alarms`` says whether
+    the learning episodes also set alarm thresholds, because there are no assure episodes.
+    ``doubted`` are outcomes that may be impossible. A pickled plan of prepared episodes is small,
+    because it only names their folder.
     """
 
     recipe: Recipe
@@ -94,13 +99,16 @@ class Plan:
 
     @property
     def reading(self) -> Reading:
-        """How rows are read."""
+        """The arguments of `step_rows` that say how rows are made."""
         recipe = self.recipe
         return {"grid": self.train.grid, "reads_step": recipe.reads_step, "pace": recipe.pace}
 
     @cached_property
     def stage(self) -> Stage | None:
-        """What the learning episodes rehearse; without assure episodes they set alarms (M16)."""
+        """Which learning episodes are predicted as if they were new, and at which steps.
+
+        None with ``preset="paper"``. See method M16 in docs/methods.md.
+        """
         if self.own is None:
             return None
         recipe = self.recipe
@@ -108,13 +116,16 @@ class Plan:
 
     @cached_property
     def foretold(self) -> PathStage | None:
-        """The paths that are ranked, if they are kept and the model weighs recorded runs."""
+        """Which learning episodes calibrate path bands; None if there are no path bands.
+
+        Path bands need recorded paths, and a model that predicts with recorded runs.
+        """
         recipe = self.recipe
         wanted = recipe.paths and hasattr(recipe.model, "out_of_bag_members")
         return PathStage.of(self.train, recipe.seed) if self.own and wanted else None
 
     def task(self, index: int) -> BlockTask:
-        """The task of a block; it is always the same, wherever it is made."""
+        """The task of a block, by the block's number; always the same, wherever it is made."""
         recipe, block, stage = self.recipe, self.recipe.blocks[index], self.stage
         made = block_task(recipe, self.train, block, rows=rows_per_block(recipe))
         answers = recipe.law.steps_of(block.index)
@@ -137,18 +148,18 @@ class Plan:
         return replace(made, asked={**asked, PATHS: paths}, gains=self.foretold.gains)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Without what was made of the fields, which is large and made again where it is needed.
+        # Cached properties are left out: they are large, and are computed again where needed.
         return type(self), (self.recipe, self.train, self.own, self.sets_alarms, self.doubted)
 
 
 def fit_numbered(numbered: tuple[Plan, int]) -> BlockResult:
-    """The fitted block of this number: it reads what it needs where it runs."""
+    """The fitted block, given a plan and the block's number; it reads the rows where it runs."""
     plan, index = numbered
     return fit_block(plan.task(index))
 
 
 def rows_per_block(recipe: Recipe) -> int:
-    """How many rows a block learns from at most, so that leaves stay within their budget."""
+    """The most rows that a block learns from, so that all leaves stay within ``leaf_entries``."""
     if serves_whole_run(recipe.model):
         return _MOST_ROWS_OF_RUN
     n_trees = trees_of(recipe.model)
@@ -157,7 +168,10 @@ def rows_per_block(recipe: Recipe) -> int:
 
 
 def block_task(recipe: Recipe, train: Episodes, block: Block, *, rows: int) -> BlockTask:
-    """The task of one block, with at most about this many rows to learn from; no questions yet."""
+    """The task of fitting one block, from at most about ``rows`` rows.
+
+    Nothing is asked of it yet.
+    """
     answers, steps = recipe.law.steps_of(block.index), block.train_steps
     wanted: Sequence[int] = steps if recipe.steps is None or recipe.steps & set(answers) else ()
     learned = step_rows(

@@ -1,4 +1,4 @@
-"""Fitting one block of steps: a pure function from arrays to arrays, wherever it runs."""
+"""Fits one block of steps: a pure function from arrays to arrays, wherever it runs."""
 
 from __future__ import annotations
 
@@ -34,22 +34,23 @@ __all__ = [
     "thinned",
 ]
 
-# Models without trees of their own are fitted so many times more, to answer for their own episodes.
+# A model that is not a forest is fitted this many times more, each time without one fold, so that
+# every training episode gets a prediction by a model that has not seen it.
 _FOLDS = 5
-PATHS = "paths"  # as a part of a fit: rows that ask about their own path to come
-_MOST_NUMBERS = 2_000_000  # of rows that a model is asked about at a time
-_PATH_ROWS = 128  # asked at a time: what a forest hands out takes some ten kilobytes a row
-# A reward that this share of all steps earns is the pace of the runs.
+PATHS = "paths"  # the name, among the parts of a fit, of rows that ask about their later path
+_MOST_NUMBERS = 2_000_000  # that a model gets in one call
+_PATH_ROWS = 128  # per call: each needs some ten kilobytes
+# A reward that at least this share of all steps earns is the pace of the runs; see `pace_of`.
 _NEARLY_ALL = 0.9
 
 
 @dataclass(frozen=True)
 class StepRows:
-    """The episodes of one part at one step, as a model reads them."""
+    """The rows of one part's episodes at one step: the inputs of a model, and what to predict."""
 
     step: int
     X: FloatArray
-    y: FloatArray  # the remainder, scaled as the models see it (M18); (n, m) asks for m values
+    y: FloatArray  # the remainder in the models' scale (M18); or (n, m): m values to ask about
     keys: KeyArray
     index: IndexArray  # each row's position among the episodes of its part
 
@@ -57,7 +58,7 @@ class StepRows:
         return int(self.index.size)
 
     def take(self, which: IndexArray) -> StepRows:
-        """Only these rows, given by their positions."""
+        """The rows at these positions."""
         return StepRows(
             self.step, self.X[which], self.y[which], self.keys[which], self.index[which]
         )
@@ -65,12 +66,12 @@ class StepRows:
 
 @dataclass(frozen=True)
 class BlockTask:
-    """Everything that fitting one block needs, and nothing else.
+    """Everything that is needed to fit one block, and nothing else.
 
-    ``asked`` holds the rows that the block's model must answer for, by the name of their part. Rows
-    of the parts in ``own`` belong to training episodes; each is answered by what the model learned
-    from the other episodes. The same holds for the rows of `PATHS`, with the ``gains`` of all
-    episodes.
+    ``train`` has the rows to learn from. ``asked`` has the rows that the model must then predict,
+    by the name of their part. Rows of the parts in ``own`` belong to training episodes; they are
+    predicted by what the model learned from other episodes only. The same holds for the rows of
+    `PATHS`, which are predicted with ``gains``, the recorded paths of all episodes.
     """
 
     index: int
@@ -84,7 +85,10 @@ class BlockTask:
 
 @dataclass(frozen=True)
 class StepLimits:
-    """Both limits of a model's CDF at what one part's rows ask at one step: (n,) or (n, m)."""
+    """Predictions at one step: P(remainder < y) and P(remainder <= y) for each row's values y.
+
+    Both are (n,) for one value per row, or (n, m) for m values.
+    """
 
     step: int
     left: FloatArray
@@ -93,14 +97,17 @@ class StepLimits:
 
 @dataclass(frozen=True)
 class BlockResult:
-    """A fitted block: its model, None without a training episode, and its answers for each part."""
+    """A fitted block: its model, and its predictions for each part that was asked.
+
+    The model is None if there was no episode to learn from.
+    """
 
     model: Any
     limits: dict[str, tuple[StepLimits, ...]]
 
 
 def fit_block(task: BlockTask) -> BlockResult:
-    """The fitted block: phase one of a fit. The caller blends the limits and forms the ranks."""
+    """The fitted block: phase one of a fit. The caller mixes the blocks and computes the ranks."""
     if not task.train:
         return BlockResult(None, dict.fromkeys(task.asked, ()))
     unfitted = copy.deepcopy(task.model) if task.own else task.model
@@ -134,13 +141,13 @@ def _fitted(task: BlockTask, model: Any, train: Sequence[StepRows]) -> Any:
 
 
 def _lead_to_episodes(model: Any, train: Sequence[StepRows]) -> None:
-    """Let the training rows that a forest weighs name episodes by their position in the part."""
+    """Tell a forest which episode, by position in its part, each training row belongs to."""
     if not hasattr(model, "number_episodes"):
         return
     keys, index = (
         np.concatenate([getattr(rows, name) for rows in train]) for name in ("keys", "index")
     )
-    # A model numbers its episodes in the order of the ids that it was given: their keys.
+    # A model numbers its episodes in the order of the ids it was given, which are their keys.
     model.number_episodes(index[np.unique(keys, return_index=True)[1]])
 
 
@@ -151,10 +158,10 @@ def _limits(model: Any, rows: StepRows) -> StepLimits:
 def _own_limits(
     task: BlockTask, steps: Sequence[StepRows], unfitted: Any, model: Any
 ) -> list[StepLimits]:
-    """Answers about training episodes, each by parts of the model that did not learn from it (M16).
+    """Predictions for training episodes, by parts of the model that did not learn from them.
 
-    A forest uses the trees that did not see the episode; any other model is fitted again without
-    each fold.
+    A forest uses the trees that did not see the episode. Any other model is fitted again several
+    times, each time without one fold of the episodes.
     """
     if hasattr(model, "out_of_bag_limits"):
         return _out_of_bag(model, steps, episodes_of(task.train))
@@ -174,7 +181,7 @@ def _own_limits(
 
 
 def _out_of_bag(model: Any, steps: Sequence[StepRows], learned: KeyArray) -> list[StepLimits]:
-    """Answers from trees that never saw the episode, of many steps at a time."""
+    """Predictions by trees that never saw the episode, for many steps per call."""
     found = []
     for some in _alike(steps):
         X, y, keys = (
@@ -191,7 +198,10 @@ def _out_of_bag(model: Any, steps: Sequence[StepRows], learned: KeyArray) -> lis
 
 
 def _alike(steps: Sequence[StepRows]) -> Iterator[list[StepRows]]:
-    """Neighbouring steps that ask about as many values, with not too many numbers in all."""
+    """Groups of neighbouring steps whose rows can be predicted in one call.
+
+    The rows of a group ask about the same number of values, and are not too large in total.
+    """
     for _, same in groupby(steps, key=lambda rows: rows.y.shape[1:]):
         some: list[StepRows] = []
         for rows in same:
@@ -203,18 +213,18 @@ def _alike(steps: Sequence[StepRows]) -> Iterator[list[StepRows]]:
 
 
 def episodes_of(steps: Sequence[StepRows]) -> KeyArray:
-    """The keys of the episodes that have a row at any of the steps, each once."""
+    """The keys of the episodes that have a row at any of these steps, without repeats."""
     return np.unique(np.concatenate([rows.keys for rows in steps]))
 
 
 def honest_limits(
     model: Any, X: FloatArray, y: FloatArray, keys: KeyArray, learned: KeyArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Both limits at y from trees that never saw the row's episode.
+    """P(remainder < y) and P(remainder <= y) by trees that never saw the row's episode.
 
     ``keys`` are the keys of the rows' episodes, ``learned`` those of the episodes that the model
-    was fitted on. If `thinned` left no row of an episode, the model was not fitted on it, and every
-    tree may answer for it.
+    was fitted on. If `thinned` left no row of an episode, the model was not fitted on it, so all
+    trees are used for it.
     """
     own = np.isin(keys, learned)
     if own.all():
@@ -228,10 +238,10 @@ def honest_limits(
 
 
 def _path_limits(model: Any, rows: StepRows, gains: Gains, learned: KeyArray) -> StepLimits:
-    """Both limits of the law of each row's gains, from trees that never saw its episode.
+    """P(gain < own) and P(gain <= own) for each row, by trees that never saw its episode.
 
-    NaN for an episode that every tree has seen. ``learned`` are the episodes that the model was
-    fitted on; every tree may answer for others.
+    They are NaN for an episode that every tree has seen. ``learned`` are the keys of the episodes
+    that the model was fitted on; all trees are used for other episodes.
     """
     left, right = np.full(rows.y.shape, np.nan), np.full(rows.y.shape, np.nan)
     cells = Cells(Cells.of(gains.scales.size - rows.step).leads, np.arange(rows.y.shape[1] + 1))
@@ -250,7 +260,7 @@ def _path_limits(model: Any, rows: StepRows, gains: Gains, learned: KeyArray) ->
 
 
 def fold_of(keys: KeyArray) -> IndexArray:
-    """The fold in which each episode is held out, by a hash of its key."""
+    """(episodes,): the fold in which each episode is held out, by a hash of its key."""
     return (keyed_hash(keys, 0, "fold") % np.uint64(_FOLDS)).astype(np.intp)
 
 
@@ -259,9 +269,9 @@ def _of_fold(rows: StepRows, fold: int, *, inside: bool) -> StepRows:
 
 
 def thinned(steps: Sequence[StepRows], every: int, seed: int) -> tuple[StepRows, ...]:
-    """Only every n-th step of each episode, beginning at a random one.
+    """Rows of only every n-th step of each episode, starting at a random one.
 
-    Steps of one run are similar, and this keeps all episodes except those that end too soon.
+    Steps of one run are similar, so little is lost. Only very short episodes may lose all rows.
     """
     if every == 1:
         return tuple(steps)
@@ -283,9 +293,10 @@ def step_rows(
     pace: float = 0.0,
     doubted: FloatArray | None = None,
 ) -> tuple[StepRows, ...]:
-    """What models read of the episodes at each of the steps that any episode reaches.
+    """The rows of the episodes at each of these steps: models' inputs, and what to predict.
 
-    With ``doubted`` outcomes, a row asks about what would lead to each of them, too.
+    Steps that no episode reaches are left out. With ``doubted`` outcomes, a row also asks about the
+    remainders that would lead to each of these outcomes.
     """
     behavior, none = episodes.behavior, np.empty(0)
     found = []
@@ -311,11 +322,11 @@ def step_rows(
 
 
 def pace_of(episodes: Episodes) -> float:
-    """What nearly every step of these episodes earns, on the grid; 0 if there is no such amount.
+    """The reward that nearly every step of these episodes earns, or 0 if there is none.
 
-    For example, if a step earns 1 as long as a run survives, the remainder of every survivor
-    differs from step to step, and a model that several steps share would smear it. After adding the
-    pace times t it is the same number at all steps.
+    Suppose that a step earns 1 as long as a run survives. Then the remainder of a run that survives
+    to the end is smaller by 1 at every step, and a model that several steps share would blur it.
+    The remainder plus the pace times t is the same number at all steps, so models learn that.
     """
     if episodes.behavior.translation is not Translation.SHIFT or episodes.behavior.scale(1) != 1.0:
         return 0.0
@@ -333,12 +344,18 @@ def pace_of(episodes: Episodes) -> float:
 
 
 def seen_remainders(step: Step, scale: float, moved: float, grid: float) -> FloatArray:
-    """What the models learn of each row: the remainder in their units (M18)."""
+    """(rows,): the remainder of each row in the scale of the models.
+
+    See method M18 in docs/methods.md.
+    """
     return snap(step.response + moved, grid) if moved else step.response * scale
 
 
 def _asked(step: Step, own: FloatArray, doubted: tuple[FloatArray, float, float]) -> FloatArray:
-    """What a row asks about: its own remainder, and what would lead to each doubted outcome."""
+    """What a row asks about: its own remainder, and those that lead to each doubted outcome.
+
+    ``doubted`` has these outcomes, the amount that is added to remainders, and the grid.
+    """
     outcomes, moved, grid = doubted
     if not outcomes.size:
         return own
