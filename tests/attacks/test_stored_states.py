@@ -146,7 +146,7 @@ def test_a_run_held_to_a_goal_is_refused_before_any_of_it_is_taken(whose: str) -
         else {"parts": [kept["parts"][0], kept["parts"][1] | REMEMBERS]}
     )
     bad = json.dumps(kept).encode()
-    with pytest.raises(InputError, match="history needs 0 rows of 0 numbers"):
+    with pytest.raises(InputError, match="a history of 0 rows with 0 numbers each"):
         fleet["a"].unpack(bad)
     for packed in ({"a": whole, "b": bad}, {"a": whole, "b": b"["}, {"b": bad}):
         with pytest.raises(InputError):

@@ -137,9 +137,9 @@ def forged(header: dict, sections: dict, name: str, **arrays) -> tuple[dict, dic
 @pytest.mark.parametrize(
     ("forge", "words"),
     [
-        (lambda h, s: forged(h, s, "learn-00003", left=np.zeros(1)), "one per episode"),
-        (lambda h, s: forged(h, s, "learn-00003", left=np.zeros((2, 3))), "one per episode"),
-        (lambda h, s: forged(h, s, "learn-00003", right=np.arange(3)), "one per episode"),
+        (lambda h, s: forged(h, s, "learn-00003", left=np.zeros(1)), "per episode"),
+        (lambda h, s: forged(h, s, "learn-00003", left=np.zeros((2, 3))), "per episode"),
+        (lambda h, s: forged(h, s, "learn-00003", right=np.arange(3)), "per episode"),
         (lambda h, s: ({**h, "steps": {**h["steps"], "assure": [3, 3]}}, s), "other steps"),
         (lambda h, s: ({**h, "steps": {**h["steps"], "assure": [-1]}}, s), "other steps"),
         (lambda h, s: ({**h, "steps": {**h["steps"], "assure": ["3"]}}, s), "other steps"),
@@ -147,7 +147,7 @@ def forged(header: dict, sections: dict, name: str, **arrays) -> tuple[dict, dic
         (lambda h, s: ({**h, "steps": {"assure": [3]}}, s), "other steps"),
         (lambda h, s: ({**h, "steps": [3]}, s), "other steps"),
         (lambda h, s: ({**h, "kind": "forest of oak"}, s), "forest of oak"),
-        (lambda h, s: ({**h, "block": "another"}, s), "block 'another'"),
+        (lambda h, s: ({**h, "block": "another"}, s), "another block, 'another'"),
         (lambda h, s: (h, {}), "no section"),
     ],
 )

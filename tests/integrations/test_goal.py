@@ -182,7 +182,7 @@ def test_steps_after_the_end_are_unknown() -> None:
     env = GoalWrapper(Drifting(fall=np.inf), walk_monitor(), Target.at_least(0.0))
     assert [one.status for one in live(env, 0)][1:] == [Status.DONE]
     *_, info = env.step(0)
-    assert info["goal"].reason == "the run is over; reset begins another"
+    assert info["goal"].reason == "the run is over; call reset to begin another"
 
 
 @pytest.mark.parametrize("behavior", ["max", "min", "last", "mean", "discounted:0.9"])

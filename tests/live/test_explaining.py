@@ -257,13 +257,13 @@ def test_an_explanation_reads_as_a_table_a_line_and_json(monitor: GoalMonitor) -
     assert shown[0].startswith("step 2: p = ")
     assert "after" in shown[0]
     assert any(line.startswith("  reward earned  0.1 → -0.5") for line in shown)
-    assert "rested on at step 2, " in why.in_a_line
-    assert "by weight miss the target from there" in why.in_a_line
+    assert "was based on at step 2, " in why.in_a_line
+    assert "(weighted) miss the target from there" in why.in_a_line
     assert why.in_a_line.startswith(f"p fell from {percent(why.p_before)} at step 1 to ")
     assert " at step 2: reward earned -" in why.in_a_line
     alone = monitor.explain(2, [0.3, 0.4], -0.5, TARGET)
     # It is still read some steps later.
-    assert alone.in_a_line.startswith("of the recorded runs that p rested on at step 2, ")
+    assert alone.in_a_line.startswith("of the recorded runs that p was based on at step 2, ")
     found = json.loads(json.dumps(why.to_dict(), allow_nan=False))
     assert found["change"] == why.p - why.p_before
     assert found["precedents"][0]["run"] == why.precedents[0].run

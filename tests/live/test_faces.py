@@ -233,7 +233,7 @@ def test_agents_come_and_go_under_any_name() -> None:
     fleet.join(["new"])  # takes a free row, at the beginning of a run
     assert fleet.steps.tolist() == [1, 0, 0]
     assert fleet.peek().of(2).status is Status.PENDING
-    with pytest.raises(InputError, match="'new' is in the fleet already"):
+    with pytest.raises(InputError, match="'new' is already in the fleet"):
         fleet.join(["new"])
     with pytest.raises(InputError, match="names of this fleet"):
         fleet.leave(["left"])
@@ -248,7 +248,7 @@ def test_a_state_of_another_target_or_form_is_refused() -> None:
         RunState.from_json({**state.to_json(), "format": 9})
     with pytest.raises(InputError, match="stored state of a run is not valid"):
         RunState.from_json({"format": 1})
-    with pytest.raises(InputError, match="step needs 0 to 7, got 99"):
+    with pytest.raises(InputError, match="needs a step from 0 to 7, got 99"):
         monitor.watch(TARGET).resume(RunState.from_json({**state.to_json(), "step": 99}))
 
 

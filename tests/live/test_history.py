@@ -139,7 +139,7 @@ def test_what_cannot_be_read_is_remembered_as_missing() -> None:
 
 def test_a_state_of_another_history_is_refused() -> None:
     one, other = monitor_of("sum", 1).watch(TARGET), monitor_of("sum", 3).watch(TARGET)
-    with pytest.raises(InputError, match=r"history needs 5 rows of 3 numbers, .* got rows of \[3"):
+    with pytest.raises(InputError, match=r"history of 5 rows with 3 numbers .* got rows of \[3"):
         other.resume(one.run_state)
 
 

@@ -36,7 +36,7 @@ def test_shorthands_are_rules() -> None:
         ({"alarm_below": 1.5}, "from 0 to 1, got 1.5"),
         ({"false_alarm_rate": 7}, "false_alarm_rate needs a number strictly between"),
         ({"for_steps": 0}, "for_steps needs a whole number from 1"),
-        ({"confidence": 0.9}, "confidence is about a promised rate; pass false_alarm_rate=0.05"),
+        ({"confidence": 0.9}, "confidence is only for a promised rate; pass false_alarm_rate=0.05"),
         ({"false_alarm_rate": 0.1, "confidence": 95}, "confidence needs a number strictly"),
     ):
         with pytest.raises(InputError, match=message):

@@ -162,7 +162,7 @@ def test_a_missing_signal_is_unknown_by_name_until_it_is_repaired(monitor: GoalM
     assert watch.parts["gain"] == twin.parts["gain"]
     assert not watch.parts["spent"].known
     nothing = twin.step([0.1, 0.2], 0.3, behavior=0.5)  # type: ignore[arg-type]
-    assert "0.5 and no mapping from names" in nothing.reason
+    assert "0.5, which is not a mapping from names to values" in nothing.reason
     assert watch.step([0.1, 0.2], {"reward": 0.1, "energy": 0.1}).status is Status.UNKNOWN
     assert watch.step([0.1, 0.2], {"reward": 0.1}, behavior={"spent": 0.6}).known
     watch.reset()
@@ -272,7 +272,7 @@ def test_a_function_is_watched_and_evaluated_like_any_goal(
     assert found.ece().value < 0.12
     assert not found.parts
     found.report(tmp_path / "goal.html", false_alarm_rate=0.2)
-    with pytest.raises(InputError, match="a goal that is a function has p but no"):
+    with pytest.raises(InputError, match="a goal that is given by a function has p but no"):
         monitor.watch(goal, alarm=RuledOut(0.05))
 
 
@@ -307,9 +307,9 @@ def test_a_fleet_says_what_its_watches_say(monitor: GoalMonitor, goal: Goal) -> 
     with pytest.raises(InputError, match="the run of agent 'right' is over"):
         fleet.intervene(["left", "right"])
     assert not fleet.intervened.any()
-    with pytest.raises(InputError, match="rewards of 'energy' need one for each of 2 agents"):
+    with pytest.raises(InputError, match="rewards of 'energy' need one value for each of 2 agents"):
         fleet.step(states, {"reward": [0.1, 0.3], "energy": [0.5]})
-    with pytest.raises(InputError, match="states need one for each of 2 agents, got 1"):
+    with pytest.raises(InputError, match="states need one state for each of 2 agents, got 1"):
         fleet.step(states[:1])
     fleet.leave(["left"])
     assert fleet.agents == ("right",)

@@ -1,4 +1,4 @@
-"""Watching runs live: one run, a fleet, or sessions of named agents."""
+"""Watches runs while they happen: one run, a fleet of runs, or sessions of named agents."""
 
 from typing import TYPE_CHECKING
 

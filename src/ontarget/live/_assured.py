@@ -1,4 +1,4 @@
-"""Makes contracts and keeps them; answers about assure episodes are computed once per target."""
+"""Makes contracts and caches them, together with the answers about assure episodes."""
 
 from __future__ import annotations
 
@@ -28,15 +28,17 @@ Kept = TypeVar("Kept")
 
 _MOST_TARGETS = 4
 _MOST_CONTRACTS = 8
-# So many failed episodes nearly always hold one that an alarm would have caught, and the first of
-# them in their last steps.
+# To see whether an alarm is ever raised, the last _LAST_STEPS steps of _FIRST failed episodes are
+# tried first, then all steps of _A_FEW failed episodes; this is nearly always enough.
 _A_FEW, _FIRST, _LAST_STEPS = 32, 4, 64
-# Asking at a step costs as much as so many episodes there.
+# Each step costs as much as this many more episodes at it.
 _STEP_COST = 100
 
 
 class Contracts:
-    """Makes the contracts of one fitted monitor and keeps the last few; safe for threads.
+    """Makes the contracts of one fitted monitor and caches the last few.
+
+    Several threads may use it at once.
 
     Parameters
     ----------
@@ -53,7 +55,10 @@ class Contracts:
         self._maps: OrderedDict[Hashable, Any] = OrderedDict()
 
     def map_of(self, target: Target) -> TargetMap | None:
-        """The calibration map of this target, learned once; None with ``preset="paper"`` (M17)."""
+        """The target map, which corrects p for this target; None with ``preset="paper"``.
+
+        See method M17 in docs/methods.md.
+        """
         return self._kept(
             self._maps, target, _MOST_CONTRACTS, lambda: map_target(self.fitted, target)
         )
@@ -61,7 +66,7 @@ class Contracts:
     def of(
         self, target: Target, rule: AlarmRule, calibration: Calibrated | None = None
     ) -> Contract:
-        """The contract for a target with an alarm rule; asking for it again costs microseconds."""
+        """The contract for a target and an alarm rule; a second call takes only microseconds."""
         return self._kept(
             self._contracts,
             (target, rule, calibration),
@@ -74,8 +79,8 @@ class Contracts:
     ) -> Answers:
         """The monitor's answers about the group's assure episodes at every step.
 
-        If there are no assure episodes: its answers about each learning episode, as if it had not
-        learned from that episode.
+        If there are no assure episodes, these are the answers about each learning episode, by
+        models that have not learned from that episode.
         """
         fitted = self.fitted
 
@@ -91,14 +96,14 @@ class Contracts:
         return replace(found.take(own), stopped=fitted.stopped[group])
 
     def recorded_met(self, target: Target) -> BoolArray | None:
-        """Which assure episodes met the target; None if there are none."""
+        """(assure episodes,): whether each met the target; None if there are no assure episodes."""
         observed = self.fitted.observed
         return None if observed is None else target.contains(observed.outcomes, self.fitted.grid)
 
     def triggers(
         self, target: Target, rule: AlarmRule, calibration: Calibrated | None = None
     ) -> tuple[Trigger, ...]:
-        """The trigger of the rule (its threshold and promise) for each group."""
+        """For each group, the rule's alarm threshold and the promise behind it."""
         if not rule.needs_assure or not self._has_episodes:
             return (rule.trigger(None),) * self.fitted.n_groups
         return tuple(
@@ -112,7 +117,7 @@ class Contracts:
             backing = [self.assured(target, calibration, g) for g in range(self.fitted.n_groups)]
         contract = Contract(self.fitted, target, rule, triggers, calibration, backing)
         self._listen(contract)
-        # All of a file was read to check it; a run needs little of that at a time.
+        # Reading the whole file took memory that a run does not need: give it back.
         release = getattr(self.fitted.models, "release", None)
         if release is not None:
             release()
@@ -124,7 +129,7 @@ class Contracts:
         return self.fitted.assure is not None or self.fitted.rehearsal is not None
 
     def _listen(self, contract: Contract) -> None:
-        """Warn of a rule that raises no alarm on any assure episode; try some failed ones first."""
+        """Warn if the rule would have raised no alarm on any assure episode, though some failed."""
         if not self._has_episodes or self._is_heard(contract):
             return
         for g, trigger in enumerate(contract.triggers):
@@ -132,7 +137,10 @@ class Contracts:
             warn_of_silence(contract.rule, trigger, said)
 
     def _is_heard(self, contract: Contract) -> bool:
-        """Whether the rule raises an alarm on a few failed assure episodes, or none failed."""
+        """Whether the rule raises an alarm on one of a few failed assure episodes.
+
+        It is true if no assure episode failed, and false if there are no assure episodes.
+        """
         fitted, target = self.fitted, contract.target
         if fitted.observed is None:
             return False
@@ -145,7 +153,7 @@ class Contracts:
         return False
 
     def _said_of_some(self, contract: Contract, some: IndexArray) -> Iterator[Answers]:
-        """What is said of some assure episodes: first what costs little, last all of it."""
+        """Answers about some assure episodes: first those that are quick to compute."""
         fitted, calibration = self.fitted, contract.calibration
         observed, key = fitted.observed, (contract.target, calibration)
         assert observed is not None  # some of them failed
@@ -159,7 +167,7 @@ class Contracts:
             if 2 * _cost(few.lengths) < _cost(observed.lengths):
                 yield answer_episodes(fitted, few, contract.target, calibration=calibration)
                 return
-            self.assured(*key)  # all of them hardly take longer, and are kept
+            self.assured(*key)  # all episodes take hardly longer, and the result is cached
         yield self._answers[key].take(some)
 
     def _kept(
@@ -180,5 +188,5 @@ class Contracts:
 
 
 def _cost(lengths: IndexArray) -> int:
-    """What it costs to ask about episodes of these lengths at every step."""
+    """The cost of answers about episodes of these lengths at every step, in rows."""
     return int(lengths.sum()) + _STEP_COST * int(lengths.max())

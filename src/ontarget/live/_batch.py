@@ -1,4 +1,4 @@
-"""Answers about recorded episodes as if they were live, and about many runs at one step (M16)."""
+"""Answers about recorded episodes as if they were live, and about many runs at one step."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ def answer_episodes(
     reached: Reached | None = None,
     since: int = 0,
 ) -> Answers:
-    """The monitor's answers about the episodes at every step from ``since`` on."""
+    """The monitor's answers about these episodes at every step from ``since`` on.
+
+    ``reached`` is called with the number of steps done, to show progress.
+    """
     episodes = fitted.alike(episodes)
     if calibration is not None:
         calibration.check(target, fitted.grid)
@@ -75,7 +78,7 @@ def answer_episodes(
             reached(t + 1)
     steps = min(fitted.horizon, episodes.horizon)
     if reached is not None and longest < steps:
-        reached(steps)  # nobody is alive at the others
+        reached(steps)  # no episode has the steps after that
     met = question.targets[0].contains(episodes.outcomes, fitted.grid)
     return sheet.answers(met, weights=episodes.weights)
 
@@ -83,10 +86,10 @@ def answer_episodes(
 def rehearsed_answers(
     fitted: Fitted, target: Target, *, calibration: Calibrated | None = None
 ) -> Answers:
-    """The answers about each learning episode that the monitor would give if it had not seen it.
+    """The answers about each learning episode, by models that have not learned from it.
 
-    These answers are stored for a ladder of values, and p is interpolated between them. They have
-    no bounds and no plausibility.
+    p is interpolated between values at which the predictions are stored. Bounds and plausibility
+    are not filled in.
     """
     rehearsal = fitted.rehearsal
     if rehearsal is None:
@@ -103,10 +106,10 @@ def rehearsed_answers(
             undecided = found[:, DECIDED] < 0.0
             mapped = own_map.held_out(t, g, episodes[undecided], found[undecided, P])
             found[undecided, P] = mapped
-        # No reading of a learning episode is bad: what it misses may be missing.
+        # A learning episode has no bad readings: a feature that it lacks may be missing.
         sheet.put(t, episodes, found, int(fitted.learned[t, g]))
     if exact is None:
-        sheet.forget(RAW)  # the law is the calibrated one already
+        sheet.forget(RAW)  # the stored predictions are calibrated, so there is no raw probability
     met = question.targets[0].contains(rehearsal.outcomes, fitted.grid)
     return sheet.answers(met, promises=False)
 
@@ -122,7 +125,11 @@ def outlooks_at(
     weights: FloatArray,
     calibration: Calibrated | None = None,
 ) -> Outlooks:
-    """The outlook of each run at one step; states and behavior are checked and on the grid."""
+    """The outlook of each run at step t.
+
+    ``states`` and ``so_far`` (the behavior so far) must be checked already, and ``so_far`` rounded
+    to the grid.
+    """
     if calibration is not None:
         calibration.check(target, fitted.grid)
     question = Question.of(target, fitted.grid)

@@ -1,4 +1,7 @@
-"""Computes an explanation, from rows that mix two steps and the weights of recorded runs (M28)."""
+"""Computes explanations: from states that mix two steps, and the weights of recorded runs.
+
+See method M28 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +38,15 @@ __all__ = [
 
 REWARD, TIME = "reward earned", "time"
 
-KEPT: Final = 64  # besides the first; a watch over a run of a million steps must stay small
+KEPT: Final = 64  # readings, besides the first; even a very long run must not take much memory
 _LISTED = 8
 
 
 class Reading(NamedTuple):
-    """What was known of a run at one step: its state, and its behavior so far on the grid."""
+    """What was known of a run at one step: its state, and its behavior so far.
+
+    The behavior so far is rounded to the grid.
+    """
 
     t: int
     state: FloatArray
@@ -56,7 +62,7 @@ R = TypeVar("R", bound=_AtStep)
 
 
 class Seen(Generic[R]):
-    """The first reading of a run that had an outlook, and the latest ones."""
+    """The first reading of a run at which a model answered, and the latest ones."""
 
     __slots__ = ("_first", "_latest")
 
@@ -65,13 +71,16 @@ class Seen(Generic[R]):
         self._latest: deque[R] = deque(maxlen=KEPT)
 
     def add(self, reading: R) -> None:
-        """Keep one more."""
+        """Store one more reading."""
         if self._first is None:
             self._first = reading
         self._latest.append(reading)
 
     def pair(self, since: Any = None) -> tuple[R, R | None]:
-        """The last reading and an earlier one: of step ``since``, or by default the one before."""
+        """The last reading and an earlier one: that of step ``since``, or the previous one.
+
+        The earlier one is None if there is none.
+        """
         if not self._latest:
             raise InputError("explain needs a step that had an outlook; call step first")
         *earlier, now = self._latest
@@ -97,7 +106,7 @@ def _in_words(steps: list[int]) -> str:
 
 
 class _Asking(NamedTuple):
-    """What p of a row depends on: the monitor, the target, and the run's group and weight."""
+    """All that p depends on besides a reading: monitor, target, and the run's group and weight."""
 
     fitted: Fitted
     question: Question
@@ -106,14 +115,14 @@ class _Asking(NamedTuple):
     weight: float
 
     def law(self, t: int) -> StepLaw:
-        """The law of a step; an error if the step is UNKNOWN."""
+        """The predicted distribution at a step; an error if no model answers there."""
         trouble = self.fitted.unknown(t, self.group) if 0 <= t < self.fitted.horizon else "no such"
         if trouble:
             raise CalibrationError(f"step {t} cannot be explained: it is unknown, {trouble}")
         return self.fitted.at(t, self.group, self.calibration)
 
     def p(self, law: StepLaw, states: FloatArray, so_far: FloatArray) -> FloatArray:
-        """The probability of each row at one step."""
+        """(rows,): p of each state and behavior so far at one step."""
         excess = self.fitted.sorted_excess[self.group]
         heavy = np.full(so_far.size, self.weight)
         found = law.outlook(states, so_far, self.question, excess, heavy)
@@ -131,7 +140,10 @@ def explained(
     weight: float = 1.0,
     most: int = 10,
 ) -> Explanation:
-    """Why p is what it is now, and what moved it since the reading before."""
+    """Why p is what it is now, and what changed it since an earlier reading.
+
+    ``most`` is the largest number of precedents.
+    """
     asking = _Asking(fitted, Question.of(target, fitted.grid), calibration, group, weight)
     law = asking.law(now.t)
     for one in (now, before):
@@ -161,7 +173,10 @@ def explained(
 def moving_together(
     parts: tuple[Contribution, ...], fitted: Fitted, others: set[str]
 ) -> tuple[str, ...]:
-    """The causes that move as time does: some features, ``others``, and time itself."""
+    """The causes that only rise or only fall, as time does; empty if time is the only one.
+
+    These are features that do so in the recorded runs, the causes in ``others``, and time itself.
+    """
     clocks = fitted.clocks.features | others | {TIME}
     found = tuple(one.cause for one in parts if one.cause in clocks)
     return found if len(found) > 1 else ()
@@ -170,7 +185,7 @@ def moving_together(
 def _contributions(
     asking: _Asking, law: StepLaw, now: Reading, before: Reading
 ) -> tuple[tuple[Contribution, ...], float, float]:
-    """What each cause added to p, the largest first; p before, and p now.
+    """The contributions, the largest change first; then p before, and p now.
 
     A feature that did not change adds nothing and is left out.
     """
@@ -182,7 +197,7 @@ def _contributions(
     n = differs.size
 
     def worth(sets: BoolArray) -> FloatArray:
-        """P of rows that have these causes from now and the others from before."""
+        """The p of states that have these causes as now, and the others as before."""
         states = np.repeat(before.state[None], len(sets), axis=0)
         states[:, differs] = np.where(sets[:, :n], now.state[differs], before.state[differs])
         so_far = np.full(len(sets), before.so_far)
@@ -211,13 +226,13 @@ def _contributions(
 
 
 def differ(one: FloatArray, other: FloatArray) -> BoolArray:
-    """Where two readings differ; a missing value does not differ from another."""
+    """Where two arrays of readings differ; two missing values count as equal."""
     different: BoolArray = (one != other) & ~(np.isnan(one) & np.isnan(other))
     return different
 
 
 def value_of(schema: Schema, feature: int, value: float) -> float | str:
-    """A feature's value as a person knows it: a category by its name."""
+    """A feature's value as in the log: a number, the name of a category, or "missing"."""
     categories = schema.features[feature].categories
     if categories is None:
         return float(value)
@@ -227,7 +242,11 @@ def value_of(schema: Schema, feature: int, value: float) -> float | str:
 def _precedents(
     fitted: Fitted, law: StepLaw, now: Reading, target: Target, most: int
 ) -> tuple[tuple[Precedent, ...], float | None, float]:
-    """The recorded runs behind the law, the share of them that miss the target, their weight."""
+    """The precedents, the share of them (by weight) that miss the target, and the row share.
+
+    The row share is how much of the model's answer comes from recorded runs. If no recorded run is
+    behind the answer, there are no precedents, and the share that misses is None.
+    """
     so_far = np.array([now.so_far])
     X = law.inputs(now.state[None], so_far)[:, : fitted.width]
     found, share = [], 0.0

@@ -1,7 +1,8 @@
-"""What live runs remember of earlier steps, compiled: the columns that recorded states have, too.
+"""What live runs remember of earlier steps, compiled; recorded states have the same columns.
 
 A run's memory has one row for each of its last k steps, the latest first: the features, then what
-came with them. Below are the sums of all that was seen so far, and how many there were of each.
+came with them. The last two rows are the sums of all values so far, and how many there were of
+each.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ def recall_rows(
     measured: BoolArray,
     states: FloatArray,
 ) -> None:
-    """Complete the states of runs in rows ``at`` by what they remember, and remember the states.
+    """Fill in the columns of earlier steps in the states of the runs in rows ``at``.
 
-    The first columns of ``states`` hold the features, ``brought`` what came with them, NaN for
-    nothing. ``measured`` are the features that have a mean.
+    Also stores the new states in ``memory``. The first columns of ``states`` are the features.
+    ``brought`` is what came with each state (such as a reward), or NaN. ``measured`` says which
+    features are numbers (not categories), so that they have a mean.
     """
     k, d = memory.shape[1] - 2, memory.shape[2] - 1
     for i in range(at.size):

@@ -1,4 +1,4 @@
-"""The reasons for a run's status: codes that the run machine writes, and their words."""
+"""The reasons for a run's status: codes that the kernels write, and the words for them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ontarget.fitted.fitted import Fitted
 __all__ = ["OVER", "Reason", "in_words", "past"]
 
 
-OVER = "the run is over; reset begins another"
+OVER = "the run is over; call reset to begin another"
 
 
 class Reason(IntEnum):
-    """The codes of reasons; two numbers stored beside a code hold its details."""
+    """The codes of reasons; two numbers are stored with each code, for its details."""
 
     NONE = 0
     WAITING = 1
@@ -36,10 +36,13 @@ class Reason(IntEnum):
 
 
 def past(longest: int) -> str:
-    """The reason for a run that is longer than every recorded one (M18)."""
+    """The reason for a run that is longer than every recorded one, in words.
+
+    See method M18 in docs/methods.md.
+    """
     return (
-        f"the run outlasts the longest one recorded ({longest} steps), and no horizon was "
-        "declared; say when it ends"
+        f"the run is longer than the longest recorded one ({longest} steps), and no horizon was "
+        "declared; end the run when it is over"
     )
 
 
@@ -51,7 +54,7 @@ def in_words(
     compares: tuple[str, str] = ("p", "below"),
     text: str = "",
 ) -> str:
-    """The reason in words.
+    """The reason for a run's status, in words.
 
     Parameters
     ----------
@@ -89,13 +92,16 @@ def in_words(
         case Reason.UNBEGUN:
             return "the run ended before its first step"
         case Reason.EARLY:
-            return f"nothing is earned before the first step, got reward {text or one}"
+            return f"nothing is earned before the first step, so its reward is 0, got {text or one}"
         case Reason.BAD_REWARD:
             return f"reward needs a number, got {text or one} at step {other:.0f}"
         case Reason.BAD_BEHAVIOR:
             return f"behavior needs a number, got {text or one}"
         case Reason.NOT_TOLD:
-            return f"behavior {fitted.behavior.spec!r} is read, not summed: pass behavior="
+            return (
+                f"behavior {fitted.behavior.spec!r} is not computed from rewards: pass its value "
+                "as behavior="
+            )
         case Reason.LOST:
             return "the behavior so far is unknown"
         case Reason.OUT_OF_BOUNDS:

@@ -1,8 +1,8 @@
-"""One step of a watched run, compiled: what every face of the live room runs.
+"""One step of a watched run, compiled; watches, fleets and sessions all use it.
 
-`advance_rows` brings runs up to their next step and settles those that have nothing to ask;
-`look_rows` takes the law's limits for the others and judges them. A run is one row of two tables,
-whole numbers and real ones, whose columns are named here.
+`advance_rows` brings runs to their next step, and finishes those that need no prediction.
+`look_rows` takes the predictions for the others, and writes their outlooks and alarms. A run is one
+row of two tables, one of whole numbers and one of real numbers; their columns are named here.
 """
 
 from __future__ import annotations
@@ -40,31 +40,32 @@ __all__ = [
 ]
 
 # Columns of the whole numbers of a run.
-T: Final = 0  # the step that its next call is for
+T: Final = 0  # the step of its next call
 GROUP: Final = 1
 STREAK: Final = 2  # consecutive steps at which the rule was met
-ALARMED: Final = 3
-SINCE: Final = 4  # the step of the present or last alarm
+ALARMED: Final = 3  # 1 if it is in alarm
+SINCE: Final = 4  # the step at which the present or last alarm began
 ENDED: Final = 5
-LOST: Final = 6  # the reason for which the behavior so far is unknown, or 0
-STATUS: Final = 7  # of the last call, with its step, episodes and reason
-LAST_T: Final = 8
-LAST_N: Final = 9
-CODE: Final = 10
+LOST: Final = 6  # the reason (a code) why the behavior so far is unknown, or 0
+STATUS: Final = 7  # of the last call
+LAST_T: Final = 8  # the step of the last call
+LAST_N: Final = 9  # how many episodes the bounds of the last outlook are based on
+CODE: Final = 10  # the reason (a code) for the status
 N_WHOLE: Final = 11
 
 # Columns of the real numbers of a run: first those of its last outlook.
 SO_FAR: Final = NUMBERS
-SNAPPED: Final = NUMBERS + 1  # the behavior so far on the grid, as models read it
-ONE: Final = NUMBERS + 2  # the details of the last reason
+SNAPPED: Final = NUMBERS + 1  # the behavior so far, rounded to the grid, as models read it
+ONE: Final = NUMBERS + 2  # two details of the last reason
 OTHER: Final = NUMBERS + 3
-LOST_ONE: Final = NUMBERS + 4  # the details of the reason why it is lost
+LOST_ONE: Final = NUMBERS + 4  # two details of the reason why the behavior so far is unknown
 LOST_OTHER: Final = NUMBERS + 5
-WEIGHT: Final = NUMBERS + 6  # the run's own, where the assure episodes have weights (M25)
+WEIGHT: Final = NUMBERS + 6  # the weight of the run, if the assure episodes have weights (M25)
 N_REAL: Final = NUMBERS + 7
 
-# Columns of what a call brings: the reward, the behavior as told and whether it was, the behavior
-# after the reward, whether the state could not be read at all, and whether the run ends.
+# Columns of what a call brings: the reward; the behavior so far as the caller passed it, and
+# whether it was passed; the behavior so far after this reward; whether the state could not be read
+# at all; whether the run ends.
 REWARD: Final = 0
 TOLD: Final = 1
 IS_TOLD: Final = 2
@@ -73,32 +74,32 @@ READING: Final = 4
 ENDING: Final = 5
 N_NEWS: Final = 6
 
-# Columns of a step's table: why it is UNKNOWN by structure or 0, how many episodes its bounds rest
-# on, and how many p was calibrated on; then where its ranks, excesses, envelopes, curve, bounds of
-# shares and target map are.
+# Columns of the table of steps: why no model answers there, or 0; how many episodes the bounds are
+# based on; how many p was calibrated on; then where the step's ranks, excesses, envelopes, curve,
+# bounds of shares and target map begin and end.
 UNKNOWN_CODE: Final = 0
 COUNT: Final = 1
 LEARNED: Final = 2
 SPANS: Final = 3
 N_STEP: Final = 15
 
-# What is the same for a whole contract.
+# Facts that are the same for all runs of a contract.
 HORIZON: Final = 0
 TRANSLATION: Final = 1
-IS_READ: Final = 2  # the behavior is told, not computed from rewards
-FORGETS: Final = 3
+IS_READ: Final = 2  # the caller passes the behavior so far; it is not computed from rewards
+FORGETS: Final = 3  # a bad reward does not matter for later values of the behavior
 IS_DECLARED: Final = 4  # the horizon is a limit, not the longest run seen
 N_FACTS: Final = 5
 
-# Columns of an alarm rule: which number it compares (-1: a rule of the user's own), below what it
-# raises, where it clears, after how many steps.
+# Columns of an alarm rule: which number it compares (-1 for a rule written in Python), below which
+# value the alarm is raised, from which value on it ends, and after how many steps it is raised.
 COMPARED: Final = 0
 RAISE: Final = 1
 CLEAR: Final = 2
 FOR_STEPS: Final = 3
 N_TRIGGER: Final = 4
 
-# What became of a row: nothing more to do, a bad reading, or a law to ask.
+# The result for a run: nothing more to do; a bad reading; or the model has to be asked.
 SETTLED: Final = 0
 BAD: Final = 1
 LOOK: Final = 2
@@ -121,7 +122,7 @@ def _say(
 
 @inner_kernel
 def _know_nothing(whole: IndexArray, real: FloatArray, code: int, one: float, other: float) -> None:
-    """No number for this step; an alarm stands until something is known again."""
+    """Write an outlook without numbers; a run in alarm stays in alarm."""
     for place in range(NUMBERS):
         real[place] = np.nan
     _say(whole, real, _ALARM if whole[ALARMED] else _UNKNOWN, code, one, other)
@@ -131,7 +132,7 @@ def _know_nothing(whole: IndexArray, real: FloatArray, code: int, one: float, ot
 def _account(
     whole: IndexArray, real: FloatArray, news: FloatArray, facts: IndexArray, amounts: FloatArray
 ) -> int:
-    """Bring the behavior so far up to this step; the reason if it is unknown now, else 0."""
+    """Update the behavior so far with this call; return why it is unknown (a code), or 0."""
     t, reward = whole[T], news[REWARD]
     if news[IS_TOLD] > 0.0:
         real[SO_FAR] = news[TOLD]
@@ -149,7 +150,7 @@ def _account(
             whole[LOST] = _BAD_REWARD
             real[LOST_ONE], real[LOST_OTHER] = reward, t
     elif reward < amounts[2] or reward > amounts[3]:
-        # The behavior so far breaks what was declared, so what is decided may be wrong (M18).
+        # The reward breaks the declared bounds, so "decided" might be wrong from here on (M18).
         whole[LOST] = _OUT_OF_BOUNDS
         real[LOST_ONE], real[LOST_OTHER] = reward, t
     else:
@@ -169,7 +170,7 @@ def _close(
     target: tuple[FloatArray, IndexArray],
     amounts: FloatArray,
 ) -> None:
-    """A run that ends now: exactly 0 or 1, if its outcome is known."""
+    """Write the last outlook of a run: p is exactly 0 or 1 if the outcome is known."""
     whole[ENDED] = 1
     sides, first = target
     if trouble != 0 or not np.isfinite(real[SO_FAR]):
@@ -193,7 +194,7 @@ def _advance(
     steps: IndexArray,
     contract: tuple[IndexArray, FloatArray, FloatArray, IndexArray, BoolArray],
 ) -> int:
-    """One call of one run, up to the law: what became of it."""
+    """Do all of one run's call that needs no prediction; return SETTLED, BAD or LOOK."""
     whole, real = run
     facts, amounts, sides, first, may_miss = contract
     t = whole[T]
@@ -210,7 +211,7 @@ def _advance(
     if news[ENDING] > 0.0 or (facts[IS_DECLARED] and t == facts[HORIZON]):
         _close(whole, real, trouble, (sides, first), amounts)
         return SETTLED
-    past = t >= facts[HORIZON]  # it outlasts every run seen, and nothing says that it ends (M18)
+    past = t >= facts[HORIZON]  # longer than every recorded run, and no horizon was declared (M18)
     if not past:
         whole[LAST_N] = steps[t, whole[GROUP], COUNT]
     if trouble != 0:
@@ -249,10 +250,10 @@ def advance_rows(
     ends: FloatArray,
     became: IndexArray,
 ) -> None:
-    """Bring the runs in rows ``at`` up to their next step, and write what became of each.
+    """Bring the runs in rows ``at`` to their next step; write SETTLED, BAD or LOOK for each.
 
-    ``states`` may have further columns beside the features. Where a law is to be asked, ``ends``
-    hold what it is to be asked at.
+    ``states`` may have more columns than features. For a run with LOOK, the values that the model
+    must be asked about are written to ``ends``.
     """
     contract = (facts, amounts, sides, first, may_miss)
     for k in range(at.size):
@@ -269,9 +270,10 @@ def advance_rows(
 def judge(
     compared: float, decided: float, trigger: FloatArray, streak: int, alarmed: int
 ) -> tuple[int, int]:
-    """The streak and the alarm after one more known step (M8).
+    """The streak (steps in a row below the threshold) and the alarm after one more known step.
 
-    A run that can no longer meet its target is in alarm at once and for good.
+    ``compared`` is the number that the rule compares. A run that can no longer meet its target
+    (``decided`` is 0) is in alarm at once and until its end (method M8 in docs/methods.md).
     """
     streak = streak + 1 if compared < trigger[RAISE] else 0
     if decided == 0.0 or streak >= trigger[FOR_STEPS]:
@@ -283,7 +285,7 @@ def judge(
 
 @inner_kernel
 def _judge_run(whole: IndexArray, real: FloatArray, trigger: FloatArray) -> None:
-    """Judge a run by its rule, once its numbers are known."""
+    """Write the alarm and the status of a run, from the numbers of its outlook."""
     compared = 1.0
     if trigger[COMPARED] >= 0.0:
         compared = real[int(trigger[COMPARED])]
@@ -302,7 +304,7 @@ def _judge_run(whole: IndexArray, real: FloatArray, trigger: FloatArray) -> None
 
 @kernel
 def judge_rows(runs: tuple[IndexArray, FloatArray], at: IndexArray, triggers: FloatArray) -> None:
-    """Judge the runs in rows ``at``, whose numbers are known already."""
+    """Write the alarms of the runs in rows ``at``, from the numbers of their outlooks."""
     for k in range(at.size):
         whole = runs[0][at[k]]
         _judge_run(whole, runs[1][at[k]], triggers[whole[GROUP]])
@@ -321,11 +323,13 @@ def look_rows(
     target: tuple[IndexArray, FloatArray, IndexArray],
     triggers: FloatArray,
 ) -> None:
-    """Write the outlook of the runs in rows ``at`` from the law's limits, and judge them.
+    """Write the outlooks and alarms of the runs in rows ``at``, from their predictions.
 
-    ``limits`` hold one row per run, in the order of ``at``. ``stored`` are all ranks, excesses,
-    envelopes, curves, bounds of shares, target maps and weights; ``steps`` say which part belongs
-    to a step and group. Where no model answers, only what is decided is known (M18).
+    ``limits`` has one row per run, in the order of ``at``: the predicted probabilities below and up
+    to each bound of the target. ``stored`` has all ranks, excesses, envelopes, curves, bounds of
+    shares, target maps and weights; ``steps`` says which part of them belongs to a step and group.
+    If no model answers at a step, only runs that arithmetic decides get numbers (method M18 in
+    docs/methods.md).
     """
     columns, sides, first = target
     room = (np.empty(columns.shape[1]), np.empty(columns.shape[1]))
@@ -354,7 +358,7 @@ def look_rows(
             real,
         )
         if spans[UNKNOWN_CODE] != 0 and real[DECIDED] < 0.0:
-            # Left out, live and on the assure episodes alike: the count of steps goes on (M8).
+            # Such steps are skipped, live and for the assure episodes, and the streak goes on (M8).
             _know_nothing(whole, real, spans[UNKNOWN_CODE], spans[LEARNED], 0.0)
         else:
             _judge_run(whole, real, triggers[whole[GROUP]])
@@ -368,10 +372,11 @@ def first_alarms_of_runs(
     trigger: FloatArray,
     first: IndexArray,
 ) -> None:
-    """Write the step of each run's first alarm, -1 where there is none, judged as live.
+    """Write the step of each run's first alarm, as a live watch would raise it; -1 for none.
 
-    Panels are (steps, runs): what the rule compares, NaN where nothing is known; what is decided;
-    and whether a bad reading there starts the count anew.
+    ``compared``, ``decided`` and ``broken`` are (steps, runs): the number that the rule compares,
+    NaN if it is unknown; whether the run is decided (0 or 1; -1 if not); and whether a bad reading
+    there sets the streak back to 0.
     """
     for i in range(compared.shape[1]):
         streak, alarmed = 0, 0

@@ -1,4 +1,7 @@
-"""How much each cause contributes to a change: Shapley values, exact or sampled (M28)."""
+"""How much each cause contributes to a change: Shapley values, exact or sampled.
+
+See method M28 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,17 @@ from ontarget._typing import BoolArray, FloatArray, IndexArray
 __all__ = ["MOST_EXACT", "Shares", "shapley"]
 
 MOST_EXACT = 8
-# So many sets of causes are tried at most where not all are, but four orders and their reverses.
+# If sampled: about this many sets of causes, but at least four orders and their reverses.
 _SETS = 220
 _FEWEST = 4
 _SEED = 0
 
 
 class Shares(NamedTuple):
-    """Each cause's contribution and its standard error (0 if exact); the worth of none and all."""
+    """The contribution of each cause, with its standard error (0 if it is exact).
+
+    Also the worth of no cause and of all causes: here, p before and p after the change.
+    """
 
     values: FloatArray
     errors: FloatArray
@@ -35,7 +41,8 @@ def shapley(worth: Callable[[BoolArray], FloatArray], n: int) -> Shares:
     Parameters
     ----------
     worth
-        The worth of sets of causes, given as flags (sets, causes).
+        A function of sets of causes, given as flags (sets, causes). It returns the worth of each
+        set: here, the p with only these causes changed.
     n
         How many causes there are. For up to eight, all orders are used. For more, some orders are
         drawn by a fixed seed, each together with its reverse.
@@ -61,11 +68,11 @@ def _exact(worth: Callable[[BoolArray], FloatArray], n: int) -> Shares:
 
 
 class _Design(NamedTuple):
-    """Orders of the causes, and the sets of causes that these orders pass through."""
+    """Orders in which causes are added one by one, and the sets of causes that this gives."""
 
-    place: IndexArray  # (orders, causes): of each cause in each order
+    place: IndexArray  # (orders, causes): the place of each cause in each order
     sets: BoolArray  # (sets, causes), all different
-    met: IndexArray  # (orders, causes + 1): the set that has come by then
+    met: IndexArray  # (orders, causes + 1): the set after each addition
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Checks stored runs, which are untrusted input, before a kernel reads them."""
+"""Checks stored runs, which may come from anywhere, before a kernel reads them."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ _NAMES: Final = (str, int, float, bool, type(None))
 
 
 def check_counts(counts: Sequence[int], details: Sequence[float], fitted: Fitted) -> None:
-    """Refuse a packed run whose whole numbers are impossible; they are in the order of the packing.
+    """Raise an `InputError` if the whole numbers of a stored run are impossible.
 
-    ``details`` are the numbers of the run's last outlook, then the details of its reason. The check
-    matters because the run machine uses the step and the group as indices without checking them.
+    ``counts`` are in the order in which a run is packed. ``details`` are the numbers of the run's
+    last outlook, then the two details of its reason. The check matters because the kernels use the
+    step and the group as indices without checking them.
     """
     t, group, streak, alarmed, since, ended, lost, status, last_t, last_n, code = counts
     *numbers, one, _ = details
     last = fitted.horizon + 1 if fitted.horizon_declared else _MOST_STEPS
     if not 0 <= t <= last:
-        raise InputError(f"step needs 0 to {last}, got {t}")
+        raise InputError(f"the stored run needs a step from 0 to {last}, got {t}")
     rules = {
         f"group needs 0 to {fitted.n_groups - 1}, got {group}": 0 <= group < fitted.n_groups,
         f"outlook needs a step up to {t}, got {last_t}": 0 <= last_t <= t,
@@ -46,7 +47,7 @@ def check_counts(counts: Sequence[int], details: Sequence[float], fitted: Fitted
 
 
 def check_values(state: Any, fitted: Fitted) -> None:
-    """Refuse a run's state whose values do not have the types that `RunState` describes."""
+    """Raise an `InputError` if the values of a state do not have the types of `RunState`."""
     kinds = {
         "target, text and regime need texts": all(
             isinstance(one, str) for one in (state.target, state.text, state.regime)
@@ -87,5 +88,5 @@ def _whole(*values: Any) -> bool:
 
 
 def _numbers(values: Any) -> bool:
-    """Whether every value is None or a number that a float can hold."""
+    """Whether every value is None or a number that fits into a float."""
     return all(one is None or isinstance(one, float) or _whole(one) for one in values)

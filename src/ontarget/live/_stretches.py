@@ -1,4 +1,4 @@
-"""Where the value of an array changes."""
+"""Finds the stretches of equal values in an array."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["stretches"]
 
 
 def stretches(values: IndexArray) -> list[tuple[int, int]]:
-    """The beginning and the end of each stretch of equal values, in order.
+    """The start and the end of each stretch of equal neighbouring values, in order.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Lets only one thread at a time use an object; a second one is refused."""
+"""Lets only one thread at a time use an object; a second one gets an error."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["Turn"]
 
 
 class Turn:
-    """A lock as a context; a second thread does not wait but gets an `InputError`.
+    """A lock for a ``with`` statement; a second thread does not wait but gets an `InputError`.
 
-    A context would cost two calls in every step of a watch. So ``take`` and ``give`` do the same
-    there: they are the ``pop`` and ``append`` of a list, which no thread can interrupt, and take a
-    tenth of a microsecond. ``take`` raises an IndexError if another thread holds the lock.
+    A ``with`` statement would be slow in every step of a watch. A watch calls ``take`` and ``give``
+    instead: these are the ``pop`` and ``append`` of a list, which no thread can interrupt, and need
+    a tenth of a microsecond. ``take`` raises an IndexError if another thread holds the lock.
     """
 
     __slots__ = ("_what", "give", "take")
@@ -35,7 +35,7 @@ class Turn:
         self.give(None)
 
     def refusal(self) -> InputError:
-        """The error of a second thread."""
+        """The error for a second thread that tries to use the object."""
         return InputError(
             f"this {self._what} is in use by another thread; give each thread its own "
             f"{self._what}, or use a lock"

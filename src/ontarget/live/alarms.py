@@ -1,4 +1,7 @@
-"""How good alarms are on the assure episodes: thresholds, detections, lead times (M8)."""
+"""How good alarms are on the assure episodes: thresholds, detected failures, lead times.
+
+See method M8 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -29,29 +32,32 @@ _HIGHEST = 2.0  # stands for a threshold of +inf: above every p
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PromisedAlarms:
-    """What each promised false-alarm rate gives on the assure episodes; print it to see a table.
+    """The threshold, detections and lead times of each promised false-alarm rate.
+
+    They are measured on the assure episodes. Print it to see a table.
 
     Attributes
     ----------
     promised
-        Whether the rates are promised. Without assure episodes the learning episodes set the
-        thresholds, and the rates are measured, not promised.
+        Whether the rates are promised. Without assure episodes the thresholds come from the
+        learning episodes, and the rates are measured, not promised.
     false_alarm_rate
         The rates, ascending.
     threshold
-        The threshold that each promise gives; NaN where there are too few successes for it.
+        The alarm threshold for each rate; NaN if too few episodes met the target for this rate.
     rate_at_most
-        With ``confidence``, the rate of false alarms with these assure episodes is at most this
-        number, in all rows at once. So it also holds for a row that you choose after looking (M20).
-        NaN where nothing is promised.
+        With the probability ``confidence``, the true false-alarm rate of each threshold is at most
+        this number, in all rows at once. So it also holds for a row that you choose after looking
+        at the table (method M20 in docs/methods.md). NaN if nothing is promised.
     confidence
         The confidence of ``rate_at_most``.
     detection_rate, detection_interval
         The share of failing episodes that raise an alarm, with its exact interval (rates, 2).
     lead_steps
-        (rates, 3): how many steps before its end a detected failure raises the alarm, as quartiles.
+        (rates, 3): quartiles of how many steps before the end of a failing run its alarm came.
     lead_to_decision
-        (rates, 3): the same, counted to the step at which arithmetic decided the outcome.
+        (rates, 3): the same, counted to the step at which arithmetic decided that the target is
+        missed.
     n_met, n_missed
         How many of the episodes met and missed the target.
     """
@@ -96,7 +102,7 @@ class PromisedAlarms:
 
     @property
     def _ends_decide(self) -> bool:
-        """Whether no outcome was decided before the end of its run."""
+        """Whether no run was decided before its end, so that both kinds of lead are equal."""
         return bool(np.array_equal(self.lead_steps, self.lead_to_decision, equal_nan=True))
 
     def _row(self, i: int) -> str:
@@ -121,10 +127,10 @@ def promised_alarms(
     for_steps: int = 1,
     confidence: Level = 0.95,
 ) -> PromisedAlarms:
-    """What each promised rate gives; by default for every rate that the data can promise."""
+    """The table of `PromisedAlarms`; by default for every rate that the data can promise."""
     scores, met = assured.scores(for_steps), assured.met
     m = int(np.count_nonzero(met))
-    all_met = m + assured.stopped  # in the worst case (M24)
+    all_met = m + assured.stopped  # the worst case: all stopped episodes would have met it (M24)
     every = range(assured.stopped + 1, all_met + 1)
     asked = [Fraction(k, all_met + 1) for k in every] if rates is None else list(rates)
     threshold, at_most = np.full((2, len(asked)), math.nan)
@@ -167,13 +173,17 @@ def promised_alarms(
 
 
 def compared_panel(answers: Answers, for_steps: int) -> FloatArray:
-    """What is compared with the threshold, (steps, episodes): p, or 0 after the target is lost."""
+    """(steps, episodes): what is compared with the threshold.
+
+    It is the highest p of the last ``for_steps`` known steps, and 0 once the target cannot be met
+    any more.
+    """
     panel = sustained(answers.p, for_steps, resets=answers.broken)
     return np.where(answers.panel(DECIDED) == 0.0, 0.0, panel)
 
 
 def warn_of_silence(rule: AlarmRule, trigger: Trigger, assured: Answers) -> None:
-    """Warn of a rule that would have raised no alarm on the assure episodes, though some failed."""
+    """Warn if the rule would have raised no alarm on the assure episodes, though some failed."""
     missed = np.flatnonzero(~assured.met)
     if missed.size and not np.any(assured.first_alarms(rule, trigger) >= 0):
         warnings.warn(

@@ -1,4 +1,4 @@
-"""A monitor's answers about recorded episodes, one row for each step of each episode."""
+"""A monitor's answers about recorded episodes, as one row for each step of each episode."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ontarget.live.rules import AlarmRule, Trigger
 
 __all__ = ["Answers", "Sheet"]
 
-# Episodes are judged together whose steps fill a table of so many cells at most.
+# Episodes are handled in groups whose tables (steps, episodes) have at most this many cells.
 _CELLS = 250_000
 
 
@@ -38,32 +38,34 @@ _CELLS = 250_000
 class Answers:
     """A monitor's answers about recorded episodes at every step, and how the episodes ended.
 
-    The answers are kept as one row per step of an episode: all steps of the first episode, then
+    The answers are stored as one row per step of an episode: all steps of the first episode, then
     those of the second, and so on. Tables (steps, episodes) are made only when you ask for them,
     because one long run among many short ones would leave most of a table empty.
 
     Attributes
     ----------
     said
-        (rows, numbers): the numbers of each answer; NaN where nothing is known.
+        (rows, numbers): the numbers of each answer, as `ontarget.fitted._kernels` lists them; NaN
+        if the monitor cannot answer.
     bad
-        Per row: whether a bad reading made the step unknown.
+        (rows,): whether a bad reading made the step unknown.
     counts
-        Per row: how many episodes the bounds of the answer rest on; 1 if they rest on none.
+        (rows,): how many episodes the bounds of the answer are based on; 1 if there are none.
     met
-        Which episodes met the target.
+        (episodes,): whether each episode met the target.
     lengths
-        How many steps each episode has.
+        (episodes,): the number of steps of each episode.
     steps
-        How many steps the monitor has answers for; a table has as many rows.
+        For how many steps the monitor has answers; a table has as many rows.
     promises
-        Whether the monitor learned nothing from these episodes, so that they can promise a rate of
-        false alarms.
+        Whether the monitor learned nothing from these episodes, so that a false-alarm rate can be
+        promised with them.
     stopped
-        How many further episodes were cut off, so that there are no answers about them (M24).
+        How many further episodes were cut off, so that there are no answers about them (method M24
+        in docs/methods.md).
     weights, weight
-        The weight of each episode, and that of the run for which an alarm is set; None where
-        episodes have no weights (M25).
+        The weight of each episode, and of the run for which an alarm threshold is computed; None if
+        episodes have no weights (method M25).
     """
 
     said: FloatArray
@@ -84,22 +86,25 @@ class Answers:
 
     @cached_property
     def p(self) -> FloatArray:
-        """(steps, episodes): the calibrated probabilities; NaN where nothing is known."""
+        """(steps, episodes): the calibrated probabilities; NaN if the monitor cannot answer."""
         return self.panel(P)
 
     @cached_property
     def low(self) -> FloatArray:
-        """(steps, episodes): the lower bounds of p."""
+        """(steps, episodes): the paper's lower bound, `Outlook.low`."""
         return self.panel(LOW)
 
     @cached_property
     def high(self) -> FloatArray:
-        """(steps, episodes): the upper bounds of p."""
+        """(steps, episodes): the paper's upper bound, `Outlook.high`."""
         return self.panel(HIGH)
 
     @cached_property
     def spread(self) -> FloatArray:
-        """(steps, episodes, 2): what the number of assure episodes leaves open (M20)."""
+        """(steps, episodes, 2): the range `Outlook.spread` around p.
+
+        See method M20 in docs/methods.md.
+        """
         return np.stack([self.panel(SPREAD_LOW), self.panel(SPREAD_HIGH)], axis=-1)
 
     @cached_property
@@ -109,41 +114,50 @@ class Answers:
 
     @cached_property
     def plausibility(self) -> FloatArray:
-        """Whether the target was still possible: at most 0.05 means ruled out at 5 % (M9)."""
+        """(steps, episodes): is the target still possible? 0.05 or less: ruled out at 5 %.
+
+        See method M9 in docs/methods.md.
+        """
         return self.panel(PLAUSIBILITY)
 
     @cached_property
     def assurance(self) -> FloatArray:
-        """Whether the target was as good as certain: at least 0.95 means assured at 95 % (M9)."""
+        """(steps, episodes): is the target certain? 0.95 or more: assured at 95 %.
+
+        See method M9 in docs/methods.md.
+        """
         return self.panel(ASSURANCE)
 
     @cached_property
     def broken(self) -> BoolArray:
-        """(steps, episodes): where a bad reading made the step unknown."""
+        """(steps, episodes): whether a bad reading made the step unknown."""
         found: BoolArray = self._table(self.bad, np.zeros(self._shape, dtype=np.bool_))
         return found
 
     @cached_property
     def n(self) -> IndexArray:
-        """(steps, episodes): how many episodes the bounds rest on; 1 if they rest on none."""
+        """(steps, episodes): how many episodes the bounds are based on; 1 if there are none."""
         found: IndexArray = self._table(self.counts, np.ones(self._shape, dtype=np.intp))
         return found
 
     @property
     def ever_broken(self) -> BoolArray:
-        """Which episodes have a bad reading at any step."""
+        """(episodes,): whether each has a bad reading at any step."""
         found = np.zeros(self.met.size, dtype=np.bool_)
         found[self._places[0][self.bad]] = True
         return found
 
     def panel(self, place: int) -> FloatArray:
-        """(steps, episodes): the number at this place of an answer; NaN where it is unknown."""
+        """(steps, episodes): one number of the answers, by its place; NaN if it is unknown."""
         found: FloatArray = self._table(self.said[:, place], np.full(self._shape, np.nan))
         return found
 
     @cached_property
     def decided_at(self) -> IndexArray:
-        """The step at which arithmetic decided each outcome; at the latest, the run's end (M18)."""
+        """(episodes,): the step at which arithmetic decided each run, or its end.
+
+        See method M18 in docs/methods.md.
+        """
         found = self.lengths.astype(np.intp)
         settled = self.said[:, DECIDED] >= 0.0
         episode, step = (one[settled] for one in self._places)
@@ -151,7 +165,11 @@ class Answers:
         return found
 
     def scores(self, for_steps: int) -> FloatArray:
-        """Each episode's score: the alarm is raised by every threshold above the score (M8)."""
+        """(episodes,): the score of each; any threshold above it would have raised an alarm.
+
+        The alarm needs p below the threshold at ``for_steps`` known steps in a row. See method M8
+        in docs/methods.md.
+        """
         check_known(self.said[:, P])
         found = np.full(self.met.size, np.inf)
         for own, some in self._few_at_a_time():
@@ -160,7 +178,7 @@ class Answers:
         return found
 
     def take(self, episodes: IndexArray) -> Answers:
-        """The answers for some of the episodes."""
+        """The answers about some of the episodes, given by their positions."""
         if np.array_equal(episodes, np.arange(self.met.size)):
             return replace(self, stopped=0, weight=None)
         rows = self.rows_of(episodes)
@@ -176,12 +194,12 @@ class Answers:
         )
 
     def rows_of(self, episodes: IndexArray) -> IndexArray:
-        """The rows of some of the episodes, one episode after the other."""
+        """The positions of the rows of some episodes, one episode after the other."""
         lived = np.minimum(self.lengths[episodes], self.steps)
         return _ranges(self._starts[episodes], lived)
 
     def first_alarms(self, rule: AlarmRule, trigger: Trigger) -> IndexArray:
-        """The step at which each episode would first have been in alarm, −1 where never."""
+        """(episodes,): the step at which each would first have been in alarm; −1 for never."""
         first = np.full(self.met.size, -1, dtype=np.int64)
         if trigger.compared < 0:
             return self._own_first_alarms(rule, first)
@@ -194,7 +212,7 @@ class Answers:
         return first
 
     def _own_first_alarms(self, rule: AlarmRule, first: IndexArray) -> IndexArray:
-        """The same for a rule that the user wrote in Python."""
+        """`first_alarms` for a rule that decides in Python."""
         for row in np.flatnonzero(~np.isnan(self.said[:, P])).tolist():
             i, t = (int(one[row]) for one in self._places)
             if first[i] >= 0:
@@ -206,11 +224,14 @@ class Answers:
         return first
 
     def _few_at_a_time(self) -> Iterator[tuple[IndexArray, Answers]]:
-        """The episodes in small tables, each of episodes of similar length."""
+        """The episodes in groups of similar length, each with a small table of answers.
+
+        Yields the positions of a group's episodes, and the answers about them.
+        """
         lived = np.minimum(self.lengths, self.steps)
         order, start = np.argsort(lived, kind="stable"), 0
         while start < order.size:
-            # As the lengths rise, so does the table's height with each episode that joins.
+            # Lengths are ascending, so the last episode of a group sets the height of its table.
             joined = lived[order[start:]]
             cells = joined * np.arange(1, joined.size + 1)
             stop = start + max(int(np.searchsorted(cells, _CELLS, side="right")), 1)
@@ -241,14 +262,14 @@ class Answers:
 
 
 class Sheet:
-    """A sheet for a monitor's answers about episodes, filled step by step.
+    """Collects a monitor's answers about episodes step by step, and makes `Answers` of them.
 
     Parameters
     ----------
     lengths
-        How many steps each episode has.
+        (episodes,): the number of steps of each episode.
     steps
-        How many steps the monitor has answers for; later steps of an episode are left out.
+        For how many steps the monitor has answers; later steps of an episode are left out.
     """
 
     def __init__(self, lengths: IndexArray, steps: int) -> None:
@@ -260,16 +281,16 @@ class Sheet:
         self._bad, self._counts = np.zeros(rows, dtype=np.bool_), np.ones(rows, dtype=np.intp)
 
     def put(self, t: int, episodes: IndexArray, numbers: FloatArray, n: int) -> None:
-        """Write the answers about these episodes at step t, (episodes, numbers)."""
+        """Store the answers about these episodes at step t; ``numbers`` is (episodes, numbers)."""
         rows = self._starts[episodes] + t
         self._said[rows], self._counts[rows] = numbers, n
 
     def put_bad(self, t: int, episodes: IndexArray) -> None:
-        """Note that these episodes have a bad reading at step t."""
+        """Store that these episodes have a bad reading at step t."""
         self._bad[self._starts[episodes] + t] = True
 
     def put_all(self, episodes: IndexArray, found: Answers) -> None:
-        """Write the answers about these episodes at all steps."""
+        """Store the answers about these episodes at all steps."""
         rows = _ranges(self._starts[episodes], np.minimum(found.lengths, self._steps))
         self._said[rows], self._bad[rows], self._counts[rows] = found.said, found.bad, found.counts
 
@@ -280,7 +301,7 @@ class Sheet:
     def answers(
         self, met: BoolArray, *, promises: bool = True, weights: FloatArray | None = None
     ) -> Answers:
-        """The answers written so far, together with how the episodes ended."""
+        """The answers stored so far, together with whether each episode met the target."""
         written = self._said, self._bad, self._counts
         return Answers(
             *written, met, self._lengths, self._steps, promises=promises, weights=weights
@@ -288,13 +309,16 @@ class Sheet:
 
 
 def _ranges(starts: IndexArray, sizes: IndexArray) -> IndexArray:
-    """The numbers of several ranges, given by their starts and sizes, one range after the other."""
+    """The whole numbers of several ranges, one range after the other.
+
+    The ranges are given by their starts and sizes.
+    """
     before = np.cumsum(sizes) - sizes
     return np.repeat(starts - before, sizes) + np.arange(int(sizes.sum()))
 
 
 def _places(lengths: IndexArray, steps: int) -> tuple[IndexArray, IndexArray]:
-    """The episode and the step of each row."""
+    """(rows,), twice: the episode and the step of each row."""
     lived = np.minimum(lengths, steps)
     return np.repeat(np.arange(lived.size), lived), _ranges(np.zeros_like(lived), lived)
 

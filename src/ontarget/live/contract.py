@@ -1,7 +1,7 @@
 """`Contract`: a monitor, a target and an alarm rule, prepared once for all watches.
 
-Watches, fleets and sessions share a contract, so making one more costs microseconds. Recorded
-episodes are answered by the same kernels, so all of them give the same bits.
+Watches, fleets and sessions can share a contract, so making one more takes only microseconds.
+Recorded episodes are answered by the same kernels, so the answers are identical to the last bit.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from ontarget.target import Target
 
 __all__ = ["Contract"]
 
-# Rows of one law that one thread answers before it takes the next ones.
+# Runs per piece of work: one thread answers a piece, then takes the next.
 _BLOCK = 64
 
 
@@ -59,14 +59,13 @@ class Contract:
     triggers
         The rule as numbers to compare (`Trigger`), one per group.
     calibration
-        The calibration map of this target, or its Venn–Abers calibration; None if p uses the common
-        map.
+        The target map, which corrects p for this target, or its Venn–Abers calibration; None if p
+        is calibrated in the same way for all targets.
     backing
-        If assure episodes have weights: the answers about those of each group. Every run then has
-        its own threshold (M25).
+        Only if the assure episodes have weights: for each group, the answers about its assure
+        episodes. Every run then has its own alarm threshold (method M25 in docs/methods.md).
     beside
-        Further targets at whose bounds the model is also asked, as a goal over several behaviors
-        needs.
+        Further targets for which the model is also asked; a goal over several behaviors needs them.
     """
 
     def __init__(
@@ -126,14 +125,14 @@ class Contract:
         )
         self.may_miss: BoolArray = read_only(fitted.may_miss)
         d, k_steps = len(fitted.schema), fitted.history
-        # What a run remembers: its last steps, and the sums and numbers of all it has seen.
+        # What a run remembers: its last steps, then the sum and the count of all values so far.
         self.memory = (k_steps + 2, d + 1) if k_steps else (0, 0)
         self.measured: BoolArray = read_only(measured(fitted.schema))
         self.laws = _laws(fitted)
         different = {id(law): law for law in self.laws}
         weights = {one: read_only(np.array([w for w, _ in law])) for one, law in different.items()}
         self.weights = [weights[id(law)] for law in self.laws]
-        # Asked at every step, so looked up once.
+        # These are needed at every step, so they are looked up only once.
         self.behavior = behavior
         self.is_told = behavior.told
         self.reads_so_far = behavior.reads_so_far
@@ -143,15 +142,16 @@ class Contract:
         self._warm_up()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Unpickling makes the contract again, so all code is compiled before the first step."""
+        """Unpickling builds a new contract, so all code is compiled before the first step."""
         made_for = (self.fitted, self.target, self.rule, self.triggers)
         return Contract, (*made_for, self.calibration, self.backing, self.beside)
 
     @internal
     def trigger_of(self, group: int, weight: float) -> Trigger:
-        """The trigger for a run of this weight; without weights, that of its group.
+        """The alarm threshold for a run of this weight; without weights, that of its group.
 
-        A weight that is too large for the promised rate is refused (M25).
+        A weight that is too large for the promised rate is an error (method M25 in
+        docs/methods.md).
         """
         if self.rule.moves:
             return self.rule.trigger(None)
@@ -161,22 +161,23 @@ class Contract:
 
     @internal
     def has_model(self, t: int, group: int) -> bool:
-        """Whether a model answers at step t; if not, only decided runs have a p."""
+        """Whether a model answers at step t. If not, only runs that are decided have a p."""
         return not self.steps[t, group, k.UNKNOWN_CODE]
 
     @internal
     def table(self, n: int) -> RunTable:
-        """A table for this many runs."""
+        """A table with one row for each of n runs."""
         return RunTable(self.behavior, n, self.memory)
 
     @internal
     def recall(
         self, table: RunTable, at: IndexArray, brought: FloatArray, states: FloatArray
     ) -> None:
-        """Add what the runs remember of earlier steps to the states, and remember these states.
+        """Fill in the columns of earlier steps in the states, and store the new states.
 
-        ``brought`` is what came with each state: the reward of the last action, or the behavior if
-        it is read from a column; nothing at the first step.
+        It does nothing if the monitor has no history. ``brought`` is what came with each state: the
+        reward of the last action, or the behavior if it is read from a column. At the first step it
+        is ignored.
         """
         if self.memory[0]:
             recall_rows(
@@ -189,7 +190,7 @@ class Contract:
 
     @internal
     def inputs(self, states: FloatArray, so_far: FloatArray, times: IndexArray) -> FloatArray:
-        """(rows, numbers): what the models read of runs, each run at its own step."""
+        """(runs, numbers): the inputs of the models, with each run at its own step."""
         columns = [states]
         if self.reads_so_far:
             columns.append(so_far[:, None])
@@ -199,7 +200,7 @@ class Contract:
 
     @internal
     def admit(self, state: RunState) -> int:
-        """The number of a stored run's group; a state of another contract is refused."""
+        """The number of a stored run's group; an error if the run is not of this contract."""
         return admitted(state, self.fitted, self.target, self.memory)
 
     @internal
@@ -212,8 +213,8 @@ class Contract:
     ) -> tuple[Any, ...]:
         """The arguments of `advance_rows`, which brings runs to their next step.
 
-        ``brought`` are the rewards or behaviors and the states of a call. ``found`` are output
-        arrays: the values to ask the model at, and the result for each run.
+        ``brought`` has the rewards or behaviors, and the states, of a call. ``found`` has the
+        output arrays: the values to ask the model about, and the result for each run.
         """
         question = self.question
         return (
@@ -240,9 +241,10 @@ class Contract:
         question: Question | None = None,
         numbers: FloatArray | None = None,
     ) -> tuple[Any, ...]:
-        """The arguments of `look_rows`, which writes the outlook of runs whose law is known.
+        """The arguments of `look_rows`, which writes the outlooks of runs from their predictions.
 
-        ``numbers`` are those of the triggers, if they differ from the groups' triggers.
+        ``limits`` are the predicted probabilities below and up to each bound of the targets.
+        ``numbers`` are the alarm thresholds, if they are not those of the groups.
         """
         return (
             (table.whole, table.real),
@@ -261,9 +263,10 @@ class Contract:
     def ask(
         self, t: int, inputs: FloatArray, ends: FloatArray, limits: tuple[FloatArray, FloatArray]
     ) -> None:
-        """Write both limits of step t's law at each row's values to ask at; nothing is checked.
+        """Write P(remainder < v) and P(remainder <= v) at step t, for each run's values v.
 
-        Without a law they are 0: only what arithmetic decides is told there.
+        ``ends`` has the values, (runs, values); nothing is checked. If no model was fitted for the
+        step, both are 0, and only runs that arithmetic decides get an answer.
         """
         if not self.laws[t]:
             limits[0][:] = limits[1][:] = 0.0
@@ -273,7 +276,7 @@ class Contract:
         if not self.fitted.impossible.size:
             self._ask(t, inputs, ends, limits)
             return
-        # An outcome lies as far from a target's end as their remainders do from each other.
+        # Remainders differ by as much as the outcomes that they lead to.
         apart = self.fitted.impossible - self.question.values[0]
         asked = np.column_stack([ends, snap(ends[:, :1] + apart, self.fitted.grid)])
         wide = np.empty_like(asked), np.empty_like(asked)
@@ -296,7 +299,10 @@ class Contract:
     def look_at_own(
         self, table: RunTable, row: int, inputs: FloatArray, numbers: FloatArray | None = None
     ) -> None:
-        """One run's outlook, for a behavior that translates its target in Python (M18)."""
+        """Write one run's outlook, for a behavior class with its own `translate` method.
+
+        See method M18 in docs/methods.md.
+        """
         t, group = table.whole[row, [k.LAST_T, k.GROUP]].tolist()
         so_far = float(table.real[row, k.SNAPPED])
         question = self.fitted.at(t, group).translated(self.question, so_far)
@@ -309,9 +315,9 @@ class Contract:
     def look_at_many(
         self, table: RunTable, at: IndexArray, states: FloatArray, ends: FloatArray
     ) -> None:
-        """The outlooks of runs at any steps, computed in all threads, in the order of ``at``."""
+        """Write the outlooks of the runs in rows ``at``, each at its own step, with all threads."""
         times = table.whole[at, k.LAST_T]
-        # Steps in order, so that a law and its ranks are read by all who need them while at hand.
+        # Runs at the same step come together, so that the step's data stay in the cache.
         order = np.argsort(times, kind="stable")
         at, states, ends, times = at[order], states[order], ends[order], times[order]
         left, right = np.empty_like(ends), np.empty_like(ends)
@@ -320,7 +326,7 @@ class Contract:
             for i, row in enumerate(at.tolist()):
                 self.look_at_own(table, row, inputs[i : i + 1])
             return
-        alone: list[tuple[int, slice]] = []  # models with threads of their own, or none
+        alone: list[tuple[int, slice]] = []  # for models that only one thread at a time may call
         shared: list[tuple[int, slice]] = []
         for a, b in stretches(self._law_numbers[times]):
             t = int(times[a])
@@ -336,12 +342,12 @@ class Contract:
                 k.look_rows(*self.looking(table, at[here], limits))
 
         answer(alone)
-        # A few rows are answered sooner than another thread is woken.
+        # For a few runs, one thread is faster than waking the others.
         block = len(shared) if at.size <= _BLOCK else 1
         run_blocks(lambda a, b: answer(shared[a:b]), len(shared), block=block)
 
     def _warm_up(self) -> None:
-        """Compile every kernel that a step needs, by a trial run."""
+        """Run every kernel that a step needs once, so that all are compiled."""
         table, at = self.table(1), np.zeros(1, dtype=np.intp)
         news, ends = np.zeros((1, k.N_NEWS)), np.zeros((1, self.question.values.size))
         became, limits = np.zeros(1, dtype=np.int64), (ends.copy(), ends.copy())
@@ -357,17 +363,20 @@ class Contract:
 
     @property
     def _law_numbers(self) -> IndexArray:
-        """Steps with the same number share one law."""
+        """(steps,): a number per step; steps with equal numbers have the same mixture of models."""
         return self.fitted.law.numbers
 
 
 def _laws(fitted: Fitted) -> list[tuple[tuple[float, Any], ...]]:
-    """The live models of each step with their weights; empty where no model was fitted."""
+    """For each step, the (weight, model) pairs of its mixture, prepared for single calls.
+
+    The tuple of a step is empty if no model was fitted for it.
+    """
     live: list[LiveModel | None] = []
     for block in fitted.blocks:
         model = fitted.models[block.index]
         if model is not None:
-            check_width(model, fitted.width)  # once, since a live model checks no row
+            check_width(model, fitted.width)  # here, because later calls check nothing
         live.append(None if model is None else live_model(model))
     shared: dict[int, tuple[tuple[float, Any], ...]] = {}
     found = []
@@ -380,7 +389,10 @@ def _laws(fitted: Fitted) -> list[tuple[tuple[float, Any], ...]]:
 
 
 def _steps(fitted: Fitted, calibration: Calibrated | None, bound_spans: IndexArray) -> IndexArray:
-    """The table of steps and groups that the kernels read."""
+    """(steps, groups, columns): what the kernels need to know about each step and group.
+
+    The columns are named in `ontarget.live._run_kernel`.
+    """
     found = np.zeros((fitted.horizon, fitted.n_groups, k.N_STEP), dtype=np.int64)
     few = fitted.learned < fitted.min_calibration
     found[few, k.UNKNOWN_CODE] = Reason.FEW

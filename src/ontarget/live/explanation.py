@@ -1,4 +1,7 @@
-"""`Explanation`: what moved p between two steps, and the recorded runs that p rests on (M28)."""
+"""`Explanation`: what changed p between two steps, and the recorded runs behind it.
+
+See method M28 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -20,18 +23,19 @@ _SMALL = 0.0005  # a change that would read as 0.0 points
 
 @dataclass(frozen=True)
 class Contribution:
-    """How much one cause moved p.
+    """How much one cause changed p.
 
     Attributes
     ----------
     cause
-        A feature's name, ``reward earned``, of several behaviors ``NAME so far``, or ``time``.
+        A feature's name, ``reward earned``, or ``time``; for a goal over several behaviors
+        ``NAME so far`` instead of ``reward earned``.
     before, now
-        Its value at both steps.
+        The value of the cause at the earlier and at the later step.
     change
-        Its part of the change of p; the parts of all causes add up to it.
+        This cause's part of the change of p; the parts of all causes add up to the whole change.
     error
-        The standard error of a part that was sampled; 0 if it is exact.
+        The standard error of ``change`` if it was estimated by sampling; 0 if it is exact.
     """
 
     cause: str
@@ -48,19 +52,20 @@ class Precedent:
     Attributes
     ----------
     run
-        Its id in the log.
+        The id of the recorded run in the log.
     step
-        At which of its steps it was most like this run.
+        The step at which the recorded run was most like this run.
     weight
-        Its share of the weight of all precedents.
+        How much it counts: its share of the weight of all precedents.
     outcome
-        What it ended with; of several behaviors, by name.
+        The outcome of the recorded run; one number per behavior, by name, if there are several.
     ends_at
-        What this run ends with if it goes on as that one did: its behavior so far and what that
-        run still gained. If nearly every step earns the same, such as 1 for each step survived, it
-        is what that run ended with. Of several behaviors, by name.
+        The outcome of this run if it goes on as the recorded run did: its behavior so far plus what
+        the recorded run still gained. If nearly every step earns the same, such as 1 for each step
+        survived, it is the outcome of the recorded run. One number per behavior, by name, if there
+        are several.
     met
-        Whether that is inside the target.
+        Whether ``ends_at`` is inside the target.
     """
 
     run: int | str
@@ -73,32 +78,35 @@ class Precedent:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why p is what it is at one step of a run: what moved it, and which recorded runs it rests on.
+    """Why p is what it is at one step of a run: what changed it, and the recorded runs behind it.
 
     ``print(explanation)`` shows a table; see `GoalMonitor.explain`.
 
     Attributes
     ----------
     t, p
-        The step and its probability.
+        The step, and p at this step.
     target
-        The target, in words.
+        The target, as text.
     t_before, p_before
-        The step that it is compared with and its probability; None if there is none.
+        The earlier step that it is compared with, and p at that step; None if there is none.
     contributions
-        What moved p, the largest first. They add up to ``p - p_before``.
+        What changed p, the largest change first. They add up to ``p - p_before``.
     precedents
-        The recorded runs with the largest weights; none if the monitor does not keep them.
+        The recorded runs that count most for p; empty if the monitor does not keep their ids.
     missed
-        The share of the weight that lies on precedents which, from here, miss the target.
+        The share of the precedents, by weight, that would miss the target from here; None if no
+        recorded runs are behind the answer.
     row_share
-        The share of the model's answer that rests on recorded runs. Experts that know no runs give
-        the rest.
+        How much of the model's answer comes from recorded runs, from 0 to 1. The rest comes from
+        experts that do not use recorded runs.
     culprit
-        Of a goal over several behaviors, the one with the lowest p by itself; otherwise empty.
+        For a goal over several behaviors, the behavior with the lowest p by itself; otherwise
+        empty.
     together
-        Causes that move one way at every step of the recorded runs, as time does. How their sum is
-        shared out among them says little: no recorded run had one without the others.
+        Causes that only rise, or only fall, at every step of the recorded runs, as time does. How
+        their sum is divided among them says little, because no recorded run had one without the
+        others.
 
     Notes
     -----
@@ -120,20 +128,20 @@ class Explanation:
 
     @property
     def change(self) -> float:
-        """By how much p changed since the step that it is compared with; 0 if there is none."""
+        """By how much p changed since the earlier step; 0 if there is no earlier step."""
         return 0.0 if self.p_before is None else self.p - self.p_before
 
     @property
     def in_a_line(self) -> str:
-        """One line: by how much p moved and why, and how many of the precedents miss the target."""
+        """One line: by how much p changed and why, and how many precedents miss the target."""
         said = [f"{plain(self.culprit)} is the likely culprit"] if self.culprit else []
-        # It may be read some steps later, so it names its step.
-        rested = self._missing(f"rested on at step {self.t}", "there")
+        # The line may be read some steps later, so it names its step.
+        rested = self._missing(f"was based on at step {self.t}", "there")
         return "; ".join(filter(None, [*said, self._moved, rested]))
 
     @property
     def causes(self) -> str:
-        """What moved p most, in points; empty if nothing moved it."""
+        """The largest changes of p, in percentage points, as text; empty if p did not change."""
         moved = [
             f"{plain(one.cause)} {_points(one.change)}"
             for one in self.contributions[:3]
@@ -145,7 +153,7 @@ class Explanation:
 
     @property
     def _joined(self) -> str:
-        """That some causes move together, and what they add up to; empty if none do."""
+        """Text that some causes always move together, with their sum; empty if none do."""
         own = [one for one in self.contributions if one.cause in self.together]
         if len(own) < 2:
             return ""
@@ -155,20 +163,20 @@ class Explanation:
 
     @property
     def rests_on(self) -> str:
-        """How many of the precedents miss the target; empty if there are none."""
-        return self._missing("rests on", "here")
+        """Text that says which share of the precedents miss the target; empty if there are none."""
+        return self._missing("is based on", "here")
 
     def _missing(self, rests_on: str, here: str) -> str:
         if self.missed is None:
             return ""
         return (
-            f"of the recorded runs that p {rests_on}, {percent(self.missed)} by weight miss the "
+            f"of the recorded runs that p {rests_on}, {percent(self.missed)} (weighted) miss the "
             f"target from {here}"
         )
 
     @property
     def _moved(self) -> str:
-        """From where p came, and the causes; empty if nothing moved it."""
+        """Text that says how p changed, and the causes; empty if p did not change."""
         if self.p_before is None or not self.causes:
             return ""
         went = "fell" if self.change < 0.0 else "rose"
@@ -176,12 +184,12 @@ class Explanation:
         return f"p {went} {since} to {percent(self.p)} at step {self.t}: {self.causes}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The explanation as plain JSON values; null where a number is unknown."""
+        """The explanation as plain values for JSON; None if a number is unknown."""
         found: dict[str, Any] = _plain_json(asdict(self) | {"change": self.change})
         return found
 
     def figure(self, *, dark: bool = False) -> Figure:
-        """A picture: what each cause added to p, and where the precedents lead."""
+        """A chart: what each cause added to p, and the outcomes to which the precedents lead."""
         from ontarget.evaluation.figures.explanation import explanation_chart
 
         return explanation_chart(
@@ -233,10 +241,10 @@ class Explanation:
 
     def _precedent_lines(self) -> list[str]:
         if self.missed is None:
-            return ["precedents: the model has no recorded runs behind its answer"]
+            return ["precedents: none; no recorded runs are behind this answer"]
         lines = [f"precedents: {self.rests_on}"]
         if not self.precedents:
-            lines.append("  which runs these are was left out of the model (precedents=False)")
+            lines.append("  the model does not keep the ids of these runs (precedents=False)")
         width = max([len(plain(one.run)) for one in self.precedents[:_SHOWN]], default=0)
         lines += [
             f"  run {plain(one.run):<{width}} at step {one.step:<4} {percent(one.weight):>7}  "
@@ -258,7 +266,7 @@ def _plain_json(value: Any) -> Any:
 
 
 def _end(ends_at: float | dict[str, float], culprit: str) -> float:
-    """The outcome of a run; of several behaviors, that of the culprit, or else of the first."""
+    """The number to draw: ``ends_at``, or of several behaviors that of the culprit or the first."""
     if not isinstance(ends_at, dict):
         return ends_at
     return ends_at.get(culprit, next(iter(ends_at.values())))
@@ -273,4 +281,4 @@ def _value(value: float | str | dict[str, float]) -> str:
         return ", ".join(f"{plain(name)} {one:.4g}" for name, one in value.items())
     if isinstance(value, str):
         return plain(value)
-    return f"{value:.4g}" if value == value else "none"  # a least value before the first step
+    return f"{value:.4g}" if value == value else "none"  # such as a minimum before the first step

@@ -1,4 +1,4 @@
-"""`FleetWatch`: many live runs in one call."""
+"""`FleetWatch`: follows many live runs, with one call per step for all of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 
 
 class FleetWatch:
-    """A watch over many runs, each at its own step; see `GoalMonitor.fleet`.
+    """Follows many runs at once, each at its own step; see `GoalMonitor.fleet`.
 
     Each agent gets exactly the answers that its own `Watch` would give. An agent's name may be
     anything that can be a dictionary key; by default agents are numbered from 0. Agents may `join`
@@ -51,14 +51,14 @@ class FleetWatch:
     ) -> None:
         if contract.rule.moves:
             raise InputError(
-                f"{type(contract.rule).__name__} changes from run to run, but all runs of a fleet "
-                f"share one alarm; make a watch for each run"
+                f"the threshold of {type(contract.rule).__name__} changes from run to run, but all "
+                f"runs of a fleet share one threshold; make a watch for each run"
             )
         self._contract = contract
         self._table = contract.table(0)
         self._rows: dict[Hashable, int] = {}  # in the order in which the agents joined
         self._free: list[int] = []
-        # The last state of each row, so that a run's state can be given away.
+        # The last state of each row; it is a part of a run's stored state.
         self._readings: FloatArray = np.zeros((0, contract.fitted.state_width))
         self._everyone: IndexArray | None = None
         self._turn = Turn("fleet")
@@ -94,13 +94,13 @@ class FleetWatch:
 
     @property
     def steps(self) -> IndexArray:
-        """The step of each agent's next call."""
+        """(agents,): the step of each agent's next call."""
         found: IndexArray = self._table.whole[self._which(None), k.T]
         return found
 
     @property
     def intervened(self) -> BoolArray:
-        """Which agents' runs somebody took over; see `intervene`."""
+        """(agents,): whether somebody took the agent's run over; see `intervene`."""
         return self._are_taken(self._which(None))
 
     def join(self, agents: Iterable[Hashable], *, groups: Any = None) -> None:
@@ -108,7 +108,7 @@ class FleetWatch:
         names = list(agents)
         for name in names:
             if name in self._rows:
-                raise InputError(f"agents need different names, {name!r} is in the fleet already")
+                raise InputError(f"agents need different names, {name!r} is already in the fleet")
         if len(set(names)) != len(names):
             raise InputError("agents need different names, got the same name twice")
         own = self._contract.fitted.groups_of(groups, len(names))
@@ -142,7 +142,7 @@ class FleetWatch:
         agents: Any = None,
         behavior: ArrayLike | None = None,
     ) -> Outlooks:
-        """The outlook of each agent before it acts; rows are agents, in the order given.
+        """The outlook of each agent before it acts, in the order of the agents.
 
         Parameters
         ----------
@@ -198,9 +198,9 @@ class FleetWatch:
             return self._outlooks(rows)
 
     def intervene(self, agents: Iterable[Hashable]) -> Outlooks:
-        """The outlooks of these agents after somebody took their runs over; see `Watch.intervene`.
+        """Note that somebody took these agents' runs over; see `Watch.intervene`. Their outlooks.
 
-        If the run of any of these agents is over, an error is raised and no run is marked.
+        If the run of any of these agents is over, an error is raised and nothing is noted.
         """
         names = list(agents)
         with self._turn:
@@ -214,16 +214,16 @@ class FleetWatch:
             return self._outlooks(rows)
 
     def peek(self, agents: Any = None) -> Outlooks:
-        """The present outlook of each agent, without a step."""
+        """The present outlook of each agent again; no run moves."""
         return self._outlooks(self._which(agents))
 
     def run_state(self, agent: Hashable) -> RunState:
-        """The state of an agent's run, as a value to store and to `resume` elsewhere."""
+        """The state of an agent's run, to be stored and later passed to `resume`."""
         self._row(agent)
         return self.run_states([agent])[0]
 
     def run_states(self, agents: Any = None) -> list[RunState]:
-        """The states of the runs of all agents or some; far faster than one by one."""
+        """The states of the runs of all agents or of some; much faster than one by one."""
         rows, names = self._which(agents), self._contract.fitted.groups
         numbers = self._table.whole[rows, k.GROUP].tolist()
         return self._table.states_of(
@@ -235,7 +235,7 @@ class FleetWatch:
 
     @internal
     def standings(self, agents: Any = None) -> Standings:
-        """The states of runs as arrays, and as bytes to store and to `unpack` elsewhere."""
+        """The states of runs as arrays, and as bytes that `unpack` of another fleet can read."""
         rows = self._which(agents)
         whole = self._table.whole[rows]
         return Standings(
@@ -252,7 +252,7 @@ class FleetWatch:
     def unpack(self, packed: Mapping[Hashable, bytes]) -> None:
         """Continue agents' runs from bytes that a fleet of the same contract packed."""
         names = self._contract.fitted.groups
-        some = None if names is None else names[0]  # each brings its own group
+        some = None if names is None else names[0]  # replaced by the group in the bytes
         new = [agent for agent in packed if agent not in self._rows]
         self.join(new, groups=some)
         try:
@@ -261,12 +261,12 @@ class FleetWatch:
                     row = self._rows[agent]
                     self._readings[row] = self._table.unpack(row, one, self._contract.fitted)
         except InputError:
-            self.leave(new)  # else a run that could not be read would begin anew
+            self.leave(new)  # otherwise a run that could not be read would start from step 0
             raise
 
     def resume(self, agent: Hashable, state: RunState) -> None:
         """Continue an agent's run from a stored state; an unknown agent joins the fleet."""
-        group = self._contract.admit(state)  # checks all of it
+        group = self._contract.admit(state)  # checks the whole state
         if agent not in self._rows:
             self.join([agent], groups=state.group)
         row = self._row(agent)
@@ -275,7 +275,7 @@ class FleetWatch:
         self._readings[row] = state.reading(self._readings.shape[1])
 
     def _read(self, states: Any, n: int) -> tuple[FloatArray, dict[int, str]]:
-        """The states as numbers, and what is wrong with states that cannot be read."""
+        """(n, features): the states as numbers; and, by position, why a state cannot be read."""
         schema = self._contract.fitted.schema
         if type(states) is np.ndarray and states.dtype.kind in NUMBER_KINDS:
             if states.shape != (n, len(schema)):
@@ -290,7 +290,7 @@ class FleetWatch:
         return np.ascontiguousarray(X), unread
 
     def _recalled(self, rows: IndexArray, news: FloatArray, given: FloatArray) -> FloatArray:
-        """The states with what the runs remember of earlier steps."""
+        """The states with the columns of earlier steps filled in, if the monitor has a history."""
         contract = self._contract
         if not contract.memory[0]:
             return given
@@ -303,7 +303,7 @@ class FleetWatch:
         return states
 
     def _news(self, rows: IndexArray, rewards: Any, behavior: Any) -> FloatArray:
-        """The rewards or behaviors of this call, as the run machine reads them."""
+        """(runs, columns): what this call brings for each run, as `advance_rows` reads it."""
         earned = _per_agent(rewards, rows.size, "rewards")
         news = np.zeros((rows.size, k.N_NEWS))
         news[:, k.REWARD] = earned
@@ -322,7 +322,7 @@ class FleetWatch:
         return news
 
     def _updated(self, rows: IndexArray, earned: FloatArray, t: int) -> FloatArray:
-        """The behavior of runs after what they earned at step t."""
+        """(runs,): the behavior so far of each run after it earned this at step t."""
         rule, table = self._contract.fitted.behavior, self._table
         if rule.vectorised:
             with np.errstate(over="ignore", invalid="ignore"):
@@ -389,7 +389,10 @@ class FleetWatch:
                 self._row(name)
             raise
         if len(set(names)) != len(names):
-            raise InputError("agents need different names: each takes one step per call")
+            raise InputError(
+                "agents need different names, because each takes one step per call; got a name "
+                "twice"
+            )
         return rows
 
     def _row(self, agent: Any) -> int:
@@ -407,7 +410,7 @@ class FleetWatch:
             return
         old = self._table
         n = len(old.whole)
-        more = max(more, n)  # at least twice the room, so that joining one by one costs little
+        more = max(more, n)  # at least double the table, so that joining one by one is fast
         table = self._contract.table(n + more)
         table.whole[:n], table.real[:n], table.memory[:n] = old.whole, old.real, old.memory
         table.behaviors[:n], table.texts, table.taken = old.behaviors, old.texts, old.taken
@@ -427,14 +430,14 @@ def _per_agent(values: Any, n: int, what: str) -> FloatArray:
 
 
 def _of_rows(kept: dict[int, _T], rows: IndexArray) -> dict[int, _T]:
-    """The entries for some of these rows, by their new positions."""
+    """The entries that exist for these rows, by the position of the row in ``rows``."""
     if not kept:
         return {}
     return {i: kept[row] for i, row in enumerate(rows.tolist()) if row in kept}
 
 
 def _by_value(times: IndexArray) -> Iterator[tuple[int, IndexArray]]:
-    """Each distinct step, and the rows that have it."""
+    """Each distinct value of ``times``, and the positions that have it."""
     order = np.argsort(times, kind="stable")
     ordered = times[order]
     for a, b in stretches(ordered):

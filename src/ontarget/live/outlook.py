@@ -18,8 +18,8 @@ __all__ = ["Change", "Outlook", "Outlooks", "Status"]
 class Status(IntEnum):
     """The status of a watched run.
 
-    PENDING before its first state; OK; ALARM; UNKNOWN where nothing can be said; DONE at its end. A
-    run in alarm stays in ALARM while its numbers are unknown.
+    PENDING before its first state; OK; ALARM; UNKNOWN if the monitor cannot answer at this step;
+    DONE at the end of the run. A run in alarm stays in ALARM while the monitor cannot answer.
     """
 
     PENDING = 0
@@ -43,21 +43,26 @@ class Outlook(NamedTuple):
         The best estimate of the probability that the run ends inside the target. It is calibrated
         on learning episodes, and nothing is promised about it.
     spread
-        A range that contains p and shows what the number of assure episodes leaves open (M20): for
-        at least 9 in 10 assure sets, it contains the share that infinitely many assure episodes
-        would give. It is not the error of p, because an error of the model is not part of it.
+        A range that contains p and shows how much the limited number of assure episodes leaves open
+        (method M20 in docs/methods.md). With another set of as many assure episodes the range would
+        be another one. In at least 9 of 10 such sets, it contains the share that infinitely many
+        assure episodes would give. It is not the error of p, because errors of the model are not
+        included.
     low, high
         The paper's bounds, for programs: the calibrated distribution, read at the ends of the
-        target (M4). That distribution is valid on average over runs and assure sets; nothing is
-        promised about one target. p comes from other episodes, so it may lie outside them.
+        target (method M4). That distribution is valid on average over runs and over sets of assure
+        episodes; nothing is promised about one particular target. p comes from other episodes, so
+        it may be outside these bounds.
     plausibility
-        If this is at most δ, you may call the target ruled out. Of all runs, at most a share δ
-        ever get such a call wrongly, at all steps and for all targets together.
+        Whether the target is still possible, from 0 to 1. You may call the target ruled out if this
+        is at most a small number δ that you choose, such as 0.05. Then at most a share δ of all
+        runs ever get such a call wrongly, over all steps and all targets together.
     assurance
-        If this is at least 1 − δ, you may call the target assured. The probability that a run ever
-        gets either call wrongly, ruled out or assured, is at most δ.
+        Whether the target is as good as certain, from 0 to 1. You may call the target assured if
+        this is at least 1 − δ. The probability that a run ever gets a wrong call of either kind,
+        ruled out or assured, is at most δ.
     n
-        How many episodes the bounds and the spread rest on at this step; 0 after the run's end.
+        How many episodes the bounds and the spread are based on at this step; 0 after the end.
     status
         PENDING, OK, ALARM, UNKNOWN or DONE.
     reason
@@ -87,16 +92,17 @@ class Outlook(NamedTuple):
 
     @property
     def decided(self) -> bool:
-        """Whether arithmetic alone settles the outcome, so that p is exactly 0 or 1."""
+        """Whether arithmetic alone decides if the target is met, so that p is exactly 0 or 1."""
         return self.spread[0] == self.spread[1]
 
 
 @dataclass(frozen=True, eq=False)
 class Outlooks:
-    """The answers about many runs: one entry per run; with several targets (runs, targets).
+    """The answers about many runs: arrays with one entry per run.
 
-    The fields are arrays with the fields of `Outlook`; ``status`` holds numbers of `Status`. Each
-    run has its own step and reason. Where nothing is known, the numbers are NaN.
+    The arrays have the names of the fields of `Outlook`. If several targets were asked about, the
+    numbers are (runs, targets). ``status`` has the numbers of `Status`. Each run has its own step
+    and reason. If the monitor cannot answer for a run, its numbers are NaN.
 
     Examples
     --------
@@ -118,7 +124,7 @@ class Outlooks:
 
     @classmethod
     def pending(cls, n: int) -> Outlooks:
-        """The outlooks of n runs that have not begun."""
+        """The outlooks of n runs that have not begun yet."""
         p, low, high, plausibility, assurance = np.full((5, n), np.nan)
         return cls(
             t=np.zeros(n, dtype=np.intp),
@@ -135,7 +141,7 @@ class Outlooks:
 
     @classmethod
     def of_each(cls, outlooks: Sequence[Outlook]) -> Outlooks:
-        """The outlooks of runs that were asked one by one."""
+        """The outlooks of several runs, from the outlook of each run."""
         columns = zip(*(one[:-1] for one in outlooks), strict=True)
         t, p, spread, low, high, plausibility, assurance, n, status = map(np.array, columns)
         reasons = [one.reason for one in outlooks]
@@ -162,18 +168,18 @@ class Outlooks:
 
     @property
     def alarm(self) -> BoolArray:
-        """Which runs are in alarm."""
+        """(runs,): whether each run is in alarm."""
         found: BoolArray = self.status == Status.ALARM
         return found
 
     @property
     def known(self) -> BoolArray:
-        """Which runs have known numbers."""
+        """(runs,): whether the numbers of each run are known; otherwise they are NaN."""
         found: BoolArray = ~np.isnan(self.p)
         return found
 
     def of(self, run: int) -> Outlook:
-        """One run's outlook, for one target."""
+        """The outlook of one run, by its position; only for a single target."""
         return Outlook(
             t=int(self.t[run]),
             p=float(self.p[run]),
@@ -196,7 +202,7 @@ class Outlooks:
 
 
 class Change(NamedTuple):
-    """A change of a watched run's status."""
+    """A change of a watched run's status: the step, the new status, and the reason in words."""
 
     t: int
     status: Status

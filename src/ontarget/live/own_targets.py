@@ -1,4 +1,4 @@
-"""Runs that each have their own target, as each delivery has its own deadline (M21).
+"""Runs that each have their own target, as each delivery has its own deadline.
 
 The alarm threshold comes from the assure episodes, each judged by its own target. Promises hold on
 average over pairs of a run and its target that are like the recorded pairs, not for each target by
@@ -38,7 +38,7 @@ class OwnTargets:
     Parameters
     ----------
     fitted
-        The monitor's contents; its assure episodes need targets (`Episodes.aimed`).
+        The contents of a fitted monitor; its assure episodes need targets (`Episodes.aimed`).
     rule
         The alarm rule.
     """
@@ -78,7 +78,7 @@ class OwnTargets:
         return answer_own(self.fitted, observed)
 
     def contract(self, target: Target) -> Contract:
-        """The contract for runs with this target; the last few are kept."""
+        """The contract for runs with this target; the last few are cached."""
         if not isinstance(target, Target):
             raise InputError(
                 f"target needs a Target, got {target!r}; Target.at_least(60) makes one"
@@ -94,9 +94,9 @@ class OwnTargets:
 
 
 def answer_own(fitted: Fitted, episodes: Episodes) -> tuple[Answers, BoolArray]:
-    """The monitor's answers about episodes, each for its own target, and which of them have one."""
+    """The answers about episodes, each for its own target; and (episodes,) whether it has one."""
     n, targets = len(episodes), episodes.targets
-    assert targets is not None  # whoever asks has looked
+    assert targets is not None  # the callers have checked this
     sheet, met = Sheet(episodes.lengths, fitted.horizon), np.zeros(n, dtype=np.bool_)
     places: dict[Target, list[int]] = {}
     for i, target in enumerate(targets):
@@ -111,7 +111,7 @@ def answer_own(fitted: Fitted, episodes: Episodes) -> tuple[Answers, BoolArray]:
 
 
 class OwnWatch:
-    """A watch over one run at a time, each with its own target; see `GoalMonitor.watch_own`.
+    """Follows one run at a time, each with its own target; see `GoalMonitor.watch_own`.
 
     `reset` begins a run and takes its target, which must be fixed before the run begins.
     """
@@ -161,5 +161,5 @@ class OwnWatch:
         return self._running.end(reward, behavior=behavior)
 
     def peek(self) -> Outlook:
-        """The present outlook, without a step."""
+        """The present outlook again; the run does not move."""
         return self._running.peek()

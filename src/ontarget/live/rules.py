@@ -1,4 +1,4 @@
-"""Alarm rules, and the triggers that they become for the runs of one group."""
+"""Alarm rules, and the thresholds (triggers) that they become for the runs of a group."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = [
 NO_ASSURE = "this monitor has no assure episodes; fit with a split that has some"
 _NOTHING_RULED_OUT = (
     "ruling a target out needs assure episodes, and this monitor has none; fit with a split that "
-    "has some, or set an alarm by ",
+    "has some, or set the alarm with ",
     Argument("false_alarm_rate"),
 )
 _NOTHING_SURE = (
@@ -49,12 +49,12 @@ _NOTHING_SURE = (
 )
 # How far above its threshold p must rise before an alarm clears by itself.
 _HYSTERESIS = 0.05
-# A live p may lie one rounding error below the p that the threshold was taken from (M8).
+# A live p may be smaller by a rounding error than the p that became the threshold (M8).
 _ROUNDING = 1e-9
 
 
 class RuleOptions(TypedDict, total=False):
-    """The shorthands for `Below` and `Promised`."""
+    """The keyword arguments that stand for a `Below` or a `Promised` rule."""
 
     alarm_below: float | None
     false_alarm_rate: Level | None
@@ -64,16 +64,16 @@ class RuleOptions(TypedDict, total=False):
 
 
 class Assured(Protocol):
-    """What an alarm rule may ask about the assure episodes of a group and a target."""
+    """What an alarm rule can ask about the assure episodes of a group, for one target."""
 
     @property
     def met(self) -> BoolArray:
-        """Which episodes met the target."""
+        """(episodes,): whether each met the target."""
         ...
 
     @property
     def ever_broken(self) -> BoolArray:
-        """Which episodes have a bad reading at any step."""
+        """(episodes,): whether each has a bad reading at any step."""
         ...
 
     @property
@@ -83,31 +83,41 @@ class Assured(Protocol):
 
     @property
     def promises(self) -> bool:
-        """Whether these are assure episodes, which can promise a rate and not only measure it."""
+        """Whether these are assure episodes, so that the rate is promised and not only measured."""
         ...
 
     @property
     def stopped(self) -> int:
-        """How many further episodes were cut off, so that their outcome is unknown (M24)."""
+        """How many further episodes were cut off, so that their outcome is unknown.
+
+        See method M24 in docs/methods.md.
+        """
         ...
 
     @property
     def weights(self) -> FloatArray | None:
-        """The weight of each episode; None where they have none (M25)."""
+        """(episodes,): the weight of each; None if they have no weights.
+
+        See method M25 in docs/methods.md.
+        """
         ...
 
     @property
     def weight(self) -> float | None:
-        """The weight of the run for which the alarm is set; None for a run of typical weight."""
+        """The weight of the run for which the threshold is computed; None for a typical weight."""
         ...
 
     def scores(self, for_steps: int) -> FloatArray:
-        """Each episode's score: the alarm is raised by every threshold above the score (M8)."""
+        """(episodes,): the score of each; any threshold above it would have raised an alarm.
+
+        The alarm needs p below the threshold at ``for_steps`` known steps in a row. See method M8
+        in docs/methods.md.
+        """
         ...
 
 
 class Trigger(NamedTuple):
-    """An alarm rule as numbers: what is compared with which threshold, and the promise behind it.
+    """An alarm rule as numbers: what is compared with which threshold, and what is promised.
 
     Attributes
     ----------
@@ -123,9 +133,9 @@ class Trigger(NamedTuple):
     threshold
         The threshold to show: ``raise_below`` without the small margin for rounding.
     promised
-        The promised rate of false alarms, if the rule has one.
+        The promised false-alarm rate, if the rule has one.
     measured
-        In a monitor without assure episodes: the rate of false alarms as measured on the learning
+        In a monitor without assure episodes: the false-alarm rate as measured on the learning
         episodes, which is not a promise.
     """
 
@@ -139,7 +149,7 @@ class Trigger(NamedTuple):
 
     @property
     def numbers(self) -> tuple[float, float, float, float]:
-        """The numbers that the kernels read."""
+        """What the kernels read: ``compared``, ``raise_below``, ``clear_at`` and ``for_steps``."""
         return self.compared, self.raise_below, self.clear_at, self.for_steps
 
 
@@ -152,25 +162,30 @@ class AlarmRule:
     Examples
     --------
     >>> class Falling(AlarmRule):
-    ...     "Alarm where the lower bound is under one half."
+    ...     "Alarm if the lower bound is below one half."
     ...     def alarming(self, outlook):
     ...         return outlook.low < 0.5
     """
 
     compared_name: ClassVar[str] = "p"
-    relation: ClassVar[str] = "below"  # what is said between an alarm and its threshold
+    relation: ClassVar[str] = "below"  # as in "alarm below 0.4"
     needs_assure: ClassVar[bool] = False
     of_all_runs: ClassVar[bool] = False  # whether a promised rate is a share of all runs
-    regime: ClassVar[str] = "exchangeable"  # what its rate rests on
-    moves: ClassVar[bool] = False  # whether it changes from run to run, so that each run asks anew
+    regime: ClassVar[str] = "exchangeable"  # what the promised rate assumes
+    moves: ClassVar[bool] = False  # whether the threshold changes from run to run
 
     def trigger(self, assured: Assured | None) -> Trigger:
-        """The rule as numbers to compare, for a group with these assure episodes."""
+        """The rule as numbers to compare, for a group with these assure episodes.
+
+        ``assured`` is None if `needs_assure` is false.
+        """
         return Trigger(-1, math.nan, math.nan, 1, math.nan)
 
     def alarming(self, outlook: Outlook) -> bool:
         """Whether an outlook raises the alarm; not needed if you override `trigger`."""
-        raise NotImplementedError(f"{type(self).__name__} needs trigger or alarming")
+        raise NotImplementedError(
+            f"{type(self).__name__} needs to override the method trigger or alarming"
+        )
 
     def clearing(self, outlook: Outlook) -> bool:
         """Whether an outlook ends the alarm, for a rule that overrides `alarming`.
@@ -222,28 +237,28 @@ class Below(AlarmRule):
 
 @dataclass(frozen=True)
 class Promised(AlarmRule):
-    """Alarm with a promised rate of false alarms: alarms in runs that meet their target.
+    """Alarm with a promised false-alarm rate; a false alarm is one in a run that meets its target.
 
-    The threshold for p comes from the assure episodes that met the target (M8). In a monitor
-    without assure episodes it comes from the learning episodes; the rate is then measured, not
-    promised.
+    The threshold for p comes from the assure episodes that met the target (method M8 in
+    docs/methods.md). In a monitor without assure episodes it comes from the learning episodes; the
+    rate is then measured, not promised.
 
     Parameters
     ----------
     rate
-        The highest probability that a run which meets its target raises any alarm.
+        The highest allowed probability that a run which meets its target raises any alarm.
     for_steps, clear_above
         As in `Below`. The promise holds with any values of these.
     robust
-        Whether the promise holds however often readings fail live. By default a bad reading is
-        skipped, both live and in the assure episodes, so the promise assumes that readings fail
-        live as often as in the assure episodes. With True, an assure episode with any bad reading
-        counts as one that would have raised an alarm. If there are many such episodes, the alarm
-        detects few failures.
+        Whether the promise holds however often readings fail in live runs. By default a bad reading
+        is skipped, in live runs and in the assure episodes. So the promise assumes that readings
+        fail as often in live runs as in the assure episodes. With True, an assure episode with any
+        bad reading counts as one that would have raised an alarm. If there are many such episodes,
+        the alarm detects few failures.
     confidence
         By default the rate holds on average over the sets of assure episodes that might have been
         recorded. With 0.95 it holds for 95 in 100 of these sets, if episodes are independent; the
-        threshold is then lower (M20).
+        threshold is then lower (method M20).
     """
 
     rate: Level = 0.05
@@ -259,7 +274,7 @@ class Promised(AlarmRule):
         _check_confidence(self.confidence)
 
     def trigger(self, assured: Assured | None) -> Trigger:
-        """The rule as numbers: the threshold that these episodes promise, or measure."""
+        """The rule as numbers, with the threshold that follows from these episodes."""
         if assured is None:
             raise FewEpisodesError(NO_ASSURE)
         if self.confidence is not None and not assured.promises:
@@ -288,22 +303,22 @@ class Promised(AlarmRule):
 
 @dataclass(frozen=True)
 class RuledOut(AlarmRule):
-    """Alarm when the target is ruled out: its plausibility is at most ``rate`` (M9).
+    """Alarm when the target is ruled out: its plausibility is at most ``rate``.
 
-    Of all runs, at most a share ``rate`` meet their target and ever raise this alarm, over all
-    steps together and for any target. The share is one of all runs: if few of them meet the target,
-    the alarm may be wrong for most of these few. The alarm never clears.
+    At most a share ``rate`` of all runs meet their target and yet raise this alarm at any step,
+    whatever the target is. This is a share of *all* runs: if few of them meet the target, the alarm
+    may be wrong for most of these few. The alarm never clears. See method M9 in docs/methods.md.
 
     Parameters
     ----------
     rate
-        The highest probability that a run meets its target and raises the alarm.
+        The highest allowed probability that a run meets its target and yet raises the alarm.
     for_steps
         How many consecutive steps with known numbers it takes to raise the alarm.
     confidence
         By default the rate holds on average over the sets of assure episodes that might have been
         recorded. With 0.95 it holds for 95 in 100 of these sets, if episodes are independent; a
-        target is then ruled out at a lower plausibility (M20).
+        target is then ruled out at a lower plausibility (method M20).
     """
 
     rate: Level = 0.05
@@ -320,7 +335,7 @@ class RuledOut(AlarmRule):
         _check_confidence(self.confidence)
 
     def trigger(self, assured: Assured | None) -> Trigger:
-        """The rule as numbers; it needs assure episodes, but not the answers about them."""
+        """The rule as numbers; it needs assure episodes, but no answers about them."""
         if assured is None:
             raise FewEpisodesError(NO_ASSURE)
         if not assured.promises:
@@ -333,13 +348,13 @@ class RuledOut(AlarmRule):
         return Trigger(PLAUSIBILITY, just_above, math.inf, self.for_steps, limit)
 
     def _limit(self, assured: Assured) -> float:
-        """The plausibility at which a target is ruled out with confidence: s > M_(m + 1 − j)."""
+        """The plausibility at or below which a target is ruled out, with this confidence."""
         m = int(assured.met.size) + assured.stopped
         j = rank_within(self.rate, m, self.confidence)
         if j == 0:
             raise FewEpisodesError(
                 f"ruling a target out at a rate of {self.rate} with confidence {self.confidence} "
-                f"needs at least {needed_within(self.rate, self.confidence)} assure episodes, has "
+                f"needs at least {needed_within(self.rate, self.confidence)} assure episodes, got "
                 f"{m}; record more, or accept a higher rate or a lower confidence"
             )
         return j / (m + 1)
@@ -354,7 +369,7 @@ def rule_of(
     for_steps: int | None = None,
     clear_above: float | None = None,
 ) -> AlarmRule:
-    """The rule that was asked for, as a rule or by the shorthands of `GoalMonitor.watch`."""
+    """The alarm rule, given as a rule or by the keyword arguments of `GoalMonitor.watch`."""
     shorthands = {
         "alarm_below": alarm_below,
         "false_alarm_rate": false_alarm_rate,
@@ -375,7 +390,7 @@ def rule_of(
                 Argument("alarm"),
                 " or ",
                 Argument(given[0]),
-                ", not both: a rule is whole",
+                ", not both: a rule already has all its settings",
             )
         return alarm
     if alarm_below is not None and false_alarm_rate is not None:
@@ -388,9 +403,9 @@ def rule_of(
     if confidence is not None:
         raise InputError(
             Argument("confidence"),
-            " is about a promised rate; pass ",
+            " is only for a promised rate; pass ",
             Argument("false_alarm_rate", 0.05),
-            " with it",
+            " too",
         )
     return Below(0.9 if alarm_below is None else alarm_below, steps, clear_above)
 
@@ -398,12 +413,12 @@ def rule_of(
 def _clears_too_early(clear_above: float, threshold: float) -> InputError:
     return InputError(
         Argument("clear_above"),
-        f" needs at least the threshold {threshold:g}, got {clear_above!r}",
+        f" needs to be at least the threshold {threshold:g}, got {clear_above!r}",
     )
 
 
 def clear_at(threshold: float) -> float:
-    """The p at which an alarm below this threshold ends by default."""
+    """The p from which on an alarm with this threshold ends, by default."""
     return threshold + min(_HYSTERESIS, (1.0 - threshold) / 2.0)
 
 
@@ -421,5 +436,5 @@ def _check_unweighted(confidence: Level | None, assured: Assured) -> None:
         raise InputError(
             Argument("confidence"),
             " needs assure episodes without weights; leave it out: the rate then holds on average "
-            "over recordings",
+            "over the sets of assure episodes that might have been recorded",
         )

@@ -1,4 +1,4 @@
-"""The state of watched runs: as rows of a table, and as a value to store and resume."""
+"""The state of watched runs: as rows of a table, and as a value that can be stored and resumed."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ __all__ = [
 ]
 
 RUN_FORMAT: Final = 1
-# A packed run: this byte, these columns of its row (eight bytes each, little-endian), what it
-# remembers of earlier steps, the state that was last read, and, where there is more, that as JSON.
+# A packed run: this byte; these columns of its row (eight bytes each, little-endian); what it
+# remembers of earlier steps; the last state; and anything else that it has, as JSON.
 PACKED: Final = b"\x02"
 _WHOLE: Final = (
     k.T, k.GROUP, k.STREAK, k.ALARMED, k.SINCE, k.ENDED, k.LOST, k.STATUS, k.LAST_T, k.LAST_N,
@@ -46,9 +46,10 @@ _TEXTS: Final = ("group", "target", "text", "regime")
 
 @dataclass(frozen=True)
 class RunState:
-    """The state of a watched run, as a plain value to store, send and resume elsewhere.
+    """The state of a watched run, as a plain value that can be stored, sent and resumed.
 
-    A watch that resumes the state continues exactly, bit for bit, as the first watch would have.
+    A watch that resumes the state gives exactly the answers, to the last bit, that the first watch
+    would have given.
 
     Attributes
     ----------
@@ -65,8 +66,8 @@ class RunState:
     lost
         Why the behavior so far is unknown: a code and two details. The code is 0 if it is known.
     streak, alarmed, since
-        At how many consecutive steps the alarm rule was met, whether the run is in alarm, and the
-        step at which the alarm began.
+        For how many steps in a row the compared number was below the alarm threshold, whether the
+        run is in alarm, and the step at which the alarm began.
     ended
         Whether the run is over.
     weight
@@ -74,12 +75,12 @@ class RunState:
     intervened_at
         The step at which somebody took the run over; None if nobody did.
     regime
-        What the run's promises rest on.
+        What the promises about the run assume: "exchangeable", "follow" or, after drift, "restart".
     row
-        The last state that was read, with all its columns; None before the first.
+        The last state, with all its columns; None before the first.
     outlook
-        The last outlook: the step, how many episodes it rests on, the status, the reason with its
-        details, and the numbers.
+        The last outlook: the step, how many episodes its bounds are based on, the status, the code
+        of the reason, its two details, and the numbers.
     text
         The text of a reason that has no code.
     history
@@ -114,7 +115,7 @@ class RunState:
     format: int = RUN_FORMAT
 
     def reading(self, width: int) -> list[float]:
-        """The last features that were read; zeros before the first state."""
+        """The columns of the last state; zeros before the first state."""
         return [0.0] * width if self.row is None else [_float(one) for one in self.row]
 
     def to_json(self) -> dict[str, Any]:
@@ -147,12 +148,12 @@ class RunState:
 
 @dataclass(frozen=True)
 class Standings:
-    """The states of many runs, one entry each: what a service stores and shows.
+    """The states of many runs, as arrays with one entry per run: what a service stores and shows.
 
     Attributes
     ----------
     packed
-        Each run as bytes, from which it can be continued elsewhere bit for bit.
+        Each run as bytes, from which another fleet can continue it exactly.
     so_far
         The behavior so far.
     group
@@ -173,16 +174,16 @@ class Standings:
 
 
 class RunTable:
-    """Watched runs as the run machine stores them: two arrays, and the behaviors' states.
+    """A table of watched runs, one row each, as the kernels in `_run_kernel` read it.
 
     Parameters
     ----------
     behavior
         The behavior that the runs are judged by.
     n
-        How many rows.
+        The number of rows.
     memory
-        The shape of what each run remembers of earlier steps.
+        The shape of the array in which each run remembers earlier steps.
     """
 
     __slots__ = ("_initial", "_start", "behaviors", "memory", "real", "taken", "texts", "whole")
@@ -191,7 +192,7 @@ class RunTable:
         self._start, self._initial = behavior.start(), float(behavior.initial)
         self.whole: IndexArray = np.zeros((n, k.N_WHOLE), dtype=np.int64)
         self.real: FloatArray = np.zeros((n, k.N_REAL))
-        # What a behavior keeps beyond its value; the value itself is a column.
+        # The internal state of behaviors that keep more than their value, which is a column.
         self.behaviors: list[Any] = [] if behavior.vectorised else [self._start] * n
         self.texts: dict[int, str] = {}
         self.memory: FloatArray = np.zeros((n, *memory))
@@ -219,7 +220,7 @@ class RunTable:
     def states_of(
         self, rows: IndexArray, *, groups: list[Any], target: str, readings: FloatArray
     ) -> list[RunState]:
-        """Some rows as values, given the group and the last reading of each."""
+        """The runs in some rows as values, given the group and the last state of each."""
         whole, real = self.whole[rows].tolist(), numbers_or_none(self.real[rows])
         read, past = numbers_or_none(readings), numbers_or_none(self.memory[rows])
         return [
@@ -253,7 +254,10 @@ class RunTable:
         ]
 
     def pack(self, rows: IndexArray, readings: FloatArray) -> list[bytes]:
-        """Some rows as bytes, many times faster than as values; ``readings`` has one per row."""
+        """The runs in some rows as bytes; many times faster than `states_of`.
+
+        ``readings`` has the last state of each run.
+        """
         whole = np.ascontiguousarray(self.whole[rows][:, _WHOLE]).view(np.float64)
         past = self.memory[rows].reshape(rows.size, -1)
         numbers = np.concatenate([whole, self.real[rows][:, _REAL], past, readings], axis=1)
@@ -268,11 +272,11 @@ class RunTable:
         return found
 
     def unpack(self, row: int, packed: bytes, fitted: Fitted) -> FloatArray:
-        """Put a packed run into a row; return the last state that it read."""
+        """Put a packed run into a row; returns the run's last state."""
         last, past, width = len(_WHOLE) + len(_REAL), self.memory[row].size, fitted.state_width
         n = last + past + width
         if packed[:1] != PACKED or len(packed) < 8 * n + 1:
-            raise InputError(f"these bytes do not hold a run with {width} features")
+            raise InputError(f"these bytes are not a packed run with {width} features")
         numbers = np.frombuffer(packed, dtype="<f8", count=n, offset=1).astype(np.float64)
         counts, real = numbers[: len(_WHOLE)].view(np.int64), numbers[len(_WHOLE) : last]
         details = [*real[:NUMBERS].tolist(), *real[NUMBERS + 1 : NUMBERS + 3].tolist()]
@@ -321,7 +325,7 @@ class RunTable:
             self.taken.setdefault(row, t)
 
     def held(self, rows: Iterable[int]) -> list[int]:
-        """Those of the rows that were in alarm when they were taken over: their alarm stays on."""
+        """Those of the rows that were taken over and are in alarm: their alarm must stay on."""
         return [row for row in rows if row in self.taken and self.whole[row, k.ALARMED]]
 
     def hold(self, rows: list[int]) -> None:
@@ -333,21 +337,26 @@ class RunTable:
 def admitted(
     state: RunState, fitted: Fitted, target: object, memory: tuple[int, int] = (0, 0)
 ) -> int:
-    """The number of a stored run's group; a state for another target is refused.
+    """The number of a stored run's group; an error if the state is not for this target.
 
-    ``memory`` is the shape of what the new table remembers of earlier steps.
+    ``memory`` is the shape of the array in which runs of this monitor remember earlier steps.
     """
     width = fitted.state_width
     check_values(state, fitted)
     if state.target != str(target):
-        raise InputError(f"these runs are for the target {target}, the state is for {state.target}")
+        raise InputError(
+            f"the stored run needs the target {target}, as this watch has, got {state.target}"
+        )
     if state.row is not None and len(state.row) != width:
-        raise InputError(f"row needs the {width} numbers of a state, got {len(state.row)}")
+        raise InputError(
+            f"the stored run needs {width} numbers in its row, one per column of a state, got "
+            f"{len(state.row)}"
+        )
     remembered = [len(one) for one in state.history]
     if remembered != [memory[1]] * memory[0]:
         raise InputError(
-            f"history needs {memory[0]} rows of {memory[1]} numbers, as a monitor with "
-            f"history={fitted.history} stores them, got rows of {remembered!s:.80}"
+            f"the stored run needs a history of {memory[0]} rows with {memory[1]} numbers each, "
+            f"because the monitor has history={fitted.history}, got rows of {remembered!s:.80}"
         )
     group = fitted.group_of(state.group)
     last_t, last_n, status, code, one, other, *numbers = state.outlook
@@ -358,31 +367,34 @@ def admitted(
 
 
 def state_of(packed: bytes) -> RunState:
-    """The state of a run for a goal, from its packed bytes."""
+    """The state of a run that was watched for a goal, from its packed bytes."""
     try:
         found = json.loads(packed)
     except (RecursionError, ValueError) as error:
         raise InputError(
-            f"these bytes do not hold a run that was watched for a goal: {error}"
+            f"these bytes are not a packed run that was watched for a goal: {error}"
         ) from error
     return RunState.from_json(found)
 
 
 def _unpacked(rest: bytes) -> tuple[Any, str, int | None]:
-    """What follows the numbers of a packed run: its behavior, a text, the step of a takeover."""
+    """What follows the numbers of a packed run: behavior, text of a reason, step of a takeover.
+
+    The takeover is the step at which somebody took the run over, or None.
+    """
     if not rest:
         return None, "", None
     try:
         behavior, text, taken = json.loads(rest)
     except (RecursionError, TypeError, ValueError) as error:
-        raise InputError(f"these bytes do not hold a run: {error}") from error
+        raise InputError(f"these bytes are not a packed run: {error}") from error
     if not isinstance(text, str) or not (taken is None or (type(taken) is int and taken >= 0)):
-        raise InputError("these bytes do not hold a run: they need a text, and a step or null")
+        raise InputError("these bytes are not a packed run: they need a text, and a step or null")
     return behavior, text, taken
 
 
 def numbers_or_none(values: FloatArray) -> list[list[Any]]:
-    """Arrays of numbers as lists, with None for NaN."""
+    """An array of numbers as nested lists, with None for NaN."""
     found = values.astype(np.object_)
     found[np.isnan(values)] = None
     rows: list[list[Any]] = found.tolist()
@@ -394,7 +406,7 @@ def _float(value: float | None) -> float:
 
 
 def _plain(value: Any) -> Any:
-    """JSON has neither tuples nor NaN; infinities are kept as text."""
+    """The value for JSON: lists for tuples, None for NaN, text for infinities."""
     if isinstance(value, float):
         return None if math.isnan(value) else repr(value) if math.isinf(value) else value
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""`Sessions`: agents that come and go, each with its own watch; messages in, answers out."""
+"""`Sessions`: one watch per named agent; agents may come and go. Also answers JSON messages."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ __all__ = ["Sessions"]
 
 
 class Sessions:
-    """Watches for agents that come and go: made at the first message, dropped at the run's end.
+    """One watch per agent, made at the agent's first message and dropped at the end of its run.
 
     Parameters
     ----------
     contract
         The monitor, target and alarm rule for every run.
     max_agents
-        How many agents are remembered. Beyond that, the agent that was silent for longest is
-        forgotten, and its next message begins a new run.
+        How many agents are remembered. If there are more, the agent that has been silent for
+        longest is forgotten, and its next message begins a new run.
     idle_seconds
         After how many seconds without a message an agent is forgotten; None for never.
     clock
@@ -54,14 +54,14 @@ class Sessions:
         make: Callable[[int], Watch | GoalWatch] | None = None,
     ) -> None:
         self.contract = contract
-        single: Any = contract  # over a goal, what makes a watch is given
+        single: Any = contract  # for a goal, ``make`` is always given
         self._make = make or (lambda group: Watch(single, group=group))
         self._most = whole_number("max_agents", max_agents, least=1)
         if idle_seconds is not None and not idle_seconds > 0.0:
             raise InputError(f"idle_seconds needs a number above 0, got {idle_seconds!r}")
         self._idle = math.inf if idle_seconds is None else idle_seconds
         self._clock = clock
-        # The agent silent for longest comes first.
+        # Agents in the order of their last message, the one that was silent for longest first.
         self._watches: OrderedDict[Hashable, tuple[Watch | GoalWatch, float]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -82,7 +82,7 @@ class Sessions:
         behavior: Any = None,
         group: Any = None,
     ) -> Outlook:
-        """The outlook of an agent before it acts; its first call begins a run."""
+        """The outlook of an agent before it acts; see `Watch.step`. The first call begins a run."""
         return self._watch_of(agent, group).step(state, reward, behavior=behavior)
 
     def end(self, agent: Hashable, reward: Any = 0.0, *, behavior: Any = None) -> Outlook:
@@ -102,15 +102,15 @@ class Sessions:
         return self._known(agent).peek()
 
     def explain(self, agent: Hashable, *, since: int | None = None) -> Explanation:
-        """Why an agent's p is what it is, and what moved it since a step; see `Watch.explain`."""
+        """Why an agent's p is what it is, and what changed it since a step; see `Watch.explain`."""
         return self._known(agent).explain(since=since)
 
     def intervene(self, agent: Hashable) -> Outlook:
-        """An agent's outlook after somebody took its run over; see `Watch.intervene`."""
+        """Note that somebody took an agent's run over; its outlook. See `Watch.intervene`."""
         return self._known(agent).intervene()
 
     def run_state(self, agent: Hashable) -> RunState:
-        """The state of an agent's run, as a value to store and to `resume` elsewhere."""
+        """The state of an agent's run, to be stored and later passed to `resume`."""
         return self._known(agent).run_state
 
     def resume(self, agent: Hashable, state: RunState) -> None:
@@ -136,7 +136,7 @@ class Sessions:
         docs/live-protocol.md describes every field.
         """
         agent = str(message.get("agent", ""))
-        before = self._watches.get(agent)  # it is forgotten when its run ends
+        before = self._watches.get(agent)  # the agent is forgotten if its run ends now
         try:
             outlook = self._outlook(agent, message)
         except OntargetError as error:
@@ -156,7 +156,7 @@ class Sessions:
         return {"agent": agent, **_json(outlook), **more, **true}
 
     def _parts(self, agent: str) -> dict[str, Any]:
-        """P of each behavior by itself, if the run is watched for a goal over several."""
+        """The p of each behavior by itself, if the run is watched for a goal over several ones."""
         known = self._watches.get(agent)
         if known is None or not isinstance(known[0], GoalWatch):
             return {}
@@ -168,9 +168,9 @@ class Sessions:
         self._forget_some()  # this agent too, if it was silent for too long
         known = self._watches.get(agent)
         if known is not None and known[0].status is Status.DONE and not message.get("end"):
-            self.forget(agent)  # its last run is over: this message begins the next
+            self.forget(agent)  # its last run is over, so this message begins the next one
             known = None
-        if reward is None:  # unknown, but before the first step nothing is earned
+        if reward is None:  # unknown; but at the first step nothing has been earned yet
             reward = 0.0 if known is None else math.nan
         if message.get("end"):
             if known is None and message.get("group") is not None:
@@ -207,8 +207,8 @@ class Sessions:
         found = self._watches.get(agent)
         if found is None:
             raise InputError(
-                f"agent {agent!r} has no run: none was begun, or it has ended, or "
-                f"the agent was forgotten"
+                f"agent {agent!r} has no run: it has not begun one, or its run has ended, or the "
+                f"agent was forgotten; begin a run with step"
             )
         return found[0]
 
@@ -222,7 +222,10 @@ class Sessions:
 
 
 def _outcome(watch: Watch | GoalWatch) -> dict[str, Any]:
-    """What a run ended with, of several behaviors by name; nothing if it is unknown."""
+    """The field "outcome" of an answer: a number, or one number per behavior, by name.
+
+    It is left out if the outcome is unknown.
+    """
     state = watch.run_state
     if isinstance(watch, GoalWatch):
         names = watch.contract.question.names
@@ -232,13 +235,13 @@ def _outcome(watch: Watch | GoalWatch) -> dict[str, Any]:
 
 
 def _ended_at(state: RunState) -> float | None:
-    """What one behavior ended with; None where a reading was lost, or no number says it."""
+    """The outcome of one behavior; None if it is unknown or not finite."""
     known = not state.lost[0] and state.so_far is not None and math.isfinite(state.so_far)
     return state.so_far if known else None
 
 
 def _reading(state: Any) -> Any:
-    """The state, with NaN for null; the watch decides which features may be missing."""
+    """The state of a message with NaN in place of null, as a watch takes it."""
     if isinstance(state, Mapping):
         return {name: math.nan if one is None else one for name, one in state.items()}
     if isinstance(state, list):

@@ -1,4 +1,4 @@
-"""`Watch`: one live run, with an outlook at every step in microseconds, and its alarm."""
+"""`Watch`: follows one live run, with an outlook at every step in microseconds, and its alarm."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ _STATUSES = tuple(Status)
 
 
 class Watch:
-    """A watch over one run: `step` before each action, `end` if the run ends early, then `reset`.
+    """Follows one run: call `step` before each action, `end` if the run ends early, then `reset`.
 
-    The first watch of a target opens and compiles everything, so that `step` never does; further
-    watches take microseconds to make. Only one thread at a time may use a watch; a second one gets
-    an `InputError`.
+    The first watch of a target prepares and compiles everything, so that `step` never has to;
+    further watches take only microseconds to make. Only one thread at a time may use a watch; a
+    second one gets an `InputError`.
 
     Examples
     --------
@@ -101,18 +101,18 @@ class Watch:
         self._limits = np.empty_like(self._ends), np.empty_like(self._ends)
         self._became = np.zeros(1, dtype=np.int64)
         self._turn = Turn("watch")
-        # What the kernels take never changes, only what stands in it.
+        # The kernels always get the same arrays; only their contents change.
         self._advancing = contract.advancing(
             self._table, _FIRST, (self._news, self._row), (self._ends, self._became)
         )
         self._looking: tuple[Any, ...]
         self._trigger: Trigger
         self._numbers: FloatArray
-        self._whole: list[int]  # the run's row of the table, as it stood after the last call
+        self._whole: list[int]  # the run's row of the table after the last call
         self._real: list[float]
-        self._seen: Seen[Reading]  # those that were answered
+        self._seen: Seen[Reading]  # readings at which a model answered
         self.changes: list[Change]
-        # What the run's promises rest on: "exchangeable", "follow" or, after drift, "restart".
+        # What the run's promises assume: "exchangeable", "follow" or, after drift, "restart".
         self.regime = contract.rule.regime
         self.reset(weight=weight)
 
@@ -120,8 +120,8 @@ class Watch:
         """Begin a new run.
 
         If the monitor's assure episodes have weights (`Episodes.weighted`), the run needs its own
-        ``weight``. The alarm threshold then depends on it; a weight that is too large for the
-        promised rate is refused.
+        ``weight``, on which the alarm threshold then depends. A weight that is too large for the
+        promised rate raises an error.
         """
         heavy = float(self._contract.fitted.checked_weights(weight, 1)[0])
         trigger = self._contract.trigger_of(self._group, heavy)
@@ -149,7 +149,7 @@ class Watch:
 
     @property
     def trigger(self) -> Trigger:
-        """The alarm threshold, and the promise behind it."""
+        """The alarm threshold, and the promise behind it, as numbers."""
         return self._trigger
 
     @property
@@ -177,10 +177,10 @@ class Watch:
             The features in order, or by name: a mapping, a pandas Series, a named tuple. If the
             state cannot be read, the outlook is UNKNOWN and its reason says why.
         reward
-            What the last action earned, r_{t−1}; 0 at the first call.
+            What the action at the previous step earned; 0 at the first call.
         behavior
-            The behavior so far, if the monitor's behavior is read from a column rather than
-            computed from rewards. It also restores a sum that a bad reward has made unknown.
+            The behavior so far. Pass it if the monitor's behavior is read from a column rather than
+            computed from rewards. It also restores a sum that became unknown by a bad reward.
         """
         turn, contract = self._turn, self._contract
         try:
@@ -190,7 +190,7 @@ class Watch:
         try:
             trouble = self._read(state)
             if contract.memory[0]:
-                # Of a behavior that is told though rewards make it up, no reward is known.
+                # If a behavior that is computed from rewards is passed, no reward is known.
                 known = (behavior is not None) == contract.is_told
                 came = number_or_nan(behavior if contract.is_told else reward) if known else _NAN
                 contract.recall(self._table, _FIRST, np.array([came]), self._row)
@@ -210,7 +210,7 @@ class Watch:
             return self._told(self._advance(reward, behavior, "", ending=True))
 
     def intervene(self) -> Outlook:
-        """The outlook after somebody took the run over: an operator, or a safe policy.
+        """Note that somebody, such as an operator, took the run over; returns the outlook.
 
         From here on, p, bounds and plausibility are those of a run in the same state that nobody
         takes over, because the recorded runs say nothing about runs that are taken over. If the run
@@ -228,7 +228,7 @@ class Watch:
             return self.peek()
 
     def peek(self) -> Outlook:
-        """The present outlook, without a step."""
+        """The present outlook again; the run does not move."""
         table = self._table
         found = outlook_of(self._contract, self._whole, self._real, table.texts.get(0, ""))
         if not table.taken:
@@ -236,7 +236,7 @@ class Watch:
         return found._replace(reason=said_of_taken(found.reason, table.taken[0], found.status))
 
     def explain(self, *, since: int | None = None) -> Explanation:
-        """Why p is what it is: what moved it since an earlier step, and the recorded runs behind p.
+        """Why p is what it is: what changed it since an earlier step, and the runs behind it.
 
         Like `GoalMonitor.explain`, for the last step at which a model answered. It takes
         milliseconds, so call it when p has fallen, not at every step.
@@ -244,8 +244,8 @@ class Watch:
         Parameters
         ----------
         since
-            The step to compare with; by default the one before. The watch keeps the first step of
-            a run and the last 64.
+            The step to compare with; by default the previous one with an answer. The watch keeps
+            the first step of a run and the last 64.
         """
         now, before = self._seen.pair(since)
         contract = self._contract
@@ -261,7 +261,7 @@ class Watch:
 
     @property
     def run_state(self) -> RunState:
-        """The state of the run, as a value to store and to `resume` elsewhere."""
+        """The state of the run, to be stored and later passed to `resume`."""
         fitted = self._contract.fitted
         state = self._table.states_of(
             _FIRST,
@@ -272,7 +272,7 @@ class Watch:
         return replace(state, regime=self.regime)
 
     def resume(self, state: RunState) -> Watch:
-        """Continue a run from a stored state in place of the present run, and return this watch."""
+        """Continue a stored run in place of the present one; returns this watch."""
         group = self._contract.admit(state)
         trigger = self._contract.trigger_of(group, state.weight)
         with self._turn:
@@ -309,9 +309,10 @@ class Watch:
         return twin
 
     def _advance(self, reward: object, behavior: object, trouble: str, *, ending: bool) -> int:
-        """Add what was earned, and bring the run to its next step; return the result.
+        """Add what was earned, and bring the run to its next step; returns SETTLED, BAD or LOOK.
 
-        ``trouble`` says why the state could not be read; it is empty if the state is fine.
+        These codes are those of `advance_rows`. ``trouble`` says why the state could not be read;
+        it is empty if the state is fine.
         """
         contract, whole = self._contract, self._whole
         earned, rule = number_or_nan(reward), contract.behavior
@@ -328,7 +329,7 @@ class Watch:
             updated = self._updated(earned, whole[k.T] - 1)
         texts = self._table.texts
         lost = not math.isfinite(told if is_told > 0.0 else earned)
-        # The words of a loss stand until it is repaired, whatever the state is like.
+        # If the behavior so far is unknown, the text that says why stays until it is known again.
         if lost or not whole[k.LOST] or is_told > 0.0 or rule.forgets:
             words = text if lost or text else trouble
             if words:
@@ -340,7 +341,7 @@ class Watch:
         return int(self._became[0])
 
     def _look(self) -> None:
-        """Ask the model of the present step, and judge the answer."""
+        """Ask the model of the present step, and write the outlook and the alarm."""
         contract, table = self._contract, self._table
         held = table.held(_ONLY) if table.taken else []
         if contract.own_translation:
@@ -353,11 +354,11 @@ class Watch:
         table.hold(held)
 
     def _ask(self) -> None:
-        """Write both limits of the present step's law at the target's ends."""
+        """Write the predicted probabilities below and up to each bound of the target."""
         self._contract.ask(self._whole[k.T], self._filled_row(), self._ends, self._limits)
 
     def _filled_row(self) -> FloatArray:
-        """The row that the models read at the present step; the features are already in it."""
+        """(1, inputs): what the models read at the present step; the features are already there."""
         contract, row = self._contract, self._row
         if contract.reads_so_far:
             row[0, self._features.size] = self._table.real[0, k.SNAPPED]
@@ -366,7 +367,7 @@ class Watch:
         return row
 
     def _weigh(self, weight: float, trigger: Trigger) -> None:
-        """Set the run's own weight and the alarm threshold that follows from it (M25)."""
+        """Set the run's weight, and the alarm threshold that depends on it."""
         contract = self._contract
         self._table.real[0, k.WEIGHT] = weight
         self._trigger, self._numbers = trigger, contract.numbers
@@ -376,7 +377,7 @@ class Watch:
         self._looking = contract.looking(self._table, _FIRST, self._limits, numbers=self._numbers)
 
     def _updated(self, earned: float, t: int) -> float:
-        """The behavior so far after what was earned at step t."""
+        """The behavior so far after this reward was earned at step t."""
         rule, table = self._contract.behavior, self._table
         if rule.vectorised:
             return float(rule.update(self._real[k.SO_FAR], earned, t))
@@ -385,10 +386,10 @@ class Watch:
         return float(rule.value(table.behaviors[0]))
 
     def _read(self, state: Any) -> str:
-        """Read the state's features; return what is wrong if they cannot be read."""
+        """Store the state's features; return what is wrong if they cannot be read, as text."""
         features = self._given
         try:
-            # Not a masked array, nor one of dates: NumPy would find numbers in those.
+            # Masked arrays and arrays of dates are left to the schema: here they would pass.
             if (
                 type(state) is np.ndarray
                 and state.shape == features.shape
@@ -397,13 +398,13 @@ class Watch:
                 features[:] = state
             else:
                 features[:] = self._contract.fitted.schema.encode(state)
-        except Exception as error:  # nothing that a state does may stop the loop
+        except Exception as error:  # no state, however strange, may stop the caller's loop
             features[:] = _NAN
             return str(error) or type(error).__name__
         return ""
 
     def _note(self) -> None:
-        """The outlook in the run's row, read once per call."""
+        """Copy the run's row to lists, once per call, because reading lists is faster."""
         self._whole, self._real = self._table.whole[0].tolist(), self._table.real[0].tolist()
 
     def _told(self, became: int) -> Outlook:
@@ -421,7 +422,7 @@ _FIRST = np.zeros(1, dtype=np.intp)
 
 
 def outlook_of(contract: Contract, whole: list[int], real: list[float], text: str) -> Outlook:
-    """The outlook that is stored in a run's row."""
+    """The outlook in a run's row of the two tables; ``text`` is its reason if that has no code."""
     return Outlook(
         whole[k.LAST_T],
         real[P],
@@ -437,7 +438,7 @@ def outlook_of(contract: Contract, whole: list[int], real: list[float], text: st
 
 
 def taken_over(outlook: Outlook, at: int) -> Outlook:
-    """The outlook of a run that somebody took over at a step; its reason says so."""
+    """The outlook of a run that somebody took over at a step, with a reason that says so."""
     taken = f"taken over at step {at}"
     if outlook.status is not Status.DONE:
         taken += ": the numbers are those of a run that is left alone"
@@ -445,7 +446,10 @@ def taken_over(outlook: Outlook, at: int) -> Outlook:
 
 
 def words_of_run(contract: Contract, whole: list[int], real: list[float], text: str) -> str:
-    """The reason in a run's row, in words; it says so if an alarm is on while nothing is known."""
+    """The reason in a run's row, in words.
+
+    If the run is in alarm but the monitor cannot answer now, the words say both.
+    """
     said = in_words(
         whole[k.CODE],
         (real[k.ONE], real[k.OTHER]),
@@ -459,7 +463,7 @@ def words_of_run(contract: Contract, whole: list[int], real: list[float], text: 
 
 
 def said_of_taken(reason: str, t: int, status: int) -> str:
-    """The reason of a run that somebody took over at step t."""
+    """The reason, with words added that somebody took the run over at step t."""
     taken = f"taken over at step {t}"
     if status != Status.DONE:
         taken += ": the numbers are those of a run that is left alone"
@@ -467,7 +471,7 @@ def said_of_taken(reason: str, t: int, status: int) -> str:
 
 
 def judge_own(contract: Contract, table: RunTable, row: int) -> None:
-    """Judge a run by a rule that the user wrote, if anything is known of it."""
+    """Write the alarm of a run by a rule that decides in Python, if p is known."""
     if np.isnan(table.real[row, P]):
         return
     whole = table.whole[row]
@@ -485,5 +489,5 @@ def judge_own(contract: Contract, table: RunTable, row: int) -> None:
 
 
 def _said(value: object) -> str:
-    """What was passed in place of a number, as text; empty for a float, which the details show."""
+    """A value that was passed in place of a number, as text; empty for a float."""
     return "" if isinstance(value, float) else shown(value)

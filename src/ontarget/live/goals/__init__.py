@@ -1,1 +1,1 @@
-"""Runs that are watched for a goal over several behaviors: contracts, watches and fleets."""
+"""Watches runs for a goal over several behaviors: contracts, watches and fleets."""

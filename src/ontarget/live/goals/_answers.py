@@ -1,4 +1,7 @@
-"""Answers about recorded episodes and a goal over several behaviors, as if they were live (M21)."""
+"""Answers about recorded episodes for a goal over several behaviors, as if they were live.
+
+See method M21 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +29,10 @@ def answer_goal(
     own_map: TargetMap | None = None,
     reached: Reached | None = None,
 ) -> Answers:
-    """The monitor's answers about the episodes at every step.
+    """The monitor's answers about these episodes at every step.
 
-    ``episodes`` holds the same episodes under the name of each behavior, judged by that behavior
-    alone.
+    ``episodes`` has the same episodes once for each behavior, by its name, judged by that behavior
+    alone. ``reached`` is called with the number of steps done, to show progress.
     """
     first, names = joint.first, question.names
     one = episodes[names[0]]
@@ -52,7 +55,7 @@ def answer_goal(
         if reached is not None:
             reached(t + 1)
     if reached is not None and longest < steps:
-        reached(steps)  # nobody is alive at the others
+        reached(steps)  # no episode has the steps after that
     outcomes = {name: episodes[name].outcomes for name in names}
     met = question.goal.contains(outcomes, joint.grids)
     return sheet.answers(met)
@@ -61,7 +64,7 @@ def answer_goal(
 def rehearsed_goal(
     joint: Joint, question: GoalQuestion, *, own_map: TargetMap | None = None
 ) -> Answers:
-    """The answers about each learning episode that the monitor would give if it had not seen it."""
+    """The answers about each learning episode, by models that have not learned from it."""
     first, n = joint.first, joint.n_rehearsed
     rehearsals = {name: joint.rehearsal(name) for name in question.names}
     one = rehearsals[question.names[0]]
@@ -78,5 +81,5 @@ def rehearsed_goal(
 
 
 def map_at(own_map: TargetMap | None, t: int, group: int) -> FloatArray:
-    """The calibration map of the goal at a step; empty where it leaves p unchanged."""
+    """(knots,): the map that corrects p for the goal at a step; empty if p stays unchanged."""
     return NO_CURVE if own_map is None else own_map.knots_at(t, group)

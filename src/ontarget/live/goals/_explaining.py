@@ -1,4 +1,4 @@
-"""Why p of a goal over several behaviors is what it is (M21, M28)."""
+"""Explains p of a goal over several behaviors (methods M21 and M28 in docs/methods.md)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ __all__ = ["GoalReading", "explained_goal"]
 
 
 class GoalReading(NamedTuple):
-    """What was known of a run at one step: its state, and each behavior so far on its grid.
+    """What was known of a run at one step: its state, and the value so far of each behavior.
 
-    The behaviors are in the order of the question's names.
+    The behaviors are in the order of the question's names, and rounded to their grids.
     """
 
     t: int
@@ -35,7 +35,7 @@ class GoalReading(NamedTuple):
 
 
 class _Asking(NamedTuple):
-    """What p of a row depends on: the monitor, the goal, its map, and the run's group."""
+    """All that p depends on besides a reading: monitor, goal, the goal's map, the run's group."""
 
     joint: Joint
     question: GoalQuestion
@@ -43,7 +43,7 @@ class _Asking(NamedTuple):
     group: int
 
     def check(self, reading: GoalReading) -> None:
-        """Refuse a step that is unknown, and bad readings."""
+        """Raise an error if no model answers at the reading's step, or the reading is bad."""
         first, t = self.joint.first, reading.t
         for name, had in zip(self.question.names, reading.so_far.tolist(), strict=True):
             own = self.joint.parts[name]
@@ -53,7 +53,7 @@ class _Asking(NamedTuple):
             own.check_readings(reading.state[None], np.array([had]))
 
     def numbers(self, t: int, states: FloatArray, so_far: FloatArray) -> tuple[FloatArray, ...]:
-        """P of each row at one step, and of each behavior by itself."""
+        """(rows,) for the goal and then for each behavior by itself: p at one step."""
         mapped, had = map_at(self.own_map, t, self.group), list(np.ascontiguousarray(so_far.T))
         found = self.joint.outlook(self.question, t, self.group, states, had, mapped)
         return found.numbers[:, P], *found.parts[:, :, P]
@@ -69,7 +69,10 @@ def explained_goal(
     group: int = 0,
     most: int = 10,
 ) -> Explanation:
-    """Why p of the goal is what it is now, and what moved it since the reading before."""
+    """Why p of the goal is what it is now, and what changed it since an earlier reading.
+
+    ``most`` is the largest number of precedents.
+    """
     asking = _Asking(joint, question, own_map, group)
     for one in (now, before):
         if one is not None:
@@ -98,14 +101,14 @@ def explained_goal(
 
 
 def _had(name: str) -> str:
-    """The cause that a behavior's value so far is."""
+    """The name of a behavior's value so far as a cause."""
     return f"{name} so far"
 
 
 def _contributions(
     asking: _Asking, now: GoalReading, before: GoalReading
 ) -> tuple[tuple[Contribution, ...], float, float]:
-    """What each cause added to p, the largest first; p before, and p now."""
+    """The contributions, the largest change first; then p before, and p now."""
     if before.t >= now.t:
         raise InputError(f"before= needs a step earlier than t={now.t}, got step {before.t}")
     differs = np.flatnonzero(differ(now.state, before.state))
@@ -113,7 +116,7 @@ def _contributions(
     n = differs.size
 
     def worth(sets: BoolArray) -> FloatArray:
-        """P of rows that have these causes from now and the others from before."""
+        """The p of states that have these causes as now, and the others as before."""
         states = np.repeat(before.state[None], len(sets), axis=0)
         states[:, differs] = np.where(sets[:, :n], now.state[differs], before.state[differs])
         so_far = np.repeat(before.so_far[None], len(sets), axis=0)
@@ -146,9 +149,12 @@ def _contributions(
 
 
 class _Behind(NamedTuple):
-    """The recorded rows behind one behavior's law: their keys and masses, and all rows it knows.
+    """The recorded rows behind one behavior's prediction.
 
-    ``share`` is the share of the law that rests on them.
+    A row is an episode at a step; its key is a number made of both. ``keys`` and ``mass`` are the
+    keys and weights of the rows behind the prediction. ``known`` has the keys of all rows that the
+    models store, and ``rest`` their remainders. ``share`` is how much of the prediction comes from
+    recorded rows, from 0 to 1.
     """
 
     keys: IndexArray
@@ -187,9 +193,11 @@ def _behind(fitted: Fitted, law: StepLaw, state: FloatArray, so_far: float) -> _
 def _precedents(
     asking: _Asking, now: GoalReading, most: int
 ) -> tuple[tuple[Precedent, ...], float | None, float]:
-    """The recorded runs behind the laws, the share of them that miss the goal, and their weight.
+    """The precedents, the share of them (by weight) that miss the goal, and the row share.
 
-    A run's weight is the average of its weights in the laws of all behaviors.
+    The row share is how much of the predictions comes from recorded runs, averaged over the
+    behaviors. A precedent's weight is the average of its weights in the predictions of all
+    behaviors.
     """
     joint, names = asking.joint, asking.question.names
     laws = {name: joint.parts[name].at(now.t, asking.group) for name in names}

@@ -1,4 +1,4 @@
-"""Passes the named signals of a live call to the behaviors that read them."""
+"""Finds, in a live call, the signal that each behavior reads: the reward or a named column."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["SignalWatch", "news_of", "standing_of"]
 
 
 def standing_of(whole: list[int]) -> tuple[int, bool, int, bool]:
-    """A run's group number, whether it is in alarm, since which step, and whether it is over."""
+    """Of a run's row: the group number, whether it is in alarm, since when, whether it is over."""
     return whole[k.GROUP], bool(whole[k.ALARMED]), whole[k.SINCE], bool(whole[k.ENDED])
 
 
 class _Missing:
-    """A placeholder for a signal that a call did not contain; a reason shows the signal's name."""
+    """Stands for a signal that is missing in a call; shown in the reason as "no signal NAME"."""
 
     def __init__(self, signal: str) -> None:
         self._signal = signal
@@ -33,13 +33,13 @@ class _Missing:
 
 
 class _Unnamed:
-    """A placeholder for behaviors so far that were not passed by name; a reason shows it."""
+    """Stands for behaviors so far that were not passed by name; shown in the reason."""
 
     def __init__(self, value: object) -> None:
         self._value = value
 
     def __repr__(self) -> str:
-        return f"{shown(self._value)} and no mapping from names"
+        return f"{shown(self._value)}, which is not a mapping from names to values"
 
 
 def news_of(
@@ -50,14 +50,17 @@ def news_of(
     *,
     begun: bool,
 ) -> tuple[Any, Any]:
-    """The reward and, if passed, the behavior so far that a call contains for one behavior."""
+    """The reward, and the behavior so far or None, that a call contains for one behavior.
+
+    ``reading`` says which signal the behavior reads; ``begun`` whether the run has had a step.
+    """
     if behavior is not None:
         if not isinstance(behavior, Mapping):
             return 0.0, _Unnamed(behavior)
         if name in behavior:
             return 0.0, behavior[name]
     signal = reading.column or "reward"
-    missing = _Missing(signal) if begun else 0.0  # before the first step there is nothing to read
+    missing = _Missing(signal) if begun else 0.0  # at the first step there is no signal yet
     found: Any = missing
     if isinstance(reward, Mapping):
         found = reward.get(signal, reward.get(name, missing))
@@ -69,7 +72,7 @@ def news_of(
 
 
 class SignalWatch(Watch):
-    """A watch over one of several behaviors, which finds its signal in each call."""
+    """A watch for one of several behaviors; it finds the behavior's signal in each call."""
 
     __slots__ = ("_name", "_reading")
 
@@ -93,11 +96,11 @@ class SignalWatch(Watch):
 
     @property
     def standing(self) -> tuple[int, bool, int, bool]:
-        """The run's group number, whether it is in alarm, since which step, whether it is over."""
+        """The run's group number, whether it is in alarm, since when, whether it is over."""
         return standing_of(self._whole)
 
     def pack(self) -> bytes:
-        """The state of the run as bytes, from which another watch continues bit for bit."""
+        """The state of the run as bytes, from which another watch can continue it exactly."""
         return json.dumps(self.run_state.to_json()).encode()
 
     def __getstate__(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Contracts for a goal over several behaviors."""
+"""`GoalContract`: a monitor of several behaviors, a goal and an alarm rule, ready for use."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ __all__ = ["GoalContract", "GoalContracts", "GoalRoom"]
 
 Kept = TypeVar("Kept")
 
-_MOST_KEPT = 16  # maps, answers and contracts of the last goals
-_SILENT = Below(0.0)  # a behavior by itself raises no alarm
+_MOST_KEPT = 16  # questions, maps, answers and contracts that are cached
+_SILENT = Below(0.0)  # never raises an alarm: only the goal as a whole does
 _FIRST = np.zeros(1, dtype=np.intp)
 
 
 class GoalRoom(NamedTuple):
-    """The arrays that kernels work in for one run, and each behavior's part of them."""
+    """Working arrays of the kernels for one run, and each behavior's part of them."""
 
     whole: Pieces
     each: tuple[Pieces, ...]
 
     @classmethod
     def of(cls, question: GoalQuestion) -> GoalRoom:
-        """The arrays for a run that is asked this question."""
+        """Working arrays for a run that is watched for this goal."""
         whole = pieces_room(question, 1)
         return cls(whole, tuple(zip(*whole, strict=True)))
 
@@ -62,13 +62,13 @@ class GoalContract:
     Parameters
     ----------
     contracts
-        The contracts of the monitor.
+        The contracts of the monitor, which also hold its contents.
     goal
         The goal that a run should meet.
     rule, triggers
         The alarm rule, and the rule as numbers to compare (`Trigger`), one per group.
     own_map
-        The calibration map of the goal; None if p uses the common map.
+        The map that corrects p for this goal; None if p is not corrected.
     """
 
     def __init__(
@@ -101,23 +101,23 @@ class GoalContract:
         self._warm_up()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Unpickling makes the contract again, so all code is compiled before the first step."""
+        """Unpickling builds a new contract, so all code is compiled before the first step."""
         made_for = (self.contracts, self.goal, self.rule, self.triggers, self.own_map)
         return GoalContract, made_for
 
     @property
     def fitted(self) -> Fitted:
-        """The part of the fit that all behaviors have in common."""
+        """The fitted monitor of the first behavior, for properties that all behaviors share."""
         return self.contracts.joint.first
 
     @property
     def target(self) -> Goal:
-        """The goal; a contract over a single target has the same attribute."""
+        """The goal, under the name that it has in a contract for a single target."""
         return self.goal
 
     @internal
     def admit(self, state: RunState) -> int:
-        """The number of a stored run's group; a state of another contract is refused."""
+        """The number of a stored run's group; an error if the run is not of this contract."""
         if len(state.parts) != len(self.parts):
             raise InputError(
                 f"a run watched for a goal over {', '.join(self.question.names)} needs a state "
@@ -129,7 +129,7 @@ class GoalContract:
         return admitted(state, self.fitted, self.goal)
 
     def _step(self, t: int, group: int) -> tuple[Any, ...]:
-        """What the kernels read of a step: each behavior's part, the episodes, and the rest."""
+        """The arrays that the kernels read for a step and group; see `goals_of_rows`."""
         joint, names = self.contracts.joint, self.question.names
         laws = [joint.parts[name].at(t, group) for name in names]
         stored = [
@@ -159,9 +159,10 @@ class GoalContract:
         room: GoalRoom,
         out: FloatArray,
     ) -> None:
-        """Write the numbers of one run's outlook, from the limits of each behavior's law.
+        """Write the numbers of one run's outlook, from the predictions for each behavior.
 
-        ``so_far`` are arrays of one number; ``room`` holds working arrays.
+        ``limits`` has, for each behavior, the predicted probabilities below and up to each bound.
+        ``so_far`` has one array of one number per behavior. ``room`` has working arrays.
         """
         parts, episodes, stored = self._steps[t, group]
         for part, own, had, into in zip(parts, limits, so_far, room.each, strict=True):
@@ -172,7 +173,7 @@ class GoalContract:
 
     @internal
     def judge_parts(self, tables: Sequence[RunTable], room: GoalRoom) -> None:
-        """Give each behavior the numbers of its own outlook, which `look` has computed."""
+        """Store the outlook of each behavior by itself, which `look` has computed, in its table."""
         for part, table, (numbers, _, _) in zip(self.parts, tables, room.each, strict=True):
             table.real[0, :NUMBERS] = numbers[0, 0]
             k.judge_rows((table.whole, table.real), _FIRST, part.numbers)
@@ -181,13 +182,13 @@ class GoalContract:
     def look_by_function(
         self, t: int, group: int, states: FloatArray, so_far: Sequence[FloatArray], out: FloatArray
     ) -> None:
-        """Write the numbers of one run's outlook on a goal that is a function."""
+        """Write the numbers of one run's outlook, for a goal that is given by a function."""
         mapped = map_at(self.own_map, t, group)
         found = self.contracts.joint.outlook(self.question, t, group, states, so_far, mapped)
         out[0] = found.numbers[0]
 
     def _warm_up(self) -> None:
-        """Compile what a step needs, by a trial run."""
+        """Run every kernel that a step needs once, so that all are compiled."""
         for t, group in list(self._steps)[:1]:
             ends = [np.zeros((1, one.values.size)) for one in self.question.questions]
             limits = [(one, one.copy()) for one in ends]
@@ -196,7 +197,9 @@ class GoalContract:
 
 
 class GoalContracts:
-    """Makes the contracts of a monitor of several behaviors; keeps the last few; safe for threads.
+    """Makes the contracts of a monitor of several behaviors and caches the last few.
+
+    Several threads may use it at once.
 
     Parameters
     ----------
@@ -214,7 +217,7 @@ class GoalContracts:
 
     @property
     def fitted(self) -> Fitted:
-        """The part of the fit that all behaviors have in common."""
+        """The fitted monitor of the first behavior, for properties that all behaviors share."""
         return self.joint.first
 
     @cached_property
@@ -223,15 +226,18 @@ class GoalContracts:
         return {name: Contracts(one) for name, one in self.joint.parts.items()}
 
     def question(self, goal: Goal) -> GoalQuestion:
-        """The goal as the kernels read it."""
+        """The goal as arrays for the kernels."""
         return self._once(("question", goal), lambda: self.joint.question(goal))
 
     def map_of(self, goal: Goal) -> TargetMap:
-        """The calibration map of the goal, learned once (M17)."""
+        """The map that corrects p for the goal; learned at the first call.
+
+        See method M17 in docs/methods.md.
+        """
         return self._once(("map", goal), lambda: map_goal(self.joint, self.question(goal)))
 
     def of(self, goal: Goal, rule: AlarmRule, own_map: TargetMap | None) -> GoalContract:
-        """The contract for a goal with an alarm rule; asking for it again costs microseconds."""
+        """The contract for a goal and an alarm rule; a second call takes only microseconds."""
         return self._once(
             ("contract", goal, rule, own_map), lambda: self._make(goal, rule, own_map)
         )
@@ -240,8 +246,8 @@ class GoalContracts:
         triggers = self.triggers(goal, rule, own_map)
         if goal.is_function and triggers[0].compared > P:
             raise InputError(
-                f"a goal that is a function has p but no {rule.compared_name}; use Below or "
-                f"Promised"
+                f"a goal that is given by a function has p but no {rule.compared_name}; use an "
+                f"alarm rule on p: Below or Promised"
             )
         for g, trigger in enumerate(triggers):
             warn_of_silence(rule, trigger, self.assured(goal, own_map, g))
@@ -250,17 +256,17 @@ class GoalContracts:
     def triggers(
         self, goal: Goal, rule: AlarmRule, own_map: TargetMap | None = None
     ) -> tuple[Trigger, ...]:
-        """The trigger of the rule (its threshold and promise) for each group."""
+        """For each group, the rule's alarm threshold and the promise behind it."""
         groups = range(self.fitted.n_groups)
         if not rule.needs_assure:
             return (rule.trigger(None),) * len(groups)
         return tuple(rule.trigger(self.assured(goal, own_map, g)) for g in groups)
 
     def assured(self, goal: Goal, own_map: TargetMap | None = None, group: int = 0) -> Answers:
-        """The monitor's answers about the group's assure episodes at every step (M8, M21).
+        """The monitor's answers about the group's assure episodes at every step.
 
-        If there are no assure episodes: its answers about each learning episode, as if it had not
-        learned from that episode.
+        If there are no assure episodes, these are the answers about each learning episode, by
+        models that have not learned from that episode.
         """
         fitted, question = self.fitted, self.question(goal)
         observed = {name: self.joint.parts[name].observed for name in question.names}
@@ -280,7 +286,7 @@ class GoalContracts:
         return replace(found.take(own), stopped=fitted.stopped[group])
 
     def recorded_met(self, goal: Goal) -> BoolArray | None:
-        """Which assure episodes met the goal; None if there are none."""
+        """(assure episodes,): whether each met the goal; None if there are no assure episodes."""
         observed = {name: self.joint.parts[name].observed for name in goal.names}
         outcomes = {name: one.outcomes for name, one in observed.items() if one is not None}
         return goal.contains(outcomes, self.joint.grids) if outcomes else None
@@ -292,7 +298,7 @@ class GoalContracts:
         own_map: TargetMap | None = None,
         reached: Reached | None = None,
     ) -> Answers:
-        """The monitor's answers about episodes that it has never seen."""
+        """The monitor's answers about new episodes; see `answer_goal`."""
         question = self.question(goal)
         return answer_goal(self.joint, question, episodes, own_map=own_map, reached=reached)
 

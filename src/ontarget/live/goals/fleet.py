@@ -1,4 +1,4 @@
-"""`GoalFleet`: many live runs, watched for a goal over several behaviors."""
+"""`GoalFleet`: follows many live runs for a goal over several behaviors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["GoalFleet"]
 
 
 class GoalFleet:
-    """A watch over many runs and several behaviors; see `GoalMonitor.fleet`.
+    """Follows many runs for a goal over several behaviors; see `GoalMonitor.fleet`.
 
     Use it like a `FleetWatch`. Each agent also has its own watch, ``fleet[agent]``, whose ``parts``
     are the outlooks on each behavior.
@@ -31,8 +31,9 @@ class GoalFleet:
     Parameters
     ----------
     goal
-        The goal that every run should meet. make A function that makes a watch for a run, given the
-        number of its group.
+        The goal that every run should meet.
+    make
+        A function that makes a watch for a run, given the number of its group.
     agents
         How many agents there are, or their names.
     groups
@@ -50,7 +51,7 @@ class GoalFleet:
         if isinstance(agents, int | np.integer):
             agents = range(whole_number("agents", agents, least=1))
         self._goal, self._make = goal, make
-        self._like = make(0)  # it has what all agents have in common
+        self._like = make(0)  # a watch to read from what all agents have in common
         self._watches: dict[Hashable, GoalWatch | SignalWatch] = {}
         self.join(agents, groups=groups)
 
@@ -82,12 +83,12 @@ class GoalFleet:
 
     @property
     def steps(self) -> IndexArray:
-        """The step of each agent's next call."""
+        """(agents,): the step of each agent's next call."""
         return np.array([one.run_state.step for one in self._watches.values()], dtype=np.intp)
 
     @property
     def intervened(self) -> BoolArray:
-        """Which agents' runs somebody took over; see `intervene`."""
+        """(agents,): whether somebody took the agent's run over; see `intervene`."""
         taken = [one.intervened_at is not None for one in self._watches.values()]
         return np.array(taken, dtype=np.bool_)
 
@@ -107,7 +108,7 @@ class GoalFleet:
         names = list(agents)
         for name in names:
             if name in self._watches:
-                raise InputError(f"agents need different names, {name!r} is in the fleet already")
+                raise InputError(f"agents need different names, {name!r} is already in the fleet")
         if len(set(names)) != len(names):
             raise InputError("agents need different names, got the same name twice")
         own = self._like.contract.fitted.groups_of(groups, len(names))
@@ -127,7 +128,7 @@ class GoalFleet:
     def step(
         self, states: Any, rewards: Any = 0.0, *, agents: Any = None, behavior: Any = None
     ) -> Outlooks:
-        """The outlook of each agent before it acts; rows are agents, in the order given.
+        """The outlook of each agent before it acts, in the order of the agents.
 
         Parameters
         ----------
@@ -146,7 +147,9 @@ class GoalFleet:
         names = self._which(agents)
         rows = list(states)
         if len(rows) != len(names):
-            raise InputError(f"states need one for each of {len(names)} agents, got {len(rows)}")
+            raise InputError(
+                f"states need one state for each of {len(names)} agents, got {len(rows)}"
+            )
         earned = _by_agent(rewards, len(names), "rewards")
         told = _by_agent(behavior, len(names), "behavior")
         found = [
@@ -167,9 +170,9 @@ class GoalFleet:
         return Outlooks.of_each(found)
 
     def intervene(self, agents: Iterable[Hashable]) -> Outlooks:
-        """The outlooks of these agents after somebody took their runs over; see `Watch.intervene`.
+        """Note that somebody took these agents' runs over; see `Watch.intervene`. Their outlooks.
 
-        If the run of any of these agents is over, an error is raised and no run is marked.
+        If the run of any of these agents is over, an error is raised and nothing is noted.
         """
         names = self._which(agents)
         for name in names:
@@ -178,20 +181,20 @@ class GoalFleet:
         return Outlooks.of_each([self._watches[name].intervene() for name in names])
 
     def peek(self, agents: Any = None) -> Outlooks:
-        """The present outlook of each agent, without a step."""
+        """The present outlook of each agent again; no run moves."""
         return Outlooks.of_each([self._watches[name].peek() for name in self._which(agents)])
 
     def run_state(self, agent: Hashable) -> RunState:
-        """The state of an agent's run, as a value to store and to `resume` elsewhere."""
+        """The state of an agent's run, to be stored and later passed to `resume`."""
         return self[agent].run_state
 
     def run_states(self, agents: Any = None) -> list[RunState]:
-        """The states of the runs of all agents or some."""
+        """The states of the runs of all agents or of some."""
         return [self._watches[name].run_state for name in self._which(agents)]
 
     def resume(self, agent: Hashable, state: RunState) -> None:
         """Continue an agent's run from a stored state; an unknown agent joins the fleet."""
-        self._like.contract.admit(state)  # all of it, else a run that is refused would begin anew
+        self._like.contract.admit(state)  # checked first: no new run may begin if it fails
         if agent not in self._watches:
             self.join([agent], groups=state.group)
         self[agent].resume(state)
@@ -206,19 +209,25 @@ class GoalFleet:
             self.resume(agent, state)
 
     def _which(self, agents: Any) -> list[Hashable]:
-        """These agents, or all of them; an unknown or repeated name is refused."""
+        """The names of these agents, or of all; an error if a name is unknown or repeated."""
         if agents is None:
             return list(self._watches)
         names = agents.tolist() if isinstance(agents, np.ndarray) else list(agents)
         for name in names:
             _ = self[name]
         if len(set(names)) != len(names):
-            raise InputError("agents need different names: each takes one step per call")
+            raise InputError(
+                "agents need different names, because each takes one step per call; got a name "
+                "twice"
+            )
         return names
 
 
 def _by_agent(values: Any, n: int, what: str) -> list[Any]:
-    """A call's values for each of n agents; they come as columns by name, or one per agent."""
+    """A list with the values of a call for each of n agents.
+
+    They are given as a mapping from names to one value per agent, or as one value per agent.
+    """
     if isinstance(values, Mapping):
         columns = {name: _column(one, n, f"{what} of {name!r}") for name, one in values.items()}
         return [{name: one[i] for name, one in columns.items()} for i in range(n)]
@@ -231,5 +240,5 @@ def _column(values: Any, n: int, what: str) -> list[Any]:
     if np.shape(values) == ():
         return [values[()]] * n
     if len(values) != n:
-        raise InputError(f"{what} need one for each of {n} agents, got {shown(values)}")
+        raise InputError(f"{what} need one value for each of {n} agents, got {shown(values)}")
     return list(values)

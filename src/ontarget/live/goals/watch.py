@@ -1,4 +1,4 @@
-"""`GoalWatch`: one live run, watched for a goal over several behaviors."""
+"""`GoalWatch`: follows one live run for a goal over several behaviors."""
 
 from __future__ import annotations
 
@@ -32,15 +32,16 @@ from ontarget.live.watch import OnBad, Watch, judge_own, outlook_of, said_of_tak
 __all__ = ["GoalWatch"]
 
 _FIRST = np.zeros(1, dtype=np.intp)
-# What a goal's run has in common with each of its behaviors.
+# Columns that have the same value for the goal and for each of its behaviors.
 _SHARED = (k.T, k.ENDED, k.LAST_T, k.LAST_N)
 
 
 class GoalWatch:
-    """A watch over one run and several behaviors; see `GoalMonitor.watch`.
+    """Follows one run for a goal over several behaviors; see `GoalMonitor.watch`.
 
-    Use it like a `Watch`, but pass ``reward`` as a mapping from each signal, or the behavior that
-    reads it, to its value since the last call. `parts` gives the outlook on each behavior.
+    Use it like a `Watch`, but pass ``reward`` as a mapping: from the name of each signal, or of the
+    behavior that reads it, to its value since the last call. `parts` gives the outlook on each
+    behavior.
     """
 
     __slots__ = (
@@ -75,19 +76,19 @@ class GoalWatch:
         self._contract, self._group, self._raises = contract, group, on_bad == "raise"
         self._readings = readings
         names = contract.question.names
-        # Each behavior's own watch accounts for its signal and asks its law, and no more than that.
+        # Each behavior's own watch only keeps its value so far and asks its models.
         self._watches = tuple(Watch(part, group=group) for part in contract.parts)
         self._each = [
             (name, readings[name], watch) for name, watch in zip(names, self._watches, strict=True)
         ]
         self._limits = [watch._limits for watch in self._watches]
-        # What the kernels work in never changes, only what stands in it.
+        # The kernels always get the same arrays; only their contents change.
         self._had, self._out = [np.zeros(1) for _ in names], np.zeros((1, NUMBERS))
         self._room = GoalRoom.of(contract.question)
         self._tables = [watch._table for watch in self._watches]
         self._table = RunTable(contract.fitted.behavior, 1)
         self._turn = Turn("watch")
-        self._seen: Seen[GoalReading]  # those that were answered
+        self._seen: Seen[GoalReading]  # readings at which a model answered
         self.changes: list[Change]
         self.regime = contract.rule.regime
         self.reset()
@@ -119,7 +120,7 @@ class GoalWatch:
 
     @property
     def trigger(self) -> Trigger:
-        """The alarm threshold, and the promise behind it."""
+        """The alarm threshold, and the promise behind it, as numbers."""
         return self._contract.triggers[self._group]
 
     @property
@@ -136,9 +137,9 @@ class GoalWatch:
     def parts(self) -> dict[str, Outlook]:
         """The outlook on each behavior by itself; the one with the lowest p is the likely culprit.
 
-        Each part is about the goal's target for that behavior; if the goal joins alternatives by
-        ``|``, about all values that allow any of these to be met. A goal that is a function has no
-        parts.
+        Each part is about the goal's target for that behavior. If the goal joins alternatives by
+        ``|``, it is about all values of the behavior with which any of them can be met. A goal that
+        is given by a function has no parts.
         """
         if self._contract.question.is_function:
             return {}
@@ -183,7 +184,7 @@ class GoalWatch:
             return self._told(self._advance(reward, behavior, "", begun=True, ending=True))
 
     def intervene(self) -> Outlook:
-        """The outlook after somebody took the run over; see `Watch.intervene`."""
+        """Note that somebody took the run over; returns the outlook. See `Watch.intervene`."""
         with self._turn:
             if self._table.whole[0, k.ENDED]:
                 raise InputError("the run is over; call reset to begin the next")
@@ -194,9 +195,9 @@ class GoalWatch:
             return self.peek()
 
     def explain(self, *, since: int | None = None) -> Explanation:
-        """Why p is what it is: what moved it since an earlier step, and the runs it rests on.
+        """Why p is what it is: what changed it since an earlier step, and the runs behind it.
 
-        See `Watch.explain`; ``since`` is the step to compare with, by default the one before.
+        See `Watch.explain`. ``since`` is the step to compare with, by default the previous one.
         """
         now, before = self._seen.pair(since)
         contract = self._contract
@@ -211,7 +212,7 @@ class GoalWatch:
 
     @internal
     def pack(self) -> bytes:
-        """The state of the run as bytes, from which another watch continues bit for bit."""
+        """The state of the run as bytes, from which another watch can continue it exactly."""
         return json.dumps(self.run_state.to_json()).encode()
 
     @internal
@@ -222,13 +223,13 @@ class GoalWatch:
     @property
     @internal
     def standing(self) -> tuple[int, bool, int, bool]:
-        """The run's group number, whether it is in alarm, since which step, whether it is over."""
+        """The run's group number, whether it is in alarm, since when, whether it is over."""
         return standing_of(self._table.whole[0].tolist())
 
     def peek(self) -> Outlook:
-        """The present outlook, without a step."""
+        """The present outlook again; the run does not move."""
         whole, real = self._table.whole[0].tolist(), self._table.real[0].tolist()
-        contract: Any = self._contract  # it has what an outlook is put into words with
+        contract: Any = self._contract  # it has all attributes that `outlook_of` needs
         found = outlook_of(contract, whole, real, self._table.texts.get(0, ""))
         t = self.intervened_at
         if t is None:
@@ -237,7 +238,7 @@ class GoalWatch:
 
     @property
     def run_state(self) -> RunState:
-        """The state of the run, as a value to store and to `resume` elsewhere."""
+        """The state of the run, to be stored and later passed to `resume`."""
         groups = self._contract.fitted.groups
         state = self._table.states_of(
             _FIRST,
@@ -252,7 +253,7 @@ class GoalWatch:
         )
 
     def resume(self, state: RunState) -> GoalWatch:
-        """The watch itself, continuing a run from a stored state."""
+        """Continue a stored run in place of the present one; returns this watch."""
         group = self._contract.admit(state)
         with self._turn:
             for watch, part in zip(self._watches, state.parts, strict=True):
@@ -294,7 +295,7 @@ class GoalWatch:
         begun: bool,
         ending: bool = False,
     ) -> list[int]:
-        """Bring each behavior to the next step; return the result."""
+        """Bring each behavior to the next step; returns SETTLED, BAD or LOOK for each."""
         became = []
         for name, reading, watch in self._each:
             earned, told = news_of(name, reading, reward, behavior, begun=begun)
@@ -302,7 +303,7 @@ class GoalWatch:
         return became
 
     def _told(self, became: list[int]) -> Outlook:
-        """Combine the results of the behaviors' own watches."""
+        """The goal's outlook, from the results of the behaviors' own watches."""
         table, watches = self._table, self._watches
         whole, first = table.whole[0], watches[0]._table.whole[0]
         for place in _SHARED:
@@ -311,7 +312,7 @@ class GoalWatch:
         looks = all(one == k.LOOK for one in became)
         if looks:
             looks = self._look()
-        else:  # what is known of a behavior by itself is still told
+        else:  # a behavior for which a model can answer still gets its own outlook
             for watch, one in zip(watches, became, strict=True):
                 if one == k.LOOK:
                     watch._look()
@@ -330,13 +331,13 @@ class GoalWatch:
         return outlook
 
     def _look(self) -> bool:
-        """Ask the models of the present step, and judge the answer; whether there is one."""
+        """Ask the models of the present step, and write outlook and alarm; False if unknown."""
         contract, table = self._contract, self._table
         t = int(table.whole[0, k.LAST_T])
         unknown = contract.contracts.joint.unknown(t, self._group)
         held = table.held((0,)) if table.taken else []
         for watch, table_of_one, had in zip(self._watches, self._tables, self._had, strict=True):
-            if unknown:  # then each behavior is judged by itself
+            if unknown:  # then each behavior only gets its own outlook
                 watch._look()
             else:
                 watch._ask()
@@ -367,7 +368,7 @@ class GoalWatch:
         return True
 
     def _close(self) -> None:
-        """The outlook of a run that has ended: p is exactly 0 or 1."""
+        """Write the last outlook of a run: p is exactly 0 or 1."""
         grids = self._contract.contracts.joint.grids
         ended: dict[str, FloatArray] = {
             name: watch._table.real[:, k.SO_FAR] for name, _, watch in self._each
@@ -378,7 +379,7 @@ class GoalWatch:
         self._say(Status.DONE, f"ended {'inside' if met else 'outside'} the goal at {shown}")
 
     def _know_nothing(self, became: list[int]) -> None:
-        """The outlook of a step where nothing is known; an alarm stays on."""
+        """Write an outlook without numbers, and why; a run in alarm stays in alarm."""
         whole = self._table.whole[0]
         self._table.real[0, :NUMBERS] = math.nan
         each = [
