@@ -105,19 +105,28 @@ def markdown(text: str) -> str:
     joined = [
         p if p.lstrip().startswith(("- ", "* ")) else p.replace("\n", " ") for p in paragraphs
     ]
-    quoted = r"\((?:method )?(M\d+)(?: in docs/methods\.md)?\)"
-    linked = re.sub(quoted, _method_link, "\n\n".join(joined))
+    linked = re.sub(_QUOTED, _method_links, "\n\n".join(joined))
     return re.sub(r"``(.+?)``", r"`\1`", linked)
 
 
+# "(M8)", "(method M8)", "method M8 in docs/methods.md" and "methods M8 and M9 in docs/methods.md".
+_NUMBERS = r"(M\d+(?:(?:, | and )M\d+)*)"
+_QUOTED = rf"(?<=\()(?:methods? )?{_NUMBERS}(?=\))|methods? {_NUMBERS} in docs/methods\.md"
+
+
+def _method_links(found: re.Match[str]) -> str:
+    """Links with words to the sections of the method that a docstring quotes by number."""
+    links = re.sub(r"M\d+", _method_link, found[1] or found[2])
+    return links if "](" in links else found[0]
+
+
 def _method_link(found: re.Match[str]) -> str:
-    """A link with words to the section of the method that a docstring quotes by number."""
-    heading = re.search(rf"^## ({found[1]} (.+?))(?: \(beyond the paper\))?$", METHODS, flags=re.M)
+    heading = re.search(rf"^## ({found[0]} (.+?))(?: \(beyond the paper\))?$", METHODS, flags=re.M)
     if heading is None:
         return found[0]
     whole = heading[0].removeprefix("## ").lower()
     anchor = re.sub(r"[^\w\- ]", "", whole).replace(" ", "-")
-    return f"([method: {heading[2]}](../methods.md#{anchor}))"
+    return f"[method: {heading[2]}](../methods.md#{anchor})"
 
 
 @cache

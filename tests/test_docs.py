@@ -73,6 +73,9 @@ def test_a_quoted_section_of_the_method_becomes_a_link_with_words() -> None:
     linked = f"the rate ([method: Alarms with a promised rate](../methods.md#{anchor}))."
     for quoted in ("(M8)", "(method M8)", "(method M8 in docs/methods.md)"):
         assert write_api.markdown(f"the rate {quoted}.") == linked
+    alone = write_api.markdown("See method M8 in docs/methods.md.")
+    assert alone == f"See [method: Alarms with a promised rate](../methods.md#{anchor})."
+    assert write_api.markdown("(methods M8 and M9 in docs/methods.md)").count("](") == 2
     assert write_api.markdown("no such section (M99)") == "no such section (M99)"
 
 
