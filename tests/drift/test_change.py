@@ -70,7 +70,7 @@ def test_runs_that_end_as_well_as_ever_again_are_no_change_for_the_worse() -> No
     assert found.harm.alarm_after is not None
     assert found.judgement is DriftJudgement.CHANGED
     assert "points too low" in found.verdict
-    assert "p has risen against what comes true: alarm after" in str(found)
+    assert "p has risen compared with what comes true: alarm after" in str(found)
 
 
 def test_a_harm_that_outcomes_alone_do_not_show_is_dated_by_p(
@@ -97,7 +97,8 @@ def test_a_rise_of_p_that_chance_explains_is_no_change_for_the_worse() -> None:
     small = found.bias._replace(low=-0.01)
     told = replace(found, bias=small)
     assert told.judgement is DriftJudgement.CHANGED
-    assert "changed: p promises more than it did, but is not off by more than" in told.verdict
+    rose = "changed: p has risen compared with what comes true, but is not off by more than"
+    assert rose in told.verdict
     assert told.headline in told.in_short[0]
 
 
@@ -168,7 +169,7 @@ def test_evidence_near_its_threshold_is_called_building(change: float, harm: flo
     most = max(change, harm)
     assert found.judgement is DriftJudgement.BUILDING
     assert not found.changed
-    told = f"reached {most:g} of the 100 at which we call it a change"
+    told = f"reached {most:g}; from 100 on we call it a change"
     assert told in found.verdict
     assert told in found.in_short[0]
     assert f"in these {found.n} runs" in found.in_short[0]
@@ -187,15 +188,15 @@ def test_evidence_far_from_its_threshold_is_no_sign_even_if_p_is_off() -> None:
     )
     assert "yet on these runs p is" in found.verdict
     assert found.verdict.endswith("more runs will show whether that is chance or a change")
-    once = "the range of p is that of one look at these runs, while the evidence may be looked at "
+    once = "the 95 % range of p is for a single look at these runs, while the evidence may be "
     assert once in found.verdict
     assert once in with_evidence(50.0, shift=-0.2).verdict  # no proof yet, though p is off
     old = replace(found, before=found.bias)
-    assert "points too low before, too, so the model is off" in old.verdict
+    assert "points too low on the assure episodes, so probably the model is wrong" in old.verdict
 
 
 def test_evidence_just_short_of_its_threshold_is_not_rounded_up_to_it() -> None:
-    assert "it reached just under 100 of the 100" not in with_evidence(99.4).verdict
+    assert "it reached just under 100; from 100 on" not in with_evidence(99.4).verdict
     assert "just under 100" in with_evidence(99.97).verdict
 
 
@@ -207,7 +208,7 @@ def test_a_report_on_building_evidence_neither_denies_nor_claims_a_change() -> N
     assert "the process may have changed, but that is no proof yet" in verdict.advice
     statement = next(one for one in findings(facts_of(found, Promised())) if "85" in one.headline)
     assert statement.good is None
-    assert statement.headline.startswith("Evidence of a change is building: it reached 85 of the")
+    assert statement.headline.startswith("Evidence of a change is building: it reached 85; from")
     held = MONITOR.evaluate(walks(300, seed=3), GOAL, resamples=5)
     held.__dict__["drifted"] = building
     assert "but evidence is building that something has changed" in held.verdict().advice
@@ -225,7 +226,7 @@ def test_an_evaluation_tells_of_drift_where_it_can() -> None:
     assert found.drifted == MONITOR.drift(shifted(300, 4, -0.1), GOAL)
     assert "drift      changed for the worse: at step 0, p is now" in found.summary()
     assert "recalibrate on runs that start from now on" in found.verdict().advice
-    assert "since when is not known: their order is unknown" in found.summary()
+    assert "it is not known when this began: the order of the runs is unknown" in found.summary()
     without = GoalMonitor(Marginal()).fit(walks(200), assure=0, progress=False)
     assert without.evaluate(walks(100, seed=4), GOAL, resamples=5).drifted is None
 

@@ -11,9 +11,7 @@ from ontarget.fitted.guarantee import alarm_scores
 
 @pytest.mark.parametrize("shape", [(3, 2), (3, 0)])
 def test_a_rate_without_a_known_step_says_so(shape: tuple[int, int]) -> None:
-    with pytest.raises(
-        FewEpisodesError, match="needs episodes with known steps, and there are none"
-    ):
+    with pytest.raises(FewEpisodesError, match="with a known p at some step, and there are none"):
         alarm_scores(np.full(shape, np.nan))
 
 

@@ -110,7 +110,7 @@ def test_nothing_known_and_too_large_a_table_are_refused() -> None:
     lengths = np.ones(4_000, dtype=np.intp)
     lengths[0] = 4_000
     found = Sheet(lengths, 4_000).answers(np.ones(4_000, dtype=np.bool_))
-    with pytest.raises(FewEpisodesError, match="needs episodes with known steps"):
+    with pytest.raises(FewEpisodesError, match="needs episodes with a known p at some step"):
         found.scores(1)
     with pytest.raises(InputError, match="too uneven for a table"):
         _ = found.p

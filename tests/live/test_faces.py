@@ -242,7 +242,7 @@ def test_agents_come_and_go_under_any_name() -> None:
 def test_a_state_of_another_target_or_form_is_refused() -> None:
     monitor = monitor_of("sum")
     state = monitor.watch(TARGET).run_state
-    with pytest.raises(InputError, match="the state is for"):
+    with pytest.raises(InputError, match="the stored run needs the target"):
         monitor.watch(Target.at_least(0)).resume(state)
     with pytest.raises(InputError, match="needs format 1, got 9"):
         RunState.from_json({**state.to_json(), "format": 9})

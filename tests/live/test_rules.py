@@ -56,7 +56,7 @@ def test_a_confidence_sets_the_alarm_lower_or_says_how_many_episodes_it_needs() 
         rf"met the target, has {met}; record more, or accept a higher rate or a lower confidence",
     ):
         MONITOR.watch(TARGET, false_alarm_rate=0.05, confidence=0.95)
-    with pytest.raises(FewEpisodesError, match="needs at least 459 assure episodes, has 60"):
+    with pytest.raises(FewEpisodesError, match="needs at least 459 assure episodes, got 60"):
         MONITOR.watch(TARGET, alarm=RuledOut(0.01, confidence=0.99))
     band = [MONITOR.band(0, [STATE], 0.0, 0.8, confidence=sure) for sure in (None, 0.9)]
     assert band[1].lower[0] <= band[0].lower[0] < band[0].upper[0] <= band[1].upper[0]

@@ -142,7 +142,7 @@ def test_a_behavior_that_is_read_must_be_told() -> None:
     )
     run = GoalMonitor(Marginal()).fit(runs, progress=False).watch(Target.at_least(0))
     assert run.step([0.0]).known
-    assert "pass behavior=" in run.step([0.0]).reason
+    assert "pass its value as behavior=" in run.step([0.0]).reason
     assert run.step([0.0], behavior=1.0).known
     assert run.end(behavior=-1.0).p == 0.0
 

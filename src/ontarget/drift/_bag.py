@@ -1,4 +1,4 @@
-"""All scores so far, in constant memory: how many lie in each of many narrow cells."""
+"""Counts scores from 0 to 1 in constant memory, in many narrow cells."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CELLS = 1 << _LEVELS
 
 
 class Place(NamedTuple):
-    """Where a score lies in a bag: how many are in lower cells, in its own cell, and in all."""
+    """Where a score would be in a bag: how many are in lower cells, in its cell, and in all."""
 
     below: int
     same: int
@@ -21,10 +21,11 @@ class Place(NamedTuple):
 
 
 class Bag:
-    """A growing collection of numbers from 0 to 1.
+    """A growing collection of numbers from 0 to 1, of which only counts are kept.
 
-    Numbers in one cell count as ties, and ties are broken at random (M10). So only differences
-    below 1/65,536 are lost, and a bag of any size needs half a megabyte.
+    Numbers in the same cell count as equal, and the caller breaks ties at random (method M10 in
+    docs/methods.md). So only differences below 1/65,536 are lost, and a bag of any size needs half
+    a megabyte.
     """
 
     __slots__ = ("_counts", "_sums", "_total")
@@ -37,7 +38,7 @@ class Bag:
             self.add(score)
 
     def place(self, score: float) -> Place:
-        """Where a score lies; it is not added to the bag."""
+        """Where a score would be; it is not added to the bag."""
         cell = _cell(score)
         below, i = 0, cell
         while i:
@@ -64,7 +65,7 @@ class Bag:
         return twin
 
     def to_json(self) -> list[list[int]]:
-        """The cells that are not empty, and how many scores each holds."""
+        """Two lists: the numbers of the cells that are not empty, and how many scores each has."""
         cells = [cell for cell, count in enumerate(self._counts) if count]
         return [cells, [self._counts[cell] for cell in cells]]
 
@@ -74,7 +75,10 @@ class Bag:
         bag = cls()
         for cell, count in zip(*kept, strict=True):
             if not (0 <= cell < CELLS and count > 0):
-                raise ValueError(f"a bag has no cell {cell} with {count} scores")
+                raise ValueError(
+                    f"a bag needs cells from 0 to {CELLS - 1} with at least 1 score, got cell "
+                    f"{cell} with {count}"
+                )
             bag._put(cell, count)
         return bag
 

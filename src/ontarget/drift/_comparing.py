@@ -1,4 +1,7 @@
-"""Comparing new episodes with the assure episodes at one step (M10, M26)."""
+"""Compares new episodes with the assure episodes at one step.
+
+See methods M10 and M26 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +35,12 @@ from ontarget.target import Target
 
 __all__ = ["Order", "drift_of", "drift_of_goal"]
 
-# One value per episode by which they started, or the name of a column and these.
+# One value per episode that says when it started; or a mapping from a column's name to these.
 Order: TypeAlias = ArrayLike | Mapping[str, ArrayLike]
 
-_LEVEL = 0.95  # of the ranges around how far p is off
-# An order that tells outcomes this well is no order of time; fewer runs than enough show little.
+_LEVEL = 0.95  # the level of the ranges for how far p is off
+# An order whose rank correlation with the outcomes exceeds _SORTED is not an order of time. With
+# fewer runs than _ENOUGH this is not checked, and there is no separate range since the change.
 _SORTED, _ENOUGH = 0.9, 20
 
 
@@ -79,8 +83,8 @@ def drift_of_goal(
 ) -> Drift:
     """Whether these episodes show drift, for a goal over several behaviors.
 
-    For any change there is one bet per behavior, each with an equal share of the money. The bet on
-    harm is about p of the goal.
+    The evidence of any change is the average of one bet per behavior. The evidence of harm is about
+    p of the goal.
     """
     new = joint.alike(episodes)
     first, seed = new[question.names[0]], joint.first.trained.seed
@@ -107,7 +111,7 @@ def drift_of_goal(
 
 
 class _Asked(NamedTuple):
-    """What a comparison is about."""
+    """What a comparison is about: the target, the step, the guards' level and the seed."""
 
     target: Target | Goal
     t: int
@@ -116,9 +120,11 @@ class _Asked(NamedTuple):
 
 
 class _Told(NamedTuple):
-    """p of each new episode (NaN if it does not reach the step), and whether it met the target.
+    """What is known about the new episodes.
 
-    ``laws`` are, for each behavior, its groups and both limits of its law at each outcome.
+    ``p`` is p of each at the step (NaN if it has no good reading there), ``met`` whether it met the
+    target, ``groups`` the number of its group. ``laws`` has, for each behavior, its groups and
+    (episodes, 2): the predicted P(outcome < its own) and P(outcome <= its own).
     """
 
     p: FloatArray
@@ -135,7 +141,10 @@ def _drift(
     order: Order | None,
     by: Mapping[str, ArrayLike],
 ) -> Drift:
-    """The result for the episodes; ``assured`` is p and met for assure episodes, by group."""
+    """The result for the new episodes.
+
+    ``assured`` has, for each group, p of its assure episodes and whether each met the target.
+    """
     name, times = _named(order)
     turn, trouble = _turns(new, times, asked.seed)
     n, (p, met, groups, laws) = turn.size, told
@@ -164,7 +173,7 @@ def _drift(
     if not trouble and (change.alarm_after or harm.alarm_after) is not None:
         possible = _fresh(times, turn)
         if change.alarm_after is not None:
-            # Among several behaviors, the one that tells of the change most clearly.
+            # Of several behaviors, take the one with the strongest evidence of a change.
             told_by = [_evidence(bets([one]), here, level).highest for one in laws]
             sides, limits = laws[int(np.argmax(told_by))]
             since = _since(_places(sides, here, limits[turn]), possible)
@@ -202,7 +211,7 @@ def _refuse_seen(new: Episodes, fitted: Fitted) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """One group at the step: its assure episodes, and answers about new ones."""
+    """One group at the step: its assure episodes, and the predictions for new episodes."""
 
     fitted: Fitted
     t: int
@@ -218,7 +227,10 @@ class _Side:
         return NotedStep(self.fitted, self.t, self.group, self.target, self.calibration)
 
     def answers(self, new: Episodes) -> tuple[FloatArray, FloatArray]:
-        """Both limits of the law at each outcome, and p; NaN where the step is not reached."""
+        """The predictions for new episodes: (episodes, 2) and (episodes,), NaN if there is none.
+
+        The first are P(outcome < its own) and P(outcome <= its own), the second is p.
+        """
         limits, p = np.full((len(new), 2), np.nan), np.full(len(new), np.nan)
         rows = NotedStep(self.fitted, self.t, self.group)(new)
         own = np.array(
@@ -233,7 +245,7 @@ class _Side:
 
     @cached_property
     def assured(self) -> tuple[FloatArray, BoolArray]:
-        """What p was for the group's assure episodes, and which of them met the target."""
+        """Of the group's assure episodes: p at the step, and whether each met the target."""
         fitted = self.fitted
         assert fitted.observed is not None  # the step has ranks
         old = fitted.observed.take(fitted.assure_groups[fitted.known_outcomes] == self.group)
@@ -243,11 +255,11 @@ class _Side:
 
     @property
     def ranks(self) -> Ranks:
-        """The ranks of the assure episodes."""
+        """Where the outcomes of the assure episodes fell in their predicted distributions."""
         return self.fitted.at(self.t, self.group).ranks
 
     def drift_bet(self, level: Level) -> DriftBet:
-        """A bet that anything has changed."""
+        """A bet that anything has changed in this group."""
         seed = self.fitted.trained.seed
         return DriftBet(self.ranks.values, seed=seed, level=level, t=self.t)
 
@@ -264,10 +276,10 @@ def _named(order: Order | None) -> tuple[str, ArrayLike | None]:
 
 
 def _turns(new: Episodes, order: ArrayLike | None, seed: int) -> tuple[IndexArray, str]:
-    """The order in which to bet on the episodes, and why it is not the order of time.
+    """The order in which to compare the episodes, and why it is not the order of their times.
 
-    Without an order of time the episodes are shuffled by a hash of their ids, because a file that
-    is sorted by result must not look like a change.
+    The text is empty if it is the order of their times. Otherwise the episodes are shuffled by a
+    hash of their ids, because a file that is sorted by result must not look like a change.
     """
     lots = keyed_hash(new.keys, seed, "drift order")
     by_lot = np.argsort(lots, kind="stable")
@@ -287,10 +299,10 @@ def _turns(new: Episodes, order: ArrayLike | None, seed: int) -> tuple[IndexArra
     alike = _rank_correlation(places, new.outcomes)
     if len(new) >= _ENOUGH and abs(alike) > _SORTED:
         return by_lot, (
-            f"one that sorts them by their outcome (rank correlation {alike:.2f}): that is no "
-            "order of time, so the runs were taken in random order"
+            f"one that sorts them by their outcome (rank correlation {alike:.2f}), so it cannot be "
+            "an order of time, and the runs were taken in random order"
         )
-    return np.lexsort((lots, places)), ""  # a day's runs by lot, however the file sorts them
+    return np.lexsort((lots, places)), ""  # runs with equal times in random order
 
 
 def _rank_correlation(one: AnyArray, other: AnyArray) -> float:
@@ -303,9 +315,9 @@ _Bet: TypeAlias = tuple[int, DriftBet | HarmBet, FloatArray]
 
 
 def _evidence(bets: list[_Bet], groups: IndexArray, level: Level) -> Evidence:
-    """The evidence of several bets over the episodes, one after the other.
+    """The evidence of several bets together, over the episodes one after the other.
 
-    Each bet gets an equal share of the money; the mean of fair bets is a fair bet, too.
+    Each bet gets an equal share of the money. The average of fair bets is again a fair bet.
     """
     limit, total = float(1 / (1 - exact_level(level))), np.zeros(groups.size)
     for g, bet, noted in bets:
@@ -319,7 +331,7 @@ def _evidence(bets: list[_Bet], groups: IndexArray, level: Level) -> Evidence:
 
 
 def _places(sides: list[_Side], groups: IndexArray, limits: FloatArray) -> FloatArray:
-    """Where each outcome lies among those of its group's assure episodes, as a share."""
+    """(episodes,): where each outcome would rank among its group's assure episodes, 0 to 1."""
     found = np.empty(len(limits))
     for side in sides:
         own = groups == side.group
@@ -329,13 +341,16 @@ def _places(sides: list[_Side], groups: IndexArray, limits: FloatArray) -> Float
 
 
 def _fresh(times: ArrayLike | None, turn: IndexArray) -> BoolArray:
-    """Which episodes are the first of their time; those with equal times are in random order."""
+    """(episodes,): whether each is the first with its time; a change can only begin there."""
     ordered = np.asarray(times)[turn]
     return np.concatenate([[True], ordered[1:] != ordered[:-1]])
 
 
 def _since(place: FloatArray, possible: BoolArray) -> int:
-    """The possible first episode of a change: from here on, places differ most from even ones."""
+    """The most likely first episode of a change: from it on, ranks differ most from uniform.
+
+    ``place`` has the rank of each episode, ``possible`` whether a change can begin with it.
+    """
     found = []
     for one in (place - 0.5, np.abs(2.0 * place - 1.0) - 0.5):
         to_the_end = np.cumsum(one[::-1])[::-1]
@@ -344,7 +359,11 @@ def _since(place: FloatArray, possible: BoolArray) -> int:
 
 
 def _risen(excess: FloatArray, possible: BoolArray) -> int:
-    """The possible first episode of a harmful change: from here on, p is most too high."""
+    """The most likely first episode of a harmful change: from it on, p is too high by the most.
+
+    ``excess`` is how far p is too high for each episode, ``possible`` whether a change can begin
+    with it.
+    """
     to_the_end = np.cumsum(excess[::-1])[::-1] / np.sqrt(np.arange(excess.size, 0, -1))
     return int(np.argmax(np.where(possible, to_the_end, -math.inf)))
 
@@ -364,7 +383,10 @@ def _bias(
 def _parts(
     by: Mapping[str, ArrayLike], turn: IndexArray, p: FloatArray, met: BoolArray
 ) -> tuple[Bias, ...]:
-    """How far p is off for each value of each column; the more values, the wider the ranges."""
+    """How far p is off for each value of each column.
+
+    The ranges are widened so that they hold for all values together.
+    """
     coded = []
     for column, values in by.items():
         given = np.asarray(values, dtype=object)

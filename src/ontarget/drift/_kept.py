@@ -1,4 +1,4 @@
-"""Guards and following intervals, saved in a small JSON file from one process to the next."""
+"""Saves the state of guards and of intervals that follow a change, in small JSON files."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ KEPT_FORMAT: Final = 1
 
 @dataclass(frozen=True)
 class KeptFor:
-    """What a saved state is about; it can be resumed only if all of this is the same.
+    """What a saved state belongs to; it can be resumed only if all of this is the same.
 
-    ``monitor`` is a hash of what new episodes are compared with, ``target`` is empty unless the
-    state is about one target.
+    ``kind`` is "drift", "harm" or "interval". ``monitor`` is a hash of what new episodes are
+    compared with. ``target`` is empty unless the state is about one target.
     """
 
     kind: str
@@ -42,12 +42,12 @@ class KeptFor:
 
     @property
     def noun(self) -> str:
-        """What was saved."""
+        """The word for what was saved, for messages."""
         return "interval" if self.kind == "interval" else "guard"
 
 
 def digest_of(fitted: Fitted) -> str:
-    """A hash of what new episodes are compared with."""
+    """A hash of the monitor's ranks, excesses and seed, as text; it identifies the monitor."""
     parts = (fitted.ranks.values.tobytes(), fitted.excess.tobytes(), str(fitted.trained.seed))
     text = b"".join(one.encode() if isinstance(one, str) else one for one in parts)
     return blake2b(text, digest_size=16).hexdigest()
@@ -60,7 +60,7 @@ def write_kept(path: str | Path, about: KeptFor, state: Mapping[str, Any]) -> No
 
 
 def read_kept(path: str | Path, about: KeptFor) -> dict[str, Any]:
-    """The state in a file that `write_kept` wrote, if it is about the same thing."""
+    """The state in a file that `write_kept` wrote; an error if it belongs to something else."""
     try:
         kept: dict[str, Any] = json.loads(Path(path).read_bytes())
         version, found = kept["format"], dict(kept["about"])
@@ -73,7 +73,7 @@ def read_kept(path: str | Path, about: KeptFor) -> dict[str, Any]:
     if version != KEPT_FORMAT:
         raise ModelFileError(
             f"{path}: the file needs format {KEPT_FORMAT}, got {version!r}; start again without "
-            f"resume"
+            f"resume="
         )
     for name, own in asdict(about).items():
         if found.get(name) != own:
@@ -86,7 +86,7 @@ def read_kept(path: str | Path, about: KeptFor) -> dict[str, Any]:
 
 @contextmanager
 def damage_named(path: str | Path, noun: str) -> Iterator[None]:
-    """A context that turns errors about an invalid state into one message that names the file."""
+    """A context manager that turns errors about an invalid state into one that names the file."""
     try:
         yield
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
@@ -94,7 +94,7 @@ def damage_named(path: str | Path, noun: str) -> Iterator[None]:
 
 
 def check_ids(ids: Iterable[object], noun: str) -> None:
-    """Refuse ids that JSON would change."""
+    """Raise an `InputError` if JSON cannot store an id unchanged."""
     strange = [one for one in ids if not isinstance(one, str | int)]
     if strange:
         raise InputError(

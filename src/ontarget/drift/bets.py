@@ -1,4 +1,7 @@
-"""Bets on finished episodes: evidence of a change, valid after every episode (M10, M26)."""
+"""Bets on finished episodes give evidence of a change that may be looked at after every episode.
+
+See methods M10 and M26 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from ontarget.drift._bag import Bag
 __all__ = ["DriftBet", "DriftReading", "HarmBet"]
 
 _JUMP = 0.01
-_DRAWN = 256  # NumPy takes as long for this many draws as for one
+_DRAWN = 256  # random numbers drawn at a time; NumPy takes hardly longer than for one
 
 
 class DriftReading(NamedTuple):
@@ -28,10 +31,11 @@ class DriftReading(NamedTuple):
     n
         How many episodes were observed.
     p
-        The episode's rank among those before it, as a number in (0, 1); uniform without drift.
+        The rank of the last episode among all before it, as a number in (0, 1). Without drift, it
+        is uniformly distributed.
     evidence
         The money of a gambler who started with 1 and bets on a change. As long as nothing changes,
-        the probability that it ever reaches 1/(1 − level) is at most 1 − level.
+        the probability that it ever reaches the limit 1/(1 − level) is at most 1 − level.
     alarm
         Whether the evidence ever reached that limit.
     """
@@ -43,10 +47,11 @@ class DriftReading(NamedTuple):
 
 
 class _Jumper:
-    """A test martingale that bets on low, high or evenly spread numbers, and can switch.
+    """A bet that numbers from (0, 1) are not uniform; a test martingale, in statistics.
 
-    Several gamblers share the money. Each bets with a fixed slope on a number's distance from ½.
-    After every number, a small part of the money is divided equally among them.
+    Several gamblers share the money. Each multiplies its share by 1 + slope · (number − ½), with a
+    slope of its own: so one bets on high numbers, one on low ones, one on neither. Before every
+    number, a small part of the money is divided equally among them, so that the bet can switch.
     """
 
     __slots__ = ("_log_wealth", "_shares", "_slopes")
@@ -57,7 +62,7 @@ class _Jumper:
         self._log_wealth = 0.0
 
     def bet(self, u: float) -> float:
-        """The log of the wealth after one more number from (0, 1)."""
+        """The log of all money after one more number u from (0, 1)."""
         even = _JUMP / len(self._slopes)
         grown = [
             ((1.0 - _JUMP) * share + even) * (1.0 + slope * (u - 0.5))
@@ -69,7 +74,7 @@ class _Jumper:
         return self._log_wealth
 
     def to_json(self) -> list[float]:
-        """The shares, and the log of all money."""
+        """Each gambler's share of the money, then the log of all money."""
         return [*self._shares, self._log_wealth]
 
     def restore(self, kept: Sequence[float]) -> None:
@@ -77,14 +82,17 @@ class _Jumper:
         *shares, log_wealth = (float(one) for one in kept)
         whole = len(shares) == len(self._slopes) and abs(sum(shares) - 1.0) < 1e-9
         if not (whole and min(shares) >= 0.0 and math.isfinite(log_wealth)):
-            raise ValueError(f"a gambler's shares need to sum to 1, got {shares}")
+            raise ValueError(
+                f"the gamblers' shares need {len(self._slopes)} numbers from 0 up that sum to 1, "
+                f"got {shares}"
+            )
         self._shares, self._log_wealth = shares, log_wealth
 
 
 class _Bet:
-    """The average of several test martingales; each bets on ranks among the earlier episodes."""
+    """The average of several bets on where each episode ranks among the episodes before it."""
 
-    slopes: ClassVar[tuple[tuple[float, ...], ...]]  # those of each martingale's gamblers
+    slopes: ClassVar[tuple[tuple[float, ...], ...]]  # for each bet, the slopes of its gamblers
 
     def __init__(self, scores: ArrayLike, *, seed: int, level: Level) -> None:
         missed = float(1 - exact_level(level))
@@ -97,15 +105,18 @@ class _Bet:
         self._alarm = False
 
     def observe_noted(self, noted: ArrayLike) -> list[DriftReading]:
-        """The evidence after each of several episodes; ``noted`` has one row per episode."""
+        """The evidence after each of several episodes; ``noted`` has one row per episode.
+
+        What a row contains depends on the bet; see `DriftBet` and `HarmBet`.
+        """
         scores = self._scores(np.asarray(noted, dtype=np.float64))
         return [self.observe(score) for score in scores.tolist()]
 
     def _tie(self) -> float:
-        """The random number that breaks the next episode's ties; many are drawn at a time.
+        """The random number from (0, 1) that breaks the next episode's ties.
 
-        It depends on a running count, not on the id: a repeated id would repeat a draw, and look
-        like drift (M10).
+        It depends on a running count, not on the episode's id: a repeated id would repeat a number,
+        and that would look like drift.
         """
         place = self._n % _DRAWN
         if not (place and self._draws):
@@ -115,10 +126,13 @@ class _Bet:
         return self._draws[place]
 
     def observe(self, score: float) -> DriftReading:
-        """The evidence after one more finished episode; pass episodes in the order they started."""
+        """The evidence after one more finished episode, given its score from 0 to 1.
+
+        Pass episodes in the order in which they started.
+        """
         place = self._bag.place(score)
         p = (place.below + self._tie() * (place.same + 1)) / (place.total + 1)
-        self._bag.add(score)  # a bag that does not grow raises false alarms (M10)
+        self._bag.add(score)  # without this there would be too many false alarms (M10)
         self._n += 1
         logs = [jumper.bet(one) for jumper, one in zip(self._jumpers, self._bets(p), strict=True)]
         highest = max(logs)
@@ -128,15 +142,15 @@ class _Bet:
         return DriftReading(self._n, p, math.exp(min(log_evidence, 700.0)), self._alarm)
 
     def _scores(self, noted: FloatArray) -> FloatArray:
-        """What is compared of each episode, a number from 0 to 1."""
+        """(episodes,): the score of each, a number from 0 to 1 that is ranked."""
         raise NotImplementedError
 
     def _bets(self, p: float) -> tuple[float, ...]:
-        """What each of the martingales bets on."""
+        """The number from 0 to 1 that each of the bets is about, given an episode's rank p."""
         raise NotImplementedError
 
     def to_json(self) -> dict[str, Any]:
-        """All that changes from episode to episode, as plain values."""
+        """The state of the bet as plain values for JSON."""
         return {
             "bag": self._bag.to_json(),
             "jumpers": [one.to_json() for one in self._jumpers],
@@ -154,12 +168,16 @@ class _Bet:
 
 
 class DriftBet(_Bet):
-    """Two bets that ranks of finished episodes change: in their level, or in their spread (M10).
+    """Evidence that outcomes have changed relative to what was predicted for them.
+
+    There are two bets: that outcomes are higher or lower than before, and that they are more or
+    less spread out. See method M10 in docs/methods.md.
 
     Parameters
     ----------
     ranks
-        The ranks of the assure episodes at the guarded step.
+        The ranks of the assure episodes at the guarded step: where their outcomes fell in the
+        predicted distributions.
     seed
         The seed of the random draws, which also depend on a running count of the episodes.
     level
@@ -175,7 +193,10 @@ class DriftBet(_Bet):
         self._t = t
 
     def observe_limits(self, left: float, right: float) -> DriftReading:
-        """The evidence after an episode, given both limits of the predicted CDF at its outcome."""
+        """The evidence after an episode with this prediction at its outcome.
+
+        ``left`` is the predicted P(outcome < its own), ``right`` is P(outcome <= its own).
+        """
         return self.observe_noted([[left, right]])[0]
 
     def _scores(self, noted: FloatArray) -> FloatArray:
@@ -188,11 +209,12 @@ class DriftBet(_Bet):
 
 
 class HarmBet(_Bet):
-    """A bet that p has become too high: that the mean of p − z has risen (M26).
+    """Evidence that p has become too high: a bet that the mean of p − z has risen.
 
     z is 1 for an episode that met the target, and 0 otherwise. New episodes are compared with the
     assure episodes, so only a rise counts, not a bias that was there from the beginning. If p − z
-    falls because runs end better than predicted, the bet is lost.
+    falls because runs end better than predicted, the gambler loses money. See method M26 in
+    docs/methods.md.
 
     Parameters
     ----------

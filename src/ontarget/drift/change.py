@@ -1,4 +1,4 @@
-"""`Drift`: has anything changed, is it harmful, which way is p off, and since when."""
+"""`Drift`: has the process changed, does that do harm, which way is p off, and since when."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from ontarget.target import Target
 __all__ = ["UNKNOWN_ORDER", "Bias", "Drift", "DriftJudgement", "Evidence"]
 
 _MOST_NAMED = 8  # values of a column in one line
-_BUILDING = 5.0  # the limit over what counts as building evidence
+_BUILDING = 5.0  # evidence of at least the limit divided by this "is building"
 
 UNKNOWN_ORDER: Final = (
-    "unknown, so the runs were taken in random order; name a column of times to learn since when"
+    "unknown, so the runs were taken in random order; name a column with the times at which they "
+    "started to learn when a change began"
 )
 
 
 class DriftJudgement(StrEnum):
     """Whether new episodes show a change.
 
-    Evidence "is building" once it has reached a fifth of its limit, which is 100 by default. If
+    Evidence "is building" once it has reached a fifth of its limit; the limit is 100 by default. If
     nothing has changed, each of the two kinds of evidence, `Drift.change` and `Drift.harm`, does so
     in at most one comparison of 20.
     """
@@ -39,9 +40,9 @@ class DriftJudgement(StrEnum):
 class Bias(NamedTuple):
     """How far p was from what came true, on average over some episodes.
 
-    ``too_high`` is the mean of p minus the share of episodes that met the target; ``low`` and
-    ``high`` are its 95 % range. ``column`` and ``value`` say which episodes these are; they are
-    empty for all episodes.
+    ``n`` is the number of episodes, ``said`` the mean of p, and ``met`` the share of episodes that
+    met the target. ``too_high`` is ``said`` minus ``met``; ``low`` and ``high`` are its 95 % range.
+    ``column`` and ``value`` say which episodes these are; they are empty for all episodes.
     """
 
     n: int
@@ -55,49 +56,49 @@ class Bias(NamedTuple):
 
     @property
     def shows(self) -> bool:
-        """Whether the 95 % range leaves out 0, so that chance hardly explains the bias."""
+        """Whether 0 is outside the 95 % range, so that chance hardly explains the bias."""
         return self.low > 0.0 or self.high < 0.0
 
     @property
     def where(self) -> str:
-        """Which episodes these are, such as "weather is rain"; only for a part of the episodes."""
+        """Which episodes these are, such as "weather is rain"; only if they are a part of all."""
         return f"{plain(self.column)} is {plain(self.value)}"
 
     @property
     def in_words(self) -> str:
-        """Which way p is off, and by how much."""
+        """Which way p is off, and by how much, as text."""
         return self._told()
 
     @property
     def short(self) -> str:
-        """Which way p is off, and by how much, without the figures behind it."""
+        """Which way p is off, and by how much, without the numbers behind it."""
         return f"p is {self.amount}"
 
     @property
     def amount(self) -> str:
-        """How far p is off, such as "8 points too low"."""
+        """How far p is off, as text such as "8 points too low"."""
         if not self.shows:
             return "right on average as far as these runs can tell"
         return f"{_points(self.too_high)} too {'high' if self.too_high > 0.0 else 'low'}"
 
     @property
     def reach(self) -> str:
-        """The 95 % range of how far p is off, in points; empty if chance may explain it all."""
+        """The 95 % range of how far p is off, in percentage points; empty if it contains 0."""
         ends = sorted(abs(100.0 * end) for end in (self.low, self.high))
         return f"{ends[0]:.1f} to {ends[1]:.1f}" * self.shows
 
     def _told(self, runs: str = "", way: str = "") -> str:
-        """Which way p is off, by how much, and of which runs."""
+        """Which way p is off, by how much, and for which runs; ``way`` replaces the beginning."""
         reach = f" ({self.reach})" * self.shows
         return f"{way or self.short}{reach}: {self._said(runs)}"
 
     def _said(self, runs: str = "") -> str:
-        """What p said, and what share of which runs met the target."""
+        """The mean of p, and the share of which runs met the target, as text."""
         of = runs or f"{self.n:,} run{'s' * (self.n != 1)}"
         return f"it said {percent(self.said)}, {percent(self.met)} of {of} met the target"
 
     def to_json(self) -> dict[str, Any]:
-        """The fields as plain JSON values; one episode alone leaves the range unknown."""
+        """The fields as plain values for JSON; None for a range that is not finite."""
         return {
             name: None if isinstance(value, float) and not math.isfinite(value) else value
             for name, value in self._asdict().items()
@@ -105,11 +106,11 @@ class Bias(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """How strongly a bet on a change was won.
+    """How strong the evidence of a change is: the money of a gambler who bets on a change.
 
-    ``highest`` is the most money that a gambler, who started with 1 and bet on a change, ever had.
-    ``alarm_after`` is the number of episodes after which this reached ``limit``; None if it never
-    did.
+    The gambler starts with 1 and bets on each episode. As long as nothing changes, the money hardly
+    grows. ``highest`` is the most money that the gambler ever had. ``alarm_after`` is the number of
+    episodes after which the money reached ``limit``; None if it never did.
     """
 
     highest: float
@@ -123,23 +124,23 @@ class Evidence(NamedTuple):
 
     @property
     def building(self) -> bool:
-        """Whether the evidence came within a factor of five of the limit, without reaching it."""
+        """Whether the evidence reached at least a fifth of the limit, but not the limit."""
         return not self.won and self.highest >= self.limit / _BUILDING
 
     @property
     def in_words(self) -> str:
-        """``highest`` as text; anything beyond a million is "over a million"."""
+        """``highest`` as text; "over a million" if it is larger."""
         if self.highest >= 1e6:
             return "over a million"
         text = f"{self.highest:.3g}"
-        # What falls short of the limit by a hair is not rounded up to it.
+        # A number just below the limit must not be rounded up to it.
         rounded_up = not self.won and float(text) >= self.limit
         return f"just under {self.limit:g}" if rounded_up else text
 
     @property
     def reached(self) -> str:
-        """A sentence that says how far the evidence came, and at what number it is a change."""
-        return f"it reached {self.in_words} of the {self.limit:g} at which we call it a change"
+        """Text that says how far the evidence came, and from which number on it is a change."""
+        return f"it reached {self.in_words}; from {self.limit:g} on we call it a change"
 
 
 @dataclass(frozen=True)
@@ -155,26 +156,27 @@ class Drift:
     n
         How many episodes were compared.
     change, harm
-        The evidence that anything has changed (M10), and that p has become too high for the target
-        (M26). Each of the two raises a false alarm with at most the probability 1 − level.
+        The evidence that anything has changed (method M10 in docs/methods.md), and that p has
+        become too high for the target (method M26). Each of the two raises a false alarm with at
+        most the probability 1 − level.
     bias, before
         How far p is off on the new episodes, and on the assure episodes.
     now
         How far p is off on the new episodes since the change; None if the time of the change is
         unknown, or too few episodes started since then.
     since
-        The position, in the order given, of the first episode after the change: a best guess. None
-        if nothing has changed, or the order is unknown.
+        A best guess of when the change began: the position, in the order given, of the first
+        episode after it. None if nothing has changed, or the order is unknown.
     since_value, since_column
         The value of ``order`` at that episode, and the name of its column, if it has one.
     order
-        Why the runs were not compared in an order of time, in words; empty if they were.
+        Why the runs were not compared in the order of their times, as text; empty if they were.
     parts
-        How far p is off for each value of the columns that were asked for, 95 % ranges for all of
-        them together.
+        How far p is off for each value of the columns that were asked for. The 95 % ranges hold for
+        all of them together.
     later
-        The positions of the episodes since the change, in their order; empty where nobody can say
-        when that was.
+        The positions of the episodes since the change, in their order; empty if it is unknown when
+        the change began.
     """
 
     target: Target | Goal
@@ -194,15 +196,15 @@ class Drift:
 
     @property
     def latest(self) -> Bias:
-        """How far p is off since the change, or on all new episodes if its time is unknown."""
+        """How far p is off since the change, or on all new episodes if the time is unknown."""
         return self.bias if self.now is None else self.now
 
     @property
     def judgement(self) -> DriftJudgement:
         """Whether anything has changed, and whether for the worse.
 
-        A change is for the worse if p has risen, compared with what comes true, and is now too
-        high. The rise can be as small as one percentage point.
+        A change is for the worse if p has risen compared with what comes true, and is now too high.
+        The rise may be as small as one percentage point.
         """
         if self.harm.won and self.latest.low > 0.0:
             return DriftJudgement.WORSE
@@ -223,15 +225,17 @@ class Drift:
 
     @property
     def covers_both(self) -> bool:
-        """Whether these runs are known to come from before and after the change."""
+        """Whether some of these runs are known to be from before the change, some from after."""
         return bool(self.since)
 
     @property
     def verdict(self) -> str:
-        """What was found, and what to do."""
+        """What was found, and what to do, as text."""
         if self.changed:
-            advice = "recalibrate on runs that started after the change, or fit anew"
-            said = f"{self.judgement}: {self.way}; what was promised need not hold: {advice}"
+            said = (
+                f"{self.judgement}: {self.way}; the promises may no longer hold: recalibrate on "
+                "runs that started after the change, or fit a new monitor on them"
+            )
             return "; ".join(filter(None, [said, self.suspect]))
         if self.judgement is DriftJudgement.BUILDING:
             said = (
@@ -240,73 +244,81 @@ class Drift:
             )
             return "; ".join(filter(None, [said, self._asks_for_more, self.suspect]))
         if not self.bias.shows:
-            return f"{self.judgement}, which is no proof: a small change needs more runs to show"
+            return (
+                f"{self.judgement}; this does not prove that there is none, because a small change "
+                "shows only with more runs"
+            )
         return f"{self.judgement}, yet on these runs {self.bias.short}; {self._unexplained}"
 
     @property
     def suspect(self) -> str:
-        """That the assure episodes may be the odd ones, and not these runs; empty if they are not.
+        """Text that the assure episodes, and not the new runs, may be unusual; empty if not.
 
-        New runs are compared with them. If p fits these runs better than it fits them, they may
-        differ from the learning episodes by luck, and then new runs do, too, without any change.
+        New runs are compared with the assure episodes. If p is further off on the assure episodes
+        than on the new runs, the assure episodes may by luck differ from the learning episodes. New
+        runs then differ from the assure episodes, too, without any change.
         """
         before, now = self.before, abs(self.latest.too_high)
         odd = before.shows and now < abs(before.too_high)
         if self.judgement is DriftJudgement.NO_SIGN or not odd:
             return ""
         return (
-            f"but on the {before.n:,} assure episodes p was {before.amount}, further off than here:"
-            " they may differ from the learning episodes by luck and look like a change; compare "
-            "with a monitor that was fitted with another seed"
+            f"but on the {before.n:,} assure episodes p was {before.amount}, further off than on "
+            "these runs: by luck, the assure episodes may differ from the learning episodes, which "
+            "looks like a change; compare with a monitor that was fitted with another seed"
         )
 
     @property
     def _unexplained(self) -> str:
-        """What it means if p is off although nothing seems to have changed."""
+        """What it means if p is off although there is no sign of a change, as text."""
         before = self.before
         if before.shows and (before.too_high > 0.0) == (self.bias.too_high > 0.0):
             return (
-                f"it was {before.amount} before, too, so the model is off rather than the process "
-                "changed: look for a feature that is missing, or recalibrate and renew p"
+                f"p was also {before.amount} on the assure episodes, so probably the model is "
+                "wrong, and the process has not changed: look for a missing feature, or "
+                "recalibrate with renew_p"
             )
         return f"{self._asks_for_more}; more runs will show whether that is chance or a change"
 
     @property
     def _asks_for_more(self) -> str:
-        """Why p can be off beyond its range without proof of a change; empty if it is not off."""
+        """Why p can be off without proof of a change, as text; empty if p is not off."""
         return (
-            "the range of p is that of one look at these runs, while the evidence may be looked at "
-            "after every run and so asks for more"
+            "the 95 % range of p is for a single look at these runs, while the evidence may be "
+            "looked at after every run, so it needs more runs"
         ) * self.latest.shows
 
     @property
     def way(self) -> str:
-        """Which way p is off, since the change if its time is known."""
+        """Which way p is off, with numbers; since the change if its time is known."""
         return self.latest._told(self._runs, self.headline)
 
     @property
     def figures(self) -> str:
-        """What p said and what came true on the runs that `headline` is about."""
+        """The mean of p, and the share that met the target, of the runs of `headline`."""
         return self.latest._said(self._runs)
 
     @property
     def _runs(self) -> str:
-        """The runs that `latest` is about."""
+        """The runs that `latest` is about, as text."""
         since = self.now is not None and self.covers_both
         return f"{self.latest.n:,} runs since then" if since else f"these {self.latest.n:,} runs"
 
     @property
     def headline(self) -> str:
-        """Which way p is off, without the figures behind it."""
+        """Which way p is off, without the numbers behind it."""
         latest = self.latest
         if self.harm.won and not latest.shows:
-            return "p promises more than it did, but is not off by more than chance explains"
+            return (
+                "p has risen compared with what comes true, but is not off by more than chance "
+                "explains"
+            )
         return f"p is {'now ' * (self.changed and latest.shows)}{latest.amount}"
 
     @property
     def in_short(self) -> tuple[str, ...]:
-        """The findings, a sentence each: any change, which way p is off, since when, where."""
-        misled = () if self.order in ("", UNKNOWN_ORDER) else (f"their order is {self.order}",)
+        """The findings, one text each: any change, which way p is off, since when, and where."""
+        misled = () if self.order in ("", UNKNOWN_ORDER) else (f"the order is {self.order}",)
         if self.judgement is DriftJudgement.NO_SIGN:
             return (f"{self.judgement} in these {self.n:,} runs ({self._evidence})", *misled)
         if not self.changed:
@@ -315,7 +327,7 @@ class Drift:
             return tuple(filter(None, told))
         told = (
             f"{self.judgement}: at step {self.t}, {self.way}",
-            self.when or f"since when is not known: their order is {self.order}",
+            self.when or f"it is not known when this began: the order of the runs is {self.order}",
             self._over_all,
             self.suspect,
             *self.where,
@@ -328,14 +340,14 @@ class Drift:
 
     @property
     def _over_all(self) -> str:
-        """How far p is off on runs before and after the change; empty if they are the same."""
+        """How far p is off on all runs, from before and after the change; empty if not both."""
         if self.now is None or not self.covers_both:
             return ""
         return f"over all {self.n:,} runs, before and after the change, {self.bias.short}"
 
     @property
     def when(self) -> str:
-        """Since when the process has changed; empty if it has not, or the order is unknown."""
+        """When the change began, as text; empty if there is none, or the order is unknown."""
         if self.since is None:
             return ""
         if self.since == 0:
@@ -347,12 +359,12 @@ class Drift:
 
     @property
     def where(self) -> tuple[str, ...]:
-        """For which values of the given columns p is off, a sentence each."""
+        """For which values of the given columns p is off, one text each."""
         return tuple(f"where {one.where}, {one.in_words}" for one in self.parts if one.shows)
 
     @property
     def fine(self) -> tuple[str, ...]:
-        """For which values of the columns asked for p is not seen to be off, a sentence each."""
+        """For which values of the given columns p does not seem to be off, one text per column."""
         found = []
         for column in dict.fromkeys(one.column for one in self.parts):
             own = [one for one in self.parts if one.column == column and not one.shows]
@@ -365,7 +377,7 @@ class Drift:
 
     def __str__(self) -> str:
         rose = self.harm.won and self.judgement is not DriftJudgement.WORSE
-        harm = "p has risen against what comes true" if rose else "p has become too high"
+        harm = "p has risen compared with what comes true" if rose else "p has become too high"
         lines = [
             ("change", _in_words(self.change, self.n, "something has changed")),
             ("harm", _in_words(self.harm, self.n, harm)),
@@ -386,7 +398,7 @@ class Drift:
         return "p was right on average, as far as they can tell"
 
     def to_json(self) -> dict[str, Any]:
-        """The result as plain JSON values."""
+        """The result as plain values for JSON."""
         return {
             "target": str(self.target),
             "step": self.t,

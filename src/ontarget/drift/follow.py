@@ -1,4 +1,7 @@
-"""Alarms and intervals that adapt to a process that keeps changing: right in the long run (M26)."""
+"""Alarms and intervals for a process that keeps changing; they are right in the long run.
+
+See method M26 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +38,12 @@ FOLLOW_FORMAT: Final = 1
 class Following(AlarmRule):
     """An alarm rule that adapts its threshold after every run that met its target.
 
-    A run that met its target and raised an alarm lowers the threshold; a run that met its target
-    without an alarm raises it a little: τ ← τ + pace · (rate − alarmed). So the share of false
-    alarms approaches the rate, whatever the process does. This holds in the long run only: nothing
-    is promised for a single run, and `within` says how close the share must be by now. Learn only
-    from runs in which nobody acted on the alarm.
+    A run that met its target and raised an alarm lowers the threshold. A run that met its target
+    without an alarm raises it a little. In both cases pace · (rate − alarmed) is added to the
+    threshold, where alarmed is 1 or 0. So the share of false alarms approaches the rate, whatever
+    the process does. This holds in the long run only: nothing is promised for a single run, and
+    `within` says how close the share must be by now. Learn only from runs in which nobody acted on
+    the alarm.
 
     Parameters
     ----------
@@ -81,20 +85,20 @@ class Following(AlarmRule):
 
     @property
     def share(self) -> float:
-        """The share of false alarms so far, among runs that met their target; NaN at first."""
+        """The share of runs that met their target but raised an alarm; NaN before the first."""
         return self.false_alarms / self.n if self.n else math.nan
 
     @property
     def within(self) -> float:
-        """How far ``share`` can be from the rate by now, whatever the process does."""
+        """The most that ``share`` can differ from the rate by now, whatever the process does."""
         return min(1.0, (1.0 + self.pace) / (self.pace * self.n)) if self.n else 1.0
 
     def trigger(self, assured: Assured | None) -> Trigger:
-        """The rule as data, for a run that begins now."""
+        """The rule as numbers to compare, for a run that begins now."""
         return Trigger(P, self.threshold, clear_at(self.threshold), self.for_steps, self.threshold)
 
     def observe(self, *, alarmed: bool, met: bool) -> float:
-        """The threshold after one more finished run, in which nobody acted on an alarm."""
+        """Adapt to one more finished run, in which nobody acted on an alarm; the new threshold."""
         if met:
             self.n += 1
             self.false_alarms += bool(alarmed)
@@ -102,15 +106,16 @@ class Following(AlarmRule):
         return self.threshold
 
     def learn_from(self, watch: Watch) -> float:
-        """The threshold after a watched run that is over; a run that somebody took over is skipped.
+        """Adapt to a watched run that is over; returns the new threshold.
 
-        Call it once per run, before `Watch.reset`.
+        Call it once per run, before `Watch.reset`. A run that somebody took over is skipped.
         """
         if watch.rule is not self:
             raise InputError("learn_from needs a watch that was made with this same rule object")
         if watch.status is not Status.DONE:
             raise InputError(
-                f"learn_from needs a run that is over, this one is {watch.status}; call end first"
+                f"learn_from needs a run that is over, got one with status {watch.status}; call "
+                "end first"
             )
         if watch.intervened_at is not None:
             return self.threshold
@@ -133,7 +138,10 @@ class Following(AlarmRule):
             rule.n, rule.false_alarms = (int(kept[name]) for name in ("n", "false_alarms"))
             whole = 0 <= rule.false_alarms <= rule.n
             if not (whole and -rule.pace <= rule.threshold <= 1.0 + rule.pace):
-                raise ValueError(f"a threshold of {rule.threshold} after {rule.n} runs")
+                raise ValueError(
+                    f"the threshold {rule.threshold} or the {rule.false_alarms} false alarms in "
+                    f"{rule.n} runs are impossible"
+                )
         except OSError as error:
             raise ModelFileError(f"{path}: the file cannot be read: {error.strerror}") from error
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
@@ -150,24 +158,27 @@ class Following(AlarmRule):
 class FollowingInterval:
     """Intervals at one step that adapt to a changing process; see `GoalMonitor.follow_interval`.
 
-    An outcome outside its interval widens the next intervals; an outcome inside narrows them a
-    little: δ ← δ + pace · (1 − level − missed). So the share of missed outcomes approaches 1 −
-    level, whatever the process does. This holds in the long run only, not for a single run. The
-    widths come from the last runs, at first from the assure episodes. `save` writes the state to a
-    small file, and ``monitor.follow_interval(…, resume=path)`` continues from it.
+    An outcome outside its interval (a miss) widens the next intervals; an outcome inside narrows
+    them a little. So the share of misses approaches 1 − level, whatever the process does. This
+    holds in the long run only, not for a single run. The width is set by δ, the share of outcomes
+    that the next interval may miss: after each run, pace · (1 − level − missed) is added to it,
+    where missed is 1 or 0. Which width belongs to δ is learned from the last runs, at first from
+    the assure episodes. `save` writes the state to a small file, and
+    ``monitor.follow_interval(…, resume=path)`` continues from it.
 
     Parameters
     ----------
     fitted
         The monitor's contents.
     level
-        The share of outcomes that should lie in their intervals.
+        The share of outcomes that should be inside their intervals.
     t, group
         The step, and the number of the group.
     pace
-        How far one miss moves the level.
+        How much one miss changes the allowed share of misses. A larger pace adapts faster, and
+        varies more.
     window
-        How many of the last runs the widths come from.
+        From how many of the last runs the widths are learned.
     resume
         A file that `save` wrote, to continue from.
     """
@@ -201,7 +212,10 @@ class FollowingInterval:
             self._resume(resume)
 
     def _take(self, scores: list[float]) -> None:
-        """Use these scores for the widths, the oldest first."""
+        """Use these scores for the widths; the oldest run comes first.
+
+        A score is how far an outcome was from the predicted median, in probability.
+        """
         self._scores = deque(scores)
         self._sorted = sorted(scores)
 
@@ -212,7 +226,7 @@ class FollowingInterval:
 
     @property
     def within(self) -> float:
-        """How far ``share`` can be from 1 − level by now, whatever the process does."""
+        """The most that ``share`` can differ from 1 − level by now, whatever the process does."""
         if not self.n:
             return 1.0
         reach = max(self._missed, 1.0 - self._missed) + self._pace
@@ -220,9 +234,10 @@ class FollowingInterval:
 
     @property
     def depth(self) -> float:
-        """How far an interval reaches from the median, in probability; infinite for no limit.
+        """How far an interval reaches from the predicted median, in probability.
 
-        Below 0, the interval is empty.
+        0.4 means from the 10 % to the 90 % quantile. It is +inf if the interval is the whole line,
+        and negative if the interval is empty.
         """
         if not 0.0 < self._delta < 1.0:
             return math.inf if self._delta <= 0.0 else -1.0
@@ -231,7 +246,10 @@ class FollowingInterval:
         return math.inf if k > n else self._sorted[k - 1]
 
     def interval(self, states: FloatArray, behavior: FloatArray) -> Interval:
-        """One interval per run at the step, at the present width."""
+        """One interval of outcomes per run at the step, with the present width.
+
+        ``states`` is (runs, features), ``behavior`` the behavior so far of each run.
+        """
         fitted, depth = self._noted.fitted, self.depth
         so_far = snap(np.asarray(behavior, dtype=np.float64), fitted.grid)
         if not 0.0 <= depth <= 0.5:
@@ -245,7 +263,7 @@ class FollowingInterval:
         return Interval(snap(found.lower, fitted.grid), snap(found.upper, fitted.grid))
 
     def observe(self, episodes: Episodes) -> float:
-        """Learn from finished runs, in the order in which they started; return the share missed."""
+        """Adapt to finished runs, in the order in which they started; returns `share`."""
         noted = self._noted(episodes)
         for name in episodes.ids.tolist():
             if name in noted:
@@ -287,12 +305,14 @@ class FollowingInterval:
             delta, n, misses = float(kept["delta"]), int(kept["n"]), int(kept["misses"])
             sound = math.isfinite(delta) and all(0.0 <= one <= 0.5 for one in scores)
             if not (sound and 0 < len(scores) <= self._window and 0 <= misses <= n):
-                raise ValueError(f"{misses} misses in {n} runs, {len(scores)} scores")
+                raise ValueError(
+                    f"{misses} misses in {n} runs with {len(scores)} scores are impossible"
+                )
             self._take(scores)
             self._delta, self.n, self.misses = delta, n, misses
 
 
 def _checked_pace(pace: float) -> float:
     if not 0.0 < pace <= 1.0:
-        raise InputError(Argument("pace"), f" needs a number from 0 to 1, got {pace!r}")
+        raise InputError(Argument("pace"), f" needs a number above 0 and up to 1, got {pace!r}")
     return float(pace)

@@ -1,4 +1,7 @@
-"""The drift guard: a test for a change of the process that is valid after every episode (M10)."""
+"""The drift guard: a test for a change of the process that is valid after every episode.
+
+See method M10 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -48,22 +51,23 @@ __all__ = [
     "harm_guard_of_goal",
 ]
 
-# What is noted of each episode that reaches the guarded step with a good reading, by id.
+# A function that gives, by id, the numbers that a guard compares of finished episodes. It leaves
+# out episodes that do not reach the guarded step or have a bad reading there.
 Noted: TypeAlias = Callable[[Episodes], dict[object, tuple[float, ...]]]
 
-# An id is known again for so many later episodes; memory stays the same however long it watches.
+# The last ids that are remembered, so that memory stays bounded however long a guard watches.
 _REMEMBERED = 100_000
 
 
 class DriftGuard:
-    """A guard that collects evidence from finished episodes that the process has changed.
+    """Collects evidence from finished episodes that the process has changed.
 
     Episodes must be counted in the order in which they **started**. If they overlap in time,
     announce each with `begin`. Then `observe` holds back an episode until all that started before
     it have been observed. If an announced episode will never be observed, `withdraw` it.
 
-    Every episode counts only once: an id that the guard has seen is refused. The guard remembers
-    the last 100,000 ids.
+    Every episode counts only once: an id that the guard has seen before raises an error. The guard
+    remembers the last 100,000 ids.
 
     `save` writes a guard to a small file; ``monitor.drift_guard(resume=path)`` continues with the
     same evidence in another process. A guard can also be pickled and deep-copied.
@@ -76,9 +80,9 @@ class DriftGuard:
     >>> guard = GoalMonitor().fit(walks.take(range(300)), progress=False).drift_guard()
     >>> guard.begin(300)
     >>> guard.begin(301)
-    >>> guard.observe(walks.take([301])).n  # it waits for the one that began before it
+    >>> guard.observe(walks.take([301])).n  # 0 counted: it waits for 300, which began before it
     0
-    >>> guard.withdraw(300).n  # which broke down and has no outcome
+    >>> guard.withdraw(300).n  # 300 broke down and has no outcome, so 301 counts now
     1
     """
 
@@ -86,9 +90,10 @@ class DriftGuard:
         self._bet = bet
         self._noted = noted
         self._about = about
-        # Begun, observed or withdrawn, the oldest first; a plain dict is slow to lose its first.
+        # Ids that were begun, observed or withdrawn, the oldest first. An OrderedDict, because it
+        # drops its first entry fast.
         self._seen: OrderedDict[object, None] = OrderedDict()
-        self._order: dict[object, None] = {}  # announced and not yet counted, by start
+        self._order: dict[object, None] = {}  # announced but not yet counted, in order of start
         self._announced = False
         self._held: dict[object, tuple[float, ...] | None] = {}
         self.reading = DriftReading(0, math.nan, 1.0, alarm=False)
@@ -110,7 +115,7 @@ class DriftGuard:
         self._order[episode_id] = None
 
     def withdraw(self, episode_id: object) -> DriftReading:
-        """Take back an announced episode that will not be observed, and return the evidence.
+        """Take back an announced episode that will not be observed; returns the evidence.
 
         Episodes that were waiting for it are counted now. Never withdraw an episode because of its
         outcome: the remaining episodes would no longer be like the recorded ones.
@@ -139,7 +144,10 @@ class DriftGuard:
         return self._count()
 
     def _check_new(self, episode_id: object) -> None:
-        """Refuse an episode that would count twice, or was not announced although others were."""
+        """Raise an `InputError` if an episode would count twice, or was not announced.
+
+        Not to be announced is an error only if other episodes were announced.
+        """
         waiting = episode_id in self._order and episode_id not in self._held
         if not waiting and episode_id in self._seen:
             raise InputError(
@@ -153,7 +161,7 @@ class DriftGuard:
             )
 
     def _count(self) -> DriftReading:
-        """Bet on the waiting episodes for which no earlier one is missing."""
+        """Count the waiting episodes up to the first one that has not been observed yet."""
         counted = []
         while self._order and (first := next(iter(self._order))) in self._held:
             del self._order[first]
@@ -177,7 +185,7 @@ class DriftGuard:
         write_kept(path, self._about, self.to_json())
 
     def to_json(self) -> dict[str, Any]:
-        """The guard's state as plain JSON values."""
+        """The guard's state as plain values for JSON."""
         check_ids(self._seen, self._about.noun)
         return {
             "bet": self._bet.to_json(),
@@ -204,7 +212,7 @@ class DriftGuard:
         }
 
     def _resume(self, path: str | Path) -> DriftGuard:
-        """The guard itself, continued from a file that `save` wrote, after checking it."""
+        """Continue from a file that `save` wrote; returns the guard itself."""
         kept = read_kept(path, self._about)
         with damage_named(path, self._about.noun):
             self.restore(kept)
@@ -213,9 +221,11 @@ class DriftGuard:
 
 @dataclass(frozen=True)
 class NotedStep:
-    """Computes what a guard compares of finished episodes at one step; a class can be pickled.
+    """Computes the numbers of finished episodes at one step that a guard compares.
 
-    That is both limits of the predicted CDF at the outcome or, for a target, p − z (M26).
+    Without a target these are the predicted P(outcome < its own) and P(outcome <= its own). With a
+    target it is p − z, where z is 1 if the episode met the target and 0 if not (method M26 in
+    docs/methods.md). This is a class, not a function, so that a guard can be pickled.
     """
 
     fitted: Fitted
@@ -225,11 +235,13 @@ class NotedStep:
     calibration: Calibrated | None = None
 
     def __call__(self, episodes: Episodes) -> dict[object, tuple[float, ...]]:
-        """What the guard compares, for each episode that reaches the step, by its id."""
+        """By id, the numbers of each episode that has a good reading at the step."""
         fitted = self.fitted
         episodes = fitted.alike(episodes, any_horizon=True)
         if np.any(fitted.groups_in(episodes) != self.group):
-            raise GroupError("this guard is for one group; make a guard for each group")
+            raise GroupError(
+                "this guard is for one group, got episodes of another; make a guard for each group"
+            )
         if self.t >= episodes.horizon:
             return {}
         at = fitted.at(self.t, self.group, self.calibration)
@@ -249,7 +261,10 @@ class NotedStep:
 
 @dataclass(frozen=True)
 class NotedGoal:
-    """Computes p − z of finished episodes at one step, for a goal over several behaviors."""
+    """Computes p − z of finished episodes at one step, for a goal over several behaviors.
+
+    z is 1 if the episode met the goal, and 0 if not.
+    """
 
     joint: Joint
     question: GoalQuestion
@@ -258,11 +273,13 @@ class NotedGoal:
     own_map: TargetMap | None = None
 
     def __call__(self, episodes: Episodes) -> dict[object, tuple[float, ...]]:
-        """What the guard compares, for each episode that reaches the step, by its id."""
+        """By id, p − z of each episode that has a good reading at the step."""
         new = self.joint.alike(episodes, any_horizon=True)
         one = new[self.question.names[0]]
         if np.any(self.joint.first.groups_in(one) != self.group):
-            raise GroupError("this guard is for one group; make a guard for each group")
+            raise GroupError(
+                "this guard is for one group, got episodes of another; make a guard for each group"
+            )
         p, met = self.p(new), self._met(new)
         return {
             name: (said - came,)
@@ -271,7 +288,10 @@ class NotedGoal:
         }
 
     def p(self, new: Mapping[str, Episodes]) -> FloatArray:
-        """P of each episode, in the monitor's dictionaries; NaN where the step is not reached."""
+        """(episodes,): p of each at the step; NaN for an episode without a good reading there.
+
+        ``new`` has the episodes once for each behavior, coded as in the monitor.
+        """
         joint, names = self.joint, self.question.names
         found = np.full(len(new[names[0]]), np.nan)
         if self.t >= new[names[0]].horizon:
@@ -287,7 +307,7 @@ class NotedGoal:
 
     @property
     def assured(self) -> tuple[FloatArray, BoolArray]:
-        """What p was for the group's assure episodes, and which of them met the goal."""
+        """Of the group's assure episodes: p at the step, and whether each met the goal."""
         first, old = self.joint.first, {}
         own = np.flatnonzero(first.assure_groups[first.known_outcomes] == self.group)
         for name in self.question.names:
@@ -306,7 +326,7 @@ class NotedGoal:
 def guard_of(
     fitted: Fitted, *, t: int, level: Level, group: int, resume: str | Path | None = None
 ) -> DriftGuard:
-    """The guard of one step against any change."""
+    """A guard that detects any change, at one step and for one group."""
     check_guarded(fitted, t, group)
     ranks = fitted.at(t, group).ranks
     bet = DriftBet(ranks.values, seed=fitted.trained.seed, level=level, t=t)
@@ -326,7 +346,10 @@ def harm_guard_of(
     group: int,
     resume: str | Path | None = None,
 ) -> DriftGuard:
-    """The guard of one step against a p of the target that has become too high (M26)."""
+    """A guard that detects that p of the target has become too high, at one step.
+
+    See method M26 in docs/methods.md.
+    """
     check_guarded(fitted, t, group)
     noted = NotedStep(fitted, t, group, target, calibration)
     assert fitted.observed is not None  # there are ranks at the step
@@ -347,7 +370,10 @@ def harm_guard_of_goal(
     group: int,
     resume: str | Path | None = None,
 ) -> DriftGuard:
-    """The guard of one step against a p of the goal that has become too high (M26)."""
+    """A guard that detects that p of the goal has become too high, at one step.
+
+    See method M26 in docs/methods.md.
+    """
     noted = NotedGoal(joint, question, t, group, own_map)
     p, met = noted.assured
     bet = HarmBet(p - met, seed=joint.first.trained.seed, level=level)
@@ -360,15 +386,15 @@ def harm_guard_of_goal(
 
 
 def check_guarded(fitted: Fitted, t: int, group: int) -> None:
-    """Refuse a step for which there is nothing to compare new episodes with."""
+    """Raise an error if there are no assure episodes to compare with at this step."""
     ranks, trouble = fitted.at(t, group).ranks, fitted.unknown(t, group)
     if trouble:
         raise CalibrationError(f"step {t} cannot be guarded: {trouble}")
     if fitted.stopped[group]:
         raise CensoredError(
-            f"{fitted.stopped[group]:,} assure episodes were cut off, so the others are a "
-            f"selection and differ from new runs; a drift guard needs assure episodes that all "
-            f"ended"
+            f"a drift guard needs assure episodes that were not cut off, and "
+            f"{fitted.stopped[group]:,} were, so the others are a selection that differs from new "
+            f"runs; record assure episodes to their end"
         )
     if not ranks.n:
         raise FewEpisodesError(

@@ -39,7 +39,7 @@ class _Unnamed:
         self._value = value
 
     def __repr__(self) -> str:
-        return f"{shown(self._value)}, which is not a mapping from names to values"
+        return f"{shown(self._value)}, not a mapping by name"
 
 
 def news_of(
