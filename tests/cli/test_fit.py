@@ -100,7 +100,7 @@ def test_the_same_file_and_seed_give_the_same_model(tmp_path: Path) -> None:
         ),
         (
             ["fit", "log.csv", "-o", "m.ontarget", "--episode", "a", "--reward-bounds", "3:1"],
-            "--reward-bounds needs a least reward up to the most",
+            "--reward-bounds needs the least reward first and the most second",
         ),
         (
             ["fit", "log.csv", "-o", "m.ontarget", "--episode", "a", "--reward-bounds", "1:6"],
@@ -217,7 +217,7 @@ def test_runs_that_were_cut_off_can_count_as_the_worst_case(tmp_path: Path) -> N
     arguments = ["fit", tmp_path / "r.parquet", "-o", model, *QUICK, "--censored"]
     text = told([*arguments, "worst-case"])
     assert "cut off, and each counts as the worst case" in text
-    assert "of them cut off: each takes the place of one that met the target" in text
+    assert "of them cut off: each of these counts as one that met the target" in text
     assert "promises hold however such episodes would have ended" in told(["inspect", model])
     assert call([*arguments, "guess"]).exit_code == 1
 

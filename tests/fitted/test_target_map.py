@@ -152,7 +152,7 @@ def test_words_say_how_p_was_calibrated() -> None:
     assert "p          corrected for this target (target map, learned from 240 episodes)" in own
     common = monitor.evaluate(new, TARGET, calibration="common", resamples=2).summary()
     assert "p          by one map for all targets, from 240 learning episodes" in common
-    assert "a watch learns a map for its one target, from 240 learning" in monitor.summary()
+    assert "a watch corrects p for its one target, with 240 learning" in monitor.summary()
 
 
 @pytest.mark.parametrize("wrong", [None, "exact", 3])

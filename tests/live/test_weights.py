@@ -215,7 +215,7 @@ def test_what_has_no_meaning_with_weights_says_so() -> None:
     for options in ({"false_alarm_rate": 0.1}, {"alarm": RuledOut(0.1)}):
         with pytest.raises(FewEpisodesError, match=r"cannot be promised for a run of weight"):
             MONITOR.watch(TARGET, weight=100.0, **options)
-    assert "assure episodes with weights, which say as much as" in MONITOR.summary()
+    assert "assure episodes with weights, which are worth" in MONITOR.summary()
 
 
 def test_cut_off_runs_cannot_have_weights() -> None:

@@ -344,7 +344,9 @@ def test_parts_of_a_split_need_to_be_alike() -> None:
 
 
 def test_a_fit_that_could_say_nothing_is_refused() -> None:
-    with pytest.raises(FewEpisodesError, match="too few episodes: 16 are left to calibrate p, and"):
+    with pytest.raises(
+        FewEpisodesError, match="too few episodes: 16 can be used to calibrate p, and"
+    ):
         GoalMonitor(Marginal()).fit(walks(20), progress=False)
     monitor = GoalMonitor(Marginal(), min_calibration=12).fit(walks(20), progress=False)
     assert not monitor.fitted.unknown(0, 0)

@@ -94,7 +94,7 @@ def test_the_paper_way_takes_half_for_its_ranks() -> None:
     monitor = GoalMonitor(Marginal(), "paper", min_calibration=5).fit(walks(200), progress=False)
     again = monitor.recalibrate(walks(60, seed=3))
     assert again.sizes == {"train": 80, "calibrate": 30, "assure": 30}
-    with pytest.raises(FewEpisodesError, match="2 are left to calibrate p"):
+    with pytest.raises(FewEpisodesError, match="2 can be used to calibrate p"):
         monitor.recalibrate(walks(4, seed=3))
 
 
@@ -179,5 +179,5 @@ def test_what_is_not_a_warm_start_is_refused(options, message) -> None:
 
 
 def test_other_settings_than_those_of_the_warm_monitor_are_refused() -> None:
-    with pytest.raises(InputError, match="takes over the settings of its monitor, policy=''"):
+    with pytest.raises(InputError, match="uses the settings of the earlier monitor, policy=''"):
         GoalMonitor(policy="v2").fit(OLD, warm=MONITOR)

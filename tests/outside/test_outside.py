@@ -70,7 +70,7 @@ def test_a_model_from_outside_enters_a_monitor(model, tmp_path: Path) -> None:
             strict=True,
         ):
             assert same(outlook, again)
-        with pytest.raises(InputError, match="does not hold the parameters of NearestOutcomes"):
+        with pytest.raises(InputError, match="does not contain the parameters of NearestOutcomes"):
             loaded.fit(walks(), progress=False)
     else:
         with pytest.raises(ModelFileError, match="cannot be saved"):

@@ -1,4 +1,4 @@
-"""Questions to a fitted monitor about runs at one step: p, ranges, paths and reasons."""
+"""Questions to a fitted monitor about runs at one step: p, ranges, paths and explanations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["Asking"]
 
 
 class Asking(Held):
-    """The methods of a fitted `GoalMonitor` that answer at one step."""
+    """The methods of a fitted `GoalMonitor` that answer about runs at one step."""
 
     def outlook(
         self,
@@ -136,7 +136,9 @@ class Asking(Held):
         groups: Any = None,
         all_steps: bool = False,
     ) -> dict[str, Interval]:
-        """One box per run that contains the outcomes of all behaviors together (M21).
+        """For each run, a box: one interval per behavior, which together hold all outcomes.
+
+        See method M21 in docs/methods.md.
 
         Parameters
         ----------
@@ -145,14 +147,17 @@ class Asking(Held):
         behavior
             The value so far of each behavior, by name.
         level
-            The probability with which all outcomes lie inside together.
+            The probability with which all outcomes are inside their intervals at once.
         all_steps
             By default the guarantee is for step t alone. If True, it covers the boxes of all steps
             of a run together.
         """
         goals = self._goals
         if goals is None:
-            raise InputError("a box needs several behaviors; use interval or band for a single one")
+            raise InputError(
+                "a box needs a monitor of several behaviors, and this one has a single behavior; "
+                "use interval or band"
+            )
         X = self._states(states)
         return boxes_at(
             goals.joint,
@@ -165,15 +170,15 @@ class Asking(Held):
         )
 
     def calibrate_target(self, target: Target, episodes: Episodes) -> TargetCalibration:
-        """A Venn–Abers calibration of one target, to pass as ``calibration`` (M7).
+        """A Venn–Abers calibration of one target, to pass as ``calibration=``.
 
-        Without this calibration, p is the best estimate from the learning episodes and promises
-        nothing. With it, ``low`` and ``high`` are a Venn–Abers pair, which has a guarantee; ``p``
-        is a number between the two and has none.
+        Without this calibration, p is the best estimate from the learning episodes, and nothing is
+        promised about it. With it, ``low`` and ``high`` are a Venn–Abers pair, which has a
+        guarantee; ``p`` is a number between the two and has none. See method M7 in docs/methods.md.
 
         Pass episodes that the monitor has not seen: new episodes, or the ``rest`` of a split. Its
-        learning and assure episodes are refused. After a fit with ``preset="paper"``, the calibrate
-        episodes may be passed too.
+        learning and assure episodes raise an error. After a fit with ``preset="paper"``, the
+        calibrate episodes may be passed too.
         """
         return calibrate_target(self.fitted, target, episodes)
 
@@ -187,11 +192,12 @@ class Asking(Held):
         groups: Any = None,
         confidence: Level | None = None,
     ) -> Interval:
-        """One interval per run that contains its outcome with at least this level (M5).
+        """For each run, an interval that contains its outcome with at least this probability.
 
         The guarantee is for step t alone; use `band` if you look at several steps. It holds on
         average over all the sets of assure episodes that you might have recorded. With
-        ``confidence=0.95`` it holds for 95 in 100 of these sets (M20).
+        ``confidence=0.95`` it holds for 95 in 100 of these sets (method M20). See method M5 in
+        docs/methods.md.
         """
 
         def find(step: StepLaw, X: FloatArray, group: int) -> Interval:
@@ -210,10 +216,11 @@ class Asking(Held):
         groups: Any = None,
         confidence: Level | None = None,
     ) -> FloatArray:
-        """The best one-sided bound on each run's outcome that can be promised at this level (M5).
+        """(runs,): the best one-sided bound on the outcome that can be promised at this level.
 
-        The guarantee needs a level and a step that were chosen before looking at the run.
-        ``confidence`` is as for `interval`.
+        With ``side="lower"``, the outcome is at least this number with probability ``level``; with
+        ``side="upper"``, at most. The level and the step must be chosen before looking at the run.
+        ``confidence`` is as for `interval`. See method M5 in docs/methods.md.
         """
 
         def find(step: StepLaw, X: FloatArray, group: int) -> Interval:
@@ -232,9 +239,10 @@ class Asking(Held):
         groups: Any = None,
         confidence: Level | None = None,
     ) -> Interval:
-        """One range of outcomes per run, valid at **all** steps together at this level (M9).
+        """For each run, a range for its outcome that holds at **all** steps at once.
 
-        ``confidence`` is as for `interval`.
+        With probability ``level``, the bands of all steps of a run contain its outcome.
+        ``confidence`` is as for `interval`. See method M9 in docs/methods.md.
         """
 
         def find(step: StepLaw, X: FloatArray, group: int) -> Interval:
@@ -254,12 +262,13 @@ class Asking(Held):
         groups: Any = None,
         confidence: Level | None = None,
     ) -> PathBand:
-        """Where each run will be at every later step: a band around its whole path to come.
+        """Where each run will be at every later step: a range for each of these steps.
 
         With at least the probability ``level``, the behavior of a run that is still going at step t
-        stays inside the band at every step from then on; after its end, a run keeps its last value
-        (M22). With ``all_steps``, the bands that you ask for at all steps of a run hold together
-        with that probability, so you may ask at every step and trust each band.
+        stays inside these ranges at every step from then on; after its end, a run keeps its last
+        value (method M22 in docs/methods.md). With ``all_steps``, the bands that you ask for at all
+        steps of a run hold together with that probability, so you may ask at every step and trust
+        each band.
 
         Parameters
         ----------
@@ -269,16 +278,16 @@ class Asking(Held):
             The probability, such as 0.9.
         all_steps
             Whether to promise the bands of all steps at once. The first such call takes some
-            seconds. Runs of more than 2,000 steps are refused.
+            seconds. Runs of more than 2,000 steps raise an error.
         confidence
             As for `interval`.
 
         Notes
         -----
-        The promise rests on the assure episodes; it holds on average over the sets of them that you
-        might have recorded. Bands come from the paths of recorded runs, weighted as the forests
-        weigh these runs. So the model must be a forest, and the fit must have kept the paths
-        (``paths=True``).
+        The promise comes from the assure episodes; it holds on average over the sets of assure
+        episodes that you might have recorded. Bands come from the paths of recorded runs, weighted
+        as the forests weigh these runs. So the model must be a forest, and the fit must have kept
+        the paths (``paths=True``).
 
         Examples
         --------
@@ -317,12 +326,13 @@ class Asking(Held):
         calibration: Calibration = "target",
         weight: float | None = None,
     ) -> Explanation:
-        """Why p is what it is at step t of a run: what moved p, and the recorded runs behind it.
+        """Why p is what it is at step t of a run: what changed p, and the recorded runs behind it.
 
         The change of p since an earlier step is divided among the reward earned, each feature that
         changed, and the passing of time. The parts are Shapley values, which add up to the change.
-        With more than eight causes they are sampled, and their standard errors are given. The
-        precedents are the recorded runs that the model's forests weigh most (M28).
+        With more than eight causes they are estimated by sampling, and their standard errors are
+        given. The precedents are the recorded runs that count most for p in the model's forests
+        (method M28 in docs/methods.md).
 
         Parameters
         ----------
@@ -404,7 +414,10 @@ class Asking(Held):
         group: Any,
         calibration: Calibration,
     ) -> Explanation:
-        """The explanation of a goal; ``readings`` are of step t and, if given, an earlier one."""
+        """The explanation for a goal.
+
+        ``readings`` are (step, state, behavior) of step t and, if given, of an earlier step.
+        """
         joint, found = goals.joint, []
         goal = joint.checked(goal)
         if goal.only is not None:
@@ -440,7 +453,7 @@ class Asking(Held):
     def _outcomes(
         self, t: int, states: ArrayLike, behavior: ArrayLike, groups: Any, find: Any
     ) -> Interval:
-        """The intervals that `find` returns for each run's remainder, as outcomes on the grid."""
+        """The intervals of remainders that ``find`` returns, as intervals of rounded outcomes."""
         fitted, t = self.fitted, whole_number("t", t, least=0)
         fitted.refuse_weights(
             "interval, promise or band", "read low, high and plausibility of an outlook"
@@ -457,7 +470,7 @@ class Asking(Held):
         return Interval(snap(lower, fitted.grid), snap(upper, fitted.grid))
 
     def _check_known(self, t: int, group: int, states: FloatArray, so_far: FloatArray) -> None:
-        """Refuse a step that the monitor has no answer for, and bad readings."""
+        """Raise an error if no model answers at the step, or a reading is bad."""
         if t >= self.horizon:
             raise InputError(f"t needs a step from 0 to {self.horizon - 1}, got {t}")
         trouble = self.fitted.unknown(t, group)

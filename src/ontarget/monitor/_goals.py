@@ -1,4 +1,7 @@
-"""What a monitor of several behaviors answers: outlooks, watches and evaluations of goals (M21)."""
+"""Answers of a monitor of several behaviors at one step: outlooks on goals, and boxes.
+
+See method M21 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,10 @@ def goal_outlooks(
     groups: IndexArray,
     own_map: TargetMap | None,
 ) -> Outlooks:
-    """The outlook of each run on a goal at one step; states and behaviors are checked already."""
+    """The outlook of each run on a goal at step t; the arguments must be checked already.
+
+    ``so_far`` has the behaviors so far by name, each (runs,) and rounded to its grid.
+    """
     joint, question = contracts.joint, contracts.question(goal)
     first, rows = joint.first, len(states)
     numbers = np.full((rows, NUMBERS), np.nan)
@@ -58,14 +64,14 @@ def goal_outlooks(
         ended = np.all([np.isfinite(one) for one in had], axis=0) & first.horizon_declared
         met = goal.contains(dict(zip(question.names, had, strict=True)), joint.grids)
         numbers[ended], status[ended] = met[ended, None], Status.DONE
-        said[~ended] = "the run is past its horizon, or an outcome is unknown"
+        said[~ended] = "this step is past the longest recorded run, or an outcome is unknown"
     else:
         bad = first.bad_readings(states)
         for i in np.flatnonzero(bad).tolist():
             found = first.bad_feature(states[i])
             assert found is not None
             said[i] = first.feature_in_words(*found)
-        said[lost & ~bad] = "a behavior so far is unknown"
+        said[lost & ~bad] = "the value so far of a behavior is unknown"
         for g in np.unique(groups).tolist():
             own = np.flatnonzero((groups == g) & ~bad & ~lost)
             n[groups == g] = first.counts[t, g]
@@ -95,7 +101,10 @@ def _is_known(fitted: Fitted, so_far: FloatArray) -> Any:
 
 
 def so_far_of(joint: Joint, behavior: Any, n: int) -> dict[str, FloatArray]:
-    """The behaviors so far of n runs, on their grids, from a mapping by name."""
+    """The behaviors so far of n runs by name, each (n,), rounded to its grid.
+
+    ``behavior`` is a mapping from each name to one number or to one per run.
+    """
     if not isinstance(behavior, Mapping) or set(behavior) != set(joint.parts):
         known = ", ".join(joint.parts)
         got = ", ".join(map(str, behavior)) if isinstance(behavior, Mapping) else repr(behavior)
@@ -113,17 +122,24 @@ def so_far_of(joint: Joint, behavior: Any, n: int) -> dict[str, FloatArray]:
 
 
 def one_step_depth(joint: Joint, t: int, group: int, level: Level) -> float:
-    """How far from ½ a box at one step reaches: an order statistic of max_c d_t^c (M21)."""
+    """How far from the medians a box reaches in each behavior, in probability.
+
+    A depth of 0.4 means from the 10 % to the 90 % quantile of every behavior. It is chosen such
+    that the box contains all outcomes of a run with at least this level, at step t alone. See
+    method M21 in docs/methods.md.
+    """
     farthest: FloatArray | None = None
     for fitted in joint.parts.values():
         limits = assured_limits(fitted, t, group)
         if limits is None:
-            raise CalibrationError("a box needs assure episodes, and this monitor has none")
+            raise CalibrationError(
+                "a box needs assure episodes, and this monitor has none; fit it with assure=0.2"
+            )
         law, found = fitted.at(t, group), np.empty(limits.left.size)
         excess_of_rows(law.ranks.values, law.curve, limits.left, limits.right, found)
         farthest = found if farthest is None else np.maximum(farthest, found)
     assert farthest is not None
-    # Episodes that were cut off end, in the worst case, as far out as can be (M24).
+    # The worst case for an episode that was cut off: its outcome is outside every box (M24).
     worst = np.full(joint.first.stopped[group], np.inf)
     return band_depth(np.concatenate([farthest, worst]), level)
 
@@ -138,7 +154,7 @@ def boxes_at(
     level: Level,
     all_steps: bool,
 ) -> dict[str, Interval]:
-    """The sides of each run's box, by behavior."""
+    """For each behavior, by name, an interval per run: together they are the run's box."""
     t = whole_number("t", t, least=0)
     if t >= joint.first.horizon:
         raise InputError(f"t needs a step from 0 to {joint.first.horizon - 1}, got {t}")

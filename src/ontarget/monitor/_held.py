@@ -1,4 +1,4 @@
-"""What all methods of a fitted monitor share: access to the fit, and checks of their arguments."""
+"""What all methods of a fitted monitor share: access to the fit, and checks of arguments."""
 
 from __future__ import annotations
 
@@ -27,19 +27,20 @@ from ontarget.target import Target
 
 __all__ = ["AlarmOptions", "Calibration", "Held", "check_target", "checked_options"]
 
-# How p of one target is calibrated: by the target's own map, as for all targets, or exactly.
+# How p of one target is calibrated: corrected for this target; in the same way for all targets; or
+# by Venn–Abers.
 Calibration: TypeAlias = Literal["target", "common"] | TargetCalibration
 
 
 class AlarmOptions(RuleOptions, total=False):
-    """The options for alarms: a rule or its shorthands, and how p is calibrated."""
+    """The options for alarms: a rule or arguments that stand for one, and how p is calibrated."""
 
     alarm: AlarmRule | None
     calibration: Calibration
 
 
 class Held:
-    """What a fitted `GoalMonitor` holds."""
+    """The part of a fitted `GoalMonitor` that gives access to the result of the fit."""
 
     _contracts: Contracts | GoalContracts | None
 
@@ -51,7 +52,7 @@ class Held:
 
     @property
     def _goals(self) -> GoalContracts | None:
-        """The result of a fit on several behaviors; None if there is a single one."""
+        """The contracts of a monitor of several behaviors; None if it has a single one."""
         return self._held if isinstance(self._held, GoalContracts) else None
 
     @property
@@ -66,17 +67,17 @@ class Held:
 
     @property
     def fitted(self) -> Fitted:
-        """The result of the fit: the distribution of each step, ranks and assure episodes."""
+        """The result of the fit: models, calibration and assure episodes."""
         return self._kept.fitted
 
     @property
     def contracts(self) -> Contracts | GoalContracts:
-        """The fit and the contracts made from it so far, for tools that work with a monitor."""
+        """The result of the fit and the contracts made so far, for tools that need them."""
         return self._held
 
     @property
     def _shared(self) -> Fitted:
-        """The part of the fit that all behaviors have in common."""
+        """The result of the fit; of several behaviors, that of the first, for what all share."""
         return self._held.fitted
 
     @property
@@ -91,7 +92,10 @@ class Held:
 
     @property
     def grid(self) -> float:
-        """The spacing to which outcomes, intervals and promises are rounded (M1)."""
+        """Outcomes, intervals and promises are rounded to multiples of this number.
+
+        See method M1 in docs/methods.md.
+        """
         return self.fitted.grid
 
     @property
@@ -106,14 +110,20 @@ class Held:
 
     @property
     def readings(self) -> dict[str, Reading]:
-        """The signal that each named behavior reads; empty for a single behavior without a name."""
+        """How each named behavior is computed, and the signal that it reads.
+
+        It is empty for a single behavior without a name.
+        """
         return {} if self._goals is None else self._goals.joint.readings
 
     def only(self, name: str) -> Self:
-        """The monitor of one of several behaviors, as if it were fitted on that behavior alone."""
+        """The monitor of one of several behaviors, as if it had been fitted on that one alone."""
         goals = self._goals
         if goals is None:
-            raise InputError(f"this monitor has a single behavior without a name, got {name!r}")
+            raise InputError(
+                f"this monitor has a single behavior without a name, got the name {name!r}; use "
+                "the monitor itself"
+            )
         if name not in goals.parts:
             known = ", ".join(goals.parts)
             raise InputError(f"name needs one of the behaviors {known}, got {name!r}")
@@ -123,7 +133,7 @@ class Held:
 
     @property
     def roles(self) -> Roles:
-        """Which column of the log was used for what when the monitor was fitted."""
+        """What each column of the log was used for when the monitor was fitted."""
         return self._shared.trained.roles
 
     @property
@@ -163,7 +173,7 @@ class Held:
     def _goal_contract(
         self, goals: GoalContracts, goal: Any, options: AlarmOptions
     ) -> tuple[Any, str | None]:
-        """The contract for a goal; for a goal over one behavior, its target's, and the name."""
+        """The contract for a goal, and the name of its behavior if it is about one only."""
         goal = goals.joint.checked(goal)
         if goal.only is not None:
             name, target = goal.only
@@ -175,7 +185,7 @@ class Held:
     def _calibration(
         self, target: Target | Sequence[Target], asked: Calibration
     ) -> Calibrated | None:
-        """The calibration of p for this target alone; None if p is the common one."""
+        """The calibration of p for this target alone; None if it is the same for all targets."""
         if isinstance(asked, TargetCalibration):
             return asked
         if asked not in ("target", "common"):
@@ -200,7 +210,7 @@ class Held:
         return X
 
     def _runs(self, states: ArrayLike, behavior: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """The states as a matrix and the behavior so far of each run, on the grid."""
+        """(runs, features): the states; and (runs,): the behavior so far, rounded to the grid."""
         X = self._states(states)
         so_far = np.asarray(behavior, dtype=np.float64)
         if so_far.shape not in ((), (len(X),)):
@@ -211,7 +221,7 @@ class Held:
 
 
 def checked_options(options: AlarmOptions) -> dict[str, Any]:
-    """The options of an alarm; an unknown one is refused."""
+    """The options of an alarm as a dictionary; an `InputError` for an unknown one."""
     known = AlarmOptions.__annotations__.keys() | RuleOptions.__annotations__.keys()
     for name in options.keys() - known:
         close = get_close_matches(name, known, n=1)

@@ -37,7 +37,7 @@ _EVALUATED_STEPS = 1_000_000  # of prepared episodes; their answers take some 80
 
 
 class Judging(Watching):
-    """The methods of a fitted `GoalMonitor` that judge it by new episodes."""
+    """The methods of a fitted `GoalMonitor` that compare it with new episodes."""
 
     def drift_guard(
         self,
@@ -47,13 +47,13 @@ class Judging(Watching):
         group: Any = None,
         resume: str | Path | None = None,
     ) -> DriftGuard:
-        """A guard that detects from finished episodes that the process has changed (M10).
+        """A guard that detects from finished episodes that the process has changed.
 
         The guard compares new episodes with the assure episodes at step t. With probability
-        ``level`` it never raises a false alarm, however long it watches. Pass each run to it once,
-        with a unique id, in the order in which the runs started. Leave out runs in which somebody
-        acted on an alarm. ``resume`` is a file that `DriftGuard.save` wrote; the guard continues
-        from there.
+        ``level`` it never raises a false alarm, however long it watches. Pass each run to the guard
+        once, with a unique id, in the order in which the runs started. Leave out runs in which
+        somebody acted on an alarm. ``resume`` is a file that `DriftGuard.save` wrote; the guard
+        continues from there. See method M10 in docs/methods.md.
         """
         self._refuse_weighted_guard()
         found = self.fitted.group_of(group)
@@ -69,11 +69,12 @@ class Judging(Watching):
         calibration: Calibration = "target",
         resume: str | Path | None = None,
     ) -> DriftGuard:
-        """A guard that detects that p of a target has become too high (M26).
+        """A guard that detects from finished episodes that p of a target has become too high.
 
         `drift_guard` raises an alarm on any change, even if runs have become better. A harm guard
         raises one only if p at step t has become too high, compared with the assure episodes; a
-        bias that was there from the beginning does not count. All else is as for `drift_guard`.
+        bias that was there from the beginning does not count. All else is as for `drift_guard`. See
+        method M26 in docs/methods.md.
         """
         number = self._shared.group_of(group)
         if self._goals is not None:
@@ -89,7 +90,7 @@ class Judging(Watching):
                     resume=resume,
                 )
             raise InputError(
-                f"{goal} is about one behavior, so its guard needs that behavior's monitor; call "
+                f"the goal {goal} is about one behavior, so use the monitor of that behavior: call "
                 f"monitor.only({goal.names[0]!r}).harm_guard"
             )
         if isinstance(target, Goal):
@@ -115,9 +116,10 @@ class Judging(Watching):
         group: Any = None,
         resume: str | Path | None = None,
     ) -> FollowingInterval:
-        """Intervals at step t for a process that keeps changing; see `FollowingInterval` (M26).
+        """Intervals at step t for a process that keeps changing; see `FollowingInterval`.
 
         ``resume`` is a file that `FollowingInterval.save` wrote; the intervals continue from there.
+        See method M26 in docs/methods.md.
         """
         self._refuse_weighted_guard()
         found = self.fitted.group_of(group)
@@ -141,7 +143,7 @@ class Judging(Watching):
         level: Level = 0.99,
         calibration: Calibration = "target",
     ) -> Drift:
-        """Whether new episodes show drift: has anything changed, and for the worse (M10, M26).
+        """Whether new episodes show drift: has anything changed, and has p become too high.
 
         Finished episodes are compared with the assure episodes at step t. Print the result to read
         it.
@@ -297,11 +299,11 @@ class Judging(Watching):
     def evaluate_own(
         self, episodes: Episodes, *, resamples: int = 200, seed: int = 0
     ) -> OwnEvaluation:
-        """How good the monitor is on new episodes, each judged by its own target (M21).
+        """How good the monitor is on new episodes, each judged by its own target.
 
         The episodes need targets, as for `watch_own`; an episode without a target is left out. The
         result has ``ece``, ``brier``, ``alarms`` and the other measures of `evaluate`. A promised
-        rate of false alarms holds on average over pairs of a run and its target.
+        false-alarm rate holds on average over pairs of a run and its target.
         """
         self.fitted.refuse_weights("evaluation of its promises", "leave them out")
         return evaluate_own(self._kept, episodes, resampling=Resampling(resamples, seed=seed))
@@ -310,7 +312,7 @@ class Judging(Watching):
 def _of_the_sample(
     every: AnyArray, chosen: AnyArray, order: Order | None, by: Mapping[str, ArrayLike] | None
 ) -> tuple[Order | None, dict[str, ArrayLike]]:
-    """The columns of prepared episodes, reduced to the episodes that are measured."""
+    """``order`` and ``by`` of all prepared episodes, reduced to the episodes in the sample."""
     place = {name: i for i, name in enumerate(every.tolist())}
     own = [place[name] for name in chosen.tolist()]
 

@@ -13,23 +13,26 @@ __all__ = ["LostModel", "kept_parameters", "restored_parameters"]
 
 
 class LostModel:
-    """A placeholder for a loaded monitor's unfitted model, which the file could not store."""
+    """Stands for the unfitted model of a loaded monitor, if the file could not store it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def fit(self, *args: Any, **kwargs: Any) -> Any:
-        """Raise an error, because the model to fit is no longer known."""
+        """Raise an `InputError`, because the model to fit is not known."""
         raise InputError(
-            f"the model file does not hold the parameters of {self.name}, so this monitor cannot "
-            f"be fitted again; pass the model: GoalMonitor(model=…)"
+            f"the model file does not contain the parameters of {self.name}, so this monitor "
+            f"cannot be fitted again; pass the model: GoalMonitor(model=…)"
         )
 
     cdf_limits = quantile = fit
 
 
 def kept_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The constructor's arguments as plain JSON values, the model as its kind and parameters."""
+    """The constructor's arguments as plain values for JSON.
+
+    The model is given by its kind and its own parameters.
+    """
     kept = {name: value for name, value in parameters.items() if name != "model"}
     model = parameters["model"]
     if kept["reward_bounds"] is not None:

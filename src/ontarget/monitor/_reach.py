@@ -15,13 +15,13 @@ from ontarget.fitted.guarantee import Threshold
 __all__ = ["reach_in_words"]
 
 _RATES = ("0.1", "0.05", "0.01")
-# With so many assure episodes the rate of an alarm is near what it promises on average.
+# With this many assure episodes, an alarm's true rate is near the promised one.
 _MANY = 500
-_RARE, _ONE_IN = 2.33, 50  # standard errors that a fair split exceeds once in so many times
+_RARE, _ONE_IN = 2.33, 50  # a random split exceeds 2.33 standard errors about once in 50 times
 
 
 def reach_in_words(fitted: Fitted) -> str:
-    """Facts, each a label and a text: what p is, how accurate, and the promises out of reach."""
+    """Lines of a label and a text: how accurate p is, how it is made, and what is promised."""
     facts = {
         "accuracy": _accuracy(fitted),
         "p": _p(fitted),
@@ -36,7 +36,7 @@ def _p(fitted: Fitted) -> str:
     if fitted.rehearsal is None:
         return ""
     return (
-        f"a watch learns a map for its one target, from {len(fitted.rehearsal):,} learning episodes"
+        f"a watch corrects p for its one target, with {len(fitted.rehearsal):,} learning episodes"
     )
 
 
@@ -52,7 +52,7 @@ def _accuracy(fitted: Fitted) -> str:
 
 
 def _points(n: int) -> int:
-    """Half the spread of p = ½ in percentage points (M20)."""
+    """Half the spread of a p of ½ with n episodes, in percentage points."""
     low, high = share_bounds(n)
     width = np.interp(0.5, np.linspace(0.0, 1.0, low.size), high - low)
     return round(50.0 * float(width))
@@ -61,21 +61,21 @@ def _points(n: int) -> int:
 def _promises(fitted: Fitted) -> str:
     if fitted.only_measures:
         return (
-            "none without assure episodes; an alarm can be set by the learning episodes, its rate "
-            "of false alarms measured, not promised"
+            "none, because there are no assure episodes; an alarm can be set with the learning "
+            "episodes, and its false-alarm rate is then measured, not promised"
         )
     counts = [own.size for own in fitted.sorted_excess]
     there = f"{min(counts):,}" + " in the smallest group" * (len(counts) > 1)
     if fitted.n_eff is not None:
         return (
-            f"by {there} assure episodes with weights, which say as much as {fitted.n_eff:.1f} "
-            "without; every new run needs a weight too, and one too large for the asked rate is "
-            "refused"
+            f"by {there} assure episodes with weights, which are worth {fitted.n_eff:.1f} without; "
+            "every new run needs a weight too, and a weight that is too large for the asked rate "
+            "is an error"
         )
     if any(fitted.stopped):
         cut = sum(fitted.stopped)
         return (
-            f"by {there} assure episodes, {cut:,} of them cut off: each takes the place of one "
+            f"by {there} assure episodes, {cut:,} of them cut off: each of these counts as one "
             "that met the target and raised an alarm"
         )
     lacking = [rate for rate in _RATES if needed_successes(rate) > min(counts)]
@@ -91,7 +91,7 @@ def _promises(fitted: Fitted) -> str:
 
 
 def _luck(fitted: Fitted) -> str:
-    """How far the rate of an alarm may be from the promised one, with few assure episodes (M8)."""
+    """How far an alarm's true rate may be from the promised one, with few assure episodes."""
     n = min((own.size for own in fitted.sorted_excess), default=0)
     other = any(fitted.stopped) or fitted.is_weighted
     k = floor_rank("0.05", n)
@@ -99,16 +99,16 @@ def _luck(fitted: Fitted) -> str:
         return ""
     low, high = Threshold(value=0.0, rate=0.05, k=k, m=n).spread()
     text = (
-        f"5 % false alarms are promised on average over such recordings; with these {n:,} episodes "
-        f"the rate is {percent(low)} to {percent(high)} (9 in 10 times), a wider range if some "
-        "miss the target"
+        f"5 % false alarms are promised on average over such recordings; with {n:,} assure "
+        f"episodes the true rate is {percent(low)} to {percent(high)} (9 in 10 times), and the "
+        "range is wider if some of them miss the target"
     )
     needed = needed_within("0.05", "0.95")
-    return f"{text}; confidence=0.95 needs {needed} that met it" if n < needed else text
+    return f"{text}; confidence=0.95 needs {needed} that meet it" if n < needed else text
 
 
 def _split(fitted: Fitted) -> str:
-    """That the two parts of the recording ended differently; empty if chance explains it."""
+    """Text that learning and assure episodes ended differently; empty if chance explains it."""
     learned, assured = fitted.runs.outcomes, fitted.observed
     if learned is None or assured is None or fitted.is_weighted or any(fitted.stopped):
         return ""
@@ -117,14 +117,14 @@ def _split(fitted: Fitted) -> str:
         return ""
     return (
         f"the {len(assured):,} assure episodes ended {'higher' if shift > 0.0 else 'lower'} than "
-        f"the {learned.size:,} learning episodes, a difference that a fair split shows once in "
-        f"{_ONE_IN} times: luck, or a change between them. A drift that is found later may be this "
-        "one; record more, or compare with another seed"
+        f"the {learned.size:,} learning episodes, a difference that a random split shows only once "
+        f"in {_ONE_IN} times: luck, or a change between them. A drift that is found later may be "
+        "this difference; record more, or compare with a fit with another seed"
     )
 
 
 def _rank_shift(some: FloatArray, others: FloatArray) -> float:
-    """How many standard errors the ranks of some numbers lie above those of others.
+    """By how many standard errors some numbers rank above other numbers.
 
     It is the Mann–Whitney statistic, standardised and corrected for ties, as
     ``scipy.stats.mannwhitneyu`` computes it. Importing `scipy.stats` would take longer than the

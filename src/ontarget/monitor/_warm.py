@@ -1,4 +1,4 @@
-"""Fitting again after an earlier fit, with its settings and its split of old episodes."""
+"""Fits again after an earlier fit, with the same settings and the same division of old episodes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["check_settings", "warm_split"]
 def check_settings(
     own: Mapping[str, Any], default: Mapping[str, Any], kept: Mapping[str, Any]
 ) -> None:
-    """Refuse settings that differ from those of the earlier fit, which apply."""
+    """Raise an `InputError` if a setting differs from both its default and the earlier fit's."""
     for name, value in own.items():
         if value != default[name] and value != kept[name]:
             raise InputError(
                 Argument("warm"),
-                f" takes over the settings of its monitor, {name}={kept[name]!r}, got "
+                f" uses the settings of the earlier monitor, {name}={kept[name]!r}, got "
                 f"{name}={value!r}; call GoalMonitor().fit(…, warm=…), or fit without ",
                 Argument("warm"),
             )
@@ -34,22 +34,22 @@ def check_settings(
 def warm_split(
     fitted: Fitted, episodes: Episodes, divide: Callable[[Episodes], Split | PaperSplit]
 ) -> Split | PaperSplit:
-    """The episodes divided: those of the earlier fit as in that fit, new ones by ``divide``.
+    """The episodes divided into parts: old ones as in the earlier fit, new ones by ``divide``.
 
-    So the monitor never learns from an episode that supported a promise.
+    So the monitor never learns from an episode that a promise was based on.
     """
     if episodes.schema.names != fitted.schema.names:
         raise EpisodesError(
-            f"the episodes need the features of the monitor in warm ("
-            f"{', '.join(fitted.schema.names)}), got ({', '.join(episodes.schema.names)}); read "
+            f"the episodes need the features of the earlier monitor (warm=), "
+            f"({', '.join(fitted.schema.names)}), got ({', '.join(episodes.schema.names)}); read "
             "them with like=monitor"
         )
     if max(fitted.trained.sizes.values()) > MOST_FINGERPRINTS:
         raise InputError(
             Argument("warm"),
-            f" needs a monitor that was fitted on at most {MOST_FINGERPRINTS:,} episodes a part, "
-            f"because a model file recognizes no more of them; fit without it, and let only "
-            f"episodes assure that no earlier monitor learned from",
+            f" needs a monitor that was fitted on at most {MOST_FINGERPRINTS:,} episodes per part, "
+            f"because a model file can recognize no more; fit without it, and use only episodes as "
+            f"assure episodes that no earlier monitor learned from",
         )
     known = Schema(tuple(replace(one, unseen="missing") for one in fitted.schema.features))
     marks = fingerprints(episodes.recoded(known))

@@ -1,4 +1,4 @@
-"""The methods that follow runs as they happen: watches, fleets, sessions, and alarms."""
+"""The methods of a monitor that follow runs as they happen: watches, fleets, sessions, alarms."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from ontarget.target import Target
 
 __all__ = ["Watching"]
 
-_ONE_BY_ONE = "each run has its own weight: make a watch for each"
+_ONE_BY_ONE = "each run has its own weight, so make a watch for each run"
 
 
 class Watching(Asking):
-    """The methods of a fitted `GoalMonitor` that follow runs."""
+    """The methods of a fitted `GoalMonitor` that follow live runs."""
 
     @overload
     def watch(
@@ -82,17 +82,18 @@ class Watching(Asking):
             `Watch.reset`.
         **alarm
             When to raise an alarm. ``alarm`` is a rule such as ``Below(0.9)``, ``Promised(0.05)``
-            or ``RuledOut(0.05)``. The shorthands are ``alarm_below``, a threshold for p (0.9 by
-            default); ``false_alarm_rate``, the highest probability that a run which meets its
-            target raises any alarm (M8), promised if the monitor has assure episodes and only
-            measured if it has none; ``confidence``, with which that rate holds for this very
-            monitor, and not only on average over monitors (M20); ``for_steps``, how many steps in a
-            row p must stay below the threshold; and ``clear_above``, the p at which an alarm ends.
+            or ``RuledOut(0.05)``. Instead of a rule you can pass ``alarm_below``, a threshold for p
+            (0.9 by default); or ``false_alarm_rate``, the highest allowed probability that a run
+            which meets its target raises any alarm (method M8 in docs/methods.md). This rate is
+            promised if the monitor has assure episodes, and only measured if it has none. With them
+            you can pass ``confidence``, with which the rate holds for this very monitor, and not
+            only on average over monitors (method M20); ``for_steps``, how many steps in a row p
+            must stay below the threshold; and ``clear_above``, the p at which an alarm ends.
 
-            ``calibration`` says how p is calibrated: ``"target"``, the default, by a map that is
-            learned for this one target; ``"common"``, by one map for all targets, so that watches
-            on several targets never contradict each other; or by the result of `calibrate_target`,
-            a Venn–Abers pair for this one target.
+            ``calibration`` says how p is calibrated. ``"target"``, the default: corrected for this
+            one target. ``"common"``: in the same way for all targets, so that watches on several
+            targets never contradict each other. Or pass the result of `calibrate_target`: then
+            ``low`` and ``high`` are a Venn–Abers pair for this one target.
         """
         fitted = self._shared
         fitted.checked_weights(weight, 1)
@@ -109,7 +110,7 @@ class Watching(Asking):
     def watch_own(
         self, *, group: Any = None, on_bad: OnBad = "unknown", **alarm: Unpack[AlarmOptions]
     ) -> OwnWatch:
-        """A watch for runs that each have their own target, which you pass to its ``reset`` (M21).
+        """A watch for runs that each have their own target, which you pass to its ``reset``.
 
         The assure episodes need targets: fit on `Episodes.aimed`, or read the log with
         ``target=COLUMN``.
@@ -119,11 +120,12 @@ class Watching(Asking):
         group, on_bad
             As for `watch`.
         **alarm
-            As for `watch`, but without ``calibration``: p is always calibrated by the common map.
+            As for `watch`, but without ``calibration``: p is always calibrated in the same way for
+            all targets.
 
         Notes
         -----
-        A promised rate of false alarms holds on average over pairs of a run and its target that are
+        A promised false-alarm rate holds on average over pairs of a run and its target that are
         like the recorded pairs. For easy targets alone the rate may be far lower, and for hard
         targets far higher; calibrate by groups to promise it for each group. The promise no longer
         holds if the mix of targets differs from the recording, or if a target is chosen after
@@ -132,7 +134,10 @@ class Watching(Asking):
         fitted = self.fitted
         rest = checked_options(alarm)
         if rest.pop("calibration", "common") != "common":
-            raise InputError("targets that differ from run to run always use the common p")
+            raise InputError(
+                "calibration needs 'common' if targets differ from run to run, got "
+                f"{alarm['calibration']!r}; leave it out"
+            )
         own = OwnTargets(fitted, rule_of(**rest))
         return OwnWatch(own, group=fitted.group_of(group), on_bad=on_bad)
 
@@ -217,7 +222,7 @@ class Watching(Asking):
     def _maker(
         self, goals: GoalContracts, goal: Any, alarm: AlarmOptions
     ) -> tuple[Any, Callable[[int], GoalWatch | SignalWatch]]:
-        """The contract over a goal, and a function that makes its watch for a run of a group."""
+        """The contract for a goal, and a function that makes a watch, given a group's number."""
         contract, alone = self._goal_contract(goals, goal, alarm)
         if alone is None:
             return contract, partial(_goal_watch, contract, self.readings)
@@ -233,12 +238,13 @@ class Watching(Asking):
         group: Any = None,
         calibration: Calibration = "target",
     ) -> PromisedAlarms:
-        """What each promised false-alarm rate gives: threshold, detections, lead time (M8).
+        """For each promised false-alarm rate, its threshold, detected failures and lead times.
 
         A rate that you pick from this table after looking is optimistic, because the same assure
         episodes were used to pick it. ``rate_at_most`` is not: with the given confidence, it bounds
-        the rates of all rows at once (M20). If there are no assure episodes, the learning episodes
-        are used instead, and the rates are measured, not promised.
+        the rates of all rows at once (method M20). If there are no assure episodes, the learning
+        episodes are used instead, and the rates are measured, not promised. See method M8 in
+        docs/methods.md.
         """
         number = self._shared.group_of(group)
         if self._goals is not None:

@@ -1,4 +1,4 @@
-"""`GoalMonitor`: fitted to recorded episodes, it watches new runs."""
+"""`GoalMonitor`: it is fitted to recorded episodes, then answers about new runs."""
 
 from __future__ import annotations
 
@@ -48,38 +48,39 @@ class GoalMonitor(Judging):
     Parameters
     ----------
     model
-        An unfitted conditional distribution: one of `ontarget.models`, a scikit-learn pipeline that
-        ends in one, or your own object with ``fit``, ``cdf_limits`` and ``quantile``. A kind of
-        model may also be given by its name, such as ``"boosted_quantiles"``. By default the preset
-        chooses the model. ``"auto"`` tries several kinds and takes the one that best predicts
-        outcomes of learning episodes that it has not seen.
+        An unfitted model that predicts a distribution: one of `ontarget.models`, a scikit-learn
+        pipeline that ends in one, or your own object with ``fit``, ``cdf_limits`` and ``quantile``.
+        A kind of model may also be given by its name, such as ``"boosted_quantiles"``. By default
+        the preset chooses the model. ``"auto"`` tries several kinds and takes the one that best
+        predicts outcomes of learning episodes that it has not seen.
     preset
         ``"default"``: steps are grouped into long, overlapping blocks; each block has a
-        `StackedForest`, and every step blends the two around it (M16). ``"paper"``: one plain
-        forest per step, as in the paper, with leaves of 15 episodes (the paper gives no size);
-        episodes are divided into train, calibrate and assure. On the Tamarisk river its p is more
-        than twice as far from the true probability.
+        `StackedForest`, and the answer at a step is a mixture of the two blocks around it (method
+        M16 in docs/methods.md). ``"paper"``: one plain forest per step, as in the paper, with
+        leaves of 15 episodes (the paper gives no size); episodes are divided into train, calibrate
+        and assure. On the Tamarisk river, the p of ``"paper"`` is more than twice as far from the
+        true probability as the p of ``"default"``.
     window
         If blocks do not overlap, each block also learns from this many steps before and after it.
     steps_per_model
-        ``"auto"``, the default: overlapping blocks, whose spacing is chosen on the learning
-        episodes; a `QuantileNetwork` is one model for the whole run. A whole number: blocks of that
-        many steps that do not overlap.
+        ``"auto"``, the default: overlapping blocks; how far apart they are is chosen on the
+        learning episodes. (A `QuantileNetwork` is one model for the whole run.) A whole number:
+        blocks of that many steps that do not overlap.
     group
-        The name of the group column, to calibrate and assure each group separately (M11).
+        The name of the group column, to calibrate and assure each group separately (method M11).
     min_calibration
         A step is UNKNOWN if fewer learning episodes than this reach it (with ``preset="paper"``,
         fewer calibrate episodes).
     reward_bounds
-        The least and the most that one step can ever earn, None where there is no bound. As soon as
-        these bounds alone decide whether the target is met, p is exactly 0 or 1 (M18). For several
+        The least and the most that one step can ever earn; None for no bound. As soon as these
+        bounds alone decide whether the target is met, p is exactly 0 or 1 (method M18). For several
         behaviors: a mapping from each name to its bounds.
     policy
         A name for the policy that was recorded. The model file keeps it.
     unseen
         How to treat a category of a text feature that no learning episode had. ``"missing"`` treats
-        it as a missing value, if the model can handle missing values. ``"error"`` refuses a file
-        that contains it, and makes the step UNKNOWN live (M18).
+        it as a missing value, if the model can handle missing values. With ``"error"``, a file that
+        contains it raises an error, and in a live run the step is UNKNOWN (method M18).
     history
         How many earlier steps the models also read, for logs whose state alone does not say enough:
         a position without a velocity, say. The models then read the features and rewards of that
@@ -88,11 +89,13 @@ class GoalMonitor(Judging):
     Notes
     -----
     The models and p are learned from the learn episodes; p is the best estimate, and nothing is
-    promised about it (M17). The promises come from the assure episodes, and hold if the new run is
-    exchangeable with them, for example drawn from the same process. Then intervals and promises are
-    valid at each step by itself, and so is the calibrated distribution that low and high are read
-    from (M3, M5). The promised false-alarm rate of an alarm (M8) holds for the whole run at once,
-    among runs that meet the target; plausibility and assurance (M9) do so among all runs.
+    promised about it (method M17). The promises come from the assure episodes. They hold if the new
+    run is exchangeable with these episodes, for example drawn from the same process. Then intervals
+    and promises are valid at each step by itself, and so is the calibrated distribution that
+    ``low`` and ``high`` are read from (methods M3 and M5). The promised false-alarm rate of an
+    alarm (method M8) holds for a whole run at once, as a share of the runs that meet the target.
+    Plausibility and assurance (method M9) also hold for a whole run at once, as a share of all
+    runs.
 
     A fitted monitor never changes, so threads may share it, and copies share its contents.
 
@@ -151,7 +154,7 @@ class GoalMonitor(Judging):
         return found
 
     def set_params(self, **parameters: Any) -> GoalMonitor:
-        """The monitor itself, with changed arguments; fit it again afterwards."""
+        """Change arguments of the constructor; returns the monitor itself, to be fitted again."""
         own, model = self.get_params(deep=False), cast(Any, self.model)
         for name, value in parameters.items():
             if name.startswith("model__") and hasattr(model, "set_params"):
@@ -181,22 +184,22 @@ class GoalMonitor(Judging):
         paths: bool | None = None,
         max_learn: int = _MAX_LEARN,
     ) -> GoalMonitor:
-        """The monitor itself, fitted to recorded episodes.
+        """Fit the monitor to recorded episodes; returns the monitor itself.
 
         Parameters
         ----------
         episodes
-            Recorded episodes. They are divided into learn (80 %) and assure (20 %) by `seed`; with
-            ``preset="paper"`` into train, calibrate and assure (40, 40 and 20 %).
+            Recorded episodes. They are divided at random, by ``seed``, into learn (80 %) and assure
+            (20 %); with ``preset="paper"`` into train, calibrate and assure (40, 40 and 20 %).
             `PreparedEpisodes`, or the path of their folder, are divided already and are read from
             disk as needed. Any other path is read by `Episodes.read`.
         split
             A split that you made with `Episodes.split`, instead of ``episodes``. With a
             `PaperSplit`, any model is calibrated as in the paper.
         assure
-            The share of ``episodes`` that is held out to support promises, 0.2 by default. With 0,
-            which is meant for very few episodes, the monitor learns from all of them; a false-alarm
-            rate is then measured, not promised.
+            The share of ``episodes`` that is held out for promises, 0.2 by default. With 0, which
+            is meant for very few episodes, the monitor learns from all of them; a false-alarm rate
+            is then measured, not promised.
         weights
             One weight per episode, if new runs start in other states than the recorded runs did, or
             in the same states with other frequencies; see `Episodes.weighted`. With ``split``,
@@ -216,8 +219,8 @@ class GoalMonitor(Judging):
         warm
             An earlier monitor to fit again, usually on old and new episodes together
             (`Episodes.concat`). Its settings are used. Old episodes stay in the part (learn or
-            assure) that they were in, so that the monitor never learns from an episode that
-            supported a promise; new episodes are divided as usual. All models are fitted from the
+            assure) that they were in, so that the monitor never learns from an episode that a
+            promise was based on; new episodes are divided as usual. All models are fitted from the
             beginning.
         precedents
             Whether to keep the ids of the learning episodes, so that `explain` can name the
@@ -228,9 +231,9 @@ class GoalMonitor(Judging):
             million steps, which take 40 MB in the model file.
         max_learn
             How many episodes to learn from at most; a hash of the ids chooses them. All other
-            episodes are assure episodes: more of these bring true rates closer to promised ones,
-            and do not enlarge the model file. It has no effect with ``split``, ``assure=0`` or
-            ``preset="paper"``.
+            episodes are assure episodes. More of these bring the true false-alarm rates closer to
+            the promised ones, and do not enlarge the model file. It has no effect with ``split``,
+            ``assure=0`` or ``preset="paper"``.
         """
         announce_compiling()
         if warm is not None:
@@ -243,7 +246,7 @@ class GoalMonitor(Judging):
             split = _prepared_split(episodes)
         elif split is None:
             if episodes is None:
-                raise InputError("fit needs episodes, or split= with a split of them")
+                raise InputError("fit needs episodes, or split= with a split of them, got neither")
             episodes = episodes if weights is None else episodes.weighted(weights)
             share = 0.2 if assure is None else assure
             most = whole_number("max_learn", max_learn, least=1)
@@ -255,13 +258,23 @@ class GoalMonitor(Judging):
                 divided(episodes) if warm is None else warm_split(warm.fitted, episodes, divided)
             )
         elif warm is not None:
-            raise InputError("pass ", Argument("warm"), " with episodes: a split has its own parts")
+            raise InputError(
+                "pass ",
+                Argument("warm"),
+                " with episodes, not with a split, which is already divided",
+            )
         elif weights is not None:
             raise InputError(
-                "pass ", Argument("weights"), " with episodes; a split holds episodes.weighted(…)"
+                "pass ",
+                Argument("weights"),
+                " with episodes, not with a split; for a split, divide episodes.weighted(…)",
             )
         elif assure is not None:
-            raise InputError("pass ", Argument("assure"), " with episodes: a split has its own")
+            raise InputError(
+                "pass ",
+                Argument("assure"),
+                " with episodes, not with a split, which is already divided",
+            )
         if self.preset == "paper" and isinstance(split, Split):
             raise InputError(
                 "preset='paper' needs episodes split into train, calibrate and assure, got learn "
@@ -310,7 +323,7 @@ class GoalMonitor(Judging):
         return self
 
     def _take_over(self, warm: GoalMonitor) -> None:
-        """Use the settings of an earlier monitor; refuse this one's settings where they differ."""
+        """Use the settings of an earlier monitor; an error if this monitor has other settings."""
         if not isinstance(warm, GoalMonitor):
             raise InputError(Argument("warm"), f" needs a fitted GoalMonitor, got {warm!r}")
         kept = warm.get_params(deep=False)
@@ -321,25 +334,26 @@ class GoalMonitor(Judging):
     def recalibrate(
         self, new_episodes: Episodes, *, renew_p: bool = False, seed: int = 0
     ) -> GoalMonitor:
-        """A new monitor with the same models, whose promises rest on the new episodes alone.
+        """A new monitor with the same models, whose promises come from the new episodes alone.
 
-        Use it when the process has changed a little, and there are too few new episodes to fit
-        again. low, high, intervals, bands, plausibility, promised alarms and the drift guard are
-        then valid for runs like the new episodes, even if the models are wrong about these.
-        `summary` says what so few episodes can promise. p remains an estimate.
+        Use it when the process has changed a little, and there are too few new episodes to fit a
+        new monitor. ``low``, ``high``, intervals, bands, plausibility, promised alarms and the
+        drift guard are then valid for runs like the new episodes, even if the models are wrong
+        about these. `summary` says what so few episodes can promise. p remains an estimate.
 
         Parameters
         ----------
         new_episodes
             Episodes that the monitor has not seen, recorded after the change; after an alarm of the
-            drift guard, runs that started after that alarm, never earlier ones (M26).
+            drift guard, runs that started after that alarm, never earlier ones (method M26 in
+            docs/methods.md).
         renew_p
-            By default p is unchanged, and every new episode supports promises. With True, half of
-            the new episodes, chosen by a hash of their ids, correct p, so that p follows the
-            change; only the other half supports promises. With ``preset="paper"`` p comes from
-            ranks, so half of the new episodes always correct it.
+            By default p is unchanged, and all new episodes are used for promises. With True, half
+            of the new episodes, chosen by a hash of their ids, are used to correct p, so that p
+            follows the change; only the other half is used for promises. With ``preset="paper"``,
+            half of the new episodes are always used to correct p.
         seed
-            The seed for choosing that half, and for random draws between tied ranks.
+            The seed for choosing that half, and for the random numbers that break ties.
 
         Examples
         --------
@@ -370,7 +384,7 @@ class GoalMonitor(Judging):
         return twin
 
     def _unfitted(self) -> Any:
-        """The model to fit; if the fit chooses it, the fallback for too few episodes to choose."""
+        """The model to fit; with ``model="auto"``, the one for too few episodes to choose."""
         if self.model is None:
             return preset_model(self.preset)
         if isinstance(self.model, str):
@@ -380,9 +394,12 @@ class GoalMonitor(Judging):
     def _fit_several(
         self, split: Split | PaperSplit, *, checkpoint: str | Path | None, **options: Any
     ) -> GoalMonitor:
-        """The monitor itself, fitted to each of several behaviors over the same episodes (M21)."""
+        """Fit a monitor for each of several behaviors; returns this monitor."""
         if any(part is not None and part.weights is not None for part in split):
-            raise InputError("weights need episodes with a single behavior; leave them out")
+            raise InputError(
+                "weights need episodes with a single behavior, got "
+                f"{', '.join(split[0].names)}; leave the weights out"
+            )
         if split[0].history:
             raise InputError(
                 Argument("history"),
@@ -435,7 +452,7 @@ class GoalMonitor(Judging):
         )
 
     def summary(self) -> str:
-        """How far p may be off with these episodes, and which promises they are too few for.
+        """Text: how far p may be off with so many episodes, and what they are too few to promise.
 
         Examples
         --------
@@ -467,18 +484,18 @@ class GoalMonitor(Judging):
     def load(
         cls, path: str | Path, *, copy: bool | None = None, behavior: Behavior | None = None
     ) -> GoalMonitor:
-        """The monitor that a model file holds, with the parameters that it was fitted with.
+        """The monitor in a model file, with the parameters that it was fitted with.
 
         Parameters
         ----------
         path
             A file that `save` wrote.
         copy
-            True reads the file into memory, False maps it, so that processes share one copy. By
-            default files up to 64 MB are copied and larger ones mapped.
+            True reads the file into memory. False maps it into memory, so that several processes
+            share one copy. By default files up to 64 MB are read and larger ones are mapped.
         behavior
-            The behavior that the monitor was fitted with, if you wrote its class: the file holds
-            only its name.
+            The behavior that the monitor was fitted with, if you wrote its class yourself: the file
+            contains only its name.
 
         Notes
         -----
@@ -535,7 +552,7 @@ def _contracts_of(contents: Fitted | Joint) -> Contracts | GoalContracts:
 
 
 def _prepared_split(episodes: PreparedEpisodes | str | Path) -> Split:
-    """The parts of prepared episodes, which stay on disk."""
+    """The learn and assure parts of prepared episodes, which stay on disk."""
     from ontarget.episodes.prepared.prepared import PreparedEpisodes
 
     if not isinstance(episodes, PreparedEpisodes | str | Path):
@@ -546,7 +563,7 @@ def _prepared_split(episodes: PreparedEpisodes | str | Path) -> Split:
 
 
 def _refuse_division(monitor: GoalMonitor, *divisions: Any) -> None:
-    """Refuse to divide prepared episodes again."""
+    """Raise an `InputError` if an option would divide prepared episodes again."""
     if any(one is not None for one in divisions) or monitor.preset == "paper":
         raise InputError(
             "prepared episodes are divided already; fit them without split, assure, max_learn, "
@@ -555,31 +572,33 @@ def _refuse_division(monitor: GoalMonitor, *divisions: Any) -> None:
 
 
 def _bounds_of(bounds: Any, name: str, names: Sequence[str]) -> Any:
-    """The reward bounds of a behavior, which is one of several if there are names."""
+    """The reward bounds of one behavior; ``names`` are those of all, empty for a single one."""
     if bounds is None:
         return None
     if not names:
         if isinstance(bounds, Mapping):
             raise InputError(
-                Argument("reward_bounds"), " by name need episodes with several behaviors"
+                Argument("reward_bounds"),
+                " as a mapping needs episodes with several behaviors, got a single one; pass a "
+                "pair",
             )
         return bounds
     if not isinstance(bounds, Mapping) or not set(bounds) <= set(names):
         raise InputError(
             Argument("reward_bounds"),
-            f" of several behaviors need a mapping from their names ({', '.join(names)}), got "
+            f" needs a mapping from the names of the behaviors ({', '.join(names)}) to pairs, got "
             f"{bounds!r}",
         )
     return bounds.get(name)
 
 
 def _refuse_unknown(fitted: Fitted) -> None:
-    """Refuse a fit that would be UNKNOWN at every step."""
+    """Raise a `FewEpisodesError` if the monitor would be UNKNOWN at every step."""
     everywhere = ((t, g) for t in range(fitted.horizon) for g in range(fitted.n_groups))
     if all(fitted.unknown(t, g) for t, g in everywhere):
         n = fitted.trained.sizes["learn" if fitted.curves is not None else "calibrate"]
         raise FewEpisodesError(
-            f"too few episodes: {n:,} are left to calibrate p, and a "
+            f"too few episodes: {n:,} can be used to calibrate p, and a "
             f"step needs {fitted.min_calibration} (min_calibration); record more. `ontarget plan` "
             f"says how many"
         )
@@ -604,10 +623,11 @@ def _bounds(given: tuple[float | None, float | None] | None) -> tuple[float, flo
     except (TypeError, ValueError) as error:
         raise InputError(
             Argument("reward_bounds"),
-            f" needs the least and most of one step's reward, got {given!r}",
+            f" needs a pair, the least and the most that one step can earn, got {given!r}",
         ) from error
     if not least <= most:
         raise InputError(
-            Argument("reward_bounds"), f" needs a least reward up to the most, got {given!r}"
+            Argument("reward_bounds"),
+            f" needs the least reward first and the most second, got {given!r}",
         )
     return least, most

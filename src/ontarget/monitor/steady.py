@@ -1,4 +1,4 @@
-"""A steadier alarm threshold, averaged over several fits, for small sets of assure episodes."""
+"""A steadier alarm threshold for few assure episodes: the mean over several fits."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class AverageThreshold:
     value
         The mean of the thresholds.
     each
-        The threshold of each fit. How far they differ shows how much chance plays a part.
+        The threshold of each fit. How much they differ shows how much is due to chance.
     rate
-        The rate of false alarms that each of these thresholds was set for.
+        The false-alarm rate that each of these thresholds was computed for.
     false_alarms
-        The measured rate of false alarms: the share of assure episodes that met the target and fell
-        below ``value``, averaged over the fits. The same episodes set the threshold, so the true
-        rate may be a little higher.
+        The measured false-alarm rate: of the assure episodes that met the target, the share whose p
+        fell below ``value``, averaged over the fits. The thresholds come from the same episodes, so
+        the true rate may be a little higher.
     """
 
     value: float
@@ -54,10 +54,10 @@ def average_threshold(
 ) -> AverageThreshold:
     """The alarm threshold averaged over fits that divide the episodes differently.
 
-    A promised threshold rests on the few assure episodes with the lowest p, so another division of
-    the same episodes may give quite another threshold (`Threshold.others`). The mean over several
-    divisions varies less. But it does not come from one assure set, so its rate of false alarms is
-    measured, not promised.
+    A promised threshold depends on the few assure episodes with the lowest p, so another division
+    of the same episodes into learn and assure may give quite another threshold
+    (`Threshold.others`). The mean over several divisions varies less. But it does not come from one
+    set of assure episodes, so its false-alarm rate is measured, not promised.
 
     Parameters
     ----------

@@ -1,4 +1,7 @@
-"""`Upkeep`: a monitor that is guarded against drift and recalibrated after it (M26)."""
+"""`Upkeep`: a monitor with a drift guard, which is recalibrated after drift.
+
+See method M26 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -30,16 +33,17 @@ _FILE: Final = "upkeep.json"
 
 
 class Upkeep:
-    """A monitor that recalibrates itself after drift, on runs that started after it.
+    """A monitor that is recalibrated after drift, on runs that started after the drift alarm.
 
-    Pass finished runs to `observe`; a drift guard judges them. After its alarm, runs that
-    **started** later are collected. Runs that were under way at the alarm are left out, because
-    they would break every promise. As soon as the first ``episodes_needed`` of these runs, by their
-    start, have all ended, `monitor` is a recalibrated monitor with a new guard. In between, watches
-    say that they are in the regime ``"restart"``: they still work, but promise nothing. Watches of
-    the old monitor stay in that regime; make new watches.
+    Pass finished runs to `observe`; a drift guard compares them with the recorded ones. After an
+    alarm of the guard, runs that **start** later are collected. Runs that were under way at the
+    alarm are left out, because they would break every promise. As soon as the first
+    ``episodes_needed`` of the later runs, by their start, have all ended, `monitor` is a
+    recalibrated monitor with a new guard. Until then, watches have the regime ``"restart"``: they
+    still work, but nothing is promised. Watches of the old monitor keep that regime; make new
+    watches.
 
-    `save` writes an upkeep to a folder, and `load` continues from there in another process.
+    `save` writes all of this to a folder, and `load` continues from there in another process.
 
     Parameters
     ----------
@@ -83,15 +87,15 @@ class Upkeep:
         self._watches: WeakSet[Watch] = WeakSet()  # those of the present monitor
         self._renew_p = renew_p
         self._announced = False
-        self._under_way: set[object] = set()  # begun while nothing had alarmed, not yet over
-        # Begun after the alarm, by start; None until they are over.
+        self._under_way: set[object] = set()  # runs that began before any alarm and are not over
+        # Runs that began after the alarm, in order of start; None until they are over.
         self._fresh: dict[object, Episodes | None] = {}
         self.monitor = monitor
         self.guard: DriftGuard = monitor.drift_guard(**self._options)
 
     @property
     def regime(self) -> str:
-        """What a new watch's promises rest on: ``"exchangeable"``, or ``"restart"`` after drift."""
+        """What promises assume: ``"exchangeable"``, or ``"restart"`` (none hold) after drift."""
         return RESTART if self.guard.reading.alarm else "exchangeable"
 
     @property
@@ -102,18 +106,21 @@ class Upkeep:
 
     @property
     def _first(self) -> list[Episodes | None]:
-        """The runs to recalibrate on: those that started first, not those that ended first."""
+        """The runs to recalibrate on: the first that started, whether or not they have ended.
+
+        The entry of a run that has not ended is None.
+        """
         return list(islice(self._fresh.values(), self._needed))
 
     def watch(self, target: Target, **options: Unpack[AlarmOptions]) -> Watch:
-        """A watch of the present monitor, which also says in which regime it is."""
+        """A watch of the present monitor; its ``regime`` says whether its promises hold."""
         found = self.monitor.watch(target, **options)
         self._watches.add(found)
         self._tell_watches()
         return found
 
     def _tell_watches(self) -> None:
-        """Tell the watches when the promises of their monitor no longer hold."""
+        """Set the regime of all watches after an alarm of the drift guard."""
         if self.regime == RESTART:
             for watch in self._watches:
                 watch.regime = RESTART
@@ -128,7 +135,7 @@ class Upkeep:
             self._under_way.add(episode_id)
 
     def withdraw(self, episode_id: object) -> str:
-        """Take back an announced run that will not be observed, and return the regime."""
+        """Take back an announced run that will not be observed; returns the regime."""
         if self.regime != RESTART:
             self.guard.withdraw(episode_id)
         elif episode_id not in self._under_way:
@@ -143,7 +150,7 @@ class Upkeep:
         return self.regime
 
     def observe(self, episodes: Episodes) -> str:
-        """Take in finished runs, in the order in which they started, and return the regime."""
+        """Pass on finished runs, in the order in which they started; returns the regime."""
         for i in range(len(episodes)):
             self._observe(episodes.take([i]))
         return self.regime
@@ -152,7 +159,7 @@ class Upkeep:
         (name,) = one.ids.tolist()
         if one.cut_off.any():
             raise CensoredError(
-                f"episode {name!r} was cut off, and a drift guard needs runs that all ended; "
+                f"episode {name!r} was cut off, and a drift guard needs runs that were not; "
                 "withdraw it, or recalibrate the monitor yourself"
             )
         started_before = name in self._under_way
@@ -170,7 +177,7 @@ class Upkeep:
             self._recalibrate()
 
     def _recalibrate(self) -> None:
-        """Recalibrate the monitor as soon as enough runs are over."""
+        """Recalibrate the monitor if enough runs are over."""
         if self.missing:
             return
         first, later = self._first, list(self._fresh.items())[self._needed :]
@@ -188,7 +195,7 @@ class Upkeep:
         """Write the monitor, the guard and the runs collected so far to a folder.
 
         The file ``upkeep.json`` is written last, in one step: if the process dies before that, the
-        folder still holds the previous save. Episode ids need to be texts or whole numbers.
+        folder still has the previous save. Episode ids need to be texts or whole numbers.
         """
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
@@ -219,12 +226,12 @@ class Upkeep:
         write_whole(place / _FILE, [json.dumps(kept).encode()])
         for stale in {*place.glob("monitor-*.ontarget"), *place.glob("runs-*.parquet")}:
             if stale.name not in (model, runs):
-                with suppress(OSError):  # a process that still reads it may hold it
+                with suppress(OSError):  # another process may still be reading it
                     stale.unlink()
 
     @classmethod
     def load(cls, folder: str | Path) -> Upkeep:
-        """The upkeep that `save` wrote; make new watches from it."""
+        """The `Upkeep` that `save` wrote; make new watches with it."""
         path = Path(folder) / _FILE
         try:
             kept: dict[str, Any] = json.loads(path.read_bytes())
@@ -239,7 +246,7 @@ class Upkeep:
                 f"Upkeep"
             )
         with damage_named(path, "upkeep"):
-            # A file's name alone, so that a forged one cannot point elsewhere.
+            # Only the file's name is used, so that a forged file cannot point to another folder.
             monitor = GoalMonitor.load(path.with_name(Path(kept["monitor"]).name))
             options = {one: kept[one] for one in ("episodes_needed", "level", "t", "renew_p")}
             found = cls(monitor, **options)
@@ -252,5 +259,5 @@ class Upkeep:
                 for i, name in enumerate(runs.ids.tolist()):
                     found._fresh[name] = runs.take([i])
             if len(found._fresh) != len(kept["fresh"]):
-                raise ValueError("it holds runs whose ids it does not list")
+                raise ValueError("it contains runs whose ids it does not list")
         return found
