@@ -87,7 +87,7 @@ def test_components_that_meet_on_the_grid_are_one() -> None:
 def test_offset_is_one_number_or_one_per_row() -> None:
     assert checked_offset(2.0, 3).tolist() == [2.0, 2.0, 2.0]
     assert checked_offset([1.0, 2.0], 2).tolist() == [1.0, 2.0]
-    with pytest.raises(InputError, match=r"one per row \(3\), got \(2,\)"):
+    with pytest.raises(InputError, match=r"one per row \(3\), got shape \(2,\)"):
         checked_offset([1.0, 2.0], 3)
     with pytest.raises(InputError, match="got inf at row 1"):
         checked_offset([1.0, math.inf], 2)

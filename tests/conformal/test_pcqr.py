@@ -329,7 +329,7 @@ def test_ranks_alone_rebuild_the_calibrated_object() -> None:
 
 def test_level_that_n_cannot_reach_says_the_n_it_needs() -> None:
     pcqr = calibrated([0.1, 0.5, 0.7])
-    with pytest.raises(CalibrationError, match=r"level 0\.9 needs at least 9 calibration.*has 3"):
+    with pytest.raises(CalibrationError, match=r"level=0\.9 needs at least 9 calibration.*has 3"):
         pcqr.interval(ROW, 0.9)
     with pytest.raises(CalibrationError, match="needs at least 99 calibration"):
         pcqr.promise(ROW, 0.99)
@@ -354,7 +354,7 @@ def test_bad_input_is_refused_with_a_reason() -> None:
         PCQR(Uniform()).calibrate(np.zeros((0, 1)), [])
     with pytest.raises(InputError, match="two dimensions"):
         PCQR(Uniform()).calibrate(np.zeros(2), [0.1, 0.2])
-    with pytest.raises(InputError, match="ids needs one id per row"):
+    with pytest.raises(InputError, match="`ids` needs one id per row"):
         PCQR(Uniform()).calibrate(X, [0.1, 0.2], ids=["a"])
     with pytest.raises(CalibrationError, match="'a' more than once"):
         PCQR(Uniform()).calibrate(X, [0.1, 0.2], ids=np.array(["a", "a"], dtype=object))
@@ -363,9 +363,9 @@ def test_bad_input_is_refused_with_a_reason() -> None:
         pcqr.interval(ROW, 1.0)
     with pytest.raises(InputError, match="at_least, at_most, got 'about'"):
         pcqr.interval(ROW, 0.5, "about")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="lower or upper, got 'middle'"):
+    with pytest.raises(InputError, match="'lower' or 'upper', got 'middle'"):
         pcqr.promise(ROW, 0.5, side="middle")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="left or right, got 'up'"):
+    with pytest.raises(InputError, match="'left' or 'right', got 'up'"):
         pcqr.cdf(ROW, 0.5, side="up")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="got NaN"):
         pcqr.cdf(ROW, math.nan)
@@ -373,7 +373,7 @@ def test_bad_input_is_refused_with_a_reason() -> None:
         pcqr.probability(ROW, Target(math.nan, 1.0))
     with pytest.raises(TargetError, match="a Target or a sequence of them, got 3"):
         pcqr.probability(ROW, [3])  # type: ignore[list-item]
-    with pytest.raises(InputError, match=r"one per row \(1\), got \(2,\)"):
+    with pytest.raises(InputError, match=r"one per row \(1\), got shape \(2,\)"):
         pcqr.probability(ROW, Target(), offset=[1.0, 2.0])
     with pytest.raises(InputError, match="got nan at row 0"):
         pcqr.probability(ROW, Target(), offset=math.nan)

@@ -110,7 +110,7 @@ def test_bad_input_is_refused_with_a_reason() -> None:
     with pytest.raises(UnfittedError, match="not calibrated"):
         ConformalPredictiveSystem(Uniform()).cdf(X, 0.5)
     system = ConformalPredictiveSystem(Uniform()).calibrate(X, y)
-    with pytest.raises(CalibrationError, match=r"level 0\.9 needs at least 19 calibration"):
+    with pytest.raises(CalibrationError, match=r"level=0\.9 needs at least 19 calibration"):
         system.interval(X, 0.9)
     assert system.interval(X[:1], 0.9, unbounded=True) == (-math.inf, math.inf)
     with pytest.raises(InputError, match="got NaN"):

@@ -151,7 +151,7 @@ def test_bad_input_is_refused_with_a_reason() -> None:
         Envelopes.of([0.1], [3])
     with pytest.raises(CalibrationError, match="at least one"):
         Envelopes.of([], [])
-    with pytest.raises(InputError, match="model needs cdf_limits or to be a function"):
+    with pytest.raises(InputError, match="`model` needs to have a method cdf_limits, or to be"):
         VennAbers(3, Target())  # type: ignore[arg-type]
     with pytest.raises(InputError, match="a Target or a function of outcomes, got 3"):
         VennAbers(Uniform(), 3)  # type: ignore[arg-type]

@@ -1,4 +1,7 @@
-"""Conformal calibration of conditional distributions: PCQR and competing methods; planning."""
+"""Conformal calibration of predicted distributions: PCQR, the methods it competes with, planning.
+
+Planning says how many episodes a given accuracy needs.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What all calibrators share: the check of calibration rows, and the order of their calls."""
+"""What all calibrators share: they check their rows, and `calibrate` comes before any answer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ Kind: TypeAlias = Literal["at_least", "at_most"]
 
 @dataclass(frozen=True, eq=False)
 class CalibrationRows:
-    """Calibration episodes at one step: features, finite outcomes, and a key for each."""
+    """Calibration episodes at one step: features, finite outcomes, and a hash of each id (its key).
+
+    ``X`` has shape (episodes, features), ``y`` and ``keys`` have shape (episodes,).
+    """
 
     X: ArrayLike
     y: FloatArray
@@ -45,36 +48,41 @@ class CalibrationRows:
         ids: ArrayLike | None,
         grid: float | None,
     ) -> CalibrationRows:
-        """The rows, or an error that says which of them cannot be used and why."""
+        """The rows as an object. Rows that can't be used raise an error that names the first."""
         rows = n_rows(X)
         outcomes = np.asarray(y, dtype=np.float64)
         if outcomes.shape != (rows,):
-            raise InputError(f"y needs one outcome per row of X ({rows}), got {outcomes.shape}")
+            raise InputError(
+                f"`y` needs one outcome per row of X ({rows}), got shape {outcomes.shape}"
+            )
         if rows == 0:
-            raise CalibrationError("calibrate needs at least one row, got none")
+            raise CalibrationError("calibrate() needs at least one row, got none")
         bad = np.flatnonzero(~np.isfinite(outcomes))
         if bad.size:
             raise InputError(
-                f"y needs finite outcomes, got {outcomes[bad[0]]} at row {bad[0]} "
+                f"`y` needs finite outcomes, got {outcomes[bad[0]]} at row {bad[0]} "
                 f"({bad.size} of {rows} rows); leave out episodes without an outcome"
             )
         return cls(X, snap(outcomes, grid), checked_keys(model, ids, rows))
 
 
 def checked_keys(model: object, ids: ArrayLike | None, rows: int) -> KeyArray:
-    """One key per row; without ids the row number is the id."""
+    """One key (a hash of the episode's id) per row. Without ids the row number is the id.
+
+    Raises an error if an id appears twice, or if the model was trained on one of the episodes.
+    """
     if ids is None:
         return keys_of(np.arange(rows))
     named: AnyArray = np.asarray(ids)
     if named.shape != (rows,):
-        raise InputError(f"ids needs one id per row of X ({rows}), got shape {named.shape}")
+        raise InputError(f"`ids` needs one id per row of X ({rows}), got shape {named.shape}")
     keys = keys_of(named)
     distinct, counts = np.unique(keys, return_counts=True)
     if distinct.size < rows:
         twice = named[np.flatnonzero(keys == distinct[counts > 1][0])[0]]
         raise CalibrationError(
-            f"ids needs every episode once per step, got {twice!r} more than once; "
-            "one episode gives one rank"
+            f"`ids` needs every episode at most once, got {twice!r} more than once; "
+            "pass one row per episode"
         )
     trained = getattr(model, "training_keys_", None)
     if trained is not None:
@@ -82,7 +90,8 @@ def checked_keys(model: object, ids: ArrayLike | None, rows: int) -> KeyArray:
         if leaked.size:
             raise CalibrationError(
                 f"{leaked.size} of {rows} calibration episodes were used to train the model, "
-                f"{named[leaked[0]]!r} among them; calibrate with episodes that it has not seen"
+                f"{named[leaked[0]]!r} among them; calibrate with episodes that the model has "
+                "not seen"
             )
     return keys
 
@@ -95,8 +104,8 @@ class Calibrator(ABC):
     model
         A fitted model; it is not changed.
     grid
-        The grid to which outcomes and the bounds of targets are rounded before they are compared
-        (M1); None for no grid.
+        Outcomes and the bounds of targets are rounded to multiples of this number before they are
+        compared, so that 0.1 + 0.2 equals 0.3; None for no rounding.
     """
 
     _asks: ClassVar[tuple[str, ...]]
@@ -129,11 +138,12 @@ class Calibrator(ABC):
         X, y
             One row and one finite outcome per calibration episode.
         ids
-            The episodes' ids; without them the row number is the id. Where the model kept the ids
-            it was trained on, episodes that it has seen are refused.
+            The episodes' ids; without them the row number is the id. If the model remembers the
+            ids that it was trained on, these episodes are refused.
         seed, step
-            Together with the ids, these determine the random draws that break ties between ranks
-            (M3).
+            Together with the ids, these determine the random numbers that break ties: if the model
+            gives an outcome itself a probability above 0, its rank is drawn at random (method M3
+            in docs/methods.md).
         """
         self._learn(CalibrationRows.checked(self.model, X, y, ids=ids, grid=self.grid), seed, step)
         self._n = n_rows(X)
@@ -141,11 +151,11 @@ class Calibrator(ABC):
 
     @abstractmethod
     def _learn(self, rows: CalibrationRows, seed: int, step: int) -> None:
-        """Keep what is needed of the calibration rows."""
+        """Compute and store what later answers need from the checked calibration rows."""
 
     @property
     def n_calibration(self) -> int:
-        """How many episodes calibrated this."""
+        """The number of episodes that were used to calibrate."""
         if self._n is None:
             raise UnfittedError(
                 f"{type(self).__name__} is not calibrated; call calibrate(X, y) with episodes "
@@ -159,27 +169,28 @@ class Calibrator(ABC):
 
 
 def n_rows(X: ArrayLike) -> int:
-    """How many rows X has."""
+    """The number of rows of X; an X that is not two-dimensional is refused."""
     shape = np.shape(X)
     if len(shape) != 2:
-        raise InputError(f"X needs two dimensions (rows, features), got shape {shape}")
+        raise InputError(f"`X` needs two dimensions (rows, features), got shape {shape}")
     return int(shape[0])
 
 
 def checked_kind(kind: str) -> Kind:
-    """The kind of interval; an unknown one is refused."""
+    """The kind of interval, ``"at_least"`` or ``"at_most"``; any other value is refused."""
     if kind not in get_args(Kind):
-        raise InputError(f"kind needs one of {', '.join(get_args(Kind))}, got {kind!r}")
+        raise InputError(f"`kind` needs one of {', '.join(get_args(Kind))}, got {kind!r}")
     return kind  # type: ignore[return-value]
 
 
 def score_rank(
     level: Level, n: int, kind: str, *, unbounded: bool, confidence: Level | None = None
 ) -> int:
-    """Which of n sorted scores bounds an interval of this level and kind (M5).
+    """Which of n sorted calibration scores gives the width of an interval, from 0 to n + 1.
 
-    0 stands for the empty interval and n + 1 for the whole line, which is returned only if
-    ``unbounded`` is True.
+    A result k from 1 to n is the k-th smallest score (method M5 in docs/methods.md). 0 means that
+    the interval is empty. n + 1 means that it is the whole line; unless ``unbounded`` is True,
+    this case is an error instead.
     """
     if checked_kind(kind) == "at_most":
         return floor_rank(level, n, confidence)

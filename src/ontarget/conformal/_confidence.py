@@ -1,4 +1,8 @@
-"""Bounds on the rates behind all order statistics at once, to choose among after looking (M20)."""
+"""Upper bounds on the true shares below all sorted values of a sample, valid all at once.
+
+Since they hold all at once, one may look at the data first and then choose a value and its bound
+(method M20 in docs/methods.md).
+"""
 
 from __future__ import annotations
 
@@ -21,12 +25,14 @@ _CANDIDATES = 64  # per draw: those whose tail is exactly computed
 
 
 def bounds_at_once(m: int, confidence: Level) -> FloatArray:
-    """b_k for k = 1 to m: with this confidence no U_(k) of m uniform numbers exceeds its b_k.
+    """Upper bounds on the true share below each of m sorted values, (m,), all valid at once.
 
-    So the shares that the order statistics of m independent episodes leave below them are at most
-    these bounds, all at once. The bound of one that was chosen after looking still holds. Each b_k
-    is the upper limit of Beta(k, m + 1 − k) at 1 − γ′; γ′ comes from random numbers with a fixed
-    seed and is rounded down by two standard errors.
+    The m values come from independent episodes. Entry k − 1 bounds the probability that a new value
+    is below the k-th smallest one. With the given confidence none of the m bounds is exceeded, so
+    a bound still holds if its k was chosen after looking at the values.
+
+    Each bound is the quantile of Beta(k, m + 1 − k) at 1 − γ′. The tail probability γ′ is found by
+    simulation with a fixed seed and made smaller by two standard errors, to be on the safe side.
 
     Examples
     --------
@@ -41,20 +47,27 @@ def bounds_at_once(m: int, confidence: Level) -> FloatArray:
 
 @lru_cache(maxsize=64)
 def _tail(m: int, missed: float) -> float:
-    """γ′: the tail of each bound by itself, such that any of them fails this rarely."""
+    """The tail probability γ′ to use for each single bound, found by simulation.
+
+    With it, the probability that any of the m bounds fails is at most ``missed``.
+    """
     rng = np.random.default_rng([20, m])
     draws = max(_FEWEST_DRAWS, min(_DRAWS, _NUMBERS // max(m, 1)))
     rows = max(1, _BLOCK // (m + 1))
     lowest = [_lowest_tails(m, min(rows, draws - a), rng) for a in range(0, draws, rows)]
     allowed = missed * draws - 2.0 * math.sqrt(missed * (1.0 - missed) * draws)
-    # Bounds hold for a tail below the lowest too; with so few failures allowed, halve it.
+    # A smaller tail only widens the bounds. If no failure is allowed, go below the lowest one seen.
     ordered = np.sort(np.concatenate(lowest))
     rank = math.floor(allowed)
     return float(ordered[rank - 1]) if rank >= 1 else float(ordered[0]) * missed / 2.0
 
 
 def _lowest_tails(m: int, draws: int, rng: np.random.Generator) -> FloatArray:
-    """For each draw of m uniform numbers the least P(Beta(k, m + 1 − k) > U_(k)) over k."""
+    """The smallest tail probability in each of ``draws`` simulated samples, (draws,).
+
+    A sample is m uniform random numbers. The k-th smallest, U_(k), has a Beta(k, m + 1 − k)
+    distribution. Its tail probability is the chance that such a number exceeds U_(k).
+    """
     gaps = rng.exponential(size=(draws, m + 1)).cumsum(axis=1)
     ordered = gaps[:, :-1] / gaps[:, -1:]
     # The tail is P(Bin(m, U) < k), about exp(−m·divergence) of the share from U: the least is

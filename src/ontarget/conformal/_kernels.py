@@ -1,8 +1,10 @@
-"""Counting among sorted ranks, one row or many, in whole numbers (M3, M4).
+"""Kernels that count how many of n sorted ranks are below the two ends of a target.
 
-An infinite end of a target is an infinite query, and nothing else is: a finite outcome whose CDF is
-0 or 1 keeps its slack. All results are numerators: ``low`` and ``high`` over n + 1, ``mid`` over
-2(n + 1). The live path and the batch path share `target_row`, so they agree by construction.
+The counts give the calibrated probability of the target (methods M3 and M4 in docs/methods.md). All
+results are whole numbers, the numerators of fractions: divide ``low`` and ``high`` by n + 1, and
+``mid`` by 2(n + 1). An infinite end of a target is passed as an infinite query and counts as
+exactly 0 or n + 1. A finite end never does, even if the model's CDF there is 0 or 1. Watching a run
+and answering for many rows use the same `target_row`, so their answers are equal.
 """
 
 from __future__ import annotations
@@ -17,7 +19,11 @@ __all__ = ["end_counts", "end_counts_many", "target_row", "target_rows", "weight
 
 @inner_kernel
 def end_counts(ranks: FloatArray, query: float) -> tuple[int, int]:
-    """Numerators of lo and hi at one end: (below, upto + 1), or exactly 0 or n + 1 at infinity."""
+    """Numerators over n + 1 of the lower and the upper calibrated CDF at one end of a target.
+
+    They are (ranks below the query, 1 + ranks up to the query). The query is the model's CDF at
+    this end. For an infinite query, both are 0 or both are n + 1.
+    """
     n = ranks.size
     if query == np.inf:
         return n + 1, n + 1
@@ -34,7 +40,7 @@ def end_counts(ranks: FloatArray, query: float) -> tuple[int, int]:
         below = start + 1
     if below == n or ranks[below] != query:
         return below, below + 1
-    # Ties: gallop past them, then search the last stride.
+    # Ties: double the stride until past them, then search within the last stride.
     stride = 1
     while below + stride < n and ranks[below + stride] == query:
         stride <<= 1
@@ -50,7 +56,11 @@ def end_counts(ranks: FloatArray, query: float) -> tuple[int, int]:
 
 @inner_kernel
 def target_row(ranks: FloatArray, a_minus: FloatArray, a_plus: FloatArray) -> tuple[int, int, int]:
-    """Numerators (low, mid, high) of a target whose components, in order, have these CDF limits."""
+    """Numerators (low, mid, high) of the probability of one target.
+
+    A target is a union of components (intervals) in ascending order. ``a_minus`` and ``a_plus``,
+    (components,), are the model's CDF at their lower and upper ends.
+    """
     whole = ranks.size + 1
     low, mid, missed, reached = 0, 0, 0, 0
     for j in range(a_minus.size):
@@ -68,7 +78,11 @@ def target_row(ranks: FloatArray, a_minus: FloatArray, a_plus: FloatArray) -> tu
 def _end_weights(
     ranks: FloatArray, upto: FloatArray, own: float, query: float
 ) -> tuple[float, float]:
-    """Numerators of lo and hi at one end, as `end_counts`, where ranks have weights (M25)."""
+    """Like `end_counts`, but sums the weights of ranks instead of counting the ranks.
+
+    ``upto[i]`` is the total weight of the ranks 0 to i, ``own`` is the weight of the new run
+    (method M25 in docs/methods.md).
+    """
     n = ranks.size
     total = (upto[n - 1] if n > 0 else 0.0) + own
     if query == np.inf:
@@ -85,9 +99,11 @@ def _end_weights(
 def weighted_row(
     ranks: FloatArray, upto: FloatArray, own: float, a_minus: FloatArray, a_plus: FloatArray
 ) -> tuple[float, float]:
-    """The low and high of a target, as of `target_row`, where ranks and the run have weights (M25).
+    """The bounds (low, high) on the probability of one target, where ranks have weights.
 
-    ``upto`` is the weight of each rank and all below it, ``own`` that of the new run.
+    Like `target_row`, but each rank counts with its weight, and the result is already divided by
+    the total weight. ``upto[i]`` is the total weight of the ranks 0 to i, ``own`` is the weight of
+    the new run (method M25 in docs/methods.md).
     """
     whole = (upto[-1] if ranks.size > 0 else 0.0) + own
     low, missed, reached = 0.0, 0.0, 0.0
@@ -109,9 +125,11 @@ def target_rows(
     first: IndexArray,
     counts: IndexArray,
 ) -> None:
-    """Fill counts (rows, targets, 3) from limits (rows, components).
+    """Write the numerators (low, mid, high) for every row and target into ``counts``.
 
-    Target j owns the components ``first[j]`` up to ``first[j + 1]``.
+    ``counts`` has shape (rows, targets, 3). ``a_minus`` and ``a_plus``, (rows, components), are the
+    model's CDF at the lower and upper ends of all components. Those from ``first[j]`` up to, but
+    not including, ``first[j + 1]`` belong to target j.
     """
     for row in range(a_minus.shape[0]):
         for j in range(first.size - 1):
@@ -127,7 +145,7 @@ def target_rows(
 
 @kernel
 def end_counts_many(ranks: FloatArray, queries: FloatArray, counts: IndexArray) -> None:
-    """Fill counts (queries, 2) with the numerators of lo and hi at each end."""
+    """Write the result of `end_counts` for each query into ``counts``, (queries, 2)."""
     for i in range(queries.size):
         lo, hi = end_counts(ranks, queries[i])
         counts[i, 0] = lo

@@ -1,7 +1,8 @@
-"""Finds the order statistic that attains a level, in whole numbers and fractions (M5).
+"""Finds which of n sorted values attains a level, with exact fractions.
 
-The float expression ``ceil((1 - delta) * (n + 1))`` picks a wrong index at ordinary values, so a
-level is taken as the decimal that the user typed and never leaves rational arithmetic.
+The k-th smallest of n values is used, with k = ⌈level (n + 1)⌉ or similar (method M5 in
+docs/methods.md). With floats, ``ceil(level * (n + 1))`` gives a wrong k at ordinary values. So a
+level is read as the decimal that the user typed, and all arithmetic with it is exact.
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ _HINT = "0.9 asks for nine in ten"
 
 
 def exact_level(level: Level, *, name: str = "level", hint: str = _HINT) -> Fraction:
-    """The level as the fraction that its decimal spelling denotes, strictly between 0 and 1.
+    """The level as an exact fraction, read from its decimal digits; 0.9 becomes 9/10.
 
-    An error message names the argument as ``name`` and ends in the hint.
+    A level that is not strictly between 0 and 1 is refused; the message calls the argument ``name``
+    and ends with ``hint``.
 
     Examples
     --------
@@ -59,7 +61,7 @@ def exact_rate(rate: Level) -> Fraction:
 
 @lru_cache(maxsize=256)
 def _fraction(text: str) -> Fraction:
-    """The number in the text; 0, which is not a valid level, if there is none."""
+    """The number that the text spells; 0, which is no valid level, if the text is no number."""
     try:
         return Fraction(text)
     except (ValueError, ZeroDivisionError):
@@ -74,11 +76,12 @@ def exact_confidence(confidence: Level) -> Fraction:
 
 
 def rank_within(share: Level, n: int, confidence: Level | None = None) -> int:
-    """The largest k, from 0 to n, whose k-th order statistic leaves at most this share below it.
+    """The largest k, from 0 to n, such that at most this share of new values is below the k-th.
 
-    Without a confidence this holds on average over sets of n episodes: k = ⌊share (n + 1)⌋ (M5).
-    With a confidence it holds for that share of the sets: k is the largest with P(Bin(n, share) ≤ k
-    − 1) ≤ 1 − confidence (M20).
+    The k-th smallest of n values is meant; k = 0 means that none is small enough. Without a
+    confidence, the share holds on average over sets of n episodes: k = ⌊share (n + 1)⌋. With a
+    confidence of 0.95, it holds for 95 in 100 sets: k is the largest number with
+    P(Bin(n, share) ≤ k − 1) ≤ 1 − confidence (method M20 in docs/methods.md).
 
     Examples
     --------
@@ -97,7 +100,7 @@ def rank_within(share: Level, n: int, confidence: Level | None = None) -> int:
 
 
 def needed_within(share: Level, confidence: Level | None = None, *, rank: int = 1) -> int:
-    """The fewest episodes for which `rank_within` is at least ``rank``.
+    """The smallest number of episodes n for which `rank_within` returns at least ``rank``.
 
     Examples
     --------
@@ -117,7 +120,10 @@ def needed_within(share: Level, confidence: Level | None = None, *, rank: int = 
 
 
 def _at_most(count: int, n: int, share: Fraction, limit: Fraction) -> bool:
-    """Whether P(Bin(n, share) ≤ count) is at most the limit; in fractions where floats are near."""
+    """Whether P(Bin(n, share) ≤ count), a binomial probability, is at most the limit.
+
+    It is computed in floats, and in exact fractions if the floats are too close to call.
+    """
     found, bound = float(bdtr(count, n, float(share))), float(limit)
     if abs(found - bound) > 1e-9 * bound:
         return found < bound
@@ -127,22 +133,34 @@ def _at_most(count: int, n: int, share: Fraction, limit: Fraction) -> bool:
 
 
 def ceil_rank(level: Level, n: int, confidence: Level | None = None) -> int:
-    """k⁺, from 1 to n + 1: the order statistic covers at least the level; ⌈level (n + 1)⌉."""
+    """The k, from 1 to n + 1, for coverage of at least the level: ⌈level (n + 1)⌉.
+
+    A new value is at most the k-th smallest of n with at least this probability. n + 1 means that
+    n values are too few. With a confidence, k is larger; see `rank_within`.
+    """
     return n + 1 - tail_rank(level, n, confidence)
 
 
 def floor_rank(level: Level, n: int, confidence: Level | None = None) -> int:
-    """k⁻, from 0 to n: the order statistic covers at most the level; ⌊level (n + 1)⌋."""
+    """The k, from 0 to n, for coverage of at most the level: ⌊level (n + 1)⌋.
+
+    A new value is below the k-th smallest of n with at most this probability. With a confidence,
+    k is smaller; see `rank_within`.
+    """
     return rank_within(level, n, confidence)
 
 
 def tail_rank(level: Level, n: int, confidence: Level | None = None) -> int:
-    """What a one-sided promise may leave below itself, from 0 to n; ⌊(1 − level)(n + 1)⌋."""
+    """The k, from 0 to n, whose k-th smallest rank gives a one-sided promise: ⌊(1 − level)(n + 1)⌋.
+
+    A new rank is below the k-th smallest of n with probability at most 1 − level. 0 means that n
+    ranks are too few. With a confidence, k is smaller; see `rank_within`.
+    """
     return rank_within(1 - exact_level(level), n, confidence)
 
 
 def needed_size(level: Level, confidence: Level | None = None) -> int:
-    """The fewest calibration episodes that allow a finite bound at this level.
+    """The smallest number of calibration episodes that gives a finite bound at this level.
 
     Examples
     --------
@@ -160,17 +178,17 @@ def require_reachable(
     asked: Level | None = None,
     stopped: int = 0,
 ) -> None:
-    """Refuse a level that n calibration episodes can attain only by an infinite bound.
+    """Raise an error if n calibration episodes are too few for a finite bound at this level.
 
     ``asked`` is the level that the user passed, if ``level`` was derived from it. ``stopped`` of
-    the episodes were cut off; in the worst case all their outcomes are outside (M24).
+    the episodes were cut off, so their outcomes are unknown; in the worst case all are outside.
     """
     if tail_rank(level, n, confidence) <= stopped:
         needed = needed_within(1 - exact_level(level), confidence, rank=stopped + 1)
-        sure = "" if confidence is None else f" with confidence {confidence}"
+        sure = "" if confidence is None else f" with confidence={confidence}"
         cut = f", {stopped:,} of them cut off" if stopped else ""
         raise CalibrationError(
-            f"level {level if asked is None else asked}{sure} needs at least {needed} calibration "
+            f"level={level if asked is None else asked}{sure} needs at least {needed} calibration "
             f"episodes for a finite bound, has {n}{cut}; calibrate with more, lower the level, or "
             "pass unbounded=True to get an infinite bound"
         )

@@ -1,8 +1,10 @@
-"""Turns targets into CDF limits: which limit each bound of each component takes (M4).
+"""Evaluates a model's CDF at the bounds of targets (method M4 in docs/methods.md).
 
-A closed lower bound takes the left limit of the CDF, so that probability on the bound itself
-counts; an open one takes the right limit. For upper bounds it is the other way round. An infinite
-bound takes an infinite limit, which counts as exactly 0 or 1.
+A target is a union of intervals, its components. At a value y, a CDF has two limits: the left one,
+P(Y < y), and the right one, P(Y <= y). They differ if y itself has a probability. A closed lower
+bound uses the left limit, so that the probability of the bound itself counts; an open lower bound
+uses the right limit. For upper bounds it is the other way round. An infinite bound gives -inf or
++inf instead of a CDF, which later counts as exactly 0 or 1.
 """
 
 from __future__ import annotations
@@ -26,10 +28,11 @@ __all__ = ["TargetEnds", "checked_offset", "raw_probability"]
 
 @dataclass(frozen=True, eq=False)
 class TargetEnds:
-    """The finite bounds of some targets, each once, and which of them each component uses.
+    """The distinct finite bounds of one or several targets, and which bounds each component uses.
 
-    Make it with `of`. ``values`` are the bounds in ascending order; ``single`` is True for a single
-    target, not a list; ``grid`` is the grid of M1, or None.
+    Make it with `of`. ``values`` are the bounds in ascending order. ``single`` is True if one
+    target was passed instead of a sequence. Outcomes and bounds are rounded to multiples of
+    ``grid``, if it is not None.
     """
 
     targets: tuple[Target, ...]
@@ -39,12 +42,12 @@ class TargetEnds:
 
     @classmethod
     def of(cls, targets: Target | Sequence[Target], grid: float | None = None) -> TargetEnds:
-        """The bounds of one target or of a sequence of targets, on the grid."""
+        """The bounds of one target or of a sequence of targets, rounded to the grid."""
         single = isinstance(targets, Target)
         several = (targets,) if isinstance(targets, Target) else tuple(targets)
         for target in several:
             if not isinstance(target, Target):
-                raise TargetError(f"target needs a Target or a sequence of them, got {target!r}")
+                raise TargetError(f"`target` needs a Target or a sequence of them, got {target!r}")
         # Snapped before any shift, so that components which meet on the grid are one.
         snapped = tuple(target.shift(0.0, grid) for target in several)
         ends = {end for t in snapped for c in t for end in (c.lower, c.upper) if math.isfinite(end)}
@@ -58,17 +61,21 @@ class TargetEnds:
 
     @property
     def first(self) -> IndexArray:
-        """Where each target's components start, with their total at the end."""
+        """The index of each target's first component, then the number of all components."""
         sizes = [len(target.components) for target in self.targets]
         return np.concatenate(([0], np.cumsum(sizes, dtype=np.intp))).astype(np.intp)
 
     def shifted(self, offset: FloatArray) -> FloatArray:
-        """Every finite bound minus each row's offset, on the grid: (rows, bounds)."""
+        """Every finite bound minus each row's offset, rounded to the grid: (rows, bounds)."""
         moved = self.values[None, :] - snap(offset, self.grid)[:, None]
         return snap(moved, self.grid)
 
     def columns(self) -> tuple[IndexArray, IndexArray]:
-        """Columns of the lower and upper limits in ``[left | right | -inf | +inf]``."""
+        """For each component, the columns of its lower and of its upper limit, (components,) each.
+
+        They are columns of the array that `spread` joins from four parts: the left limits at all
+        finite bounds, the right limits, one column of -inf, one of +inf.
+        """
         m = self.values.size
         place = {value: i for i, value in enumerate(self.values.tolist())}
         lower = [
@@ -82,7 +89,10 @@ class TargetEnds:
         return np.array(lower, dtype=np.intp), np.array(upper, dtype=np.intp)
 
     def spread(self, left: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper limits of every component, from both limits at every finite bound."""
+        """CDF limits at the lower and upper ends of all components, (rows, components) each.
+
+        ``left`` and ``right``, (rows, bounds), are the CDF's two limits at every finite bound.
+        """
         rows = left.shape[0]
         infinite = np.broadcast_to([-math.inf, math.inf], (rows, 2))
         every = np.concatenate((left, right, infinite), axis=1)
@@ -92,7 +102,11 @@ class TargetEnds:
     def limits(
         self, model: ConditionalDistribution, X: ArrayLike, offset: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """CDF limits (a⁻, a⁺) of every component for every row: (rows, components) each."""
+        """The model's CDF limits at the lower and upper ends of all components.
+
+        Two arrays (rows, components), written a⁻ and a⁺ in docs/methods.md. Bounds are first
+        shifted down by each row's offset, the behavior so far.
+        """
         if self.values.size == 0:
             nothing = np.empty((offset.size, 0))
             return self.spread(nothing, nothing)
@@ -100,10 +114,10 @@ class TargetEnds:
         return self.spread(left, right)
 
     def contains(self, outcomes: FloatArray, offset: FloatArray) -> BoolArray:
-        """Whether each row's outcome, counted from its offset, lies in each target."""
+        """Whether each row's outcome plus its offset lies in each target: (rows, targets)."""
         points = snap(outcomes, self.grid)[:, None]
         ends = self.shifted(offset)
-        # A point mass is its own CDF: P(Y < end) and P(Y <= end) say which side of it each lies.
+        # Treat each outcome as a distribution of one point: P(Y < end) and P(Y <= end) are 0 or 1.
         a_minus, a_plus = self.spread((points < ends).astype(float), (points <= ends).astype(float))
         inside = (np.maximum(a_minus, 0.0) == 0.0) & (np.minimum(a_plus, 1.0) == 1.0)
         hit: BoolArray = np.zeros((inside.shape[0], len(self.targets)), dtype=np.bool_)
@@ -113,7 +127,11 @@ class TargetEnds:
 
 
 def raw_probability(a_minus: FloatArray, a_plus: FloatArray, first: IndexArray) -> FloatArray:
-    """The uncalibrated probability of each target, (rows, targets): sums of a⁺ − a⁻."""
+    """The uncalibrated probability of each target, (rows, targets).
+
+    It is the sum over the target's components of the CDF at the upper end minus the CDF at the
+    lower end. ``first`` says which components belong to which target, as `TargetEnds.first`.
+    """
     mass = np.minimum(a_plus, 1.0) - np.maximum(a_minus, 0.0)
     total: FloatArray = np.zeros((mass.shape[0], first.size - 1))
     for j, (a, b) in enumerate(pairwise(first)):
@@ -122,11 +140,16 @@ def raw_probability(a_minus: FloatArray, a_plus: FloatArray, first: IndexArray) 
 
 
 def checked_offset(offset: ArrayLike, rows: int) -> FloatArray:
-    """The offset of every row: behavior so far, finite, one number or one per row."""
+    """The offset (the behavior so far) of every row, (rows,); one number is repeated.
+
+    Numbers that are not finite and other shapes are refused.
+    """
     array = np.asarray(offset, dtype=np.float64)
     if array.shape not in ((), (rows,)):
-        raise InputError(f"offset needs one number or one per row ({rows}), got {array.shape}")
+        raise InputError(
+            f"`offset` needs one number or one per row ({rows}), got shape {array.shape}"
+        )
     if not np.all(np.isfinite(array)):
         bad = np.flatnonzero(~np.isfinite(np.atleast_1d(array)))
-        raise InputError(f"offset needs finite numbers, got {array.flat[bad[0]]} at row {bad[0]}")
+        raise InputError(f"`offset` needs finite numbers, got {array.flat[bad[0]]} at row {bad[0]}")
     return np.broadcast_to(array, (rows,))

@@ -1,7 +1,8 @@
-"""Calibration ranks, and how many of them lie below a query (M3, M4).
+"""Calibration ranks, and how many of them lie below a given number.
 
-Nothing here depends on a model: ranks go in, whole numbers come out, and the caller divides them
-once, as the last step.
+The rank of an episode is where its outcome fell in the distribution that was predicted for it: 0.3
+if the predicted probability of a lower outcome was 30 % (method M3 in docs/methods.md). Nothing
+here depends on a model. Most results are whole numbers, which the caller divides as the last step.
 """
 
 from __future__ import annotations
@@ -39,34 +40,36 @@ FEWEST_THINNED = MOST_RANKS // 2 - 1
 def draw_ranks(
     left: FloatArray, right: FloatArray, keys: KeyArray, *, seed: int, step: int
 ) -> FloatArray:
-    """One rank per calibration episode: uniform between the CDF's limits at its outcome (M3).
+    """One rank per calibration episode, (episodes,).
 
-    The random draw depends on the seed, the episode and the step. If the limits differ, the rank
-    lies strictly between them (if float64 has a number there); if they are equal, it is equal to
-    them.
+    ``left`` and ``right`` are the predicted P(Y < y) and P(Y <= y) at the episode's outcome y. If
+    they are equal, this is the rank. If they differ, the rank is drawn at random, uniformly and
+    strictly between them (if float64 has a number there). The draw depends only on the seed, the
+    episode's key and the step.
     """
     broken = ~((left >= 0.0) & (left <= right) & (right <= 1.0))  # NaN is broken too
     if broken.any():
         raise CalibrationError(
             "the model's cdf_limits need 0 <= left <= right <= 1 for every calibration row; "
-            f"{np.count_nonzero(broken)} rows do not"
+            f"{np.count_nonzero(broken)} rows do not have this"
         )
     atom = left < right
     if not atom.any():
         return left
     inside = left + keyed_uniform(keys, seed, "rank", step) * (right - left)
-    # Rounding may land on a limit; an atom's rank there would count as outside its own atom.
+    # Keep the rank off the limits: there it would count as an outcome below or above this one.
     inside = np.clip(inside, np.nextafter(left, math.inf), np.nextafter(right, -math.inf))
     return np.where(atom, inside, left)
 
 
 def thinned_ranks(ranks: FloatArray, keys: KeyArray, *, seed: int, step: int) -> FloatArray:
-    """At most `MOST_RANKS` of these sorted ranks, with bounds that are just as valid.
+    """At most `MOST_RANKS` of these sorted ranks; bounds that use only these are still valid.
 
-    Every c-th rank is kept. The k-th of the m ranks kept is then the ck-th of all n ranks, and it
-    stands for the share k/(m + 1) = ck/(n + 1) exactly, if n + 1 is c times m + 1. To achieve this,
-    up to c − 1 episodes are first left out, chosen by a hash of their ``keys``. A lower bound of
-    the CDF can only fall and an upper bound only rise, each by less than 1/(m + 1).
+    Every c-th of the n ranks is kept, which leaves m. The k-th rank kept is the ck-th of all ranks.
+    Both give the same share, k/(m + 1) = ck/(n + 1), if n + 1 is c times m + 1. To achieve this, up
+    to c − 1 episodes are first left out, chosen by a hash of their ``keys``. Compared with all
+    ranks, a lower bound of the CDF can only fall and an upper bound can only rise, each by less
+    than 1/(m + 1).
 
     Examples
     --------
@@ -88,6 +91,9 @@ def thinned_ranks(ranks: FloatArray, keys: KeyArray, *, seed: int, step: int) ->
 class Ranks:
     """Sorted calibration ranks, read-only.
 
+    The rank of an episode is where its outcome fell in the distribution predicted for it, from 0
+    to 1.
+
     Parameters
     ----------
     values
@@ -95,8 +101,9 @@ class Ranks:
 
     Notes
     -----
-    If the n ranks and the rank of a new episode are exchangeable, then for every k the new rank is
-    at most the k-th smallest with probability at least k/(n + 1), exactly k/(n + 1) without ties.
+    If the n ranks and the rank of a new episode are exchangeable, then the new rank is at most the
+    k-th smallest with probability at least k/(n + 1), for every k. Without ties the probability is
+    exactly k/(n + 1).
 
     Examples
     --------
@@ -113,14 +120,18 @@ class Ranks:
     def __post_init__(self) -> None:
         array = np.array(self.values, dtype=np.float64)
         if array.ndim != 1 or not np.all(np.isfinite(array)):
-            raise InputError(f"ranks need a 1-D array of finite numbers, got shape {array.shape}")
+            raise InputError(
+                f"`values` of Ranks needs a 1-D array of finite numbers, got shape {array.shape}"
+            )
         if np.any(array[1:] < array[:-1]):
-            raise InputError("ranks need ascending values; Ranks.of sorts them")
+            raise InputError(
+                "`values` of Ranks needs numbers in ascending order; Ranks.of(values) sorts them"
+            )
         object.__setattr__(self, "values", read_only(array))
 
     @classmethod
     def of(cls, values: ArrayLike) -> Ranks:
-        """The ranks, sorted."""
+        """The ranks, made from numbers in any order."""
         return cls(np.sort(np.asarray(values, dtype=np.float64)))
 
     @property
@@ -132,15 +143,16 @@ class Ranks:
         return self.n
 
     def counts(self, query: ArrayLike) -> tuple[IndexArray, IndexArray]:
-        """How many ranks are below each query, and how many are up to it."""
+        """How many ranks are below each query, and how many are below or equal to it."""
         below = np.searchsorted(self.values, query, side="left")
         upto = np.searchsorted(self.values, query, side="right")
         return np.asarray(below), np.asarray(upto)
 
     def end_counts(self, query: ArrayLike) -> tuple[IndexArray, IndexArray]:
-        """The numerators of low and high over n + 1; their sum is that of mid over 2(n + 1).
+        """The lower and upper calibrated CDF at each query, as numerators over n + 1.
 
-        A query of -inf or +inf stands for an infinite bound and counts exactly 0 or n + 1.
+        Their sum, over 2(n + 1), is the middle of both. A query is a predicted CDF value. A query
+        of -inf or +inf stands for an infinite end of a target and gives exactly 0 or n + 1.
         """
         queries = np.asarray(query, dtype=np.float64)
         flat = np.ascontiguousarray(queries).ravel()
@@ -153,7 +165,7 @@ class Ranks:
         return counts[:, 0].reshape(queries.shape), counts[:, 1].reshape(queries.shape)
 
     def bounds(self, query: ArrayLike) -> CalibratedCDF:
-        """Lower, middle and upper calibrated CDF at each query (M3)."""
+        """Lower, middle and upper calibrated CDF at each query, a predicted CDF value."""
         lo, hi = self.end_counts(query)
         whole = self.n + 1
         return CalibratedCDF(lo / whole, (lo + hi) / (2 * whole), hi / whole)
@@ -165,25 +177,30 @@ class Ranks:
     def order(self, k: int) -> float:
         """The k-th smallest rank, k from 1 to n; -inf for k = 0 and +inf for k = n + 1."""
         if not 0 <= k <= self.n + 1:
-            raise InputError(f"order statistic needs k from 0 to {self.n + 1}, got {k}")
+            raise InputError(f"Ranks.order(k) needs k from 0 to {self.n + 1}, got {k}")
         if k == 0:
             return -math.inf
         return math.inf if k == self.n + 1 else float(self.values[k - 1])
 
     def depth(self, k: int) -> float:
-        """½ − S_(k) with S = |½ − rank|: the tail that the k most central ranks leave on each side.
+        """The probability to leave out on each side so that k ranks are inside, from 0 to 0.5.
 
-        It is computed as min(α, 1 − α) of the rank α that defines S_(k). For α ≥ ½ this subtraction
-        is exact in binary floats, while ½ − |½ − α| may differ from α (M5).
+        Ranks are ordered by their distance from 0.5, and α is the k-th closest. The result is
+        min(α, 1 − α). The k closest ranks lie between the result and 1 minus the result. Interval
+        ends come from this number (method M5 in docs/methods.md). It is not computed as
+        0.5 − |0.5 − α|, because floats would round.
         """
         if not 1 <= k <= self.n:
-            raise InputError(f"depth needs k from 1 to {self.n}, got {k}")
+            raise InputError(f"Ranks.depth(k) needs k from 1 to {self.n}, got {k}")
         depths = np.where(self.values < 0.5, self.values, 1.0 - self.values)
         return float(np.partition(depths, self.n - k)[self.n - k])
 
 
 class TargetCounts(NamedTuple):
-    """The probability of targets as numerators: low and high over n + 1, mid over 2(n + 1)."""
+    """The probability of targets as whole numbers: counts of ranks, not yet divided.
+
+    Divide ``low`` and ``high`` by n + 1, and ``mid``, the numerator of p, by 2(n + 1).
+    """
 
     low: IndexArray
     mid: IndexArray
@@ -191,7 +208,7 @@ class TargetCounts(NamedTuple):
     n: int
 
     def probability(self) -> Probability:
-        """The probabilities: the numerators, divided."""
+        """The probabilities (low, p, high): the counts, divided by n + 1 or 2(n + 1)."""
         whole = self.n + 1
         return Probability(self.low / whole, self.mid / (2 * whole), self.high / whole)
 
@@ -199,18 +216,20 @@ class TargetCounts(NamedTuple):
 def target_counts(
     ranks: Ranks, a_minus: FloatArray, a_plus: FloatArray, first: ArrayLike | None = None
 ) -> TargetCounts:
-    """Numerators of (low, p, high) for each row and target (M4).
+    """The probability (low, p, high) of each target for each row, as whole numbers.
 
     Parameters
     ----------
     ranks
         The calibration ranks.
     a_minus, a_plus
-        CDF limits at the lower and upper bound of each component, (rows, components). The
-        components of one target are disjoint and in order; an infinite bound has an infinite limit.
+        The model's CDF at the lower and the upper end of each component, (rows, components). A
+        component is one of the intervals that make up a target; those of one target are disjoint
+        and ascending. An infinite end has -inf or +inf instead of a CDF.
     first
-        Where each target's components start, with the total at the end, for (rows, targets)
-        results; without it all components are one target and results are (rows,).
+        The index of each target's first component, then the number of all components. Results
+        then have shape (rows, targets). Without it, all components belong to one target, and
+        results have shape (rows,).
     """
     minus = np.ascontiguousarray(a_minus, dtype=np.float64)
     plus = np.ascontiguousarray(a_plus, dtype=np.float64)

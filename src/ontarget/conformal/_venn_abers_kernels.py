@@ -1,9 +1,11 @@
-"""Isotonic regression with one more success, for every place it can have, in linear time (M7).
+"""Isotonic regression of labels on scores with one label added, for every place of this label.
 
-Vovk, Petej and Fedorova (2015) see isotonic regression as the slopes of the greatest convex
-minorant of a cumulative sum diagram. Moving the extra success one group to the right moves one
-point of the diagram, so a single stack serves all places. Everything is a whole number here: the
-turns are exact, and a slope is a fraction that the caller divides once.
+This is the algorithm of Venn–Abers (method M7 in docs/methods.md). Vovk, Petej and Fedorova (2015)
+read the values of isotonic regression as slopes: plot the running number of successes against the
+running number of labels, and take the largest convex curve below these points. If the added label,
+a success, moves to the next score, only one point moves. So one pass with one stack of corner
+points gives the values for all places, in linear time. All numbers are whole, so comparisons are
+exact; a slope is a fraction that the caller divides.
 """
 
 from __future__ import annotations
@@ -18,15 +20,17 @@ __all__ = ["success_slopes"]
 
 @inner_kernel
 def _turn(ox: int, oy: int, ax: int, ay: int, bx: int, by: int) -> int:
-    """Positive where b lies above the line from o through a."""
+    """The turn from the points o to a to b: positive if b lies above the line from o through a."""
     return (ax - ox) * (by - oy) - (ay - oy) * (bx - ox)
 
 
 @kernel
 def success_slopes(weights: IndexArray, successes: IndexArray) -> IndexArray:
-    """Isotonic value at each group with one success added to it: (groups, 2) fractions.
+    """The isotonic value at each group if one success is added to it, as fractions: (groups, 2).
 
-    Groups come in order of their scores, with the number of labels and of successes in each.
+    A group is all labels with the same score; groups are in ascending order of their scores.
+    ``weights`` and ``successes``, (groups,), are the numbers of labels and of successes in each.
+    The two columns of the result are numerator and denominator.
     """
     n = weights.size
     slopes = np.empty((n, 2), dtype=np.intp)
@@ -37,8 +41,8 @@ def success_slopes(weights: IndexArray, successes: IndexArray) -> IndexArray:
     for i in range(n):
         px[i + 1] = px[i] + weights[i]
         py[i + 1] = py[i] + successes[i]
-    # The hull of what lies right of the extra success, its leftmost corner on top, and on top of
-    # that the corner from which the extra success is crossed: at first the origin, moved by it.
+    # A stack of the corners of the convex curve, from right to left. The top is the corner left of
+    # the extra success. At first this is the origin, moved by one label and one success.
     x = np.empty(n + 2, dtype=np.intp)
     y = np.empty(n + 2, dtype=np.intp)
     size = 0

@@ -1,4 +1,4 @@
-"""PCQR per group: each group is calibrated by its own episodes (M11)."""
+"""PCQR per group, each calibrated with its own episodes (method M11 in docs/methods.md)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ontarget.target import Target
 
 __all__ = ["GroupedPCQR"]
 
-# A question to one group's PCQR: its rows, and where they stand among all rows.
+# A question to one group's PCQR: takes the rows of this group, and their indices among all rows.
 Question: TypeAlias = Callable[[PCQR, FloatArray, IndexArray], tuple[FloatArray, ...]]
 
 
@@ -33,10 +33,11 @@ class GroupedPCQR:
     model
         A fitted conditional distribution, shared by all groups.
     min_size
-        The fewest calibration episodes that a group may have; a smaller group is an error.
+        The smallest number of calibration episodes that a group may have; a smaller group is an
+        error.
     grid
-        The grid to which outcomes and the bounds of targets are rounded before they are compared
-        (M1); None for no grid.
+        Outcomes and the bounds of targets are rounded to multiples of this number before they are
+        compared, so that 0.1 + 0.2 equals 0.3; None for no rounding.
 
     Notes
     -----
@@ -80,15 +81,18 @@ class GroupedPCQR:
         seed: int = 0,
         step: int = 0,
     ) -> Self:
-        """The object itself, calibrated group by group; a group below `min_size` is an error."""
+        """The object itself, calibrated group by group.
+
+        ``groups`` has one label per row of X. A group with fewer than `min_size` rows is an error.
+        """
         rows = CalibrationRows.checked(self.model, X, y, ids=ids, grid=self.grid)
         labels, codes = _coded(groups, rows.y.size)
         sizes = np.bincount(codes, minlength=len(labels))
         small = [f"{g!r} ({n})" for g, n in zip(labels, sizes, strict=True) if n < self.min_size]
         if small:
             raise GroupError(
-                f"every group needs at least {self.min_size} calibration episodes, too few in "
-                f"{', '.join(small)}; merge groups, record more, or lower min_size"
+                f"every group needs at least {self.min_size} calibration episodes (min_size); too "
+                f"few are in {', '.join(small)}; merge groups, record more, or lower min_size"
             )
         left, right = self.model.cdf_limits(rows.X, rows.y)
         drawn = draw_ranks(left, right, rows.keys, seed=seed, step=step)
@@ -116,7 +120,7 @@ class GroupedPCQR:
         *,
         groups: ArrayLike,
     ) -> Probability:
-        """The calibrated probability of the target, each row by its own group's ranks."""
+        """The calibrated probability of the target, each row with the ranks of its own group."""
         moved = checked_offset(offset, n_rows(X))
         return Probability(
             *self._by_group(
@@ -125,7 +129,7 @@ class GroupedPCQR:
         )
 
     def cdf(self, X: ArrayLike, y: ArrayLike, *, groups: ArrayLike) -> CalibratedCDF:
-        """The calibrated CDF at y, each row by its own group's ranks."""
+        """The calibrated CDF at y, each row with the ranks of its own group."""
         values = np.asarray(y, dtype=np.float64)
         values = np.broadcast_to(values, (n_rows(X),)) if values.ndim == 0 else values
         return CalibratedCDF(
@@ -142,7 +146,7 @@ class GroupedPCQR:
         unbounded: bool = False,
         confidence: Level | None = None,
     ) -> Interval:
-        """One interval per row, which has the level within the row's group."""
+        """One interval per row; among runs of the row's group, it covers with the level."""
 
         def ask(pcqr: PCQR, rows: FloatArray, _: IndexArray) -> Interval:
             return pcqr.interval(rows, level, kind, unbounded=unbounded, confidence=confidence)
@@ -159,7 +163,7 @@ class GroupedPCQR:
         unbounded: bool = False,
         confidence: Level | None = None,
     ) -> FloatArray:
-        """The best one-sided bound per row that can be promised within the row's group."""
+        """The best one-sided bound per row that can be promised for runs of the row's group."""
 
         def ask(pcqr: PCQR, rows: FloatArray, _: IndexArray) -> tuple[FloatArray]:
             return (pcqr.promise(rows, level, side, unbounded=unbounded, confidence=confidence),)
@@ -188,11 +192,13 @@ class GroupedPCQR:
 
 
 def _coded(groups: ArrayLike, rows: int) -> tuple[list[object], IndexArray]:
-    """The distinct groups, and which of them each row belongs to."""
+    """The distinct groups, and for each row the index of its group among them."""
     labels: AnyArray = np.asarray(groups)
     if labels.shape != (rows,):
-        raise InputError(f"groups needs one group per row of X ({rows}), got shape {labels.shape}")
+        raise InputError(
+            f"`groups` needs one group per row of X ({rows}), got shape {labels.shape}"
+        )
     if labels.dtype.kind == "f" and np.isnan(labels).any():
-        raise InputError("groups needs a group for every row, got NaN")
+        raise InputError("`groups` needs a group for every row, got NaN")
     distinct, codes = np.unique(labels, return_inverse=True)
     return distinct.tolist(), codes.astype(np.intp)

@@ -1,4 +1,7 @@
-"""PCQR and its inverse: intervals from levels, and probabilities from targets (M3-M5)."""
+"""PCQR and its inverse: intervals from levels, and probabilities from targets.
+
+The formulas are methods M3 to M5 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -30,20 +33,23 @@ class PCQR(Calibrator):
     model
         A fitted conditional distribution: anything with ``cdf_limits`` and ``quantile``.
     grid
-        The grid to which outcomes and the bounds of targets are rounded before they are compared
-        (M1); None for no grid.
+        Outcomes and the bounds of targets are rounded to multiples of this number before they are
+        compared, so that 0.1 + 0.2 equals 0.3; None for no rounding.
 
     Notes
     -----
-    If the calibration episodes and a new one are exchangeable and the model has seen none of them,
-    then the new outcome lies in ``interval(X, level)`` with probability at least ``level``, and
-    meets ``promise(X, level)`` with probability at least ``level``. For every β, the upper
-    calibrated CDF at the new outcome is at most β with probability at most β, and the lower
-    calibrated CDF just below the outcome is at least β with probability at most 1 − β (M3). Without
-    ties this means that the calibrated CDF at the outcome is uniform up to 1/(n + 1). These
-    promises hold on average over episodes and calibration sets. Nothing is promised about one
-    particular row, which no method can do without further assumptions, nor about the probability of
-    one particular target; for one target, on average over rows, see `VennAbers`.
+    Assume that the calibration episodes and a new one are exchangeable, and that the model has seen
+    none of them. Then the new outcome lies in ``interval(X, level)`` with probability at least
+    ``level``, and it keeps to ``promise(X, level)`` with probability at least ``level``.
+
+    The calibrated CDF has a lower and an upper version. For every number β from 0 to 1, the upper
+    CDF at the new outcome is at most β with probability at most β. The lower CDF just below the
+    outcome is at least β with probability at most 1 − β. Without ties this means that the
+    calibrated CDF at the outcome is uniform up to 1/(n + 1), with n calibration episodes.
+
+    These promises hold on average over episodes and calibration sets. Nothing is promised about one
+    particular row; no method can do that without further assumptions. Nothing is promised about the
+    probability of one particular target either; `VennAbers` does that, on average over rows.
 
     References
     ----------
@@ -87,10 +93,10 @@ class PCQR(Calibrator):
     ) -> Self:
         """A calibrated PCQR whose ranks are already known.
 
-        ``stopped`` further episodes were cut off and have no rank. In the worst case all their
-        outcomes lie outside an interval or break a promise (M24). If the ranks may be ``thinned``,
-        an interval takes one rank more or less, because ranks that were left out may lie on either
-        side of its bounds.
+        ``stopped`` further episodes were cut off and have no rank. The worst case is assumed: all
+        their outcomes lie outside an interval or break a promise. ``thinned`` says that only every
+        c-th rank may be stored. An interval then uses one rank more (one less for
+        ``kind="at_most"``), because ranks that are not stored may lie on either side of its bounds.
         """
         pcqr = cls(model, grid=grid)
         pcqr._ranks, pcqr._n, pcqr._stopped = ranks, ranks.n + stopped, stopped
@@ -108,8 +114,8 @@ class PCQR(Calibrator):
     ) -> TargetCounts:
         """The numerators of `probability`: whole numbers, for exact comparisons.
 
-        The result is a named tuple ``(low, mid, high, n)``. ``low`` and ``high`` are to be divided
-        by n + 1, and ``mid``, the numerator of p, by 2(n + 1); its ``probability()`` does so.
+        The result is a named tuple ``(low, mid, high, n)``. Divide ``low`` and ``high`` by n + 1,
+        and ``mid``, the numerator of p, by 2(n + 1). The tuple's method ``probability()`` does so.
         """
         ends = TargetEnds.of(target, self.grid)
         ranks = self.ranks
@@ -119,14 +125,16 @@ class PCQR(Calibrator):
     def probability(
         self, X: ArrayLike, target: Target | Sequence[Target], offset: ArrayLike = 0.0
     ) -> Probability:
-        """The calibrated probability that each row's outcome lies in the target (M4).
+        """The calibrated probability that each row's outcome lies in the target.
+
+        The result is a named tuple ``(low, p, high)`` of arrays.
 
         Parameters
         ----------
         X
-            One row per query.
+            One row of features per run to answer for.
         target
-            One target gives (rows,); a sequence of k targets gives (rows, k).
+            One target gives arrays of shape (rows,); a sequence of k targets gives (rows, k).
         offset
             The behavior so far, one number or one per row. The model predicts what follows, so the
             target is shifted by ``-offset``.
@@ -134,24 +142,26 @@ class PCQR(Calibrator):
         Notes
         -----
         A wider target never gets a lower probability. For two adjacent targets without overlap,
-        ``p`` of their union is the sum of both; ``low`` may be higher and ``high`` lower than the
-        sums, by 2/(n + 1) and the ties at the common bound.
+        the ``p`` of their union is the sum of both. The ``low`` of the union may be higher, and the
+        ``high`` lower, than the two sums: by 2/(n + 1) plus the share of ranks tied at the common
+        bound.
         """
         return self.counts(X, target, offset).probability()
 
     def cdf(self, X: ArrayLike, y: ArrayLike, *, side: Side = "right") -> CalibratedCDF:
-        """The calibrated CDF at y: P(Y <= y), or P(Y < y) for ``side="left"`` (M3).
+        """The calibrated CDF at y: P(Y <= y), or P(Y < y) for ``side="left"``.
 
-        y scalar or (n,) gives (n,), (n, m) gives (n, m); it is exactly 0 and 1 at ∓infinity. The
-        result is a named tuple ``(low, mid, high)`` of such arrays. Of these, ``low`` and ``high``
-        are the lower and upper calibrated CDF of the guarantee, and ``mid`` is the middle of both.
+        For n rows, y may be one number or (n,), which gives arrays of shape (n,), or (n, m), which
+        gives (n, m). The CDF is exactly 0 at -infinity and 1 at +infinity. The result is a named
+        tuple ``(low, mid, high)`` of such arrays. ``low`` and ``high`` are the lower and upper
+        calibrated CDF that the guarantee is about, and ``mid`` is the middle of both.
         """
         if side not in ("left", "right"):
-            raise InputError(f"side needs left or right, got {side!r}")
+            raise InputError(f"`side` needs 'left' or 'right', got {side!r}")
         ranks = self.ranks
         values = np.asarray(y, dtype=np.float64)
         if np.any(np.isnan(values)):
-            raise InputError("y needs numbers, got NaN")
+            raise InputError("`y` needs numbers, got NaN")
         values = np.broadcast_to(values, (n_rows(X),)) if values.ndim == 0 else values
         infinite = np.isinf(values)
         finite = np.where(infinite, 0.0, snap(values, self.grid))
@@ -168,23 +178,24 @@ class PCQR(Calibrator):
         unbounded: bool = False,
         confidence: Level | None = None,
     ) -> Interval:
-        """One interval per row that covers the outcome with at least, or at most, this level (M5).
+        """One interval per row that covers the outcome with probability at least ``level``.
 
         Parameters
         ----------
         X
-            One row per query.
+            One row of features per run to answer for.
         level
             The coverage, strictly between 0 and 1; 0.9 is taken as exactly nine tenths.
         kind
             ``"at_least"``: closed intervals whose coverage is at least the level. ``"at_most"``:
-            open ones whose coverage is at most the level; empty where lower >= upper.
+            open intervals whose coverage is at most the level; one is empty if lower >= upper.
         unbounded
-            Whether a level that n episodes cannot reach gives the whole line instead of an error.
+            What to do if there are too few calibration episodes for this level: True gives the
+            whole line, False raises an error.
         confidence
             By default the level holds on average over the sets of calibration episodes that might
             have been recorded. With 0.95 it holds for 95 in 100 of these sets, if episodes are
-            independent (M20).
+            independent.
         """
         n = self.n_calibration
         rows = n_rows(X)
@@ -218,15 +229,16 @@ class PCQR(Calibrator):
         unbounded: bool = False,
         confidence: Level | None = None,
     ) -> FloatArray:
-        """The best one-sided bound per row that can be promised at the level (M5).
+        """The best one-sided bound per row that can be promised at the level, (rows,).
 
-        ``side="lower"`` gives the largest v such that "Y >= v" holds with at least the level, and
-        ``side="upper"`` the smallest v such that "Y <= v" does. With `unbounded`, a level that n
-        episodes cannot reach gives ∓infinity instead of an error. `confidence` is as for
-        `interval`.
+        ``side="lower"`` gives the largest v such that "the outcome is at least v" holds with
+        probability at least ``level``. ``side="upper"`` gives the smallest v such that "the outcome
+        is at most v" does. If there are too few calibration episodes for the level, the result is
+        an error, or -infinity (for ``"upper"`` +infinity) with ``unbounded=True``. ``confidence``
+        is as for `interval`.
         """
         if side not in ("lower", "upper"):
-            raise InputError(f"side needs lower or upper, got {side!r}")
+            raise InputError(f"`side` needs 'lower' or 'upper', got {side!r}")
         n = self.n_calibration
         if not unbounded:
             require_reachable(level, n, confidence, stopped=self._stopped)
@@ -239,10 +251,11 @@ class PCQR(Calibrator):
 
 
 def _one_minus(tail: float, *, up: bool) -> float:
-    """1 − tail, rounded up or down; rounding to nearest might skip a CDF value that equals it.
+    """1 − tail as a float that is rounded up (``up=True``) or down, not to the nearest.
 
-    A float CDF value is at most 1 − tail exactly when it is at most the float below it, and at
-    least 1 − tail exactly when it is at least the float above it.
+    The exact 1 − tail may lie between two floats. A CDF value, which is a float, is at least the
+    exact number if it is at least the float above, and at most the exact number if it is at most
+    the float below. Rounding to the nearest float could get this comparison wrong.
     """
     nearest = 1.0 - tail
     back = 1.0 - nearest  # exact, because nearest is at least one half

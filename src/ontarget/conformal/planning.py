@@ -1,13 +1,17 @@
-"""How many episodes are needed for an accuracy, and what accuracy some episodes give (M5, M8, M13).
+"""How many episodes are needed for an accuracy, and what accuracy a number of episodes gives.
 
-Two facts answer this. Each set of ranks has its own share that an order statistic really covers;
-over sets, this share has a Beta distribution. And the whole calibrated CDF lies within
-sqrt(ln(2/δ) / 2n) of the CDF that infinitely many ranks would give, with probability 1 − δ
-(Dvoretzky, Kiefer, Wolfowitz, with Massart's constant). Both assume independent episodes that no
-model has seen: a monitor's assure episodes, or those that `PCQR` is calibrated on. With ties,
-coverage is at least, and a rate of false alarms at most, Beta distributed (stochastically). For p,
-whose calibration comes from out-of-bag ranks of the learning episodes (M17), both facts are a rough
-guide. They cover only the error from chance, not how good the model is.
+Two facts answer this.
+
+- Another set of n episodes would give intervals with another true coverage. Over such sets, the
+  true coverage has a Beta distribution.
+- With probability 1 − δ, the whole calibrated CDF is at most sqrt(ln(2/δ) / 2n) away from the CDF
+  that infinitely many episodes would give (Dvoretzky, Kiefer, Wolfowitz, with Massart's constant).
+
+Both assume independent episodes that no model has seen: a monitor's assure episodes, or those that
+`PCQR` is calibrated on. With ties, true coverage tends to be higher than the Beta distribution
+says, and a false-alarm rate lower. A monitor's p is calibrated with the learning episodes (method
+M17 in docs/methods.md), so for p both facts are only a rough guide. They describe the error that
+comes from chance, not how good the model is.
 """
 
 from __future__ import annotations
@@ -43,11 +47,12 @@ _COVERAGES = (0.8, 0.9, 0.95, 0.99)
 
 
 def uniform_margin(n: int, level: Level = 0.95) -> float:
-    """How far the calibrated CDF of n episodes may be from that of infinitely many, at this level.
+    """How far the calibrated CDF of n episodes may be from that of infinitely many episodes.
 
-    It holds at all values at once, for independent episodes. The probability of a target with one
-    bound is away from its limit by at most this, that of a target with two bounds by at most twice
-    this. The limit is not the truth: an error of the model stays, however many episodes there are.
+    With probability ``level``, the two differ by at most this much, at all values at once, if
+    episodes are independent. So the probability of a target with one bound differs by at most this
+    much, and that of a target with two bounds by at most twice as much. Infinitely many episodes
+    would still not give the true probability, because the error of the model remains.
 
     Examples
     --------
@@ -60,7 +65,7 @@ def uniform_margin(n: int, level: Level = 0.95) -> float:
 
 
 def needed_for_cdf(accuracy: float, level: Level = 0.95) -> int:
-    """The fewest episodes whose `uniform_margin` is at most the accuracy.
+    """The smallest number of episodes whose `uniform_margin` is at most the accuracy.
 
     Examples
     --------
@@ -76,13 +81,16 @@ def needed_for_cdf(accuracy: float, level: Level = 0.95) -> int:
 def coverage_range(
     coverage: Level, n: int, level: Level = 0.95, *, side: Side = "least"
 ) -> tuple[float, float]:
-    """The range in which the true coverage of intervals lies, given the coverage asked for (M5).
+    """The range (low, high) in which the true coverage of intervals lies.
 
-    Each set of n episodes has its own true coverage. For a share ``level`` of the sets, it lies in
-    this central range of Beta(k, n + 1 − k), if episodes are independent and without ties. With
-    ties, true coverage is higher.
+    ``coverage`` is the coverage that the intervals were asked for. Each set of n calibration
+    episodes gives intervals with another true coverage. For a share ``level`` of all such sets, the
+    true coverage lies in this range, if episodes are independent and have no ties. (It is the
+    central range of Beta(k, n + 1 − k), with k = ⌈coverage (n + 1)⌉.) With ties, true coverage is
+    higher.
 
-    ``side="most"`` is for rates that must not be exceeded, such as that of false alarms (M8).
+    ``side="most"`` is for rates that must not be exceeded, such as a false-alarm rate; k is then
+    rounded down.
 
     Examples
     --------
@@ -102,11 +110,12 @@ def coverage_range(
 def needed_for_coverage(
     coverage: Level, accuracy: float, level: Level = 0.95, *, side: Side = "least"
 ) -> int:
-    """The fewest episodes for which true coverage is within the accuracy of the coverage asked for.
+    """How many episodes bring true coverage within ``accuracy`` of the coverage asked for.
 
-    Over sets of n independent episodes without ties, true coverage is distributed as
-    Beta(k, n + 1 − k). Since k is a whole number, the probability of being within the accuracy does
-    not rise evenly with n; from the returned n on it stays above the level.
+    With this many episodes or more, this happens with probability ``level`` or more. Over sets of n
+    independent episodes without ties, true coverage is distributed as Beta(k, n + 1 − k), with
+    k = ⌈coverage (n + 1)⌉. Since k is rounded, the probability goes up and down as n grows; from
+    the returned n on it stays above the level.
 
     Examples
     --------
@@ -120,9 +129,9 @@ def needed_for_coverage(
     def inside(n: FloatArray, k: FloatArray) -> FloatArray:
         return _beta_cdf(k, n, share + reach) - _beta_cdf(k, n, share - reach)
 
-    # With k = coverage(n + 1) unrounded the probability rises evenly, so that bisection finds where
-    # it crosses. Rounding moves k by less than 1, the mean by less than 1/n: look some such steps
-    # beyond, and from there down to the last n that fails.
+    # With k = coverage(n + 1), not rounded, the probability only rises with n, so bisection finds
+    # where it reaches the level. Rounding moves k by less than 1 and the mean by less than 1/n.
+    # So start a few such steps beyond, and go down to the last n that fails.
     low, high = 1, 1
     while inside(*_unrounded(high, share))[0] < sure:
         low, high = high, 2 * high
@@ -144,9 +153,10 @@ def needed_for_coverage(
 
 
 def needed_successes(false_alarm_rate: Level, confidence: Level | None = None) -> int:
-    """The fewest assure episodes that met the target with which this rate can be promised (M8).
+    """How many assure episodes must have met the target, to promise this false-alarm rate.
 
-    With a confidence, the promise holds for this very recording, and not only on average (M20).
+    With ``confidence=0.95``, the promise holds for 95 in 100 of the assure sets that might be
+    recorded, and not only on average over all of them.
 
     Examples
     --------
@@ -163,19 +173,21 @@ class SizePlan:
     Attributes
     ----------
     at_one_threshold
-        Episodes for the calibrated probability of one target with one bound, chosen beforehand.
+        How many episodes bring the calibrated probability of one target within the accuracy. The
+        target has one bound and is chosen beforehand.
     at_all_thresholds
-        The same for all such targets at once; a target with two bounds is within twice the
-        accuracy.
+        The same for all targets with one bound at once. The probability of a target with two bounds
+        is then within twice the accuracy.
     coverage
-        Episodes for the true coverage of intervals, by the coverage asked for.
+        How many episodes bring the true coverage of intervals within the accuracy; a dictionary
+        from the coverage asked for to this number.
     coverage_surely
-        The fewest episodes for which such intervals are finite, if their coverage is to hold with
-        the confidence ``level`` and not only on average (M20).
+        The smallest numbers of episodes for which such intervals are finite, if their coverage is
+        to hold with the confidence ``level`` and not only on average. A dictionary, as `coverage`.
     successes_to_promise, successes_surely, successes
-        Assure episodes that meet the target: to promise the false-alarm rate at all, to promise it
-        with the confidence ``level``, and to have it within the accuracy. None if no rate was asked
-        for.
+        How many assure episodes must meet the target: to promise the false-alarm rate at all; to
+        promise it with the confidence ``level``; to have the true rate within the accuracy. None if
+        no rate was asked for.
     """
 
     accuracy: float
@@ -193,7 +205,7 @@ class SizePlan:
 def plan_sizes(
     accuracy: float, level: Level = 0.95, *, false_alarm_rate: Level | None = None
 ) -> SizePlan:
-    """How many episodes give this accuracy with this confidence level.
+    """How many episodes give this accuracy with probability ``level``, for each kind of answer.
 
     Examples
     --------
@@ -214,7 +226,7 @@ def plan_sizes(
     return SizePlan(
         accuracy=_accuracy(accuracy),
         level=float(exact_level(level)),
-        # A share of one half has the widest spread of all.
+        # A coverage of one half varies most over sets of episodes, so it needs most episodes.
         at_one_threshold=needed_for_coverage(0.5, accuracy, level),
         at_all_thresholds=needed_for_cdf(accuracy, level),
         coverage={asked: needed_for_coverage(asked, accuracy, level) for asked in _COVERAGES},
@@ -238,7 +250,7 @@ def _exact_coverage(coverage: Level) -> Fraction:
 
 
 def _rank(coverage: Level, n: IndexArray, side: Side) -> FloatArray:
-    """⌈coverage(n + 1)⌉ or ⌊coverage(n + 1)⌋ in whole numbers, as M5 asks."""
+    """⌈coverage(n + 1)⌉ for the side "least", else ⌊coverage(n + 1)⌋; without rounding errors."""
     exact = _exact_coverage(coverage)
     whole = (n.astype(np.int64) + 1) * exact.numerator
     floor = whole // exact.denominator
@@ -252,7 +264,7 @@ def _unrounded(n: int, share: float) -> tuple[FloatArray, FloatArray]:
 
 
 def _beta_cdf(k: FloatArray, n: FloatArray, x: float) -> FloatArray:
-    """P(Beta(k, n + 1 − k) ≤ x)."""
+    """The probability that a Beta(k, n + 1 − k) random number is at most x, for each k and n."""
     if x <= 0.0:
         return np.zeros(k.size)
     if x >= 1.0:

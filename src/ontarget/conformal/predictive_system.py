@@ -1,4 +1,4 @@
-"""A conformal predictive system: a calibrated CDF from residuals (M6)."""
+"""A conformal predictive system: a calibrated CDF from residuals, outcome minus predicted mean."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ Difficulty: TypeAlias = Callable[[Any], ArrayLike]
 
 
 class ConformalPredictiveSystem(Calibrator):
-    """A calibrated distribution per row: past residuals around the model's mean.
+    """A calibrated distribution per row: the model's mean plus the residuals of past episodes.
+
+    A residual is an episode's outcome minus the mean that the model predicted for it.
 
     Parameters
     ----------
@@ -33,16 +35,17 @@ class ConformalPredictiveSystem(Calibrator):
         A function from rows to positive numbers, one per row. Residuals are divided by it, so that
         harder rows get wider distributions. Without it all rows are treated the same.
     grid
-        The grid to which outcomes and the bounds of targets are rounded before they are compared
-        (M1); None for no grid.
+        Outcomes and the bounds of targets are rounded to multiples of this number before they are
+        compared, so that 0.1 + 0.2 equals 0.3; None for no rounding.
 
     Notes
     -----
-    If the calibration episodes and a new one are exchangeable and the model has seen none of them,
-    the upper calibrated CDF at the new outcome is at most β with probability at most β, and the
-    lower one at least β with probability at most 1 − β, for every β. Intervals cover with at least
-    their level. Open and closed bounds count the same, and a residual that equals the query widens
-    the bounds.
+    Assume that the calibration episodes and a new one are exchangeable, and that the model has seen
+    none of them. Then for every number β from 0 to 1, the upper calibrated CDF at the new outcome
+    is at most β with probability at most β, and the lower calibrated CDF is at least β with
+    probability at most 1 − β. Intervals cover the outcome with at least their level. Open and
+    closed bounds of a target give the same answer; a residual that lies exactly on a bound makes
+    ``low`` lower and ``high`` higher.
 
     References
     ----------
@@ -84,7 +87,7 @@ class ConformalPredictiveSystem(Calibrator):
     ) -> TargetCounts:
         """The numerators of `probability`: whole numbers, for exact comparisons.
 
-        The result is a named tuple ``(low, mid, high, n)``, as of `PCQR.counts`.
+        The result is a named tuple ``(low, mid, high, n)``, as from `PCQR.counts`.
         """
         residuals = self.residuals
         ends = TargetEnds.of(target, self.grid)
@@ -100,15 +103,17 @@ class ConformalPredictiveSystem(Calibrator):
         return self.counts(X, target, offset).probability()
 
     def cdf(self, X: ArrayLike, y: ArrayLike) -> CalibratedCDF:
-        """The calibrated CDF at y: scalar or (n,) gives (n,), (n, m) gives (n, m).
+        """The calibrated CDF at y, P(Y <= y).
 
-        The result is a named tuple ``(low, mid, high)`` of such arrays, as of `PCQR.cdf`.
+        For n rows, y may be one number or (n,), which gives arrays of shape (n,), or (n, m), which
+        gives (n, m). The result is a named tuple ``(low, mid, high)`` of such arrays, as from
+        `PCQR.cdf`.
         """
         residuals = self.residuals
         centre, unit = self._centre_and_unit(X)
         values = snap(y, self.grid)
         if np.any(np.isnan(values)):
-            raise InputError("y needs numbers, got NaN")
+            raise InputError("`y` needs numbers, got NaN")
         if values.ndim == 2:
             centre, unit = centre[:, None], unit[:, None]
         return residuals.bounds((values - centre) / unit)
@@ -116,9 +121,13 @@ class ConformalPredictiveSystem(Calibrator):
     def interval(
         self, X: ArrayLike, level: Level, kind: Kind = "at_least", *, unbounded: bool = False
     ) -> Interval:
-        """One interval per row with equal tails; ``"at_most"`` gives open ones."""
+        """One interval per row that covers the outcome with at least, or at most, this level.
+
+        It leaves out the same probability on both sides. ``kind="at_most"`` gives open intervals.
+        ``unbounded=True`` gives the whole line, not an error, if there are too few episodes.
+        """
         n = self.n_calibration
-        # Each tail may miss half of δ; the two ends are order statistics mirrored in rank.
+        # Each side may miss half of 1 − level. The ends are the k-th residuals from either side.
         one_sided = (1 + exact_level(level)) / 2
         if checked_kind(kind) == "at_least":
             if not unbounded:
@@ -127,7 +136,7 @@ class ConformalPredictiveSystem(Calibrator):
         else:
             k = n + 1 - floor_rank(one_sided, n)
         centre, unit = self._centre_and_unit(X)
-        # n + 1 − k < k only for "at most" intervals that hold nothing: their ends cross.
+        # n + 1 − k < k happens only for "at most" intervals that are empty: their ends cross.
         return Interval(
             centre + self._residuals.order(k) * unit,
             centre + self._residuals.order(n + 1 - k) * unit,
@@ -140,7 +149,7 @@ class ConformalPredictiveSystem(Calibrator):
         unit = np.asarray(self.difficulty(X), dtype=np.float64)
         if unit.shape != centre.shape or not np.all((unit > 0.0) & np.isfinite(unit)):
             raise InputError(
-                f"difficulty needs one positive number per row ({centre.size}), got shape "
+                f"`difficulty` needs one positive number per row ({centre.size}), got shape "
                 f"{unit.shape} with a minimum of {unit.min(initial=np.inf)}"
             )
         return centre, unit

@@ -12,7 +12,7 @@ __all__ = ["CalibratedCDF", "Interval", "Probability"]
 
 
 class Probability(NamedTuple):
-    """The calibrated probability of a target: ``low <= p <= high`` for every row."""
+    """The calibrated probability of a target, one entry per row: ``low <= p <= high``."""
 
     low: FloatArray
     p: FloatArray
@@ -20,7 +20,7 @@ class Probability(NamedTuple):
 
 
 class CalibratedCDF(NamedTuple):
-    """The calibrated CDF at a value: ``low <= mid <= high`` for every row."""
+    """The calibrated CDF at a value, one entry per row: ``low <= mid <= high``."""
 
     low: FloatArray
     mid: FloatArray
@@ -38,7 +38,10 @@ class Interval(NamedTuple):
     upper: FloatArray
 
     def contains(self, outcomes: ArrayLike, *, closed: bool = True) -> BoolArray:
-        """Whether each row's outcome lies in its interval, with or without the ends."""
+        """Whether each row's outcome lies in its interval, (rows,).
+
+        The ends belong to the interval if ``closed`` is True.
+        """
         values = np.asarray(outcomes, dtype=np.float64)
         if closed:
             return (values >= self.lower) & (values <= self.upper)

@@ -1,6 +1,7 @@
-"""The methods that PCQR is compared with: raw quantiles, split conformal prediction, CQR (M6).
+"""The methods that PCQR is compared with: raw quantiles, split conformal prediction, CQR.
 
-All are used in the same way: pass a fitted model, call ``calibrate``, then ``interval``.
+All are used in the same way: pass a fitted model, call ``calibrate``, then ``interval`` (or, for
+`RawInverse`, ``probability``).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ __all__ = ["CQR", "QuantileRegression", "RawInverse", "SplitConformal"]
 
 
 class QuantileRegression(Calibrator):
-    """The model's own intervals, uncalibrated: from its δ/2 to its 1 − δ/2 quantile.
+    """The model's own intervals, uncalibrated; at level 0.8 from its 10 % to its 90 % quantile.
 
     Notes
     -----
@@ -52,16 +53,16 @@ class QuantileRegression(Calibrator):
     _asks: ClassVar[tuple[str, ...]] = ("quantile",)
 
     def _learn(self, rows: CalibrationRows, seed: int, step: int) -> None:
-        """Nothing to learn."""
+        """Store nothing, because the intervals are not calibrated."""
 
     def interval(self, X: ArrayLike, level: Level, kind: Kind = "at_least") -> Interval:
-        """The model's central interval of this level, per row; the same for either kind."""
+        """The model's central interval of this level, per row; ``kind`` makes no difference."""
         checked_kind(kind)
         return _central(self.model.quantile(X, _tails(level)))
 
 
 class RawInverse(QuantileRegression):
-    """The model's own probability of a target, uncalibrated: the inverse of its quantiles.
+    """The model's own probability of a target, uncalibrated.
 
     Notes
     -----
@@ -120,22 +121,26 @@ class SplitConformal(Calibrator):
     def interval(
         self, X: ArrayLike, level: Level, kind: Kind = "at_least", *, unbounded: bool = False
     ) -> Interval:
-        """The mean of each row ± the distance that gives this level; open for ``"at_most"``."""
+        """The predicted mean of each row ± the distance that gives this level.
+
+        ``kind="at_most"`` gives open intervals that cover at most this level. ``unbounded=True``
+        gives the whole line, not an error, if there are too few episodes.
+        """
         k = score_rank(level, self.n_calibration, kind, unbounded=unbounded)
         centre = np.asarray(self.model.predict(X), dtype=np.float64)
         return _widened(Interval(centre, centre), self._distances.order(k))
 
 
 class CQR(Calibrator):
-    """Conformalized quantile regression: the model's own interval, widened by one distance.
+    """Conformalized quantile regression: the model's intervals, all widened by the same distance.
 
     Notes
     -----
     If the calibration episodes and a new one are exchangeable and the model has seen none of them,
     the new outcome lies in the interval with probability at least the level. The distance differs
     from level to level and may be negative, so intervals of different levels may coincide or
-    cross: CQR has no inverse. Where a negative distance makes the ends cross, the interval is
-    empty.
+    cross. So CQR cannot be inverted to give the probability of a target. If a negative distance
+    makes the ends of an interval cross, it is empty.
 
     References
     ----------
@@ -164,7 +169,10 @@ class CQR(Calibrator):
     def correction(
         self, level: Level, kind: Kind = "at_least", *, unbounded: bool = False
     ) -> float:
-        """c_δ: by how much the model's interval of this level is widened at either end."""
+        """By how much the model's interval of this level is widened at either end.
+
+        It is in the unit of the outcome, and negative if the interval gets narrower.
+        """
         k = score_rank(level, self.n_calibration, kind, unbounded=unbounded)
         tails = _tails(level)
         if tails not in self._excess:
@@ -175,13 +183,17 @@ class CQR(Calibrator):
     def interval(
         self, X: ArrayLike, level: Level, kind: Kind = "at_least", *, unbounded: bool = False
     ) -> Interval:
-        """The model's interval of this level, corrected, per row; open for ``"at_most"``."""
+        """The model's interval of this level per row, widened by `correction` at either end.
+
+        ``kind="at_most"`` gives open intervals that cover at most this level. ``unbounded=True``
+        gives the whole line, not an error, if there are too few episodes.
+        """
         correction = self.correction(level, kind, unbounded=unbounded)
         return _widened(_central(self.model.quantile(X, _tails(level))), correction)
 
 
 def _tails(level: Level) -> tuple[float, float]:
-    """δ/2 and 1 − δ/2, each the float nearest to the exact fraction."""
+    """The quantiles that bound a central interval of this level; for 0.8, (0.1, 0.9)."""
     tail = (1 - exact_level(level)) / 2
     return float(tail), float(1 - tail)
 
@@ -191,7 +203,10 @@ def _central(quantiles: FloatArray) -> Interval:
 
 
 def _widened(interval: Interval, distance: float) -> Interval:
-    """The interval, widened on both sides; an infinite distance gives the whole line or nothing."""
+    """The intervals, widened by the distance on both sides.
+
+    A distance of +inf gives the whole line, -inf gives empty intervals.
+    """
     if math.isinf(distance):
         ends = np.full(interval.lower.shape, -distance), np.full(interval.upper.shape, distance)
         return Interval(*ends)

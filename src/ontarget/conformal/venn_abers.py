@@ -1,4 +1,7 @@
-"""Venn–Abers: a calibrated probability of one fixed set of outcomes (M7)."""
+"""Venn–Abers: a calibrated probability of one fixed set of outcomes.
+
+It is method M7 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,13 @@ Score: TypeAlias = Callable[[Any], ArrayLike]
 
 @dataclass(frozen=True, eq=False)
 class Envelopes:
-    """Both isotonic envelopes of labels with scores; a new score then needs two lookups.
+    """Isotonic regression of labels on scores, computed in advance for every possible new score.
 
-    ``if_failure[j]`` is the isotonic value at a new score if its label is a failure and j of the
-    distinct calibration scores are at most the new score. ``if_success[j]`` is the value if its
-    label is a success and j of them are below the new score.
+    Venn–Abers adds a new episode to the calibration episodes, once as a failure and once as a
+    success, and takes the isotonic value at its score each time. Both values are stored here, so a
+    new score needs only two lookups. ``if_failure[j]`` is the value for a failure if j of the
+    distinct calibration scores are at most the new score. ``if_success[j]`` is the value for a
+    success if j of them are below the new score.
 
     Examples
     --------
@@ -47,17 +52,20 @@ class Envelopes:
 
     @classmethod
     def of(cls, scores: ArrayLike, labels: ArrayLike) -> Envelopes:
-        """The envelopes of labels with these scores; equal scores form one group."""
+        """Both tables of isotonic values, from the score and the label of each episode.
+
+        A label is True (or 1) for a success. Labels with the same score share one isotonic value.
+        """
         points, hits = np.asarray(scores, dtype=np.float64), np.asarray(labels)
         if points.ndim != 1 or hits.shape != points.shape:
             raise InputError(
-                f"scores and labels need one entry each per episode, got {points.shape} and "
-                f"{hits.shape}"
+                f"`scores` and `labels` need one entry each per episode, got shapes {points.shape} "
+                f"and {hits.shape}"
             )
         if not np.all(np.isfinite(points)):
-            raise InputError("scores need finite numbers")
+            raise InputError("`scores` needs finite numbers")
         if hits.dtype != np.bool_ and not np.all((hits == 0) | (hits == 1)):
-            raise InputError("labels need True or False (or 1 and 0) for every episode")
+            raise InputError("`labels` needs True or False (or 1 and 0) for every episode")
         if points.size == 0:
             raise CalibrationError("Venn–Abers needs at least one calibration episode, got none")
         order = np.argsort(points)
@@ -78,21 +86,24 @@ class Envelopes:
         )
 
     def pair(self, scores: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """(p0, p1) at each score: the calibrated probability, assuming a new label of 0 or of 1."""
+        """Two calibrated probabilities (p0, p1) for a new episode with each of these scores.
+
+        p0 assumes that the new episode fails (label 0), p1 that it succeeds (label 1).
+        """
         points = np.asarray(scores, dtype=np.float64)
         below = np.searchsorted(self.scores, points, side="left")
         upto = below + (self.scores[np.minimum(below, self.scores.size - 1)] == points)
         return self.if_failure[upto], self.if_success[below]
 
     def probability(self, scores: ArrayLike) -> Probability:
-        """p0, p1, and a single number between them, p1/(1 − p0 + p1)."""
+        """The pair of `pair` as low and high, and p = p1/(1 − p0 + p1), a number between them."""
         p0, p1 = self.pair(scores)
         # Between p0 and p1 in exact arithmetic; the clip keeps it there in floats.
         return Probability(p0, np.clip(p1 / (1.0 - p0 + p1), p0, p1), p1)
 
 
 class VennAbers:
-    """The calibrated probability of one fixed set of outcomes, of any kind.
+    """The calibrated probability of one fixed set of outcomes, by the Venn–Abers method.
 
     Parameters
     ----------
@@ -102,19 +113,21 @@ class VennAbers:
         more likely.
     target
         A `Target`, or a function from outcomes to True and False (``model`` must then be a function
-        too). Outcomes may then have any shape that the function takes, such as several values per
-        episode.
+        too). With a function, outcomes may have any shape that it accepts, such as several values
+        per episode.
     grid
-        The grid to which outcomes and the bounds of targets are rounded before they are compared
-        (M1); None for no grid.
+        Outcomes and the bounds of targets are rounded to multiples of this number before they are
+        compared, so that 0.1 + 0.2 equals 0.3; None for no rounding.
 
     Notes
     -----
-    If the calibration episodes and a new one are exchangeable, the model has seen none of them, and
-    the target was fixed before their outcomes were looked at, then one of the two numbers is
-    calibrated: with Z the new label, ``E[Z | p_Z] = p_Z``. Nothing more is promised: the single
-    number ``p`` between the two has no guarantee, and P(Z = 1 | x) need not lie between ``low`` and
-    ``high``.
+    The method gives two probabilities: p0 (``low``) assumes that the new run fails, p1 (``high``)
+    that it succeeds. Assume that the calibration episodes and a new run are exchangeable, that the
+    model has seen none of them, and that the target was fixed before their outcomes were looked at.
+    Then the probability that belongs to what really happens is calibrated: with Z = 1 for a success
+    and 0 for a failure, ``E[Z | p_Z] = p_Z``. Nothing more is promised. The single number ``p``
+    between the two has no guarantee, and the true probability of success need not lie between
+    ``low`` and ``high``.
 
     References
     ----------
@@ -144,15 +157,16 @@ class VennAbers:
         is_distribution = callable(getattr(model, "cdf_limits", None))
         if not is_distribution and not callable(model):
             raise InputError(
-                "model needs cdf_limits or to be a function from rows to scores, "
-                f"got {type(model).__name__}"
+                "`model` needs to have a method cdf_limits, or to be a function from rows to "
+                f"scores, got {type(model).__name__}"
             )
         if not isinstance(target, Target) and not callable(target):
-            raise InputError(f"target needs a Target or a function of outcomes, got {target!r}")
+            raise InputError(f"`target` needs a Target or a function of outcomes, got {target!r}")
         if not isinstance(target, Target) and is_distribution:
             raise InputError(
-                "a target given as a function needs a model that is a function from rows to "
-                "scores, because a distribution cannot give the probability of such a target"
+                "a `target` given as a function needs a model that is a function from rows to "
+                "scores, because a predicted distribution cannot give the probability of such a "
+                "target"
             )
         self.model: Any = model
         self.target: Any = target
@@ -168,9 +182,11 @@ class VennAbers:
         offset: ArrayLike = 0.0,
         ids: ArrayLike | None = None,
     ) -> Self:
-        """Itself, calibrated with episodes that the model has not seen.
+        """The object itself, calibrated with episodes that the model has not seen.
 
-        ``offset`` is each episode's behavior so far, if y holds only what follows.
+        ``X`` has one row, and ``y`` one outcome, per episode. ``offset`` is each episode's behavior
+        so far, if y contains only what follows. ``ids`` are the episodes' ids; each may appear only
+        once.
         """
         rows = n_rows(X)
         moved = checked_offset(offset, rows)
@@ -185,19 +201,22 @@ class VennAbers:
         return self
 
     def probability(self, X: ArrayLike, offset: ArrayLike = 0.0) -> Probability:
-        """(p0, p, p1) of each row as `Probability(low, p, high)`."""
+        """The probability of the target for each row, as arrays (low, p, high) of shape (rows,).
+
+        ``low`` assumes that the new run fails, ``high`` that it succeeds; ``p`` is between them.
+        """
         return self.envelopes.probability(self._scores(X, checked_offset(offset, n_rows(X))))
 
     @property
     def envelopes(self) -> Envelopes:
-        """Both isotonic envelopes of the calibration episodes."""
+        """The isotonic values that were computed from the calibration episodes."""
         if self._envelopes is None:
             raise UnfittedError("VennAbers is not calibrated; call calibrate(X, y)")
         return self._envelopes
 
     @property
     def n_calibration(self) -> int:
-        """How many episodes calibrated this."""
+        """The number of episodes that were used to calibrate."""
         return self.envelopes.n
 
     def _scores(self, X: ArrayLike, offset: FloatArray) -> FloatArray:
@@ -207,7 +226,8 @@ class VennAbers:
         scores = np.asarray(self.model(X), dtype=np.float64)
         if scores.shape != (offset.size,):
             raise InputError(
-                f"model needs to give one score per row ({offset.size}), gave {scores.shape}"
+                f"`model` needs to return one score per row ({offset.size}), returned shape "
+                f"{scores.shape}"
             )
         return scores
 
@@ -216,7 +236,7 @@ def _labels(predicate: Predicate, y: ArrayLike, rows: int) -> BoolArray:
     labels = np.asarray(predicate(y))
     if labels.shape != (rows,) or labels.dtype != np.bool_:
         raise InputError(
-            f"target needs to give True or False per row ({rows}), gave {labels.dtype} of shape "
-            f"{labels.shape}"
+            f"`target` needs to return True or False per row ({rows}), returned {labels.dtype} of "
+            f"shape {labels.shape}"
         )
     return labels
