@@ -55,11 +55,13 @@ def test_a_wrong_spread_leaves_the_band() -> None:
 
 
 def test_bad_ranks_are_named() -> None:
-    with pytest.raises(InputError, match=r"ranks needs numbers from 1 to 10, got 0\.\.3"):
+    with pytest.raises(
+        InputError, match=r"ranks needs numbers from 1 to 10, got numbers from 0 to 3"
+    ):
         rank_histogram([0, 3], 9, bins=2)
     with pytest.raises(InputError, match="ranks needs whole numbers"):
         rank_histogram([0.5], 9, bins=2)
-    with pytest.raises(InputError, match="bins needs at most n_calibration"):
+    with pytest.raises(InputError, match="bins needs a number of at most n_calibration"):
         rank_histogram([1], 9)
     with pytest.raises(InputError, match=r"pit needs numbers in \[0, 1\], got 2.0"):
         pit_histogram([2.0])

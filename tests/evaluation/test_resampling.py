@@ -146,9 +146,9 @@ def test_ragged_steps_become_a_panel_or_are_refused() -> None:
     np.testing.assert_array_equal(panel, expected)
     with pytest.raises(InputError, match="one array per step, got 1 and 2"):
         stack_steps([[0.1]], [[0], [1]], n_episodes=2)
-    with pytest.raises(InputError, match="step 0 needs one episode for each value"):
+    with pytest.raises(InputError, match="`episodes` at step 0 needs one episode for each value"):
         stack_steps([[0.1, 0.2]], [[0]], n_episodes=2)
-    with pytest.raises(InputError, match="step 0 needs episodes from 0 to 1"):
+    with pytest.raises(InputError, match="`episodes` at step 0 needs numbers from 0 to 1"):
         stack_steps([[0.1]], [[2]], n_episodes=2)
 
 
@@ -163,7 +163,7 @@ def test_bad_panels_are_named() -> None:
         pooled_mean([[np.inf, 1.0]])
     with pytest.raises(InputError, match="p and met need the same length, got p 2, met 1"):
         ece_by_step([[0.5, 0.5]], [1])
-    with pytest.raises(InputError, match=r"ids needs one id per episode \(2\), got \(1,\)"):
+    with pytest.raises(InputError, match=r"ids needs one id per episode \(2\), got shape \(1,\)"):
         pooled_mean([[0.5, 0.5]], ids=["a"])
     with pytest.raises(InputError, match="resamples needs a whole number from 2 up, got 1"):
         Resampling(resamples=1)

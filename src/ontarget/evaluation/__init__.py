@@ -1,6 +1,6 @@
 """Measures and figures of how good probabilities and intervals are, computed from plain arrays.
 
-Figures are in `ontarget.evaluation.figures`, which loads matplotlib when one is drawn.
+Figures are in `ontarget.evaluation.figures`, which loads matplotlib when a figure is drawn.
 """
 
 from ontarget.evaluation.alarms import (

@@ -50,9 +50,9 @@ def check_flags(name: str, values: ArrayLike) -> BoolArray:
 
 
 def check_panel(name: str, values: ArrayLike, *, unit: bool = False) -> FloatArray:
-    """The values as an array (steps, episodes); refused if there is no value in it.
+    """The values as an array (steps, episodes); refused if all of them are NaN.
 
-    NaN marks the steps at which an episode is not alive. With ``unit``, values outside [0, 1] are
+    NaN marks steps after the end of an episode. With ``unit=True``, values outside [0, 1] are
     refused.
     """
     array = _floats(name, values)

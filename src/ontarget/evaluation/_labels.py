@@ -1,4 +1,4 @@
-"""The values of a column, by which episodes or forecasts are divided."""
+"""Divides episodes or forecasts by the values of a column."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from ontarget.errors import Argument, InputError
 
 __all__ = ["labelled"]
 
-_VALUES = 12  # more different numbers than this are measured by quarters
+_VALUES = 12  # a column with more different numbers is divided into four ranges of equal size
 _MOST = 100
 
 
 def labelled(values: AnyArray, name: str) -> tuple[list[str], IndexArray]:
-    """The values or ranges in order, and which of them each row has."""
+    """The labels of a column's values in order, and for each row the index of its label.
+
+    A column with many different numbers is divided into four ranges, whose labels are such as
+    "0 to 2.5".
+    """
     column = pl.Series(values=values.tolist(), strict=False)
     if column.dtype.is_float():
         column = column.fill_nan(None)
@@ -35,8 +39,8 @@ def labelled(values: AnyArray, name: str) -> tuple[list[str], IndexArray]:
     if len(order) > _MOST:
         raise InputError(
             Argument("by"),
-            f" needs a column with at most {_MOST} values, or numbers, got {len(order):,} "
-            f"different texts in {name!r}",
+            f" needs a column of numbers, or one with at most {_MOST} different texts; "
+            f"{name!r} has {len(order):,} different texts",
         )
     place = {text: code for code, text in enumerate(order)}
     return order, np.array([place[text] for text in texts.to_list()], dtype=np.intp)

@@ -1,4 +1,4 @@
-"""How good an alarm is: false alarms, failures detected, and how early (M8)."""
+"""How good an alarm is: how many alarms are false, how many failures it detects, and how early."""
 
 from __future__ import annotations
 
@@ -48,10 +48,12 @@ class AlarmQuality:
     precision
         Among the episodes that raised an alarm, the share that missed the target.
     lead_steps
-        For each detected failure, how many steps before its end the first alarm came; ascending.
+        For each detected failure, how many steps before the episode's end the first alarm came;
+        ascending.
     lead_to_decision
-        The same, counted to the step at which the outcome was decided, which may be long before the
-        end: 0 for an alarm that came only after the target was lost.
+        For each detected failure, how many steps before the target was lost for certain the first
+        alarm came; ascending. The target may be lost long before the episode's end. 0 if the alarm
+        came only after that.
 
     Examples
     --------
@@ -76,7 +78,7 @@ class AlarmQuality:
 
     @property
     def median_lead_steps(self) -> float:
-        """The median of the lead times; NaN where nothing was detected."""
+        """The median of `lead_steps`; NaN if no failure was detected."""
         return _median(self.lead_steps)
 
     @property
@@ -96,7 +98,10 @@ class AlarmQuality:
 
     @property
     def median_lead_in_time(self) -> float:
-        """The median steps from an alarm in time to the decision; NaN where none was in time."""
+        """The median number of steps from an alarm until the target was lost for certain.
+
+        Only alarms that came in time count; NaN if there are none.
+        """
         return _median(self.lead_to_decision[self.lead_to_decision > 0])
 
     def _of_failures(self, count: int) -> Rate:
@@ -109,7 +114,11 @@ class AlarmQuality:
 
 
 class AlarmPoint(NamedTuple):
-    """One threshold of an alarm curve. Lead times are quartiles over the detected failures."""
+    """One threshold of an alarm curve, with the rates that it gives.
+
+    ``lead_steps`` are the quartiles of the lead time (steps from alarm to end) of the detected
+    failures.
+    """
 
     threshold: float
     false_alarm_rate: float
@@ -119,14 +128,16 @@ class AlarmPoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AlarmCurve:
-    """What each alarm threshold would have given. Thresholds are in ascending order.
+    """The rates and lead times that each alarm threshold would have given.
 
-    ``false_alarm_rate`` and ``detection_rate`` come with exact intervals at ``level``, each
-    (thresholds, 2). ``lead_steps`` holds the quartiles of lead time over detected failures,
-    (thresholds, 3), NaN where there are none; ``lead_to_decision`` holds those of the time to the
-    step at which the outcome was decided. ``in_time_rate`` is the share of failures whose alarm
-    came before that step, with its interval, and ``lead_in_time`` holds the quartiles over these
-    failures.
+    Thresholds are in ascending order. ``false_alarm_rate`` and ``detection_rate``, (thresholds,),
+    each come with exact confidence intervals at ``level``, (thresholds, 2).
+
+    ``lead_steps`` contains the quartiles of the steps from alarm to end over the detected failures,
+    (thresholds, 3); NaN if there are none. ``lead_to_decision`` contains the quartiles of the steps
+    from the alarm until the target was lost for certain. ``in_time_rate`` is the share of failures
+    whose alarm came before the target was lost, with its interval. ``lead_in_time`` is like
+    ``lead_to_decision``, but only over these failures.
     """
 
     threshold: FloatArray
@@ -156,14 +167,15 @@ class AlarmCurve:
     def at(self, false_alarm_rate: float) -> AlarmPoint:
         """The highest threshold with at most this false-alarm rate on these episodes.
 
-        The threshold is chosen on these episodes, so on others its false-alarm rate may be higher.
-        For a promised rate, use a threshold from assure episodes instead (M8).
+        The threshold was chosen with these episodes, so with other episodes its false-alarm rate
+        may be higher. For a promised rate, take the threshold from assure episodes instead: let a
+        monitor watch with ``false_alarm_rate=``.
         """
         most = fraction("false_alarm_rate", false_alarm_rate)
         allowed = np.flatnonzero(self.false_alarm_rate <= most)
         if allowed.size == 0:
             raise InputError(
-                f"no threshold of the curve has a false-alarm rate of {false_alarm_rate} or less; "
+                f"no threshold of this curve has a false-alarm rate of {false_alarm_rate} or less; "
                 "pass lower thresholds to alarm_curve"
             )
         i = allowed[-1]
@@ -173,22 +185,25 @@ class AlarmCurve:
 
 
 def sustained(p: ArrayLike, for_steps: int = 1, *, resets: ArrayLike | None = None) -> FloatArray:
-    """The largest p of the last ``for_steps`` known steps, to compare if an alarm waits that long.
+    """The largest p of the last ``for_steps`` steps at which p is known.
+
+    Compare it with the threshold of an alarm that waits until p was below the threshold at
+    ``for_steps`` steps in a row.
 
     Parameters
     ----------
     p
-        (steps, episodes); NaN where a step is left out, because the episode is over or p is
+        (steps, episodes); NaN at steps that do not count, because the episode is over or p is
         unknown.
     for_steps
-        How many consecutive known steps below the threshold raise the alarm.
+        At how many steps in a row, among those that count, p must be below the threshold.
     resets
-        (steps, episodes): where the count starts again from 0, as after a bad reading. Other steps
-        that are left out are skipped.
+        (steps, episodes): True at steps where the count starts again from 0, as after a bad
+        reading. All other steps with NaN are skipped, without a new start.
 
     Returns
     -------
-    (steps, episodes); NaN until an episode has had that many known steps, and where p is NaN.
+    (steps, episodes); NaN where p is NaN, and until an episode has had ``for_steps`` known steps.
 
     Examples
     --------
@@ -215,10 +230,10 @@ def sustained(p: ArrayLike, for_steps: int = 1, *, resets: ArrayLike | None = No
 
 
 def first_alarms(p: ArrayLike, threshold: float) -> IndexArray:
-    """The first step at which each episode's p lies below the threshold.
+    """The first step at which each episode's p is below the threshold, (episodes,).
 
-    It is `NO_ALARM` (−1) for an episode whose p never does. ``p`` has shape (steps, episodes); a
-    NaN raises no alarm.
+    It is `NO_ALARM` (−1) for an episode whose p is never below. ``p`` has shape (steps, episodes);
+    a NaN raises no alarm.
 
     Examples
     --------
@@ -246,11 +261,12 @@ def alarm_quality(
     met
         Whether each episode ended inside the target.
     end
-        The number of steps of each episode: its outcome is known at this step.
+        The number of steps of each episode; at this step its outcome is known.
     decided
-        The step at which each outcome was decided; by default the episode's end.
+        The step from which it was certain whether each episode meets its target; by default the
+        episode's end.
     level
-        Confidence level of the exact intervals.
+        The confidence level of the exact intervals.
 
     Examples
     --------
@@ -265,8 +281,8 @@ def alarm_quality(
     if wrong.any():
         i = int(wrong.argmax())
         raise InputError(
-            f"first_alarm needs a step before its episode's end ({ends[i]}) or {NO_ALARM}, "
-            f"got {alarm[i]} at position {i}"
+            f"first_alarm needs a step before its episode's end ({ends[i]}) or {NO_ALARM} (for "
+            f"no alarm), got {alarm[i]} at position {i}"
         )
     caught = raised & ~success
     n_met, n_raised, n_caught = (int(flags.sum()) for flags in (success, raised, caught))
@@ -288,19 +304,19 @@ def alarm_curve(
     thresholds: ArrayLike | None = None,
     level: float = 0.95,
 ) -> AlarmCurve:
-    """For each threshold, what an alarm at ``p < threshold`` would have given.
+    """For each threshold, the rates and lead times of an alarm that is raised at ``p < threshold``.
 
     Parameters
     ----------
     p
-        (steps, episodes): what is compared with the threshold; NaN where an episode is over or a
-        step cannot raise the alarm. For an alarm that waits for several steps, pass the result of
-        `sustained`.
+        (steps, episodes): the number that is compared with the threshold; NaN if an episode is over
+        or a step cannot raise the alarm. For an alarm that waits for several steps, pass the result
+        of `sustained`.
     met, end, decided
         As in `alarm_quality`.
     thresholds
-        The thresholds, in ascending order. By default all values at which a rate changes, but at
-        most 500.
+        The thresholds, in ascending order. By default all thresholds at which the false-alarm or
+        the detection rate changes, but at most 500.
     level
         The confidence level of each exact interval.
 
@@ -313,7 +329,7 @@ def alarm_curve(
     panel, success, ends = check_panel("p", p, unit=True), check_flags("met", met), _ends(end)
     check_same_size(p=panel, met=success, end=ends)
     _check_alive(panel, ends)
-    # The lowest p so far decides: an alarm has been raised by step t exactly if it lies below.
+    # An alarm has been raised by step t exactly if the lowest p so far is below the threshold.
     lowest = np.fmin.accumulate(panel, axis=0)
     lowest[np.isnan(lowest)] = np.inf
     taus = _thresholds(thresholds, lowest[-1])
@@ -339,18 +355,20 @@ def alarm_curve(
 
 
 def _shares(counts: IndexArray, n: int, level: float) -> tuple[FloatArray, FloatArray]:
-    """Each count as a share of n, NaN without any, and the exact intervals."""
+    """Each count as a share of n (NaN if n is 0), and the exact confidence intervals."""
     shares = counts / n if n else np.full(counts.size, np.nan)
     return shares, np.column_stack(exact_interval(counts, n, level=level))
 
 
 def _lead_quartiles(lowest: FloatArray, ends: IndexArray, taus: FloatArray) -> FloatArray:
-    """The quartiles of lead time at each threshold, from each failure's lowest p so far.
+    """The quartiles of lead time at each threshold, (thresholds, 3).
 
-    At step t an episode has raised its alarm for every threshold from index ``since[t]`` on, so
-    its first alarm is at t exactly for the indices from ``since[t]`` to ``since[t - 1]``. Marking
-    where these runs begin and stop in a table (threshold, lead) and summing along thresholds
-    gives the histogram of lead times at every threshold in one pass.
+    ``lowest``, (steps, failures), is each failed episode's lowest p so far, and ``taus`` are the
+    thresholds. At step t, an episode has raised its alarm for all thresholds from index
+    ``since[t]`` on. So its first alarm is at t for the indices from ``since[t]`` up to
+    ``since[t - 1]``. In a table (threshold, lead time), +1 marks where such a range of indices
+    begins and −1 where it stops. Summing along the thresholds then gives the histogram of lead
+    times at every threshold in one pass.
     """
     longest = int(ends.max(initial=0))
     since = np.searchsorted(taus, lowest, side="right")
@@ -360,7 +378,7 @@ def _lead_quartiles(lowest: FloatArray, ends: IndexArray, taus: FloatArray) -> F
     table = np.zeros((taus.size + 1, longest + 1), dtype=np.int64)
     np.add.at(table, (since[steps, episodes], lead), 1)
     np.add.at(table, (before[steps, episodes], lead), -1)
-    # Along leads: how many alarms came at most this long before the end.
+    # Summed along lead times: how many alarms came at most this long before the end.
     upto = np.cumsum(np.cumsum(table[:-1], axis=0), axis=1)
     n_caught = upto[:, -1]
     found = np.full((taus.size, len(_QUARTILES)), np.nan)
@@ -384,7 +402,8 @@ def _thresholds(asked: ArrayLike | None, minima: FloatArray) -> FloatArray:
         if (np.diff(taus) <= 0.0).any():
             raise InputError("thresholds needs strictly ascending numbers")
         return taus
-    # An alarm needs p strictly below, so just above each minimum one more episode is caught.
+    # An alarm needs p strictly below the threshold. So a threshold just above an episode's lowest p
+    # is the first that raises its alarm.
     finite = np.unique(minima[np.isfinite(minima)])
     values = np.unique(np.concatenate(([0.0], finite, [1.0])))
     if values.size > _MOST_THRESHOLDS:

@@ -55,12 +55,15 @@ class Rate:
 def exact_interval(
     count: ArrayLike, n: ArrayLike, *, level: float = 0.95
 ) -> tuple[FloatArray, FloatArray]:
-    """The Clopper–Pearson interval of each share ``count / n``; [0, 1] if n is 0.
+    """The exact (Clopper–Pearson) interval of each share ``count / n``, as arrays (low, high).
+
+    It is [0, 1] if n is 0. ``n`` need not be a whole number: it may be an effective number of
+    trials.
 
     Notes
     -----
-    If the trials are independent, the interval contains the true share with at least this
-    probability. ``n`` may be a fraction, as an effective number of trials is.
+    If the trials are independent, the interval contains the true share with probability at least
+    ``level``.
     """
     tail = (1.0 - fraction("level", level)) / 2.0
     hits, trials = np.broadcast_arrays(
@@ -76,9 +79,10 @@ def exact_interval(
 
 
 def binomial_band(n: int, share: float, *, band: float) -> tuple[int, int]:
-    """The lowest and highest count of Binomial(n, share), with at least this probability between.
+    """A range (lowest, highest) that contains a Binomial(n, share) count with probability ``band``.
 
-    Each side has at most half of the remaining probability.
+    The probability is at least ``band``. Counts below and above the range have at most half of the
+    remaining probability each.
 
     Examples
     --------
@@ -91,7 +95,7 @@ def binomial_band(n: int, share: float, *, band: float) -> tuple[int, int]:
 
 
 def beta_binomial_band(n: int, a: float, b: float, *, band: float) -> tuple[int, int]:
-    """The lowest and highest count of BetaBinomial(n, a, b), as for `binomial_band`."""
+    """A range (lowest, highest) for a BetaBinomial(n, a, b) count, as from `binomial_band`."""
     counts = np.arange(n + 1)
     ways = gammaln(n + 1) - gammaln(counts + 1) - gammaln(n - counts + 1)
     return _central(np.exp(ways + betaln(counts + a, n - counts + b) - betaln(a, b)), band)

@@ -1,4 +1,4 @@
-"""Reliability: how often the target was met when the forecast was about p, for each p (M12)."""
+"""Reliability: how often runs with a forecast of about p met the target, for each p."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ __all__ = ["Bin", "Reliability", "bin_of", "ece", "reliability"]
 
 
 class Bin(NamedTuple):
-    """One bin of forecasts: how many, their mean, how often the target was met, its interval."""
+    """One bin of forecasts: their number, their mean, and how often their runs met the target.
+
+    ``low`` to ``high`` is the confidence interval of that rate.
+    """
 
     n: int
     mean_p: float
@@ -35,8 +38,8 @@ class Bin(NamedTuple):
 class Reliability:
     """Forecasts in bins of equal width: their number, their mean, how often the target was met.
 
-    ``mean_p``, ``rate_met`` and the interval ``low`` to ``high`` of the rate are NaN where a bin
-    is empty.
+    All arrays have shape (bins,). ``low`` to ``high`` is the confidence interval of ``rate_met``.
+    ``mean_p``, ``rate_met``, ``low`` and ``high`` are NaN for an empty bin.
     """
 
     count: IndexArray
@@ -50,7 +53,7 @@ class Reliability:
         names = ("count", "mean_p", "rate_met", "low", "high")
         arrays = {name: np.asarray(getattr(self, name)) for name in names}
         if arrays["count"].ndim != 1 or arrays["count"].sum() == 0:
-            raise InputError("reliability needs at least one forecast in its bins, got none")
+            raise InputError("Reliability needs at least one forecast in its bins, got none")
         check_same_size(**arrays)
         freeze(self, **arrays)
 
@@ -66,7 +69,10 @@ class Reliability:
 
     @property
     def ece(self) -> float:
-        """The expected calibration error: the mean gap between forecast and rate (M12)."""
+        """The expected calibration error (ECE).
+
+        It is the mean over forecasts of |mean p − rate met| of their bin.
+        """
         gap = np.where(self.count > 0, np.abs(self.mean_p - self.rate_met), 0.0)
         return float(self.count @ gap / self.n)
 
@@ -98,15 +104,16 @@ def reliability(
     level
         The confidence level of each bin's interval.
     episode
-        Which episode each forecast belongs to. Pass it if you pool the steps of episodes: these
-        share an outcome, so they count as fewer independent trials.
+        Which episode each forecast belongs to. Pass it if the forecasts are from several steps of
+        the same episodes: the steps of one episode share its outcome, so they are not independent
+        trials.
 
     Notes
     -----
-    Without ``episode``, a bin's interval is the exact (Clopper–Pearson) one, which assumes
-    independent forecasts. With it, the exact interval is computed for the effective number of
-    trials, which follows from how the rate differs between episodes (Korn and Graubard, 1998). If
-    all outcomes in a bin are the same, the effective number is its number of episodes.
+    Without ``episode``, a bin has the exact (Clopper–Pearson) interval, which assumes independent
+    forecasts. With ``episode``, the exact interval is computed for a smaller, effective number of
+    trials. It follows from how much the rate differs between episodes (Korn and Graubard, 1998). If
+    all outcomes in a bin are the same, it is the number of episodes in the bin.
 
     Examples
     --------
@@ -137,12 +144,15 @@ def reliability(
 
 
 def ece(p: ArrayLike, met: ArrayLike, bins: int = 30) -> float:
-    """The expected calibration error Σ_b (n_b/N) |mean p − mean met|; empty bins count 0 (M12).
+    """The expected calibration error (ECE) of the forecasts, from 0 to 1; lower is better.
+
+    Forecasts are sorted into bins of equal width. The result is the sum over bins of
+    (share of forecasts in the bin) × |mean p − share that met the target|.
 
     Notes
     -----
-    It is never exactly 0, even for perfect forecasts: chance leaves a gap in every bin.
-    `pooled_ece` says how large that part is.
+    On finite data the ECE is above 0 even for perfect forecasts, because chance leaves a difference
+    in every bin. `pooled_ece` says how large this part is.
 
     Examples
     --------
@@ -165,9 +175,12 @@ def bin_of(p: FloatArray, bins: int) -> IndexArray:
 def _effective_trials(
     places: IndexArray, met: FloatArray, owners: AnyArray, count: IndexArray
 ) -> FloatArray:
-    """The effective number of trials in each bin; forecasts of one episode are dependent."""
+    """The effective number of independent trials in each bin, (bins,).
+
+    It is smaller than the number of forecasts, because those of one episode depend on each other.
+    """
     bins = count.size
-    # One cluster is one episode's share of one bin.
+    # A cluster is the forecasts of one episode that are in one bin.
     clusters, cluster_of = np.unique(
         np.unique(owners, return_inverse=True)[1] * bins + places, return_inverse=True
     )
@@ -183,5 +196,5 @@ def _effective_trials(
     spread = rate * (1.0 - rate)
     variance = residual / total**2
     trials = np.where(variance > 0.0, spread / np.where(variance > 0.0, variance, 1.0), episodes)
-    # Forecasts of one episode share their outcome: more trials than episodes there are not.
+    # Forecasts of one episode share its outcome, so there are no more trials than episodes.
     return np.clip(trials, np.minimum(1.0, episodes), episodes)

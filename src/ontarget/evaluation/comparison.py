@@ -16,7 +16,7 @@ __all__ = ["Difference", "corrected_difference", "paired_difference"]
 
 
 class Difference(NamedTuple):
-    """How much two methods differ: the mean difference, its standard error and its interval."""
+    """How much two methods differ: mean difference, standard error and confidence interval."""
 
     value: float
     error: float
@@ -25,12 +25,12 @@ class Difference(NamedTuple):
 
     @property
     def reach(self) -> float:
-        """How far the interval reaches from the value to each side."""
+        """Half the width of the interval: how far it reaches from ``value`` to each side."""
         return self.high - self.value
 
     @property
     def shows(self) -> bool:
-        """Whether the interval leaves out 0, so that chance hardly explains the difference."""
+        """Whether 0 is outside the interval, so that chance hardly explains the difference."""
         return self.low > 0.0 or self.high < 0.0
 
 
@@ -80,10 +80,11 @@ def paired_difference(
     ids: ArrayLike | None = None,
     resampling: Resampling | None = None,
 ) -> Difference:
-    """The mean difference of two methods' losses on the same episodes, with its interval.
+    """The mean of ``ours`` minus ``theirs``, two methods' losses on the same episodes.
 
-    Both are (steps, episodes), NaN where there is no forecast. Whole episodes are resampled, so the
-    interval covers chance in these episodes, but not in the episodes that the methods learned from.
+    Both are arrays (steps, episodes), NaN where there is no forecast. The confidence interval comes
+    from resampling whole episodes. So it shows the chance in which episodes were tested, but not in
+    which episodes the methods learned from.
 
     Examples
     --------
@@ -94,7 +95,7 @@ def paired_difference(
     plan = resampling or Resampling()
     losses = np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)
     found = pooled_mean(losses, ids=ids, resampling=plan)
-    # As far as the wider side to both: ± must say the same as the interval.
+    # Make the interval symmetric, as wide as its wider side, so that it can be written with ±.
     reach = max(found.high - found.value, found.value - found.low)
     error = reach / float(ndtri((1.0 + plan.level) / 2.0))
     return Difference(found.value, error, found.value - reach, found.value + reach)

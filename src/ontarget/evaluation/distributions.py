@@ -1,8 +1,8 @@
-"""The continuous ranked probability score (CRPS) of a whole predicted distribution (M12).
+"""The continuous ranked probability score (CRPS) of a whole predicted distribution.
 
-CRPS(F, y) = ∫ (F(x) − 1[x ≥ y])² dx, in the unit of the outcome. Use it for the model's F̃. For the
-calibrated distribution the score is infinite, because its CDF never reaches 0 or 1 at a finite
-value.
+For a predicted CDF F and an outcome y, CRPS(F, y) = ∫ (F(x) − 1[x ≥ y])² dx. It is in the unit of
+the outcome; lower is better. Use it for the distribution that a model predicts. For a calibrated
+distribution the score is infinite, because its CDF does not reach 0 or 1 at any finite value.
 """
 
 from __future__ import annotations
@@ -15,31 +15,34 @@ from ontarget.evaluation._inputs import check_numbers, check_same_size
 
 __all__ = ["crps", "crps_of_points"]
 
-# Rows are taken a block at a time, so that the temporaries stay in a few tens of megabytes.
+# Rows are processed in blocks, so that temporary arrays take only some tens of megabytes.
 _BLOCK = 2**20
 
 
 def crps(knots: ArrayLike, left: ArrayLike, right: ArrayLike, y: ArrayLike) -> FloatArray:
-    """The exact CRPS of each row's distribution, given by both limits of its CDF at knots.
+    """The exact CRPS (a score; lower is better) of each row's predicted distribution, (n,).
 
-    Between knots the CDF is linear, from the right limit of one to the left limit of the next; it
-    is 0 before the first knot and 1 from the last one on. So a step function has
-    ``left[:, j + 1] == right[:, j]``, and a continuous CDF has ``left == right``.
+    A distribution is given by its CDF F at some values, the knots. At each knot, ``left`` is the
+    limit of F from the left and ``right`` is F itself. Between two knots F is linear, from
+    ``right`` of the one to ``left`` of the next. F is 0 before the first knot and 1 from the last
+    knot on. So a step function has ``left[:, j + 1] == right[:, j]``, and a continuous CDF has
+    ``left == right``.
 
     Parameters
     ----------
     knots
         Strictly ascending values: (m,), or (n, m) if they differ between rows.
     left, right
-        F(x−) and F(x) at each knot, (n, m).
+        P(Y < x) and P(Y <= x) at each knot x, (n, m).
     y
         The outcome of each row, (n,).
 
     Notes
     -----
-    For the smoothed CDF (M2), use the start of the first gap and all support values as knots.
-    Between and beyond them, F̃ also has a logistic part with a weight of one in a million. Leaving
-    it out changes the score by about 1e-6 times the spread of the outcomes.
+    A quantile forest's smoothed CDF (method M2 in docs/methods.md) has these knots: all outcomes
+    with a weight, and the start of the gap below the lowest one. The CDF also has a logistic part
+    with a weight of one in a million. Leaving it out changes the score by about 1e-6 times the
+    spread of the outcomes.
 
     Examples
     --------
@@ -54,12 +57,12 @@ def crps(knots: ArrayLike, left: ArrayLike, right: ArrayLike, y: ArrayLike) -> F
     n_rows, n_knots = before.shape
     if after.shape != before.shape or n_rows != outcomes.size:
         raise InputError(
-            f"left and right need one row for each of {outcomes.size} outcomes, "
+            f"`left` and `right` need one row for each of {outcomes.size} outcomes, "
             f"got shapes {before.shape} and {after.shape}"
         )
     if places.shape not in ((n_knots,), (n_rows, n_knots)):
         raise InputError(
-            f"knots needs shape ({n_knots},) or ({n_rows}, {n_knots}), got {places.shape}"
+            f"knots needs shape ({n_knots},) or ({n_rows}, {n_knots}), got shape {places.shape}"
         )
     _check_finite(y=outcomes, knots=places)
     if (np.diff(places, axis=-1) <= 0.0).any():
@@ -77,7 +80,9 @@ def crps(knots: ArrayLike, left: ArrayLike, right: ArrayLike, y: ArrayLike) -> F
 def crps_of_points(
     points: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None
 ) -> FloatArray:
-    """The exact CRPS of each row's weighted points, such as an ensemble or the outcomes in a leaf.
+    """The exact CRPS (a score; lower is better) of a distribution on weighted points, (n,).
+
+    The points may be an ensemble of forecasts, or the outcomes in a leaf of a tree.
 
     Parameters
     ----------
@@ -102,7 +107,7 @@ def crps_of_points(
     except ValueError as error:
         raise InputError(
             f"points and weights need shape (m,) or ({outcomes.size}, m), "
-            f"got {values.shape} and {mass.shape}"
+            f"got shapes {values.shape} and {mass.shape}"
         ) from error
     values, mass = np.broadcast_to(values, shape), np.broadcast_to(mass, shape)
     check_same_size(y=outcomes, rows=values[:, 0])
@@ -119,11 +124,14 @@ def crps_of_points(
 
 
 def _scores(knots: FloatArray, left: FloatArray, right: FloatArray, y: FloatArray) -> FloatArray:
-    """∫ F² below y plus ∫ (1 − F)² above it, for each row, summed over the cells between knots."""
+    """The CRPS of each row: ∫ F² below y plus ∫ (1 − F)² above y, with F the predicted CDF.
+
+    Both integrals are summed over the cells between neighbouring knots.
+    """
     at = y[:, None]
     start, stop = knots[..., :-1], knots[..., 1:]
     first, last = right[:, :-1], left[:, 1:]
-    # The part of each cell below y; a cell that holds y is cut in two there.
+    # The part of each cell that is below y; a cell that contains y is cut in two at y.
     cut = np.clip(at, start, stop)
     width = stop - start
     part = np.divide(cut - start, width, out=np.zeros(first.shape), where=width > 0.0)
@@ -151,4 +159,6 @@ def _check_rising(left: FloatArray, right: FloatArray) -> None:
     slack = 1e-9
     outside = (left < -slack).any() or (right > 1.0 + slack).any()
     if outside or (right < left - slack).any() or (left[:, 1:] < right[:, :-1] - slack).any():
-        raise InputError("left and right need to be limits of a CDF: rising, from 0 to 1")
+        raise InputError(
+            "`left` and `right` need to be values of a CDF: from 0 to 1, and never falling"
+        )

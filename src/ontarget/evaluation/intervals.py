@@ -1,4 +1,4 @@
-"""Measures of prediction intervals: how often they contain the outcome, and their width (M12)."""
+"""Measures of prediction intervals: how often they contain the outcome, and how wide they are."""
 
 from __future__ import annotations
 
@@ -64,22 +64,22 @@ def coverage(lower: ArrayLike, upper: ArrayLike, y: ArrayLike, *, level: float =
 
 
 def coverage_band(n_calibration: int, n_test: int, level: Level, *, band: float = 0.99) -> Band:
-    """The range of coverages that a valid conformal method gives at this level.
+    """The range in which the measured coverage of a valid conformal method lies.
 
     Parameters
     ----------
     n_calibration, n_test
         How many calibration and test episodes there are.
     level
-        The level asked for, as typed: 0.8 means exactly eight in ten (M5).
+        The level of the prediction intervals; 0.8 is taken as exactly eight in ten.
     band
         The probability that the measured coverage lies in the band.
 
     Notes
     -----
-    Given exchangeable episodes without ties, the coverage of one calibration set follows
-    Beta(k, n + 1 − k) with k = ⌈level (n + 1)⌉, so the count among fresh test episodes is
-    Beta-binomial. With ties it is the same or higher.
+    If episodes are exchangeable and have no ties, the true coverage that one calibration set gives
+    follows Beta(k, n + 1 − k), with n calibration episodes and k = ⌈level (n + 1)⌉. So the number
+    of test episodes that are covered is Beta-binomial. With ties, coverage is the same or higher.
 
     Examples
     --------
@@ -100,9 +100,9 @@ def coverage_band(n_calibration: int, n_test: int, level: Level, *, band: float 
 
 
 def width(lower: ArrayLike, upper: ArrayLike) -> Width:
-    """The width of intervals, summed up; an empty one has width 0.
+    """How wide intervals are: mean, median, and share of infinite ones. Empty ones have width 0.
 
-    The mean is NaN if all of them are infinite.
+    The mean is over the finite intervals, and NaN if there are none.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def width(lower: ArrayLike, upper: ArrayLike) -> Width:
     size = np.where(empty, 0.0, np.where(empty, 0.0, high) - np.where(empty, 0.0, low))
     finite = np.isfinite(size)
     mean = float(size[finite].mean()) if finite.any() else math.nan
-    # np.median subtracts infinities on its way to the middle; the two middle values do not.
+    # np.median would subtract infinities and warn; sorting and taking the middle does not.
     ordered = np.sort(size)
     below, above = ordered[(size.size - 1) // 2], ordered[size.size // 2]
     return Width(mean, float(below / 2 + above / 2), float(np.mean(~finite)))

@@ -1,4 +1,7 @@
-"""The histogram of PIT values F(y); it is flat if the predicted distributions are right (M12)."""
+"""The histogram of PIT values, which is flat if the predicted distributions are right.
+
+PIT is the probability integral transform: the predicted CDF at the outcome that occurred.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,9 @@ __all__ = ["PitHistogram", "pit_histogram", "rank_histogram"]
 class PitHistogram:
     """Counts of PIT values in bins of [0, 1], with the range expected of calibrated forecasts.
 
-    If the predictions are calibrated, all counts lie between ``low`` and ``high`` at once with
-    probability at least ``band``.
+    A PIT value is the predicted CDF at the outcome that occurred. If the predictions are
+    calibrated, all counts lie between ``low`` and ``high`` at once, with probability at least
+    ``band``.
     """
 
     edges: FloatArray
@@ -40,19 +44,21 @@ class PitHistogram:
         arrays = {name: np.asarray(getattr(self, name)) for name in names}
         check_same_size(**arrays)
         if np.asarray(self.edges).shape != (arrays["count"].size + 1,):
-            raise InputError("edges needs one number more than there are bins")
+            raise InputError("edges needs one number more than there are bins (counts)")
         freeze(self, edges=self.edges, **arrays)
 
     @property
     def is_flat(self) -> bool:
-        """Whether every count lies in its range."""
+        """Whether every count lies in the range ``low`` to ``high`` of its bin."""
         return bool(((self.low <= self.count) & (self.count <= self.high)).all())
 
 
 def pit_histogram(
     pit: ArrayLike, bins: int = 20, *, n_calibration: int | None = None, band: float = 0.95
 ) -> PitHistogram:
-    """The histogram of PIT values F(y), with the range of each bar if they are uniform.
+    """The histogram of PIT values, with the range expected for each bar if they are uniform.
+
+    A PIT value is the predicted CDF at the outcome that occurred.
 
     Parameters
     ----------
@@ -61,11 +67,12 @@ def pit_histogram(
     bins
         The number of bars.
     n_calibration
-        The number of calibration ranks used to compute the values. All test episodes share these
-        ranks, so the bars vary more. Without it, F is assumed to be exact.
+        The number of calibration ranks that the values were computed with. All test episodes share
+        these ranks, so the bars vary more. Without this number, the predicted CDF is taken as
+        exact.
     band
-        The probability, at least, that every bar of a calibrated method lies in its range
-        (by Bonferroni's bound).
+        All bars of a calibrated method lie in their ranges with at least this probability (by
+        Bonferroni's bound).
 
     Examples
     --------
@@ -82,9 +89,11 @@ def pit_histogram(
 def rank_histogram(
     ranks: ArrayLike, n_calibration: int, *, bins: int = 20, band: float = 0.95
 ) -> PitHistogram:
-    """The histogram of the ranks, 1 to n + 1, of test scores among n calibration scores.
+    """The histogram of the ranks of test scores among n calibration scores.
 
-    Bins hold whole ranks, so their widths may differ; the range is exact for each of them.
+    Here a rank is a whole number from 1 to n + 1: one more than the number of calibration scores
+    below the test score. If n + 1 is not a multiple of ``bins``, some bins contain one rank more
+    than others. The expected range is exact for each bin.
 
     Examples
     --------
@@ -95,12 +104,17 @@ def rank_histogram(
     n = whole_number("n_calibration", n_calibration, least=1)
     wanted = whole_number("bins", bins, least=1)
     if wanted > n + 1:
-        raise InputError(f"bins needs at most n_calibration + 1 = {n + 1}, got {wanted}")
+        raise InputError(
+            f"bins needs a number of at most n_calibration + 1 = {n + 1}, got {wanted}"
+        )
     given = np.asarray(ranks)
     if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
         raise InputError(f"ranks needs whole numbers in 1 dimension, got {ranks!r}")
     if given.min() < 1 or given.max() > n + 1:
-        raise InputError(f"ranks needs numbers from 1 to {n + 1}, got {given.min()}..{given.max()}")
+        raise InputError(
+            f"ranks needs numbers from 1 to {n + 1}, got numbers from {given.min()} to "
+            f"{given.max()}"
+        )
     bin_of_rank = np.arange(n + 1) * wanted // (n + 1)
     shares = np.bincount(bin_of_rank, minlength=wanted) / (n + 1)
     edges = np.concatenate(([0.0], np.cumsum(shares)))
@@ -113,7 +127,7 @@ def _histogram(
 ) -> PitHistogram:
     n_calibration, band = asked
     total, bins = places.size, shares.size
-    # Bonferroni: each bar may leave its band with a share 1/bins of what all may together.
+    # Bonferroni: each bar may leave its range with probability (1 − band)/bins.
     each = 1.0 - (1.0 - fraction("band", band)) / bins
     limits = {}
     for share in np.unique(shares):
@@ -122,7 +136,8 @@ def _histogram(
         elif n_calibration is None:
             limits[share] = binomial_band(total, share, band=each)
         else:
-            # Of the n + 1 gaps between ranks, share · (n + 1) fall into the bin: their joint mass.
+            # The bin contains share · (n + 1) of the n + 1 gaps between ranks. The probability of
+            # all of them together has a Beta distribution.
             gaps = share * (whole_number("n_calibration", n_calibration, least=1) + 1)
             rest = n_calibration + 1 - gaps
             limits[share] = beta_binomial_band(total, gaps, rest, band=each)

@@ -2,7 +2,7 @@
 
 The steps of one episode share its outcome, so only whole episodes are independent. A resample
 therefore contains an episode with all its steps, or not at all. Every measure here is a function of
-sums over episodes, so all resamples together are one matrix product.
+sums over episodes, so one matrix product computes all resamples.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ _POISSON_CDF = np.cumsum(np.exp(-1.0) / np.cumprod(np.concatenate(([1.0], np.ara
 
 
 class Estimate(NamedTuple, Generic[T]):
-    """A measure and its interval: numbers over all steps together, arrays if measured by step."""
+    """A measure ``value`` and its confidence interval ``low`` to ``high``.
+
+    They are numbers if measured over all steps together, and arrays (steps,) if measured by step.
+    """
 
     value: T
     low: T
@@ -53,7 +56,11 @@ class Estimate(NamedTuple, Generic[T]):
 
 
 class CalibrationEstimate(NamedTuple, Generic[T]):
-    """An ECE and its interval, with the ECE that chance alone would show (``floor``)."""
+    """An expected calibration error (ECE) and its confidence interval ``low`` to ``high``.
+
+    ``floor`` is about the ECE that chance alone would give perfect forecasts. All are numbers, or
+    arrays (steps,) if measured by step.
+    """
 
     value: T
     low: T
@@ -62,7 +69,7 @@ class CalibrationEstimate(NamedTuple, Generic[T]):
 
 
 class Forecasts(NamedTuple):
-    """Forecasts of all steps in flat arrays: p, whether the target was met, and the episode."""
+    """Forecasts of all steps in flat arrays: p, whether the target was met, the episode's index."""
 
     p: FloatArray
     met: BoolArray
@@ -96,7 +103,9 @@ class Resampling:
         """How often each resample contains each episode, as an array (resamples, episodes)."""
         names = np.arange(n_episodes) if ids is None else np.asarray(ids)
         if names.shape != (n_episodes,):
-            raise InputError(f"ids needs one id per episode ({n_episodes}), got {names.shape}")
+            raise InputError(
+                f"ids needs one id per episode ({n_episodes}), got shape {names.shape}"
+            )
         keys = keys_of(names)
         draws = (keyed_uniform(keys, self.seed, "bootstrap", r) for r in range(self.resamples))
         counts = np.empty((self.resamples, n_episodes))
@@ -108,9 +117,10 @@ class Resampling:
 def stack_steps(
     values: Sequence[ArrayLike], episodes: Sequence[ArrayLike], *, n_episodes: int
 ) -> FloatArray:
-    """An array (steps, episodes) from one array per step; NaN where an episode is not alive.
+    """One array (steps, episodes) from one array of values per step.
 
-    ``episodes`` says, for each step, which episodes its values belong to.
+    ``episodes`` contains, for each step, the index of the episode that each value belongs to. The
+    result is NaN where an episode has no value at a step.
 
     Examples
     --------
@@ -120,24 +130,29 @@ def stack_steps(
     """
     if len(values) != len(episodes):
         raise InputError(
-            f"values and episodes need one array per step, got {len(values)} and {len(episodes)}"
+            f"`values` and `episodes` need one array per step, got {len(values)} and "
+            f"{len(episodes)} arrays"
         )
     panel = np.full((len(values), whole_number("n_episodes", n_episodes, least=1)), np.nan)
     for t, (row, owners) in enumerate(zip(values, episodes, strict=True)):
         numbers, places = np.asarray(row, dtype=np.float64), np.asarray(owners, dtype=np.intp)
         if numbers.shape != places.shape or numbers.ndim != 1:
             raise InputError(
-                f"step {t} needs one episode for each value, "
-                f"got shapes {numbers.shape} and {places.shape}"
+                f"`episodes` at step {t} needs one episode for each value, "
+                f"got shapes {places.shape} and {numbers.shape}"
             )
         if places.size and (places.min() < 0 or places.max() >= n_episodes):
-            raise InputError(f"step {t} needs episodes from 0 to {n_episodes - 1}")
+            raise InputError(
+                f"`episodes` at step {t} needs numbers from 0 to {n_episodes - 1} (n_episodes - 1)"
+            )
         panel[t, places] = numbers
     return panel
 
 
 def pool(p: ArrayLike, met: ArrayLike) -> Forecasts:
-    """All forecasts of p (steps, episodes) in flat arrays, for the measures that take those.
+    """All forecasts of p (steps, episodes) that are not NaN, in flat arrays.
+
+    Use it for measures that take one forecast per entry, such as `reliability`.
 
     Examples
     --------
@@ -153,7 +168,9 @@ def pool(p: ArrayLike, met: ArrayLike) -> Forecasts:
 def by_step(
     measure: Callable[[FloatArray, BoolArray], float], p: ArrayLike, met: ArrayLike
 ) -> FloatArray:
-    """A measure of (p, met) at each step; NaN at a step that no episode reaches.
+    """The value of ``measure(p, met)`` at each step, (steps,); NaN where no episode has a p.
+
+    ``p`` is (steps, episodes), ``met`` is (episodes,).
 
     Examples
     --------
@@ -173,7 +190,7 @@ def by_step(
 def pooled_mean(
     values: ArrayLike, *, ids: ArrayLike | None = None, resampling: Resampling | None = None
 ) -> Estimate[float]:
-    """The mean of all values (steps, episodes) that are not NaN, with its interval.
+    """The mean of all values (steps, episodes) that are not NaN, with its confidence interval.
 
     Pass anything that is averaged: `squared_errors` for the Brier score, `log_losses`, a CRPS,
     whether an interval contained the outcome, or the difference of two methods' losses.
@@ -194,7 +211,10 @@ def pooled_mean(
 def mean_by_step(
     values: ArrayLike, *, ids: ArrayLike | None = None, resampling: Resampling | None = None
 ) -> Estimate[FloatArray]:
-    """The mean of values (steps, episodes) at each step, with its interval; NaN at empty steps."""
+    """The mean of values (steps, episodes) at each step, with its confidence interval.
+
+    The results are arrays (steps,); NaN at a step without values.
+    """
     plan = resampling or Resampling()
     total, alive = _sums(check_panel("values", values))
     weights = plan.weights(total.shape[1], ids)
@@ -210,16 +230,19 @@ def pooled_ece(
     ids: ArrayLike | None = None,
     resampling: Resampling | None = None,
 ) -> CalibrationEstimate[float]:
-    """The ECE of all forecasts p (steps, episodes), with its interval and floor.
+    """The expected calibration error (ECE) of all forecasts p (steps, episodes).
+
+    It comes with its confidence interval, and with ``floor``: about the ECE that perfectly
+    calibrated forecasts would show on as many episodes, by chance alone.
 
     Notes
     -----
-    Chance widens every bin's gap and never cancels out. So the ECE of a resample is larger than the
-    ECE itself, which an interval from percentiles would not even contain. Instead, let g_b be the
-    gap of bin b and g*_b the one in a resample. The ECE cannot change by more than Σ_b |g*_b −
-    g_b|, so the interval reaches that far to both sides, with the stated probability. ``floor`` is
-    the mean of this sum: about the ECE that perfectly calibrated forecasts would show on as many
-    episodes.
+    Forecasts are sorted into bins, and the ECE adds up the bins' gaps, |mean p − share met|. Chance
+    widens these gaps and never cancels out. So the ECE of a resample tends to be larger than the
+    ECE itself, and an interval from percentiles might not even contain the ECE. Instead, let g_b be
+    the gap of bin b and g*_b its gap in a resample. The ECE cannot change by more than
+    Σ_b |g*_b − g_b|. The interval reaches as far to both sides as this sum does in a share
+    ``level`` of the resamples. ``floor`` is the mean of this sum.
 
     Examples
     --------
@@ -249,7 +272,11 @@ def ece_by_step(
     ids: ArrayLike | None = None,
     resampling: Resampling | None = None,
 ) -> CalibrationEstimate[FloatArray]:
-    """The ECE at each step of p (steps, episodes), with intervals and floors as in `pooled_ece`."""
+    """The expected calibration error (ECE) at each step of p (steps, episodes).
+
+    Its interval and its ``floor`` are as in `pooled_ece`. All results are arrays (steps,); NaN at a
+    step without forecasts.
+    """
     plan = resampling or Resampling()
     panel, outcomes = _forecasts(p, met)
     weights = plan.weights(outcomes.size, ids)
@@ -267,7 +294,12 @@ def ece_by_step(
 def _calibration(
     weights: FloatArray, gaps: FloatArray, sizes: FloatArray, level: float
 ) -> tuple[float, float, float, float]:
-    """The ECE, its interval and its floor, from each episode's share of the gap in every bin."""
+    """The expected calibration error, the two ends of its interval, and its floor.
+
+    ``weights``, (resamples, episodes), is how often each resample contains each episode. ``gaps``,
+    (episodes, bins), is each episode's sum of p − met in each bin. ``sizes``, (episodes,), is each
+    episode's number of forecasts.
+    """
     gap = gaps.sum(axis=0) / sizes.sum()
     value = float(np.abs(gap).sum())
     moved = np.abs(_ratio(weights @ gaps, (weights @ sizes)[:, None]) - gap).sum(axis=1)
@@ -290,7 +322,7 @@ def _sums(panel: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _ratio(sums: FloatArray, sizes: FloatArray) -> FloatArray:
-    """The quotient; NaN where a resample has no value."""
+    """sums / sizes; NaN where the size is 0, because a resample has no value there."""
     shape = np.broadcast_shapes(sums.shape, sizes.shape)
     quotient: FloatArray = np.full(shape, np.nan)
     np.divide(sums, sizes, out=quotient, where=sizes > 0.0)
@@ -298,7 +330,10 @@ def _ratio(sums: FloatArray, sizes: FloatArray) -> FloatArray:
 
 
 def _percentiles(resamples: FloatArray, level: float) -> FloatArray:
-    """The central interval of the resamples along the first axis; NaN where all are NaN."""
+    """The lower and upper end of the central interval over resamples (the first axis), (2, ...).
+
+    NaNs are left out; the ends are NaN where all resamples are NaN.
+    """
     tails = [(1.0 - level) / 2.0, (1.0 + level) / 2.0]
     ends = np.full((2, *resamples.shape[1:]), np.nan)
     some = ~np.isnan(resamples).all(axis=0)

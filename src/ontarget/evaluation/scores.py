@@ -1,7 +1,8 @@
-"""Scores of probabilities: Brier score, log loss, and the distance to a known truth (M12).
+"""Scores of probabilities: Brier score, log loss, and the distance to a known true probability.
 
-`squared_errors`, `log_losses` and `excess_errors` return one value per forecast, in any shape and
-NaN where there is no forecast, for `pooled_mean` and `mean_by_step`. The others return one number.
+`squared_errors`, `log_losses` and `excess_errors` return one value per forecast, in the shape of p,
+and NaN where p is NaN. Average them with `pooled_mean` or `mean_by_step`. The other functions
+return one number.
 """
 
 from __future__ import annotations
@@ -36,11 +37,12 @@ __all__ = [
 
 
 class BrierParts(NamedTuple):
-    """The parts of a Brier score: ``reliability - resolution + uncertainty + within``.
+    """The parts of a Brier score, which is ``reliability - resolution + uncertainty + within``.
 
-    ``reliability`` is the cost of miscalibration, ``resolution`` the gain from telling runs apart,
-    and ``uncertainty`` the score of always forecasting the overall rate. ``within`` corrects for
-    forecasts that differ inside a bin; it is 0 if those of each bin are equal.
+    ``reliability`` is the cost of miscalibration. ``resolution`` is the gain from different
+    forecasts for runs that differ. ``uncertainty`` is the score of always forecasting the overall
+    rate. ``within`` corrects for forecasts that differ inside a bin; it is 0 if all forecasts of a
+    bin are equal.
     """
 
     reliability: float
@@ -55,14 +57,18 @@ class BrierParts(NamedTuple):
 
 
 def squared_errors(p: ArrayLike, met: ArrayLike) -> FloatArray:
-    """(p − met)² of each forecast; NaN where p is NaN."""
+    """(p − met)² of each forecast, where met is 1 or 0; NaN where p is NaN.
+
+    The mean of these is the Brier score.
+    """
     return (_unit("p", p) - np.asarray(met, dtype=np.float64)) ** 2
 
 
 def log_losses(p: ArrayLike, met: ArrayLike, n_calibration: ArrayLike) -> FloatArray:
-    """−log of the probability of what happened, clipped as in `log_loss`; NaN where p is NaN.
+    """The log loss of each forecast: −log of the probability of what happened; NaN where p is NaN.
 
-    ``n_calibration`` may differ between forecasts; it is broadcast against p.
+    p is clipped as in `log_loss`. ``n_calibration`` may be one number, or differ between forecasts;
+    it is broadcast against p.
     """
     forecasts, outcomes = _unit("p", p), np.asarray(met, dtype=np.float64)
     n = np.asarray(n_calibration, dtype=np.float64)
@@ -74,14 +80,18 @@ def log_losses(p: ArrayLike, met: ArrayLike, n_calibration: ArrayLike) -> FloatA
 
 
 def excess_errors(p: ArrayLike, p_true: ArrayLike, rollouts: int) -> FloatArray:
-    """(p − p̂)² − p̂(1 − p̂)/(R − 1) of each forecast, p̂ from R rollouts; NaN where p is (M12)."""
+    """How much higher each forecast's Brier score is than that of the true probability.
+
+    ``p_true`` is the share of R = ``rollouts`` simulated runs that met the target. The result is
+    (p − p_true)² − p_true (1 − p_true)/(R − 1), as in `excess_brier`; NaN where p is NaN.
+    """
     whole_number("rollouts", rollouts, least=2)
     forecasts, truth = _unit("p", p), _unit("p_true", p_true)
     return (forecasts - truth) ** 2 - truth * (1.0 - truth) / (rollouts - 1)
 
 
 def brier(p: ArrayLike, met: ArrayLike) -> float:
-    """The Brier score: the mean of (p − met)².
+    """The Brier score: the mean of (p − met)², where met is 1 or 0; lower is better.
 
     Examples
     --------
@@ -92,10 +102,11 @@ def brier(p: ArrayLike, met: ArrayLike) -> float:
 
 
 def log_loss(p: ArrayLike, met: ArrayLike, n_calibration: int) -> float:
-    """The mean of −log of the probability of what happened (M12).
+    """The log loss: the mean of −log of the probability of what happened; lower is better.
 
-    p is clipped to [½/(n+1), 1 − ½/(n+1)], half of the smallest difference that n calibration
-    episodes can show. Without clipping, a single p = 0 that came true would cost infinitely much.
+    p is clipped to [½/(n + 1), 1 − ½/(n + 1)], where n is ``n_calibration``: n calibration episodes
+    cannot tell smaller probabilities from 0. Without clipping, a single p = 0 that came true would
+    make the loss infinite.
 
     Examples
     --------
@@ -108,10 +119,10 @@ def log_loss(p: ArrayLike, met: ArrayLike, n_calibration: int) -> float:
 
 
 def sharpness(p: ArrayLike) -> float:
-    """The mean of p (1 − p): the Brier score that the forecasts expect of themselves.
+    """The mean of p (1 − p): the Brier score that the forecasts would have if they were right.
 
-    The lower, the sharper: the closer p is to 0 or 1. Sharp forecasts are good only if they come
-    true. A Brier score well above this number means that they claim to know more than they do.
+    A lower number means sharper forecasts, closer to 0 or 1. Sharp forecasts are good only if they
+    come true. If the Brier score is well above this number, the forecasts are overconfident.
 
     Examples
     --------
@@ -123,10 +134,10 @@ def sharpness(p: ArrayLike) -> float:
 
 
 def murphy(p: ArrayLike, met: ArrayLike, *, bins: int | None = None) -> BrierParts:
-    """The parts of the Brier score, which add up to it except for rounding.
+    """The parts of the Brier score (Murphy's decomposition): reliability, resolution and others.
 
-    ``bins=None`` groups equal forecasts. A number makes that many bins of equal width, as in
-    `reliability`.
+    They add up to the Brier score except for rounding. ``bins=None`` makes one bin of all equal
+    forecasts. A number makes that many bins of equal width, as in `reliability`.
 
     Examples
     --------
@@ -142,7 +153,8 @@ def murphy(p: ArrayLike, met: ArrayLike, *, bins: int | None = None) -> BrierPar
     mean_p = np.bincount(places, weights=forecasts) / count
     rate = np.bincount(places, weights=outcomes) / count
     overall = outcomes.mean()
-    # (p − z)² = (p̄ − z)² + (p − p̄)² + 2 (p − p̄)(p̄ − z): the last two are what binning hides.
+    # With p̄ the bin's mean, (p − z)² = (p̄ − z)² + (p − p̄)² + 2 (p − p̄)(p̄ − z). The last two
+    # terms are `within`.
     drift = forecasts - mean_p[places]
     within = (drift**2 + 2.0 * drift * (mean_p[places] - outcomes)).mean()
     return BrierParts(
@@ -154,17 +166,20 @@ def murphy(p: ArrayLike, met: ArrayLike, *, bins: int | None = None) -> BrierPar
 
 
 def excess_brier(p: ArrayLike, p_true: ArrayLike, rollouts: int) -> float:
-    """The Brier score in excess of the truth's: mean (p − p̂)² − p̂(1 − p̂)/(R − 1) (M12).
+    """How much higher the Brier score of p is than that of the true probability, estimated.
+
+    The result is the mean of (p − p_true)² − p_true (1 − p_true)/(R − 1), with R rollouts.
 
     Parameters
     ----------
     p
         Forecast probabilities.
     p_true
-        The share p̂ of R independent rollouts from each state that met the target.
+        For each forecast, the share of R independent simulated runs (rollouts) from the same state
+        that met the target.
     rollouts
-        R, at least 2. The second term removes what the error of p̂ adds to the first, so the mean
-        is unbiased. It may come out slightly below 0.
+        R, at least 2. ``p_true`` is itself an estimate, whose error makes the first term too large.
+        The second term corrects this on average, so the result may be slightly below 0.
 
     Examples
     --------
@@ -177,9 +192,9 @@ def excess_brier(p: ArrayLike, p_true: ArrayLike, rollouts: int) -> float:
 
 
 def absolute_error(p: ArrayLike, p_true: ArrayLike) -> float:
-    """The mean distance of p from the true probability.
+    """The mean of |p − p_true|, the distance of p from the true probability.
 
-    If the truth is itself estimated from rollouts, its own error counts too.
+    If ``p_true`` was itself estimated from simulated runs, the result includes its error.
 
     Examples
     --------

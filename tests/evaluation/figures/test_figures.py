@@ -254,11 +254,11 @@ def test_dark_figures_show_the_same_on_a_dark_ground(name) -> None:
         (lambda: mean_chart({"a": Curve.of([0.1])}, rate=[0.1, 0.2]), "rate needs 1 numbers"),
         (lambda: Curve.of_repeats([0.1]), r"values needs shape \(repeats, steps\), got \(1,\)"),
         (lambda: Curve.of([]), "value needs one number per step"),
-        (lambda: episodes_chart(P, MET, bounds=(P[:1], P)), "bounds need p's shape"),
+        (lambda: episodes_chart(P, MET, bounds=(P[:1], P)), "both `bounds` need the shape of p"),
         (lambda: episodes_chart(P, MET[:3]), "p and met need the same length"),
         (lambda: alarm_chart(alarm_curve([[0.5]], [1], [1])), "got 1 and 0"),
         (lambda: outcome_fan(FAN, [0.1, 0.5, 0.8]), "symmetric around 0.5"),
-        (lambda: outcome_fan(FAN[:, ::-1], LEVELS), "rise along the levels"),
+        (lambda: outcome_fan(FAN[:, ::-1], LEVELS), "never fall along the levels"),
         (lambda: outcome_fan(FAN, LEVELS, target=(2.0, 1.0)), "lower <= upper, got"),
         (lambda: interval_chart({}), "1 to 4 series, got 0"),
         (lambda: IntervalCurve([0.8, 0.5], [0.8, 0.5], [1, 1]), "strictly ascending"),
@@ -266,7 +266,7 @@ def test_dark_figures_show_the_same_on_a_dark_ground(name) -> None:
             lambda: interval_chart(
                 {"a": IntervalCurve([0.5], [0.5], [1]), "b": IntervalCurve([0.6], [0.5], [1])}
             ),
-            "methods need the same levels",
+            "`methods` needs curves that all have the same levels",
         ),
     ],
 )
@@ -287,5 +287,7 @@ def test_dots_stand_at_their_values_from_top_to_bottom() -> None:
     assert axes.get_xscale() == "linear"
     wide = dot_chart(["first"], {"old": [0.4], "new": [0.03]}, label="x", measure="error")
     assert wide.axes[0].get_xscale() == "log"
-    with pytest.raises(InputError, match="new needs a number for each of 1 rows, got 2"):
+    with pytest.raises(
+        InputError, match=r"values\['new'\] needs a number for each of 1 rows, got 2"
+    ):
         dot_chart(["first"], {"old": [0.1], "new": [0.1, 0.2]}, label="x", measure="error")

@@ -37,7 +37,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """The colours of a figure, by what each is used for; no two are equal."""
+    """The colours of a figure, each named after its use; no two are equal."""
 
     ink: str
     muted: str
@@ -49,7 +49,7 @@ class Theme:
     purple: str
 
     def roles(self) -> dict[str, str]:
-        """Each use of a colour, and the colour."""
+        """A dictionary from each use of a colour to the colour."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
@@ -114,8 +114,8 @@ _SETTINGS: dict[str, Any] = {
     "svg.hashsalt": "ontarget",
     "path.simplify": True,
 }
-# matplotlib reads its settings from one place for the whole process; they are put there only
-# while a figure is drawn, by one thread at a time, and taken away again.
+# matplotlib has one set of settings for the whole process. Ours are set only while a figure is
+# drawn, by one thread at a time, and then the old settings are restored.
 _lock = threading.RLock()
 
 
@@ -153,7 +153,7 @@ def canvas(
     columns: tuple[float, ...] = (1.0,),
     label: str,
 ) -> Iterator[tuple[Figure, list[Axes]]]:
-    """A context that gives a figure and its axes, which share x with those above or below them.
+    """A context that gives a figure and a list of its axes. Axes in one column share their x axis.
 
     ``size`` is in inches, ``rows`` and ``columns`` are the relative heights and widths of the axes,
     and ``label`` describes the figure in words.
@@ -172,13 +172,13 @@ def canvas(
             width_ratios=columns,
         )
         yield figure, list(axes.flat)
-        # Every drawing of a constrained layout moves it a little: once is enough, then it stays.
+        # A constrained layout moves a little each time it is drawn. So compute it once and keep it.
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
 
 
 def series_looks(names: list[str], theme: Theme) -> dict[str, Look]:
-    """A look for each series; at most four series are allowed."""
+    """A colour, line and marker for each series, by its name; at most four series are allowed."""
     if not 1 <= len(names) <= len(_LINES):
         raise InputError(f"a figure needs 1 to {len(_LINES)} series, got {len(names)}: {names}")
     colors = (theme.blue, theme.vermilion, theme.green, theme.purple)
@@ -219,7 +219,7 @@ def percent_axis(axes: Axes, which: str) -> None:
 
 
 def step_axis(axes: Axes, steps: int) -> None:
-    """Label the x axis with whole steps, and leave room for markers at both ends."""
+    """Label the x axis with whole steps, with some space at both ends for markers."""
     from matplotlib.ticker import MaxNLocator
 
     axes.set_xlabel("step")
@@ -229,7 +229,7 @@ def step_axis(axes: Axes, steps: int) -> None:
 
 
 def dotted(color: str) -> dict[str, Any]:
-    """The look of a reference line, in a colour of the theme."""
+    """The matplotlib options of a dotted reference line in this colour."""
     return {"color": color, "linestyle": (0, (1, 1.5)), "linewidth": 1.3}
 
 

@@ -34,11 +34,12 @@ __all__ = ["ece_chart", "pit_chart", "reliability_diagram"]
 def reliability_diagram(
     found: Reliability | Mapping[str, Reliability], *, dark: bool = False
 ) -> Figure:
-    """A chart of how often targets were met against the forecast, and of the bins' sizes.
+    """A chart of how often runs met the target, against the forecast.
 
-    Each point is a bin: its mean forecast on the x axis, how often the target was met, with an
-    interval, on the y axis. Perfectly calibrated forecasts lie on the diagonal. A mapping draws
-    several series with their names.
+    Each point is a bin of similar forecasts. The x axis has their mean, and the y axis how often
+    the target was met, with a confidence interval. Perfectly calibrated forecasts lie on the
+    diagonal. A second panel shows how many forecasts each bin has. A mapping from names to results
+    draws several series.
     """
     named = {"forecasts": found} if isinstance(found, Reliability) else dict(found)
     theme = theme_of(dark)
@@ -65,10 +66,10 @@ def ece_chart(
     band: str = "",
     dark: bool = False,
 ) -> Figure:
-    """The ECE at each step, one line with its band per series.
+    """A chart of the expected calibration error (ECE) at each step, with one line per series.
 
-    ``floor`` is the ECE that chance alone would show at each step (`ece_by_step`); ``band`` is what
-    the legend calls the bands.
+    ``floor`` is the ECE that chance alone would show at each step, from `ece_by_step`. ``band`` is
+    the name in the legend of the shaded ranges around the lines.
     """
     n_steps, theme = check_curves(curves), theme_of(dark)
     looks = series_looks(list(curves), theme)
@@ -134,7 +135,7 @@ def pit_chart(found: PitHistogram, *, dark: bool = False) -> Figure:
 
 
 def _draw_band(axes: Axes, found: PitHistogram, theme: Theme) -> None:
-    """Draw the range of the bars, and the expected height."""
+    """Draw the range in which the bars should lie, and their expected height."""
     axes.stairs(
         found.high,
         found.edges,

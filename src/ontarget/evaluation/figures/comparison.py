@@ -1,4 +1,4 @@
-"""Figures that compare methods: on several problems, or at every step of one."""
+"""Figures that compare methods: on several problems, or at every step of one problem."""
 
 from __future__ import annotations
 
@@ -49,15 +49,17 @@ def dot_chart(
     values
         By method: one number above 0 for each problem. A line joins the first method to the last.
     label
-        What the figure shows, in words.
+        A description of the figure in words, for readers who can't see it.
     measure
-        What is measured, beside the axis.
+        The name of the measure, written beside the axis.
     dark
-        Whether it is for a dark background.
+        Whether the figure is for a dark background.
     """
     for name, own in values.items():
         if len(own) != len(rows):
-            raise InputError(f"{name} needs a number for each of {len(rows)} rows, got {len(own)}")
+            raise InputError(
+                f"values[{name!r}] needs a number for each of {len(rows)} rows, got {len(own)}"
+            )
     theme = theme_of(dark)
     looks = series_looks(list(values), theme)
     places = range(len(rows), 0, -1)
@@ -83,13 +85,14 @@ def bias_chart(
 ) -> Figure:
     """A chart of how far forecasts are too high or too low, one row for each value of a column.
 
-    A part holds the mean forecast minus the share that came true, and both ends of its interval.
+    A part is a tuple: the label of the value, the mean forecast minus the share that came true, and
+    the lower and upper end of the confidence interval of this difference.
     """
     if not parts:
         raise InputError("a figure needs at least one part, got none")
     theme = theme_of(dark)
     names, values, lows, highs = zip(*parts, strict=True)
-    label = "Mean forecast less the share that came true, for each part"
+    label = "Mean forecast minus the share that came true, for each part"
     with canvas(theme, (5.6, 1.2 + 0.34 * len(parts)), label=label) as (figure, (axes,)):
         for place, (value, low, high) in enumerate(zip(values, lows, highs, strict=True)):
             off = low > 0.0 or high < 0.0
@@ -98,7 +101,7 @@ def bias_chart(
             axes.plot([100 * value], [place], "s" if off else "o", color=color)
         axes.axvline(0.0, color=theme.ink, linewidth=0.9)
         reach = 1.1 * max(1.0, *(100 * abs(end) for end in (*lows, *highs)))
-        gap = 4 * "\u00a0"  # SVG makes one of several plain spaces
+        gap = 4 * "\u00a0"  # SVG would merge several plain spaces into one
         axes.set(xlim=(-reach, reach), xlabel=f"← p too low{gap}(points){gap}p too high →")
         axes.set_ylabel(_unmarked(column))
         axes.set_yticks(range(len(parts)), [_unmarked(name) for name in names])
@@ -109,7 +112,7 @@ def bias_chart(
 
 
 def _unmarked(name: str) -> str:
-    """A name whose dollar signs are escaped, so that they do not start mathematics."""
+    """The name with its dollar signs escaped, which matplotlib would read as formulas."""
     return name.replace("$", r"\$")
 
 
@@ -125,14 +128,14 @@ def methods_chart(
     Parameters
     ----------
     reliabilities
-        By method: its forecasts in bins. Intervals are drawn for the first method only; those of
-        the others are about as wide.
+        For each method, its forecasts in bins. Confidence intervals are drawn for the first method
+        only; those of the others are about as wide.
     scores
-        By method: its Brier score at each step.
+        For each method, its Brier score at each step.
     floor
-        The name and the Brier scores of a method that knows no features, as a dotted line.
+        The name and the Brier scores of a method that uses no features, drawn as a dotted line.
     dark
-        For a dark background.
+        Whether the figure is for a dark background.
     """
     n_steps, theme = check_curves(scores), theme_of(dark)
     if list(reliabilities) != list(scores):
@@ -186,7 +189,7 @@ def _draw_reliabilities(
 
 
 def _draw_floor(axes: Axes, name: str, values: ArrayLike, *, theme: Theme) -> None:
-    """Draw a line to compare with; if it is far above all others, only say where it is."""
+    """Draw a dotted line to compare with; if it is far above all others, only say so in words."""
     line = np.asarray(values, dtype=np.float64)
     top = axes.get_ylim()[1]
     if np.nanmin(line) > 1.3 * top:

@@ -57,19 +57,19 @@ class Curve:
         """The mean of values (repeats, steps), with a band of ± one standard deviation."""
         table = np.asarray(values, dtype=np.float64)
         if table.ndim != 2 or table.size == 0:
-            raise InputError(f"values needs shape (repeats, steps), got {table.shape}")
+            raise InputError(f"values needs shape (repeats, steps), got shape {table.shape}")
         mean = table.mean(axis=0)
         spread = table.std(axis=0, ddof=1) if table.shape[0] > 1 else np.zeros(mean.size)
         return cls(mean, mean - spread, mean + spread)
 
     @property
     def has_band(self) -> bool:
-        """Whether the band is wider than the line anywhere."""
+        """Whether ``high`` is above ``low`` at any step."""
         return bool((self.high > self.low).any())
 
 
 def check_curves(curves: Mapping[str, Curve]) -> int:
-    """The number of steps, which must be the same for all curves."""
+    """The number of steps of the curves; refused if they differ or if there are no curves."""
     if not curves:
         raise InputError("a figure needs at least one curve, got none")
     steps = {name: curve.value.size for name, curve in curves.items()}
@@ -80,7 +80,7 @@ def check_curves(curves: Mapping[str, Curve]) -> int:
 
 
 def draw_curve(axes: Axes, name: str, curve: Curve, look: Look, *, band: str = "") -> None:
-    """Draw a curve and its band; a curve of a single step becomes a marker with a bar.
+    """Draw a curve and its band. A curve with a single step becomes a marker with a bar.
 
     ``band`` is the band's name in the legend; without it, the legend leaves the band out.
     """
@@ -101,7 +101,7 @@ def draw_curve(axes: Axes, name: str, curve: Curve, look: Look, *, band: str = "
             linewidth=0,
             label=band or None,
         )
-    # A few markers, shifted from one series to the next, tell lines apart in grey.
+    # A few markers, at other steps for each series, distinguish the lines in grey print.
     every = max(1, curve.value.size // 8)
     shift = "os^D".index(look.marker) * every // 4
     axes.plot(

@@ -32,7 +32,7 @@ __all__ = ["IntervalCurve", "alarm_chart", "interval_chart"]
 
 @dataclass(frozen=True, slots=True)
 class IntervalCurve:
-    """The coverage and width of one method's intervals, at each level."""
+    """The coverage and mean width of one method's intervals, one number each per level."""
 
     level: FloatArray
     coverage: FloatArray
@@ -44,7 +44,7 @@ class IntervalCurve:
         width = np.asarray(self.width, dtype=np.float64)
         check_same_size(level=level, coverage=coverage, width=width)
         if (np.diff(level) <= 0).any():
-            raise InputError("level needs strictly ascending numbers")
+            raise InputError("`level` needs strictly ascending numbers")
         freeze(self, level=level, coverage=coverage, width=width)
 
 
@@ -55,7 +55,7 @@ def alarm_chart(
     most: float = 0.3,
     dark: bool = False,
 ) -> Figure:
-    """Failures caught in time, and the lead time, against the rate of false alarms.
+    """A chart of failures caught in time, and of the lead time, against the false-alarm rate.
 
     Parameters
     ----------
@@ -66,19 +66,19 @@ def alarm_chart(
     most
         The highest false-alarm rate to show.
     dark
-        For a dark background.
+        Whether the figure is for a dark background.
     """
     fraction("most", most)
     if curve.n_met == 0 or curve.n_missed == 0:
         raise InputError(
-            "an alarm chart needs episodes that met the target and such that missed it, "
+            "alarm_chart() needs at least one episode that met the target and one that missed it, "
             f"got {curve.n_met} and {curve.n_missed}"
         )
     theme = theme_of(dark)
     label = "Failures caught in time, and lead time, against the rate of false alarms"
     with canvas(theme, (5.6, 4.8), rows=(1.5, 1.0), label=label) as (figure, (top, bottom)):
-        # Steps: between two rates of false alarms one catches what the lower of them allows. Of
-        # thresholds with the same false alarms the highest catches most.
+        # Drawn as steps: between two false-alarm rates, the threshold of the lower one is used. Of
+        # thresholds with the same false-alarm rate, the highest catches most failures.
         shown = np.flatnonzero(np.diff(curve.false_alarm_rate, append=2.0) > 0.0)
         shown = shown[: np.searchsorted(curve.false_alarm_rate[shown], most, side="right") + 1]
         false, in_time = curve.false_alarm_rate[shown], curve.in_time_rate[shown]
@@ -99,7 +99,7 @@ def alarm_chart(
             (line,) = top.plot(false, detected, "--", color=theme.vermilion, label="or too late")
             line.set_drawstyle("steps-post")
         top.plot([0, 1], [0, 1], label="alarms at random", **dotted(theme.muted))
-        top.set(ylim=(-0.02, 1.04), ylabel="failures alarmed")
+        top.set(ylim=(-0.02, 1.04), ylabel="failures with an alarm")
         percent_axis(top, "y")
         low, middle, high = curve.lead_in_time[shown].T
         bottom.fill_between(
@@ -117,7 +117,7 @@ def alarm_chart(
             xlabel="false alarms (share of runs that met the target)", ylabel="lead time (steps)"
         )
         bottom.set_xlim(-0.01 * most, most)
-        # Room for the numbers over the marks, which would else stand in the legend.
+        # Leave space for the numbers above the marks, so that they do not overlap the legend.
         longest = high[~np.isnan(high)].max(initial=1.0)
         bottom.set_ylim(0.0, 1.25 * longest)
         percent_axis(bottom, "x")
@@ -143,16 +143,16 @@ def interval_chart(
     band
         Lowest and highest coverage expected of a valid method at each level (`coverage_band`).
     unit
-        What widths are measured in.
+        The unit of the widths, for the label of the axis.
     dark
-        For a dark background.
+        Whether the figure is for a dark background.
     """
     theme = theme_of(dark)
     looks = series_looks(list(methods), theme)
     levels = next(iter(methods.values())).level
     if not all(np.array_equal(curve.level, levels) for curve in methods.values()):
-        raise InputError("methods need the same levels")
-    label = "Coverage less the level asked for, and width of intervals, against the level"
+        raise InputError("`methods` needs curves that all have the same levels")
+    label = "Coverage minus the level asked for, and width of intervals, against the level"
     with canvas(theme, (5.6, 5.0), rows=(1.0, 1.0), label=label) as (figure, (top, bottom)):
         top.axhline(0.0, color=theme.ink, linewidth=1.0)
         if band is not None:
@@ -177,7 +177,7 @@ def interval_chart(
                 bottom.text(
                     level, 0.98, "∞", color=look.color, transform=top_edge, fontsize=13, va="top"
                 )
-        top.set_ylabel("coverage less level\n(percentage points)")
+        top.set_ylabel("coverage minus level\n(percentage points)")
         bottom.set_ylabel(f"mean width ({unit})")
         bottom.set_ylim(bottom=0.0)
         bottom.set_xlabel("level asked for")
@@ -187,7 +187,7 @@ def interval_chart(
 
 
 def _draw_marks(top: Axes, bottom: Axes, curve: AlarmCurve, *, marks: Sequence[float]) -> None:
-    """Mark some false-alarm rates and write what each catches in time."""
+    """Mark some false-alarm rates; beside each, write the share of failures caught in time."""
     for mark in marks:
         within = np.flatnonzero(curve.false_alarm_rate <= mark)
         if within.size == 0:

@@ -1,4 +1,4 @@
-"""A figure of what moved a probability, and where the runs most like this one lead."""
+"""A figure of what changed a probability, and of the outcomes that similar recorded runs had."""
 
 from __future__ import annotations
 
@@ -24,21 +24,24 @@ def explanation_chart(
     outcome: str = "outcome",
     dark: bool = False,
 ) -> Figure:
-    """What each cause added to a probability, beside the outcomes that precedents lead to.
+    """A chart of what each cause added to a probability, and of the precedents' outcomes.
+
+    Precedents are the recorded runs that count most for the probability.
 
     Parameters
     ----------
     causes
-        The name of each cause, its part of the change and the error of that, largest first.
+        For each cause: its name, its part of the change, and the error of this part; largest first.
     precedents
-        The outcome that each precedent leads to, its weight, and whether the outcome meets the
-        target.
+        For each precedent: the outcome if this run goes on as the precedent did, the precedent's
+        weight, and whether this outcome meets the target.
     probabilities
-        The probability before and now; the first is None if nothing is compared.
+        The probability before the change and now; the first is None if there is no change to
+        explain.
     outcome
         The name of the outcome.
     dark
-        For a dark background.
+        Whether the figure is for a dark background.
     """
     theme, shown = theme_of(dark), list(causes[:_MOST])
     was, now = probabilities

@@ -37,13 +37,13 @@ def path_chart(
     band
         The lower and the upper end at each step after t.
     level
-        The probability with which the band holds the whole path.
+        The probability with which the whole later path stays inside the band.
     target
         Lower and upper end of the target for the outcome; either may be infinite.
     unit
         The label of the axis.
     dark
-        For a dark background.
+        Whether the figure is for a dark background.
     """
     theme, line = theme_of(dark), np.asarray(path, dtype=np.float64)
     lower, upper = (np.asarray(one, dtype=np.float64) for one in band)
@@ -58,7 +58,7 @@ def path_chart(
             color=theme.blue,
             alpha=0.25,
             linewidth=0,
-            label=f"foretold at step {t} ({100 * level:g} %)",
+            label=f"predicted at step {t} ({100 * level:g} %)",
         )
         axes.plot(np.arange(t + 1), line[: t + 1], color=theme.ink, label="so far")
         axes.plot(
@@ -66,7 +66,7 @@ def path_chart(
             line[t:],
             color=theme.ink,
             linestyle=(0, (2, 1.5)),
-            label="what came",
+            label="what happened",
         )
         draw_target(axes, target, theme)
         step_axis(axes, max(int(ahead[-1]), line.size - 1) + 1)

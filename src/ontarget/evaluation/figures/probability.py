@@ -50,11 +50,11 @@ def episodes_chart(
     met
         Whether each episode met the target.
     bounds
-        The low and the high probability, each of p's shape.
+        The lower and the upper bound of p, each with the shape of p.
     threshold
         The alarm threshold.
     dark
-        For a dark background.
+        Whether the figure is for a dark background.
     """
     panel, success = check_panel("p", p, unit=True), check_flags("met", met)
     check_same_size(p=panel, met=success)
@@ -84,7 +84,8 @@ def mean_chart(
 ) -> Figure:
     """A chart of the mean probability over time, and of how often targets were met.
 
-    ``rate`` is the share of the episodes alive at each step that met the target.
+    ``rate`` is how often the target was met: at each step, the share among the episodes still going
+    there.
     """
     n_steps, theme = check_curves(curves), theme_of(dark)
     looks = series_looks(list(curves), theme)
@@ -127,9 +128,10 @@ def outcome_fan(
     Parameters
     ----------
     quantiles
-        (steps, levels): the predicted quantiles at each step, which rise with the level.
+        (steps, levels): the predicted quantiles at each step, ascending along the levels.
     levels
-        Ascending, symmetric around one half: 0.05, 0.25, 0.5, 0.75, 0.95.
+        The probabilities of these quantiles, ascending and symmetric around one half, such as 0.05,
+        0.25, 0.5, 0.75, 0.95.
     target
         Lower and upper end of the target; either may be infinite.
     outcome
@@ -139,7 +141,7 @@ def outcome_fan(
     unit
         The label of the axis: what the outcome is, with its unit.
     dark
-        For a dark background.
+        Whether the figure is for a dark background.
     """
     table, shares = _fan(quantiles, levels)
     n_steps, theme = table.shape[0], theme_of(dark)
@@ -177,7 +179,7 @@ def outcome_fan(
 
 
 def _fit_shares(axes: Axes, least: float = 0.1) -> None:
-    """Let the y axis span at least 0.1 inside [0, 1], so that small changes look small."""
+    """Make the y axis at least ``least`` long, within [0, 1], so that small changes look small."""
     low, high = axes.get_ylim()
     reach = max(high - low, least) / 2
     middle = min(max((low + high) / 2, reach), 1.0 - reach) if reach < 0.5 else 0.5
@@ -242,7 +244,7 @@ def draw_target(axes: Axes, target: tuple[float, float] | None, theme: Theme) ->
     axes.margins(y=0.08)
     low, high = axes.get_ylim()
     low, high = min([low, *ends]), max([high, *ends])
-    room = 0.08 * (high - low)  # so that the target is seen, not only its end
+    room = 0.08 * (high - low)  # extra space, so that some of the target's inside is visible too
     low, high = (
         min([low, *(end - room for end in ends)]),
         max([high, *(end + room for end in ends)]),
@@ -266,7 +268,9 @@ def _bounds(
 ) -> tuple[FloatArray, FloatArray]:
     low, high = (check_panel(f"bounds[{i}]", bound, unit=True) for i, bound in enumerate(bounds))
     if low.shape != panel.shape or high.shape != panel.shape:
-        raise InputError(f"bounds need p's shape {panel.shape}, got {low.shape} and {high.shape}")
+        raise InputError(
+            f"both `bounds` need the shape of p, {panel.shape}, got {low.shape} and {high.shape}"
+        )
     return low, high
 
 
@@ -277,5 +281,5 @@ def _fan(quantiles: ArrayLike, levels: ArrayLike) -> tuple[FloatArray, FloatArra
     if (np.diff(shares) <= 0).any() or not np.allclose(shares + shares[::-1], 1.0):
         raise InputError(f"levels needs ascending numbers symmetric around 0.5, got {levels!r}")
     if (np.diff(table, axis=1) < 0).any():
-        raise InputError("quantiles needs numbers that rise along the levels at every step")
+        raise InputError("quantiles needs numbers that never fall along the levels, at every step")
     return table, shares

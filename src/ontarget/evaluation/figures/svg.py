@@ -17,8 +17,8 @@ __all__ = ["figure_bytes", "svg_of"]
 
 _ID = re.compile(r' id="([^"]*)"')
 _PLACES = re.compile(r' (?:d|x|y|transform)="[^"]*"')
-# Its style sheet would affect every other picture on the page; the root element sets the same
-# style, and its children inherit it.
+# matplotlib's style sheet would affect every other picture on the page, so it is removed. The root
+# element sets the same style, and its children inherit it.
 _NEEDLESS = (
     re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL),
     re.compile(r"\s*<defs>\s*<style[^>]*>[^<]*</style>\s*</defs>"),
@@ -31,9 +31,9 @@ _REFERENCE = re.compile(r'(url\(#|href="#)([^)"]*)')
 def svg_of(figure: Figure) -> str:
     """The figure as inline SVG for an HTML page, with a transparent background.
 
-    The same figure gives the same text. Ids contain a hash of the figure, so that one page can hold
-    several figures. The palette's colours are CSS variables that default to their own value; with
-    `theme_css` in the page, they change with it between light and dark.
+    The same figure gives the same text. Ids contain a hash of the figure, so that one page can
+    contain several figures. The colours are CSS variables, with the figure's own colours as
+    defaults. If the page contains the rules of `theme_css`, they follow its light or dark theme.
     """
     with drawing():
         buffer = io.StringIO()
@@ -57,19 +57,19 @@ def figure_bytes(figure: Figure, kind: Literal["svg", "png"]) -> bytes:
 
 
 def _rounded(found: re.Match[str]) -> str:
-    """A coordinate rounded to 0.01 points: half the text, and the same on every machine."""
+    """A coordinate rounded to 0.01 points, which is shorter and the same on every machine."""
     return f"{round(float(found[0]), 2):g}"
 
 
 def _opened(text: str, label: str) -> str:
-    """The root element, marked as an image with a label; `theme_css` lets it shrink."""
+    """The SVG text, whose root element is marked as an image and has the label as description."""
     name = f' role="img" aria-label={quoteattr(label)}' if label else ""
     style = "stroke-linejoin: round; stroke-linecap: butt"
     return text.replace("<svg", f'<svg class="ontarget"{name} style="{style}"', 1)
 
 
 def _renamed(text: str) -> str:
-    """The text with unique ids; ids that nothing refers to are removed."""
+    """The SVG text with ids that are unique to this figure, without ids that nothing refers to."""
     used = {name for _, name in _REFERENCE.findall(text)}
     digest = blake2b(text.encode(), digest_size=5).hexdigest()
     order: dict[str, str] = {}
@@ -81,7 +81,7 @@ def _renamed(text: str) -> str:
 
 
 def _themed(text: str) -> str:
-    """The text with the palette's colours as CSS variables."""
+    """The SVG text with each colour of the light or dark theme replaced by a CSS variable."""
     for theme in (LIGHT, DARK):
         for role, color in theme.roles().items():
             text = re.sub(rf"(?<!, ){color}", f"var(--ontarget-{role}, {color})", text)
