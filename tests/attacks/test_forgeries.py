@@ -116,7 +116,7 @@ def test_a_rehearsal_that_sets_alarms_and_lacks_a_step(tmp_path: Path) -> None:
         for name in ("before", "ranks", "left", "right"):
             arrays[name] = arrays[name][:rows]
 
-    refuse("rehearsed", forge, tmp_path, "a rehearsal that sets alarms needs every step")
+    refuse("rehearsed", forge, tmp_path, "rehearsal array 'steps' needs every step")
 
 
 @pytest.mark.parametrize("section", ["assure", "rehearsal"])
@@ -184,7 +184,7 @@ def test_assure_episodes_that_were_all_cut_off(kind: str, tmp_path: Path) -> Non
     def forge(header: dict[str, Any], sections: Any) -> None:
         sections["assure"]["excess"][:] = np.inf
 
-    refuse(kind, forge, tmp_path, "at least one that was not cut off")
+    refuse(kind, forge, tmp_path, "at least one finite number: an episode not cut off")
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def test_a_horizon_without_laws(tmp_path: Path) -> None:
     def forge(header: dict[str, Any], sections: Any) -> None:
         header["horizon"] = 2**31 - 1
 
-    refuse("marginal", forge, tmp_path, "one law per step")
+    refuse("marginal", forge, tmp_path, "one entry per step of the horizon")
 
 
 def test_lengths_that_ask_for_more_rows_than_there_are(tmp_path: Path) -> None:
@@ -350,7 +350,7 @@ def test_recorded_numbers_of_a_type_that_none_are_written_in(dtype: Any, tmp_pat
     def forge(header: dict[str, Any], sections: Any) -> None:
         sections["assure"]["states"] = sections["assure"]["states"].astype(dtype)
 
-    refuse("forest", forge, tmp_path, "'states' needs numbers")
+    refuse("forest", forge, tmp_path, "'states' needs 64-bit floats")
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.int64])

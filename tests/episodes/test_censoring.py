@@ -223,5 +223,5 @@ def test_a_forged_excess_is_refused(tmp_path) -> None:
     fitted = GoalMonitor(Marginal()).fit(worst_case(), progress=False).fitted
     for wrong in (-np.inf, np.nan, 0.7):
         forged = replace(fitted, excess=np.where(np.isinf(fitted.excess), wrong, fitted.excess))
-        with pytest.raises(ModelFileError, match=r"excess needs numbers from 0 to 0\.5"):
+        with pytest.raises(ModelFileError, match=r"'excess' needs numbers from 0 to 0\.5"):
             fitted_from_bytes(fitted_bytes(forged))

@@ -145,7 +145,9 @@ def test_strided_arrays_and_plain_lists_are_stored_as_their_values() -> None:
     ids=lambda a: str(np.asarray(a).dtype),
 )  # fmt: skip
 def test_arrays_the_file_cannot_hold_are_refused_by_name(array: np.ndarray) -> None:
-    with pytest.raises(InputError, match=r"array s/bad: a model file holds arrays of bool.*got"):
+    with pytest.raises(
+        InputError, match=r"array s/bad: a model file can contain arrays of bool.*got"
+    ):
         container_bytes({}, {"s": {"fine": np.zeros(1), "bad": array}})
 
 

@@ -172,7 +172,7 @@ def section(**change: object) -> Callable[[Any, Any], object]:
     return lambda about, tensors: about["sections"]["ranks"].update(change)
 
 
-OTHERWISE = "section 'block-0000' should list .* from byte \\d+ on and does not"
+OTHERWISE = "section 'block-0000' should list .* from byte \\d+ on, but lists something else"
 NO_ARRAY = "section 'block-0000' lists something that is not an array"
 
 FORGERIES: dict[str, tuple[Callable[[Any, Any], object], str]] = {
@@ -240,7 +240,7 @@ FORGERIES: dict[str, tuple[Callable[[Any, Any], object], str]] = {
     "too many bytes": (section(bytes=900), "where its header says"),
     "negative list": (section(listed=-8), "impossible listed: -8"),
     "list is no number": (section(listed="8"), "impossible listed"),
-    "short list": (section(listed=8), "not as long as its sections say"),
+    "short list": (section(listed=8), "does not have the length that its sections state"),
     "list beyond the header": (section(listed=2**40), "impossible listed"),
     "arrays are no number": (section(arrays=True), "impossible arrays"),
     "sections are a list": (lambda a, t: a.update(sections=[]), "not a sorted JSON object"),
@@ -255,12 +255,12 @@ FORGERIES: dict[str, tuple[Callable[[Any, Any], object], str]] = {
     "deep offsets": (nodes(data_offsets="NESTED"), OTHERWISE),
     "long shape": (nodes(shape=[1] * 50_000), NO_ARRAY),
     "long name": (lambda a, t: t.update({"ranks/" + "x" * 50_000: 0}), "lists 2 arrays"),
-    "infinite number": (lambda a, t: a["user"].update(x="HUGE"), "1e999, which is not a number"),
+    "infinite number": (lambda a, t: a["user"].update(x="HUGE"), "1e999, which is not a finite"),
     "deep user": (lambda a, t: a["user"].update(x="DEEP"), "nested more than 32 deep"),
     "deeper user": (lambda a, t: a["user"].update(x="DEEPER"), "nested more than 32 deep"),
-    "constant": (lambda a, t: a["user"].update(x="CONSTANT"), "holds NaN, which is not a number"),
-    "duplicate key": (lambda a, t: a["user"].update(x="TWICE"), "holds the key 'k' twice"),
-    "endless number": (lambda a, t: a["user"].update(x="DIGITS"), "a number of 5000 digits"),
+    "constant": (lambda a, t: a["user"].update(x="CONSTANT"), "has NaN, which is not a finite"),
+    "duplicate key": (lambda a, t: a["user"].update(x="TWICE"), "has the key 'k' twice"),
+    "endless number": (lambda a, t: a["user"].update(x="DIGITS"), "whole number of 5000 digits"),
 }  # fmt: skip
 
 
@@ -288,7 +288,7 @@ def test_the_forger_can_also_leave_everything_as_it_was() -> None:
 def test_a_bool_that_is_neither_true_nor_false_is_refused() -> None:
     about, tensors, data = split(container_bytes({}, {"s": {"a": np.array([1, 2], np.uint8)}}))
     tensors["s/a"]["dtype"] = "BOOL"
-    with pytest.raises(ModelFileError, match="s/a holds a bool that is neither 0 nor 1"):
+    with pytest.raises(ModelFileError, match="s/a has a bool that is neither 0 nor 1"):
         read(joined(relisted(about, tensors), tensors, data))
 
 

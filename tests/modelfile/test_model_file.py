@@ -99,7 +99,7 @@ def test_a_behavior_of_ones_own_is_passed_to_load(tmp_path: Path) -> None:
         GoalMonitor.load(path)
     for other in (FirstLoss(limit=-0.5), "sum"):
         with pytest.raises(
-            ModelFileError, match="behavior needs to be the one that the monitor was"
+            ModelFileError, match="`behavior` needs to be the one that the monitor was"
         ):
             GoalMonitor.load(path, behavior=other)
     assert inspect_file(path)["behavior"] == "own:FirstLoss(limit=-0.3, steps=6)"

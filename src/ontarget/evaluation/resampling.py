@@ -322,7 +322,7 @@ def _sums(panel: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _ratio(sums: FloatArray, sizes: FloatArray) -> FloatArray:
-    """sums / sizes; NaN where the size is 0, because a resample has no value there."""
+    """``sums / sizes``; NaN where the size is 0, because a resample has no value there."""
     shape = np.broadcast_shapes(sums.shape, sizes.shape)
     quotient: FloatArray = np.full(shape, np.nan)
     np.divide(sums, sizes, out=quotient, where=sizes > 0.0)

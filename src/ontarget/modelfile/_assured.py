@@ -1,4 +1,4 @@
-"""The assure episodes in a model file: alarm thresholds are computed from them (M8)."""
+"""The assure episodes in a model file, which alarm thresholds are computed from."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ _CLOSED: Final[dict[tuple[bool, bool], Closed]] = {
 
 
 def assure_arrays(fitted: Fitted) -> dict[str, AnyArray]:
-    """The assure episodes; alarm thresholds are computed from them for each target (M8)."""
+    """The arrays of the section "assure": the assure episodes of a fitted monitor.
+
+    Alarm thresholds are computed from these episodes, for each target.
+    """
     arrays: dict[str, AnyArray] = {"excess": fitted.excess}
     if fitted.assure is not None:
         store = fitted.assure.compact()._store
@@ -51,17 +54,23 @@ def assure_arrays(fitted: Fitted) -> dict[str, AnyArray]:
 
 
 def _weights(arrays: Mapping[str, AnyArray], n: int) -> FloatArray | None:
-    """The weights of the assure episodes, if they have any (M25)."""
+    """The weight of each assure episode, (n,), for starts that changed; None without weights."""
     if "weights" not in arrays:
         return None
     weights = flat_array(arrays, "weights", np.float64)
     if weights.size != n or not np.all(np.isfinite(weights) & (weights > 0.0)):
-        raise ModelFileError("assure episodes need one finite weight above 0 each")
+        raise ModelFileError(
+            f"assure array 'weights' needs one finite number above 0 for each of {n} episodes"
+        )
     return weights
 
 
 def _wanted_array(targets: Sequence[Target | None]) -> FloatArray:
-    """(components, 5): the episode, both ends, and whether they belong to its target."""
+    """The episodes' own targets as an array with one row per interval of a target, (rows, 5).
+
+    A row has the episode's index, the interval's lower and upper end, and for each end 1 if it
+    belongs to the target, else 0.
+    """
     rows = [
         (i, *component)
         for i, target in enumerate(targets)
@@ -72,20 +81,20 @@ def _wanted_array(targets: Sequence[Target | None]) -> FloatArray:
 
 
 def _wanted(arrays: Mapping[str, AnyArray], n: int) -> tuple[Target | None, ...] | None:
-    """Each assure episode's own target, if they have any (M21)."""
+    """The own target of each assure episode (None for one without); None if none has its own."""
     if "wanted" not in arrays:
         return None
     found = arrays["wanted"]
     if found.dtype != np.float64 or found.ndim != 2 or found.shape[1] != 5:
         raise ModelFileError(
-            "assure array 'wanted', the episodes' own targets, needs five 64-bit floats a row"
+            "assure array 'wanted', the episodes' own targets, needs five 64-bit floats per row"
         )
     targets: list[Target | None] = [None] * n
     for i, low, high, low_closed, high_closed in found.tolist():
         if i not in range(n) or low_closed not in (0.0, 1.0) or high_closed not in (0.0, 1.0):
             raise ModelFileError(
-                "assure array 'wanted' needs the number of an assure episode first in each row, "
-                "and 0 or 1 in the last two places"
+                "assure array 'wanted' needs the index of an assure episode as the first number of "
+                "each row, and 0 or 1 as the last two"
             )
         closed = _CLOSED[bool(low_closed), bool(high_closed)]
         mine = Target(low, high, closed)
@@ -95,35 +104,48 @@ def _wanted(arrays: Mapping[str, AnyArray], n: int) -> tuple[Target | None, ...]
 
 
 def _named(groups: tuple[Any, ...], codes: AnyArray) -> AnyArray:
-    """Each episode's group; episodes of one group share the same text object."""
+    """The name of each episode's group; episodes of one group share the same str object."""
     names = np.array(groups, dtype=object if isinstance(groups[0], str) else None)
     return names[codes]
 
 
 def excess_in(arrays: Mapping[str, AnyArray]) -> FloatArray:
-    """The excess of each assure episode: its largest distance from the middle of its law."""
+    """The excess of each assure episode, (n,): how far its outcome was ever from the middle.
+
+    At each step, this is the distance of the outcome from the middle of the predicted distribution,
+    measured in probability from 0 to 0.5. The excess is the largest over the episode's steps. It is
+    infinite if the episode was cut off.
+    """
     excess = flat_array(arrays, "excess", np.float64)
     if not np.all(((excess >= 0.0) & (excess <= 0.5)) | (excess == np.inf)):
-        raise ModelFileError("excess needs numbers from 0 to 0.5, or infinity for a cut-off run")
+        raise ModelFileError(
+            "assure array 'excess' needs numbers from 0 to 0.5, or infinity for a cut-off run"
+        )
     if "lengths" not in arrays and excess.size:
-        raise ModelFileError("excess needs assure episodes")
+        raise ModelFileError(
+            "assure array 'excess' needs to be empty, because the file has no assure episodes"
+        )
     if excess.size and np.isinf(excess).all():
-        raise ModelFileError("assure episodes need at least one that was not cut off")
+        raise ModelFileError(
+            "assure array 'excess' needs at least one finite number: an episode not cut off"
+        )
     return excess
 
 
 def assure_in(
     arrays: Mapping[str, AnyArray], about: Description, behavior: Behavior
 ) -> Episodes | None:
-    """The assure episodes, checked; None if there are none."""
+    """The assure episodes, made from the arrays of their section and checked; None without any."""
     if "lengths" not in arrays:
         return None
     lengths, codes = (flat_array(arrays, name, np.int64) for name in ("lengths", "groups"))
     if not lengths.size or lengths.min() < 1 or lengths.max() > about.horizon:
-        raise ModelFileError(f"assure episodes need 1 to {about.horizon} steps")
+        raise ModelFileError(
+            f"assure array 'lengths' needs numbers of steps from 1 to the horizon, {about.horizon}"
+        )
     if codes.size and (codes.min() < 0 or codes.max() >= about.n_groups):
-        raise ModelFileError(f"assure groups need numbers from 0 to {about.n_groups - 1}")
-    ended = np.cumsum(np.bincount(lengths))[:-1]  # by each step; all lengths are steps by now
+        raise ModelFileError(f"assure array 'groups' needs numbers from 0 to {about.n_groups - 1}")
+    ended = np.cumsum(np.bincount(lengths))[:-1]  # how many episodes have ended by each step
     offsets = np.concatenate([[0], np.cumsum(lengths.size - ended)]).astype(np.intp)
     rows, n = int(offsets[-1]), lengths.size
     shapes = {"states": (len(about.schema), rows), "before": (rows,), "outcomes": (n,)}
@@ -133,11 +155,13 @@ def assure_in(
         shapes["rewards"] = (rows,)
     for name, shape in shapes.items():
         if arrays[name].shape != shape or arrays[name].dtype != np.float64:
-            raise ModelFileError(f"assure array {name!r} needs numbers of shape {shape}")
+            raise ModelFileError(f"assure array {name!r} needs 64-bit floats of shape {shape}")
     if codes.size != n or arrays["excess"].size != n:
-        raise ModelFileError("assure episodes need a group and an excess each")
+        raise ModelFileError(
+            f"assure arrays 'groups' and 'excess' need one number for each of {n} episodes"
+        )
     for name in {"outcomes", "ahead"} & set(shapes):
-        if not np.all(np.abs(arrays[name]) <= LARGEST_OUTCOME):  # NaN is not
+        if not np.all(np.abs(arrays[name]) <= LARGEST_OUTCOME):  # false for NaN
             raise ModelFileError(f"assure array {name!r} needs finite numbers up to 1e300")
     weights = _weights(arrays, n)
     before = arrays["before"]
@@ -168,6 +192,9 @@ def assure_in(
 
 
 def unknown_before(before: FloatArray, behavior: Behavior) -> bool:
-    """Whether a behavior so far is impossible."""
-    known = np.abs(before) <= LARGEST_OUTCOME  # NaN is not
+    """Whether any number in ``before`` (the behavior before a step) can't be one.
+
+    It must be finite and at most 1e300. NaN is allowed if the behavior is read from a column.
+    """
+    known = np.abs(before) <= LARGEST_OUTCOME  # false for NaN
     return not bool(np.all(known | np.isnan(before) if behavior.reads_so_far else known))

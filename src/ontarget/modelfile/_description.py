@@ -30,10 +30,10 @@ _GROUP_TYPES = (str, int, float, bool)
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """The header of a monitor's file, as checked values; the behavior is still its name.
+    """The header of a monitor's file, as checked values. The behavior is not yet an object.
 
-    Later, only `horizon` and the number of groups decide how large something becomes. Both are
-    compared with the lengths of the file's arrays first.
+    Of these values, only `horizon` and the number of groups decide how much memory is used later.
+    Both are first compared with the lengths of the file's arrays.
     """
 
     schema: Schema
@@ -66,11 +66,15 @@ class Description:
         blocks = tuple(_block(i, one, horizon) for i, one in enumerate(_list(header, "blocks")))
         kinds = tuple(_text("kinds", one, optional=True) for one in _list(header, "kinds"))
         if len(kinds) != len(blocks) or not blocks:
-            raise ModelFileError("the header needs blocks, and one kind for each of them")
+            raise ModelFileError(
+                "the header needs at least one entry in 'blocks', and as many in 'kinds'"
+            )
         grid = _number("grid", header["grid"])
         scale_of(grid)
         if grid > LARGEST_OUTCOME:
-            raise ModelFileError(f"grid in the header needs a spacing up to 1e300, got {grid}")
+            raise ModelFileError(
+                f"'grid' in the header needs a number above 0, up to 1e300, got {grid}"
+            )
         parameters = _object(header, "parameters")
         _text("policy", parameters["policy"])
         return cls(
@@ -126,7 +130,7 @@ class Description:
 
     @property
     def n_groups(self) -> int:
-        """How many groups are calibrated by themselves; 1 without groups."""
+        """The number of groups that are calibrated separately; 1 without groups."""
         return 1 if self.groups is None else len(self.groups)
 
 
@@ -134,50 +138,50 @@ def _whole(name: str, value: Any, *, least: int = 0, most: int | None = 2**31 - 
     if type(value) is not int or value < least or (most is not None and value > most):
         upto = "up" if most is None else f"to {most}"
         raise ModelFileError(
-            f"{name} in the header needs a whole number from {least} {upto}, got {value!r:.80}"
+            f"'{name}' in the header needs a whole number from {least} {upto}, got {value!r:.80}"
         )
     return value
 
 
 def _number(name: str, value: Any) -> float:
     if type(value) not in (int, float):
-        raise ModelFileError(f"{name} in the header needs a number, got {value!r:.80}")
+        raise ModelFileError(f"'{name}' in the header needs a number, got {value!r:.80}")
     return float(value)
 
 
 def _impossible(values: list[Any]) -> FloatArray:
-    """A few outcomes, ascending."""
+    """The impossible outcomes in the header, checked: a few numbers in ascending order."""
     found = read_only(np.array([_number("impossible", one) for one in values], dtype=np.float64))
     rising = found.size <= _MOST_IMPOSSIBLE and bool((np.diff(found) > 0.0).all())
     if not (rising and (np.abs(found) <= LARGEST_OUTCOME).all()):
         raise ModelFileError(
-            f"impossible in the header needs up to {_MOST_IMPOSSIBLE} outcomes, ascending"
+            f"'impossible' in the header needs up to {_MOST_IMPOSSIBLE} outcomes, ascending"
         )
     return found
 
 
 def _flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise ModelFileError(f"{name} in the header needs true or false, got {value!r:.80}")
+        raise ModelFileError(f"'{name}' in the header needs true or false, got {value!r:.80}")
     return value
 
 
 def _text(name: str, value: Any, *, optional: bool = False) -> str | None:
     if not isinstance(value, str) and not (optional and value is None):
-        raise ModelFileError(f"{name} in the header needs a text, got {value!r:.80}")
+        raise ModelFileError(f"'{name}' in the header needs a text, got {value!r:.80}")
     return value
 
 
 def _list(header: Mapping[str, Any], name: str) -> list[Any]:
     if not isinstance(header[name], list):
-        raise ModelFileError(f"{name} in the header needs a list, got {header[name]!r:.80}")
+        raise ModelFileError(f"'{name}' in the header needs a list, got {header[name]!r:.80}")
     found: list[Any] = header[name]
     return found
 
 
 def _object(header: Mapping[str, Any], name: str) -> dict[str, Any]:
     if not isinstance(header[name], dict):
-        raise ModelFileError(f"{name} in the header needs an object, got {header[name]!r:.80}")
+        raise ModelFileError(f"'{name}' in the header needs an object, got {header[name]!r:.80}")
     return dict(header[name])
 
 
@@ -186,7 +190,7 @@ def _block(index: int, ends: Any, horizon: int) -> Block:
         _whole("blocks", end, most=horizon) for end in (ends if isinstance(ends, list) else [ends])
     )
     if start >= stop or train_start >= train_stop:
-        raise ModelFileError(f"block {index} needs steps that rise, got {ends!r:.80}")
+        raise ModelFileError(f"block {index} in the header needs rising steps, got {ends!r:.80}")
     return Block(index, start, stop, train_start, train_stop)
 
 
@@ -195,28 +199,36 @@ def _bounds(ends: list[Any]) -> tuple[float, float]:
     least = -math.inf if low is None else _number("reward_bounds", low)
     most = math.inf if high is None else _number("reward_bounds", high)
     if least > most:
-        raise ModelFileError(f"reward_bounds in the header need to rise, got {ends!r:.80}")
+        raise ModelFileError(
+            f"'reward_bounds' in the header needs the lower number first, got {ends!r:.80}"
+        )
     return least, most
 
 
 def _groups(names: list[Any]) -> tuple[Any, ...]:
-    """The groups; all must have one type, so that an array can hold them unchanged."""
+    """The names of the groups. All must have one type, so that an array can contain them."""
     kinds = {type(name) for name in names}
     if len(kinds) != 1 or not kinds <= set(_GROUP_TYPES) or len(set(names)) != len(names):
-        raise ModelFileError(f"groups in the header need different names, got {names!r:.80}")
+        raise ModelFileError(f"'groups' in the header needs different names, got {names!r:.80}")
     if kinds == {int} and not all(-(2**63) <= name < 2**63 for name in names):
-        raise ModelFileError("groups in the header need numbers of at most 64 bits")
+        raise ModelFileError("'groups' in the header needs numbers of at most 64 bits")
     return tuple(names)
 
 
 def _may_miss(flags: list[Any], width: int) -> BoolArray:
     if len(flags) != width:
-        raise ModelFileError(f"may_miss in the header needs {width} flags, got {len(flags)}")
+        raise ModelFileError(
+            f"'may_miss' in the header needs one flag for each of {width} features, got "
+            f"{len(flags)}"
+        )
     return read_only(np.array([_flag("may_miss", one) for one in flags], dtype=np.bool_))
 
 
 def _sizes(sizes: dict[str, Any]) -> dict[str, int]:
-    """The parts of the split in their order: learn and assure, or the paper's."""
+    """How many episodes each part of the split has, by its name: learn and assure.
+
+    With ``preset="paper"`` the parts are train, calibrate and assure.
+    """
     names = _PARTS if "learn" in sizes else _PAPER_PARTS
     return {name: _whole("sizes", sizes[name]) for name in names}
 

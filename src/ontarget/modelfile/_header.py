@@ -1,11 +1,13 @@
 """The header of a model file, which says what is in the file and where: writing and checking it.
 
-docs/model-file.md lays the file out field by field. In short: a safetensors file whose metadata
-hold a JSON text that says where each section is, and what the user put in; then a list of tensors.
+docs/model-file.md describes the file field by field. In short, it is a safetensors file. Its
+metadata is a JSON text with the user's header, and with the place of each section. A list of
+tensors (arrays) follows.
 
-There is exactly one way to write a file. So the reader takes only an array's name, type and shape
-from the list of tensors, writes the entry again, and compares both: offsets, padding and order
-cannot differ. Only the JSON text is parsed, after bounding its cost in memory.
+There is exactly one way to write a file. So for each array in the list, the reader takes only its
+name, type and shape, writes the entry itself, and compares it with the one in the file. Offsets,
+padding and order are thereby checked too. Only the JSON text is parsed, after checking how much
+memory it can take.
 """
 
 from __future__ import annotations
@@ -42,15 +44,17 @@ VERSION = 1
 ALIGNMENT = 8
 MAX_DEPTH = 32
 MAX_DIGITS = 40
-MAX_HEADER_BYTES = 100_000_000  # what the safetensors package reads
+MAX_HEADER_BYTES = 100_000_000  # the safetensors package reads no longer header
 
-# Opening a file may take twice its size and 64 MB of memory: its own bytes once, and as much again
-# and 60 MB for what is made of them. A letter of JSON makes at most 6 bytes (one wide letter makes
-# its whole string take four each), a value 300 (a short key, its value, their places in a
-# dictionary), an array 400 as a view with its name. test_container_memory.py measures them.
+# Opening a file may use at most twice its size plus 64 MB of memory: its own bytes, and once more
+# its size plus 60 MB for the Python objects. One letter of JSON takes at most 6 bytes (one wide
+# letter makes every letter of its string take four). One value takes at most 300 bytes (a short
+# key, the value, their places in a dictionary). One array takes at most 400 bytes as a view with
+# its name. test_container_memory.py measures these numbers.
 _SPARE_MEMORY = 60_000_000
 _LETTER, _VALUE, _ARRAY = 6, 300, 400
-# An empty array can have any other dimensions, and whoever reads it may make something that large.
+# If one dimension of an array is 0, the others could be of any size without taking a byte, and a
+# reader might allocate that much.
 _MAX_EMPTY_EXTENT = 1_000_000
 
 _LENGTH = 8
@@ -78,7 +82,7 @@ _ENTRY = re.compile(
 
 
 class ArrayPlace(NamedTuple):
-    """The type and shape of one array, and which bytes of the file hold it."""
+    """The type and shape of one array, and its first and last byte in the file."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -87,7 +91,7 @@ class ArrayPlace(NamedTuple):
 
 
 class SectionPlace(NamedTuple):
-    """Where a section's arrays, and the list of them, are in the file, and their checksum."""
+    """Where a section's arrays and the list of these arrays are in the file, and their checksum."""
 
     start: int
     stop: int
@@ -98,7 +102,7 @@ class SectionPlace(NamedTuple):
 
 
 class Header(NamedTuple):
-    """A header that was checked: the user's part, where each section is, and its own checksum."""
+    """A checked header: the user's part, the place of each section, and the header's checksum."""
 
     user: dict[str, Any]
     sections: dict[str, SectionPlace]
@@ -108,12 +112,12 @@ class Header(NamedTuple):
 
 
 def dtype_code(dtype: np.dtype[Any]) -> str:
-    """The format's code for a dtype of any byte order; an InputError lists the codes there are."""
+    """The code by which the file names this dtype, in any byte order; others are refused."""
     code = _CODES.get(dtype.newbyteorder("<"))
     if code is None:
         raise InputError(
-            f"a model file holds arrays of {', '.join(d.name for d in _CODES)}, got {dtype}; "
-            "text belongs in the header"
+            f"a model file can contain arrays of {', '.join(d.name for d in _CODES)}, got {dtype}; "
+            "put text into the header"
         )
     return code
 
@@ -123,9 +127,11 @@ def encode_header(
     shapes: Mapping[str, Mapping[str, tuple[str, tuple[int, ...]]]],
     checksums: Mapping[str, str],
 ) -> bytes:
-    """The header's length and the header, as bytes, for arrays of these dtypes and shapes.
+    """The bytes at the start of a model file: the header's length, then the header.
 
-    Names must come sorted, as the arrays' bytes do.
+    ``shapes`` has the dtype code and the shape of every array, by section and array name.
+    ``checksums`` has the SHA-256 of every section. Names must be sorted, because the arrays' bytes
+    are written in this order.
     """
     tensors: list[bytes] = []
     sections: dict[str, Any] = {}
@@ -153,20 +159,23 @@ def encode_header(
         for section in sections:
             deque(decode_arrays(sealed, header, section), maxlen=0)
     except ValueError as error:
-        raise InputError(f"a model file could not be read back: {error}") from error
+        raise InputError(
+            f"a model file with this header could not be read back: {error}"
+        ) from error
     return sealed
 
 
 def decode_header(buffer: FileBuffer, size: int) -> Header:
-    """The header at the start of a file of this size; a ValueError says what is wrong with it.
+    """The header at the start of a file of ``size`` bytes; a ValueError says what is wrong with it.
 
-    The buffer may hold the header alone.
+    The buffer may contain the header alone, without the arrays.
     """
     end = _header_end(buffer, size)
     fingerprint = buffer[_SEAL].decode("ascii", "replace")
     if fingerprint != _seal(buffer, end):
         raise ValueError("its header is damaged: the checksum differs")
-    # Quotes within the text are escaped, so the first bare one after a brace ends it.
+    # Quotes inside the text are escaped, so the first quote after a brace without a backslash ends
+    # the text.
     start = _SEAL.stop + len(_METADATA)
     stop = buffer.find(b'}"}', start, end) + 2
     _check_memory(_LETTER * (stop - start), size)
@@ -182,7 +191,7 @@ def decode_header(buffer: FileBuffer, size: int) -> Header:
     _check_memory(memory + _ARRAY * sum(place.n_arrays for place in places.values()), size)
     last = max((place.list_stop for place in places.values()), default=stop + 1)
     if not last < end <= last + ALIGNMENT or buffer[last:end].rstrip(b" ") != b"}":
-        raise ValueError("its list of tensors is not as long as its sections say")
+        raise ValueError("its list of tensors does not have the length that its sections state")
     return Header(about["user"], places, fingerprint, end, size)
 
 
@@ -204,7 +213,7 @@ def decode_arrays(
         if array <= before or buffer[position : position + len(expected)] != expected:
             raise ValueError(
                 f"section {name!r} should list {expected[1:200].decode()} "
-                f"from byte {position + 1} on and does not"
+                f"from byte {position + 1} on, but lists something else"
             )
         stop, position = header.data_start + end, position + len(expected)
         before, n_arrays = array, n_arrays + 1
@@ -219,10 +228,13 @@ def decode_arrays(
 
 
 def _listed(name: str, code: str, shape: tuple[int, ...], start: int) -> tuple[bytes, int]:
-    """The list's entries for an array and for its padding of zeros, and where the padding ends."""
+    """The entries in the list of tensors for an array and its padding, and where the padding ends.
+
+    The padding is zeros up to a multiple of 8 bytes. It is listed as an array of its own.
+    """
     stop = start + _DTYPES[code].itemsize * math.prod(shape)
     text = _tensor(name, code, shape, start, stop)
-    if gap := -stop % ALIGNMENT:  # the format forbids gaps
+    if gap := -stop % ALIGNMENT:  # safetensors forbids gaps, so the padding is listed as an array
         section, _, array = name.partition("/")
         text += _tensor(f"{section}/~{array}", "U8", (gap,), stop, stop + gap)
     return text.encode("ascii"), stop + gap
@@ -239,7 +251,7 @@ def _check_name(name: object, pattern: re.Pattern[str], kind: str) -> None:
 
 
 def _seal(buffer: FileBuffer, end: int) -> str:
-    """The SHA-256 of all bytes up to `end`, except those that hold the checksum itself."""
+    """The SHA-256 of all bytes up to `end`, except the bytes of this checksum itself."""
     with memoryview(buffer) as view, view[: _SEAL.start] as before, view[_SEAL.stop : end] as after:
         digest = hashlib.sha256(before)
         digest.update(after)
@@ -292,13 +304,13 @@ def _places(listed: Any, list_stop: int, end: int, size: int) -> dict[str, Secti
     if stop != size:
         raise ValueError(
             f"it has {size:,} bytes where its header says {stop:,}: "
-            "it is cut off, or something was added"
+            "its end is missing, or something was added"
         )
     return places
 
 
 def _array_place(code: str, shape: tuple[int, ...], start: int, size: int) -> ArrayPlace:
-    """The place of an array that begins at this byte; refuses a shape the file has no room for."""
+    """The place of an array that begins at this byte; refuses a shape larger than the file."""
     dtype = _DTYPES.get(code)
     if dtype is None:
         raise ValueError(f"an array has an unknown dtype: {code!r}")
@@ -329,7 +341,7 @@ def _dumped(about: dict[str, Any]) -> bytes:
 
 
 def _string(text: str) -> str:
-    """The ASCII string that a JSON text holds."""
+    """The ASCII string that a JSON text encodes."""
     value = json.loads(text) if text.startswith('"') else None
     if not isinstance(value, str) or not value.isascii():
         raise ValueError("its metadata is not an ASCII string")
@@ -353,8 +365,8 @@ def _parsed(text: str) -> Any:
 def _check_memory(needed: int, size: int) -> None:
     if needed > _SPARE_MEMORY + size:
         raise ValueError(
-            f"its header may need {needed:,} bytes of memory where a file of {size:,} bytes may "
-            f"take {_SPARE_MEMORY + size:,}; keep large data in arrays"
+            f"its header may need {needed:,} bytes of memory, but a file of {size:,} bytes may "
+            f"take at most {_SPARE_MEMORY + size:,}; keep large data in arrays"
         )
 
 
@@ -380,18 +392,20 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         key, _ = Counter(key for key, _ in pairs).most_common(1)[0]
-        raise ValueError(f"its JSON holds the key {key!r:.80} twice")
+        raise ValueError(f"its JSON has the key {key!r:.80} twice")
     return found
 
 
 def _whole(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
-        raise ValueError(f"its JSON holds a number of {len(digits)} digits")
+        raise ValueError(
+            f"its JSON has a whole number of {len(digits)} digits; at most {MAX_DIGITS} are allowed"
+        )
     return int(digits)
 
 
 def _finite(number: str) -> float:
     value = float(number)
     if not math.isfinite(value):
-        raise ValueError(f"its JSON holds {number:.20}, which is not a number")
+        raise ValueError(f"its JSON has {number:.20}, which is not a finite number")
     return value

@@ -1,4 +1,4 @@
-"""Recorded numbers in as few bytes as hold each of them exactly."""
+"""Stores recorded numbers in the smallest type that represents each of them exactly."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ontarget._typing import AnyArray
 
 __all__ = ["packed", "unpacked"]
 
-# What is recorded of episodes, by section: often whole numbers, or few digits.
+# Arrays of recorded numbers, by section. They are often whole numbers, or have few digits.
 _PACKED: Final[dict[str, tuple[str, ...]]] = {
     "assure": ("states", "before", "ahead", "rewards"),
     "learn": ("before",),
     "rehearsal": ("before",),
 }
 _TYPES: Final = (np.int8, np.int16, np.float32)  # tried in this order
-# Larger arrays stay as they are, so that a file takes little more memory than it has bytes.
+# Larger arrays are not packed, because unpacking them would need more memory than the file's size.
 _MOST_NUMBERS: Final = 500_000
 
 
 def packed(section: str, arrays: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
-    """The arrays of a section as they are written."""
+    """The arrays of a section as they are written: recorded numbers in the smallest exact type."""
     named = set(_PACKED.get(section, ()))
     return {name: _narrowed(one) if name in named else one for name, one in arrays.items()}
 
@@ -46,7 +46,7 @@ def _narrowed(array: AnyArray) -> AnyArray:
     for dtype in _TYPES:
         with np.errstate(invalid="ignore", over="ignore"):
             small = array.astype(dtype)
-        # Bit by bit: a zero keeps its sign, and what is missing stays so.
+        # Compare bit by bit, so that the sign of a zero and NaNs are kept.
         if np.array_equal(small.astype(np.float64, order="C").view(np.int64), bits):
             return small
     return array

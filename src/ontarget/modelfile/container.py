@@ -1,9 +1,10 @@
 """The model file: named sections of arrays and a JSON header, checked and memory-mapped.
 
 On disk it is a safetensors file, which any safetensors reader opens (`_header` describes it). The
-safetensors package is not used here: its writer orders arrays by type across the whole file, so
-that one step's arrays would be scattered, and its reader copies every array. Same header and same
-arrays give the same bytes, whatever the time, the engine or the order of dictionaries.
+safetensors package is not used here. Its writer orders arrays by type across the whole file, so the
+arrays of one section would not be next to each other, and its reader copies every array. The same
+header and the same arrays always give the same bytes, at any time, on any machine, and for any
+order of dictionaries.
 """
 
 from __future__ import annotations
@@ -52,15 +53,15 @@ def write_container(
     Parameters
     ----------
     path
-        The file; an existing one is replaced in a single step. Until then the bytes are in
+        The file; an existing file is replaced in a single step. Until then the bytes are in
         ``.ontarget-<16 hex digits>.part`` in the same folder. Only a process that is killed leaves
         such a file behind; you may delete it.
     header
         Plain JSON: str keys, finite numbers, nested at most 32 deep.
     sections
-        Arrays of bool, integers, float32 or float64 by section and name, of any shape. Names are
-        made of letters, digits, ``_``, ``.`` and ``-``; an array's may have up to four such parts
-        divided by ``/``.
+        Arrays of bool, integers, float32 or float64 by section and name, of any shape. Names
+        consist of letters, digits, ``_``, ``.`` and ``-``. The name of an array may have up to four
+        such parts, separated by ``/``.
 
     Raises
     ------
@@ -81,7 +82,9 @@ def write_container(
     """
     path = Path(path)
     if not path.name:
-        raise ModelFileError(f"{str(path)!r} names no file; give the model file a name")
+        raise ModelFileError(
+            f"`path` needs the name of a file, got {str(path)!r}; give the model file a name"
+        )
     chunks = _chunks(header, sections)
     try:
         write_whole(path, chunks)
@@ -118,22 +121,22 @@ class Container:
     Attributes
     ----------
     name
-        The path that it was read from.
+        The path of the file.
     header
-        The header that was passed to `write_container`, as JSON returns it.
+        The header that was passed to `write_container`, after it went through JSON.
     sections
         The names of the sections, sorted.
     fingerprint
-        A SHA-256; it is equal only for files that are the same, byte for byte.
+        A SHA-256. Two files have the same only if all their bytes are the same.
 
     Notes
     -----
-    The arrays are views of the file's pages: processes that open the same file share one copy, and
-    a fork shares its parent's. A view keeps the map alive after the container is gone. The file may
-    be replaced (as `write_container` does) or deleted meanwhile; this container continues to read
-    the old one. The file must not be changed in place: the arrays would change unnoticed, and if
-    the file is truncated, the system may kill the process (SIGBUS). If others might do that, open
-    it with ``copy=True``.
+    The file is mapped into memory, and the arrays are views of this mapping. So processes that open
+    the same file share one copy in memory, also after a fork. A view keeps the mapping alive after
+    the container is gone. The file may be replaced (as `write_container` does) or deleted
+    meanwhile; this container continues to read the old file. The file must not be changed in place:
+    the arrays would change unnoticed, and if the file is truncated, the system may kill the process
+    (SIGBUS). If others might do that, open the file with ``copy=True``.
 
     Examples
     --------
@@ -149,7 +152,8 @@ class Container:
     Traceback (most recent call last):
     ...
     ontarget.errors.ModelFileError: cut.ontarget cannot be used: it has 415 bytes where its header \
-says 416: it is cut off, or something was added; restore it from a copy, or fit the monitor again
+says 416: its end is missing, or something was added; restore it from a copy, or fit the monitor \
+again
     """
 
     def __init__(self, buffer: FileBuffer, *, name: str) -> None:
@@ -160,13 +164,13 @@ says 416: it is cut off, or something was added; restore it from a copy, or fit 
         self.sections: tuple[str, ...] = tuple(self._header.sections)
         self.fingerprint: str = self._header.fingerprint
         self._buffer = buffer
-        # NumPy holds on to the buffer through this array, and so do all views of it.
+        # This array and all views of it keep the buffer alive.
         self._bytes = np.frombuffer(buffer, np.uint8)
         self._arrays: dict[str, dict[str, AnyArray]] = {}
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, copy: bool | None = False) -> Self:
-        """The container in a file, its header read and checked.
+        """The container in a file; only its header is read and checked at once.
 
         Parameters
         ----------
@@ -251,9 +255,9 @@ says 416: it is cut off, or something was added; restore it from a copy, or fit 
         found = {}
         for array, where in decode_arrays(self._buffer, self._header, name):
             raw = self._bytes[where.start : where.stop]
-            # A bool of another value behaves as true and false at once.
+            # In NumPy, a bool byte other than 0 and 1 gives results that contradict each other.
             if where.dtype == np.bool_ and raw.size and raw.max() > 1:
-                raise ValueError(f"array {name}/{array} holds a bool that is neither 0 nor 1")
+                raise ValueError(f"array {name}/{array} has a bool that is neither 0 nor 1")
             found[array] = raw.view(where.dtype).reshape(where.shape)
         return found
 
@@ -261,7 +265,7 @@ says 416: it is cut off, or something was added; restore it from a copy, or fit 
 def _chunks(
     header: Mapping[str, Any], sections: Mapping[str, Mapping[str, AnyArray]]
 ) -> Iterator[bytes | memoryview]:
-    """The file's bytes, chunk by chunk; names and arrays are checked before the first chunk."""
+    """The file's bytes in chunks; names and arrays are checked before the first chunk."""
     stored = {
         section: {name: _stored(section, name, arrays[name]) for name in sorted(arrays)}
         for section, arrays in sorted(sections.items())
@@ -298,11 +302,11 @@ def _pieces(arrays: Mapping[str, AnyArray]) -> Iterator[bytes | memoryview]:
 
 
 def _read(path: Path, *, copy: bool | None) -> FileBuffer:
-    # Looked at before it is opened: opening a pipe would wait for a writer.
+    # Check the kind of file before opening it, because opening a pipe would wait for a writer.
     if not stat.S_ISREG((found := path.stat()).st_mode):
         if stat.S_ISDIR(found.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        raise ValueError("it is not a regular file; copy its contents to one first")
+        raise ValueError("it is not a regular file; copy its contents to a regular file first")
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         if size == 0:
@@ -328,7 +332,7 @@ def _reason(error: OSError, verb: str) -> str:
 
 @contextmanager
 def _damage(name: str) -> Iterator[None]:
-    """Turn the errors of the checks into a `ModelFileError` that names the file."""
+    """A context that turns the errors of the checks into a `ModelFileError` that names the file."""
     try:
         yield
     except ValueError as error:

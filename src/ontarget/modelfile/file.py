@@ -41,16 +41,20 @@ __all__ = [
 ]
 
 
-# So many pairs of a step and a group need no ranks; a watch takes 250 bytes for each.
+# The header may state up to this many pairs of a step and a group without as many ranks in the
+# file. A watch takes 250 bytes for each pair.
 _ALWAYS = 100_000
 
 
 class Sections(Protocol):
-    """An open file, or the part of one that holds a behavior: a header and sections of arrays."""
+    """An open model file, or the part of one that belongs to one of several behaviors.
+
+    It has a header and sections of arrays.
+    """
 
     @property
     def name(self) -> str:
-        """The path that it was read from."""
+        """The path of the file."""
         ...
 
     @property
@@ -63,26 +67,26 @@ class Sections(Protocol):
         ...
 
     def release(self, name: str) -> None:
-        """Give the memory of a section back to the system."""
+        """Give the memory of a section back to the system; the section can be read again."""
         ...
 
 
 def save(fitted: Fitted, path: Path) -> None:
-    """Write the model file, completely or not at all."""
+    """Write a fitted monitor to a model file, completely or not at all."""
     write_container(path, Description.header_of(fitted), sections_of(fitted))
 
 
 def load(path: Path, *, copy: bool | None = None, behavior: Behavior | None = None) -> Fitted:
-    """The monitor in a model file; models are checked on first use.
+    """The fitted monitor in a model file. Each of its models is checked when it is first used.
 
     Parameters
     ----------
     path
         The file.
     copy
-        As in `Container.open`.
+        Whether to read the file into memory instead of mapping it; None reads files up to 64 MB.
     behavior
-        The behavior that the monitor was fitted with, if the user wrote its class.
+        The behavior that the monitor was fitted with. Needed only if the user wrote its class.
     """
     return fitted_in(Container.open(path, copy=copy), behavior)
 
@@ -93,14 +97,15 @@ def fitted_bytes(fitted: Fitted) -> bytes:
 
 
 def fitted_from_bytes(data: bytes, *, behavior: Behavior | None = None) -> Fitted:
-    """The monitor in the bytes that `fitted_bytes` returned."""
+    """The fitted monitor in the bytes that `fitted_bytes` returned."""
     return fitted_in(Container.from_bytes(data), behavior)
 
 
 def inspect_file(path: Path) -> dict[str, Any]:
-    """The header of a model file, its size, and how many episodes targets' maps are learned from.
+    """The header of a model file, its size in bytes, and the number of stored learning episodes.
 
-    Every section is verified first.
+    The curve that corrects p for one target is learned from these episodes. The checksum of every
+    section is verified first.
     """
     container = Container.open(path, copy=None)
     container.verify()
@@ -113,18 +118,19 @@ def inspect_file(path: Path) -> dict[str, Any]:
 
 
 class FiledModels:
-    """The fitted models of a file, each opened and checked on first use.
+    """The fitted models of a file, one per block of steps, each opened and checked on first use.
 
     Parameters
     ----------
     container
         The open file.
     kinds
-        The kind of each block's model, None where no episode trained one.
+        The kind of each block's model; None for a block without a model, because no episode
+        reached it.
     width
-        How many numbers every model reads of a run.
+        How many numbers every model gets about a run at a step.
     learned
-        How many episodes the models learned from at most, and of how many steps.
+        The largest number of episodes that a model can have learned from, and the horizon.
     """
 
     def __init__(
@@ -166,14 +172,19 @@ class FiledModels:
 
 @contextmanager
 def _forged(where: str) -> Iterator[None]:
-    """Turn any error caused by a forged file with right checksums into a `ModelFileError`."""
+    """A context that turns any error from a file's contents into a `ModelFileError`.
+
+    Even a file with correct checksums may be forged, so its contents can be anything.
+    """
     try:
         yield
     except ModelFileError as error:
         raise ModelFileError(f"{where}: {error}") from error
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         said = str(error) if isinstance(error, OntargetError) else repr(error)
-        raise ModelFileError(f"{where}: it does not hold a fitted monitor ({said:.500})") from error
+        raise ModelFileError(
+            f"{where}: it does not contain a fitted monitor ({said:.500})"
+        ) from error
 
 
 def _block_name(index: int) -> str:
@@ -203,13 +214,17 @@ def sections_of(fitted: Fitted) -> dict[str, Mapping[str, AnyArray]]:
 
 
 def fitted_in(container: Sections, given: Behavior | None) -> Fitted:
-    """The monitor in an open file, or in the part of one that holds a behavior."""
+    """The fitted monitor in an open file, or in the part of a file for one of several behaviors.
+
+    ``given`` is the behavior, if the user wrote its class.
+    """
     named = ("assure", "curves", "episodes", "law", "learn", "paths", "ranks", "rehearsal")
     sections = {name: unpacked(name, container.section(name)) for name in named}
     with _forged(container.name):
         about = Description.of(container.header)
         behavior = _behavior(about.behavior, given)
-        # The law has an entry for every step, so that nothing below is longer than the file.
+        # This table has an entry for every step. So from here on the horizon is known to be no
+        # larger than the file, and nothing below takes more memory than that.
         law = _law(sections["law"], about.horizon, len(about.blocks))
         learned = _n_recorded(sections["learn"], about), about.horizon
         assure = assure_in(sections["assure"], about, behavior)
@@ -253,26 +268,33 @@ def fitted_in(container: Sections, given: Behavior | None) -> Fitted:
 
 
 def _curves(arrays: Mapping[str, AnyArray], about: Description) -> CurveTable | None:
-    """The calibrating curves; a monitor fitted with ``preset="paper"`` has none."""
+    """The curves from raw p to calibrated p; None with ``preset="paper"``, which has none."""
     if "learn" not in about.sizes:
         return None
     return CurveTable.from_arrays(arrays, about.horizon, about.n_groups)
 
 
 def _ranks(arrays: Mapping[str, AnyArray], about: Description) -> RankTable:
-    """The ranks; without curves, there must be enough of them for the number of steps."""
+    """The ranks that promises come from, per step and group.
+
+    With ``preset="paper"``, there must be enough of them for the number of steps and groups.
+    """
     found = RankTable.from_arrays(arrays, about.horizon, about.n_groups)
     pairs = about.horizon * about.n_groups
     if "learn" not in about.sizes and pairs > max(_ALWAYS, found.values.size):
         raise ModelFileError(
-            f"{pairs:,} pairs of a step and a group need a rank each on average, got "
-            f"{found.values.size:,} ranks in all"
+            f"{pairs:,} pairs of a step and a group need at least as many ranks, got "
+            f"{found.values.size:,} ranks"
         )
     return found
 
 
 def _n_recorded(arrays: Mapping[str, AnyArray], about: Description) -> int:
-    """How many runs the models learned from; a recalibration may let p learn from more."""
+    """How many runs the models learned from.
+
+    After a recalibration, the part "learn" may count more runs, which only the calibration of p
+    learned from.
+    """
     n = next(iter(about.sizes.values()))
     return min(n, arrays["outcomes"].size) if "outcomes" in arrays else n
 
@@ -280,7 +302,7 @@ def _n_recorded(arrays: Mapping[str, AnyArray], about: Description) -> int:
 def _runs(
     arrays: Mapping[str, AnyArray], behavior: Behavior, learned: tuple[int, int]
 ) -> RecordedRuns:
-    """What is kept of the learning episodes, after checking their number and lengths."""
+    """What the file stores about the learning episodes, after checking their number and lengths."""
     found = RecordedRuns.from_arrays(arrays, n=learned[0], horizon=learned[1])
     if found.before is not None and unknown_before(found.before, behavior):
         raise ModelFileError("learn array 'before' needs finite numbers up to 1e300")
@@ -288,14 +310,21 @@ def _runs(
 
 
 def _path_maps(arrays: Mapping[str, AnyArray], horizon: int) -> PathMaps:
-    """The maps of paths; none without paths, with ``preset="paper"``, or if no model has rows."""
+    """The corrections of predicted paths, learned from the learning episodes.
+
+    A file has none if the monitor does not predict paths, with ``preset="paper"``, or if no model
+    stores its learning rows.
+    """
     return PathMaps.from_arrays(arrays, horizon) if "steps" in arrays else NO_MAPS
 
 
 def _rehearsal(
     arrays: Mapping[str, AnyArray], about: Description, behavior: Behavior, *, assured: bool
 ) -> Rehearsal | None:
-    """The rehearsal of the learning episodes; with ``preset="paper"`` there is none."""
+    """The rehearsal: p of stored learning episodes, as if each had not been learned from.
+
+    None with ``preset="paper"``, which has no rehearsal.
+    """
     if "learn" not in about.sizes:
         return None
     found = Rehearsal.from_arrays(
@@ -304,21 +333,24 @@ def _rehearsal(
     if unknown_before(found.before, behavior):
         raise ModelFileError("rehearsal array 'before' needs finite numbers up to 1e300")
     if not assured and found.steps.size != about.horizon:
-        raise ModelFileError("a rehearsal that sets alarms needs every step")
+        raise ModelFileError(
+            "rehearsal array 'steps' needs every step, because without assure episodes alarm "
+            "thresholds come from the rehearsal"
+        )
     return found
 
 
 def _fingerprints(arrays: Mapping[str, AnyArray], sizes: Mapping[str, int]) -> KeyArray:
-    """The 64-bit fingerprint of each episode of the fit, part by part."""
+    """The 64-bit fingerprint of each episode that was used for fitting, one part after another."""
     found = flat_array(arrays, "fingerprints", np.uint64)
     n = sum(min(size, MOST_FINGERPRINTS) for size in sizes.values())
     if found.size != n:
-        raise ModelFileError(f"fingerprints need {n} words")
+        raise ModelFileError(f"episodes array 'fingerprints' needs {n} numbers, got {found.size}")
     return found
 
 
 def _behavior(spec: str, given: object) -> Behavior:
-    """The built-in behavior that the file names, or the user's own of that name."""
+    """The built-in behavior that the file names, or ``given``, if it has the name in the file."""
     if given is None:
         if spec.startswith("own:"):
             raise ModelFileError(
@@ -329,7 +361,7 @@ def _behavior(spec: str, given: object) -> Behavior:
     if not isinstance(given, Behavior) or given.spec != spec:
         shown = given.spec if isinstance(given, Behavior) else repr(given)
         raise ModelFileError(
-            f"behavior needs to be the one that the monitor was fitted with, {spec:.200}, got "
+            f"`behavior` needs to be the one that the monitor was fitted with, {spec:.200}, got "
             f"{shown:.200}"
         )
     return given
@@ -343,8 +375,9 @@ def _law(arrays: Mapping[str, AnyArray], horizon: int, n_blocks: int) -> LawTabl
     )
     if law.horizon != horizon:
         raise ModelFileError(
-            f"horizon in the header needs one law per step, got {horizon} and {law.horizon} laws"
+            f"section 'law' needs one entry per step of the horizon, got {law.horizon} entries for "
+            f"horizon {horizon}"
         )
     if not np.all((law.blocks >= 0) & (law.blocks < n_blocks)):
-        raise ModelFileError(f"the law needs blocks from 0 to {n_blocks - 1}")
+        raise ModelFileError(f"law array 'blocks' needs numbers from 0 to {n_blocks - 1}")
     return law

@@ -1,4 +1,7 @@
-"""The model file of several behaviors: a section of each kind for every one, by its name (M21)."""
+"""The model file of a monitor of several behaviors.
+
+Every behavior has its own sections, whose names begin with the behavior's name.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _BEHAVIORS = "behaviors"
 
 
 def save_several(joint: Joint, path: Path) -> None:
-    """Write the model file, completely or not at all."""
+    """Write a monitor of several behaviors to a model file, completely or not at all."""
     described = [
         {
             "name": name,
@@ -45,10 +48,10 @@ def load_any(
     copy: bool | None = None,
     behavior: Behavior | Mapping[str, Behavior] | None = None,
 ) -> Fitted | Joint:
-    """The monitor in a model file, of a single behavior or of several.
+    """The fitted monitor in a model file, of a single behavior or of several.
 
-    ``behavior`` is the behavior that it was fitted with, if the user wrote its class; for several
-    behaviors, a mapping from their names.
+    ``behavior`` is the behavior that the monitor was fitted with, if the user wrote its class. For
+    several behaviors, it is a mapping from their names to behaviors.
     """
     container = Container.open(path, copy=copy)
     if _BEHAVIORS not in container.header:
@@ -69,12 +72,15 @@ def load_any(
         if isinstance(error, ModelFileError):
             raise
         raise ModelFileError(
-            f"{container.name}: it does not hold a monitor of several behaviors ({said:.500})"
+            f"{container.name}: it does not contain a monitor of several behaviors ({said:.500})"
         ) from error
 
 
 def inspect_any(path: Path) -> dict[str, Any]:
-    """What `inspect_file` returns; for several behaviors what they share, and each by name."""
+    """What `inspect_file` returns, for a file of a single behavior or of several.
+
+    For several behaviors: what they share, and then the same for each behavior by its name.
+    """
     container = Container.open(path, copy=None)
     if _BEHAVIORS not in container.header:
         return inspect_file(path)
@@ -97,7 +103,7 @@ def _section(behavior: str, section: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """The part of a file that holds one behavior, with the methods of a `Container`."""
+    """The part of a file that belongs to one behavior, with the methods of a `Container`."""
 
     container: Container
     behavior: str
@@ -105,7 +111,7 @@ class _Part:
 
     @property
     def name(self) -> str:
-        """The path that it was read from, and the behavior."""
+        """The path of the file, and the behavior, for messages."""
         return f"{self.container.name}, behavior {self.behavior}"
 
     def section(self, name: str) -> dict[str, AnyArray]:
@@ -113,5 +119,5 @@ class _Part:
         return self.container.section(_section(self.behavior, name))
 
     def release(self, name: str) -> None:
-        """Give the memory of a section back to the system."""
+        """Give the memory of a section back to the system; the section can be read again."""
         self.container.release(_section(self.behavior, name))

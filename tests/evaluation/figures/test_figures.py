@@ -252,7 +252,10 @@ def test_dark_figures_show_the_same_on_a_dark_ground(name) -> None:
         ),
         (lambda: ece_chart({"a": Curve.of([0.1])}, floor=[0.1, 0.2]), r"floor needs .* \(1\)"),
         (lambda: mean_chart({"a": Curve.of([0.1])}, rate=[0.1, 0.2]), "rate needs 1 numbers"),
-        (lambda: Curve.of_repeats([0.1]), r"values needs shape \(repeats, steps\), got \(1,\)"),
+        (
+            lambda: Curve.of_repeats([0.1]),
+            r"values needs shape \(repeats, steps\), got shape \(1,\)",
+        ),
         (lambda: Curve.of([]), "value needs one number per step"),
         (lambda: episodes_chart(P, MET, bounds=(P[:1], P)), "both `bounds` need the shape of p"),
         (lambda: episodes_chart(P, MET[:3]), "p and met need the same length"),
