@@ -48,7 +48,7 @@ def test_times_only_order_the_rows(tmp_path: Path) -> None:
     timed = table.with_columns(time=pl.col("step") * 0.5 + 0.25).drop("step")
     timed.write_csv(tmp_path / "log.csv")
     text = told(["fit", tmp_path / "log.csv", "-o", tmp_path / "m.ontarget", *QUICK])
-    assert "'time' has decimals, so it is a feature; the rows in order are the steps" in text
+    assert "'time' has decimals, so it is a feature, not the step; each row is one step" in text
     timed.sample(fraction=1.0, shuffle=True, seed=0).write_csv(tmp_path / "mixed.csv")
     result = call(["fit", tmp_path / "mixed.csv", "-o", tmp_path / "n.ontarget"])
     assert result.exit_code == 1

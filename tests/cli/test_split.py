@@ -123,7 +123,7 @@ def test_no_run_is_ever_torn_apart_or_lost(
         (["--share", "1.5"], "strictly between 0 and 1, got 1.5"),
         (["--by", "begun"], "--by needs a column of the log, got 'begun'; it has case, step"),
         (["--by", "started", "--at", "noon"], "--at needs a date or time such as 2026-01-31"),
-        (["--by", "case", "--at", "noon"], "--at needs a number, as the column holds, got"),
+        (["--by", "case", "--at", "noon"], "--at needs a number, like the values of the"),
         (["--by", "started", "--at", "2030-01-01"], "none of these 5 runs starts at or after"),
         (["--by", "started", "--at", "2020-01-01"], "none of these 5 runs starts before"),
         (["--by", "reward"], "all 5 runs start at 1.5, so --by cannot divide them"),

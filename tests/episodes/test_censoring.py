@@ -173,8 +173,8 @@ def test_a_stop_probability_needs_0_to_below_1(wrong: float) -> None:
             {"censored": "weights", "stop_probability": "q", "stop_bound": -1.0},
             "stop_bound needs a finite number above 0, got -1.0",
         ),
-        ({"censored": "drop", "cutoff": "due"}, "cutoff is read with censored='horizon' only"),
-        ({"stop_probability": "q"}, "stop_probability is read with censored='weights' only"),
+        ({"censored": "drop", "cutoff": "due"}, "cutoff is used only with censored='horizon'"),
+        ({"stop_probability": "q"}, "stop_probability is used only with censored='weights'"),
         ({"censored": "keep"}, "censored needs one of 'refuse', 'drop', 'worst-case'"),
     ],
 )

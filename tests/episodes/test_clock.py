@@ -173,9 +173,9 @@ def test_a_clock_that_would_fill_the_memory_is_refused() -> None:
 
 def test_a_clock_other_than_the_fit_s_is_refused() -> None:
     runs = Episodes.from_frame(log(), step="at", every="1h")
-    with pytest.raises(EpisodesError, match=r"every must be as in .* on a clock of 1h; leave it"):
+    with pytest.raises(EpisodesError, match=r"every must be the same as .* \('1h'\); leave it"):
         Episodes.from_frame(log(), like=runs, every="30m")
     plain = Episodes.from_frame(log(), step="at")
-    with pytest.raises(EpisodesError, match="not on a clock; leave it out"):
+    with pytest.raises(EpisodesError, match=r"\(not given\); leave it out"):
         Episodes.from_frame(log(), like=plain, every="1h")
     assert np.array_equal(Episodes.from_frame(log(), like=plain).outcomes, plain.outcomes)

@@ -226,7 +226,7 @@ def test_repr_counts_in_the_singular_and_plural() -> None:
         (lambda s, r: Episodes.from_arrays(s, r, truncated=[0, 1, 2]), "true or false, got 2"),
         (lambda s, r: Episodes.from_arrays(s, r, horizon=3), "horizon 3 is shorter than episode 0"),
         (lambda s, r: Episodes.from_arrays(s, r, horizon=0), "horizon needs a whole number"),
-        (lambda s, r: Episodes.from_arrays(s, None), "needs its values"),
+        (lambda s, r: Episodes.from_arrays(s, None), "needs values to compute it from"),
         (
             lambda s, r: Episodes.from_arrays(s, r, censored="keep"),
             "censored needs one of 'refuse', 'drop', 'worst-",
@@ -262,7 +262,7 @@ def test_steps_and_positions_out_of_range_are_refused() -> None:
         with pytest.raises(InputError, match=rf"0 <= t < 3, the horizon, got {t}"):
             runs.at(t)
     for index in ([2], [-3], [0, 0], [0, -2], [[0]]):
-        with pytest.raises(InputError, match="index needs"):
+        with pytest.raises(InputError, match="`index` needs"):
             runs.take(index)
     with pytest.raises(InputError, match="mask"):
         runs.take([True])

@@ -69,7 +69,7 @@ def test_parquet_keeps_whether_the_horizon_was_declared(tmp_path: Path) -> None:
 
 def test_csv_says_that_it_loses_a_declared_horizon(tmp_path: Path) -> None:
     runs = Episodes.from_arrays(np.zeros((2, 5, 1)), np.ones((2, 5)), horizon=5)
-    with pytest.warns(EpisodesWarning, match=r"runs\.csv cannot hold the declared horizon of 5"):
+    with pytest.warns(EpisodesWarning, match=r"runs\.csv cannot store the declared horizon of 5"):
         runs.write(tmp_path / "runs.csv")
     assert not Episodes.read(tmp_path / "runs.csv").horizon_declared
     Episodes.from_arrays(np.zeros((2, 5, 1)), np.ones((2, 5))).write(tmp_path / "runs.csv")

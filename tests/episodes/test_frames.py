@@ -121,7 +121,7 @@ def test_like_lends_its_column_names_where_the_usual_ones_are_missing() -> None:
     past = Episodes.from_frame(log().rename(names), **names)
     assert Episodes.from_frame(log().rename(names), like=past).ids.tolist() == ["a", "b"]
     assert Episodes.from_frame(log(), like=past).ids.tolist() == ["a", "b"]
-    with pytest.raises(EpisodesError, match="like needs episodes or a fitted monitor, got str"):
+    with pytest.raises(EpisodesError, match="`like` needs episodes or a fitted monitor, got str"):
         Episodes.from_frame(log(), like="robot.ontarget")  # type: ignore[arg-type]
 
 

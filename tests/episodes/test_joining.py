@@ -70,7 +70,7 @@ def test_the_longest_run_is_the_horizon_unless_one_was_declared() -> None:
         ({"features": ["a"]}, "one list of features, got .'x0',. first and .'a',. in part 2"),
         ({"behavior": "max"}, "one behavior, got sum first and max in part 2; read the later"),
         ({"groups": ["a", "b"]}, "one column of groups"),
-        ({"ids": [1, 2]}, r"different ids, got 1 of them in several parts \(first: 1\)"),
+        ({"ids": [1, 2]}, r"different ids, got 1 of the ids in several parts \(first: 1\)"),
         ({"ids": ["x", "y"]}, "ids of one kind, got numbers and texts"),
     ],
 )

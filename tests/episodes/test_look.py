@@ -105,7 +105,7 @@ def test_one_extreme_run_makes_no_leak() -> None:
 def test_too_few_episodes_are_not_judged() -> None:
     _, runs = planted("the outcome itself", clean_log(29))
     assert runs.look().cautions == ()
-    assert "leaks      not looked for: that takes 30 episodes" in str(runs.look())
+    assert "leaks      not searched for: this needs at least 30 episodes" in str(runs.look())
 
 
 def test_the_sample_does_not_depend_on_the_order_of_rows() -> None:
@@ -235,7 +235,7 @@ def test_a_wait_for_the_next_row_on_a_clock_is_a_leak(unit: float) -> None:
     [caution] = Episodes.from_frame(log, every="1d", **options).look().cautions
     assert caution.kind == "wait"
     assert "'wait' looks like the time until the next row" in str(caution)
-    assert "On the clock of 1d" in str(caution)
+    assert "With a step every 1d" in str(caution)
     assert "pass --behavior NAME in place of the reward" in caution.told(as_option)
     assert "leave out --every" in caution.told(as_option)
     # Row by row it is no leak: the next row comes when the wait is over.

@@ -56,7 +56,7 @@ def test_what_is_passed_is_not_guessed() -> None:
     assert (passed.roles.reward, passed.schema.names) == ("gain", ("t",))
     assert passed.remarks == (
         "guessed by name: episode = run",
-        "no column for steps: the rows in order are the steps",
+        "no column for steps: each row is one step, in the order of the table",
     )
     told = Episodes.from_frame(frame, episode="run", step=None, reward="gain")
     assert (told.remarks, told.schema.names) == ((), ("t", "reward"))
@@ -136,7 +136,7 @@ def test_times_only_tell_that_the_rows_stand_in_order() -> None:
     assert (runs.lengths.tolist(), runs.schema.names) == ([2, 2], ("x", "time"))
     assert runs.remarks == (
         "guessed by name: episode = run",
-        "'time' has decimals, so it is a feature; the rows in order are the steps",
+        "'time' has decimals, so it is a feature, not the step; each row is one step",
     )
     with pytest.raises(EpisodesError, match=r"'time' .*does not rise within each episode"):
         Episodes.from_frame(timed[[1, 0, 2, 3]])
@@ -204,7 +204,7 @@ def test_a_dropped_column_plays_no_part() -> None:
     frame = table("run", "t", "gain", "cost", "x", "y")
     runs = Episodes.from_frame(frame, drop=["cost", "y"])  # else: gain or cost?
     assert (runs.roles.reward, runs.schema.names) == ("gain", ("x",))
-    with pytest.raises(EpisodesError, match=r"^no column 'z' to drop among run, t, gain"):
+    with pytest.raises(EpisodesError, match=r"^drop names the column 'z', but the columns are"):
         Episodes.from_frame(frame, drop=["z"])
     with pytest.raises(EpisodesError, match="drop needs a list of columns, got the text 'y'"):
         Episodes.from_frame(frame, drop="y")
@@ -312,7 +312,7 @@ def test_a_time_that_is_guessed_to_be_the_step_is_remarked() -> None:
     runs = Episodes.from_frame(frame)
     assert runs.remarks == (
         "guessed by name: episode = run, step = time",
-        "'time' holds times: they sort the rows, which are counted as steps",
+        "'time' contains times: they sort the rows, which are counted as steps",
     )
 
 

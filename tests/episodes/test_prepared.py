@@ -199,7 +199,7 @@ def test_what_is_not_prepared_is_refused(tmp_path: Path) -> None:
         GoalMonitor(Marginal(), history=2).fit(source, progress=False)
     some = PreparedEpisodes(source).episodes.sample(20).compact()
     assert some.with_history(2).at(1).states.shape[1] > 2
-    with pytest.raises(EpisodesError, match="prepare takes no column of targets"):
+    with pytest.raises(EpisodesError, match=r"prepare\(\) takes no column of targets"):
         prepare(tmp_path / "runs", tmp_path / "other", target="speed", progress=False)
 
 

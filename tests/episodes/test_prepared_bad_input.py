@@ -81,7 +81,7 @@ def test_rows_without_a_step_may_not_be_spread_over_files(tmp_path: Path) -> Non
         ),
         (
             lambda a, b: (a, b.with_columns(pl.col("run").cast(pl.Float64))),
-            r"'run' holds whole numbers in a\.parquet and fractional numbers in b\.parquet",
+            r"'run' has whole numbers in a\.parquet and fractional numbers in b\.parquet",
         ),
         (
             lambda a, b: (a, b.with_columns(pl.concat_list("speed", "speed").alias("speed"))),
@@ -218,7 +218,7 @@ def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
         (lambda m: m["parts"]["learn"]["table"].update(path=""), "path below the folder"),
         (lambda m: m["parts"]["learn"]["table"].update(path="a\0b"), "path below the folder"),
         (lambda m: m["parts"]["learn"]["table"].update(path="/etc/passwd"), "below the folder"),
-        (lambda m: m["parts"]["learn"]["steps"][0].update(start=1), "needs the steps from"),
+        (lambda m: m["parts"]["learn"]["steps"][0].update(start=1), "needs to begin with step"),
         (lambda m: m["parts"]["learn"]["steps"][-1].update(stop=10**15), "stop needs a whole"),
         (lambda m: m.update(parts=[]), "cannot be read"),
         (lambda m: m.update(parts={"test": m["parts"]["learn"]}), "parts needs one or more of"),
@@ -246,7 +246,7 @@ def test_a_manifest_of_ten_thousand_brackets_is_refused(tmp_path: Path) -> None:
         (lambda t: t.with_columns(pl.lit(None, dtype=pl.Int64).alias("length")), "1 to 7 steps"),
         (lambda t: t.with_columns(pl.lit(np.nan).alias("outcome")), "a finite outcome"),
         (lambda t: t.with_columns(pl.lit(None, dtype=pl.Float64).alias("outcome")), "finite"),
-        (lambda t: t.with_columns(pl.lit(1).alias("length")), "lengths of .* steps together"),
+        (lambda t: t.with_columns(pl.lit(1).alias("length")), "lengths that sum to .* steps"),
         (lambda t: t.with_columns(pl.lit(7).alias("id")), "needs different ids"),
         (lambda t: t.with_columns(pl.lit(0).alias("episode")), "numbered from 0"),
         (lambda t: t.drop("outcome"), "cannot be read"),

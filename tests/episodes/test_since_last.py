@@ -96,7 +96,7 @@ def test_a_clock_needs_rewards_that_are_shifted_already() -> None:
 
 
 def test_rewards_missing_in_first_rows_alone_say_what_to_pass() -> None:
-    with pytest.raises(EpisodesError, match=r"in no other row; if it holds .* pass") as error:
+    with pytest.raises(EpisodesError, match=r"in no other row; if the column has .* pass") as error:
         Episodes.from_frame(log(first=None), reward="hours", **NAMES)
     assert "pass --reward-since-last, else write 0" in error.value.told(as_option)
 

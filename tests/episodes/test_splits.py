@@ -73,8 +73,8 @@ def test_whole_groups_stay_together() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"train": 0}, "train would be empty"),
-        ({"learn": 0}, "learn would be empty"),
+        ({"train": 0}, "the part `train` would be empty"),
+        ({"learn": 0}, "the part `learn` would be empty"),
         ({"learn": 0.9, "assure": 0.9}, "learn and assure ask for 18 of 10"),
         ({"learn": 0.5, "train": 0.5}, "either learn and assure, or the paper's"),
         ({"learn": 0.5, "calibrate": 0.5}, "either learn and assure, or the paper's"),
@@ -83,7 +83,7 @@ def test_whole_groups_stay_together() -> None:
         ({"train": -1}, "train needs a fraction"),
         ({"train": 1.5}, "train needs a fraction"),
         ({"train": float("nan")}, "train needs a fraction"),
-        ({"assure": 0.01}, "assure would be empty"),
+        ({"assure": 0.01}, "the part `assure` would be empty"),
         ({"by_group": "stratify"}, "needs episodes with groups"),
         ({"by_group": "any"}, "by_group needs"),
     ],

@@ -144,7 +144,7 @@ def test_all_met_and_all_missed_give_nan_for_what_cannot_be_known() -> None:
 
 
 def test_bad_alarms_are_named() -> None:
-    with pytest.raises(InputError, match=r"end \(3\) or -1, got 3 at position 0"):
+    with pytest.raises(InputError, match=r"end \(3\) or -1 \(for no alarm\), got 3 at position 0"):
         alarm_quality([3], [1], [3])
     with pytest.raises(InputError, match="end needs whole numbers from 1 up, got 0"):
         alarm_quality([-1], [1], [0])

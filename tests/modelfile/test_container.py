@@ -195,7 +195,7 @@ def test_the_deepest_header_that_may_be_written_is_read() -> None:
     ("header", "sections", "words"),
     [
         ({"x": [[]] * 200_000}, {}, r"header may need \d+,\d+,\d+ bytes of memory"),
-        ({"x": 10**41}, {}, "a number of 42 digits"),
+        ({"x": 10**41}, {}, "a whole number of 42 digits"),
         ({}, {"s": {"a": np.zeros((0, 10**9))}}, r"shape \[0, 1000000000\] is larger"),
         ({}, {"s": {"a": np.zeros((1,) * 9)}}, "not an array"),
     ],

@@ -213,7 +213,7 @@ FORGERIES: dict[str, tuple[Callable[[Any, Any], object], str]] = {
         lambda a, t: t.update({"block-0000/padding": t.pop("block-0000/~nodes")}), OTHERWISE,
     ),
     "tensor of another section": (lambda a, t: rename(t, "leaves", "a", "ranks"), "should list"),
-    "tensor of no section": (lambda a, t: t.update({"x/y": t["ranks/sizes"]}), "as long as"),
+    "tensor of no section": (lambda a, t: t.update({"x/y": t["ranks/sizes"]}), "have the length"),
     "section without tensors": (section(arrays=0), "lists 0 arrays .* should have 0 up to"),
     "section with more arrays": (section(arrays=3), "lists 2 arrays .* should have 3"),
     "section not there": (

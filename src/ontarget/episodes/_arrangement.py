@@ -19,29 +19,29 @@ Values = TypeVar("Values", bound=AnyArray)
 
 @dataclass(frozen=True)
 class Arrangement:
-    """The order of recorded rows by step and then by episode (time-major).
+    """The order of recorded rows by step and then by episode, called time-major.
 
-    Step t's rows are ``offsets[t]:offsets[t + 1]``, one for each episode that is alive at t, in the
-    order of the episodes.
+    The rows of step t are ``offsets[t]:offsets[t + 1]``: one for each episode that has this step,
+    in the order of the episodes.
     """
 
-    order: IndexArray | None  # None: the rows stand in this order already
-    first_rows: IndexArray  # where in the user's order each episode's first step stands
+    order: IndexArray | None  # None if the rows are in this order already
+    first_rows: IndexArray  # the row of each episode's first step, in the user's order
     lengths: IndexArray
     offsets: IndexArray
 
     def place(self, column: Values) -> Values:
-        """The column's values in time-major order."""
+        """The column's values in time-major order: sorted by step, then by episode."""
         return column if self.order is None else column[self.order]  # type: ignore[return-value]
 
     def locate(self, row: int) -> tuple[int, int]:
-        """The episode's position and the step of a row in time-major order."""
+        """The position of its episode and the step, for a row in time-major order."""
         step = int(np.searchsorted(self.offsets, row, side="right")) - 1
         alive = np.flatnonzero(self.lengths > step)
         return int(alive[row - self.offsets[step]]), step
 
     def last_rows(self) -> IndexArray:
-        """The position of each episode's last row in time-major order."""
+        """The position of each episode's last row, with rows sorted by step, then by episode."""
         last = np.empty(self.lengths.size, dtype=np.intp)
         for t in range(self.offsets.size - 1):
             alive = np.flatnonzero(self.lengths > t)
@@ -57,10 +57,11 @@ def arrange(
     first_step: int = 0,
     names: AnyArray | None = None,
 ) -> Arrangement:
-    """The arrangement of rows that carry an episode's id and a step.
+    """The time-major order of rows, given the episode's id and the step of each row.
 
-    Episodes keep the order of their first rows. Without steps, the rows of an episode are taken to
-    be in order. If the ids are codes, ``names`` holds the ids that they stand for.
+    Episodes keep the order of their first rows. Without steps, the rows of each episode are assumed
+    to be in order. If the ids are codes (numbers that stand for ids), ``names`` are the ids
+    themselves.
     """
 
     def name(episode_id: Any) -> str:
@@ -99,7 +100,7 @@ def arrange(
 
 
 def _numbered(ids: IndexArray) -> tuple[IndexArray, IndexArray]:
-    """Each row's episode as a number, by first appearance, and the row where each first appears."""
+    """The number of each row's episode, in order of appearance, and each episode's first row."""
     if ids.size and not np.any(ids[1:] != ids[:1]):
         return np.zeros(ids.size, dtype=np.intp), np.zeros(1, dtype=np.intp)
     first = _block_of_distinct(ids)

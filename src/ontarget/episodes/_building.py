@@ -32,7 +32,7 @@ __all__ = ["RawEpisodes", "RawSignal", "build", "remarked"]
 
 
 class RawSignal(NamedTuple):
-    """One of several named behaviors, and what it reads at each row."""
+    """One of several named behaviors, and the value of its signal at each row."""
 
     name: str
     reading: Reading
@@ -41,7 +41,7 @@ class RawSignal(NamedTuple):
 
 @dataclass(frozen=True)
 class RawEpisodes:
-    """Columns in time-major order, whose values are not checked yet."""
+    """The columns of recorded episodes, sorted by step and then by episode, not checked yet."""
 
     arrangement: Arrangement
     schema: Schema
@@ -56,7 +56,7 @@ class RawEpisodes:
     behavior_values: FloatArray | None
     remarks: tuple[str, ...] = ()
     unseen: int = 0
-    stop_probability: FloatArray | None = None  # one per row: that the run was stopped there
+    stop_probability: FloatArray | None = None  # one per row: chance that the run is stopped there
     cutoff: FloatArray | None = None  # one per episode: after how many steps it is cut off
     wanted: tuple[Target | None, ...] | None = None  # each episode's own target
     several: tuple[RawSignal, ...] = ()  # named behaviors; ``behavior`` is then the first of them
@@ -76,10 +76,11 @@ def build(
     given: bool = True,
     stop_bound: float | None = None,
 ) -> tuple[Store, IndexArray | None]:
-    """The checked store, and the positions of the episodes to keep; None keeps all of them.
+    """The checked rows as a store, and the positions of the episodes to keep (None for all).
 
-    ``declared`` is False if the horizon was inferred from the longest run of other episodes; a run
-    may then be longer. ``given`` is False if the horizon comes from other episodes or a monitor.
+    ``declared`` is False if the horizon is only the length of the longest run of other episodes; a
+    run may then be longer. ``given`` is False if the horizon comes from other episodes or a
+    monitor.
     """
     if censored not in CENSORED:
         known = ", ".join(map(repr, CENSORED))
@@ -97,7 +98,10 @@ def build(
 
 @contextmanager
 def remarked(remarks: Sequence[str]) -> Iterator[None]:
-    """A context that adds the remarks to errors, since a wrongly guessed column may cause them."""
+    """A context that adds the remarks to any error's message.
+
+    Remarks say which columns were guessed, and a wrong guess may be the cause of the error.
+    """
     try:
         yield
     except EpisodesError as error:
@@ -147,8 +151,8 @@ def _only_walk(recording: RawEpisodes) -> Walk:
             _check_finite(recording, values, f"behavior (column {behavior.column!r})")
     if values is None:
         raise EpisodesError(
-            f"behavior {behavior.spec!r} needs its values; pass the rewards, or the "
-            "column that holds the behavior"
+            f"behavior {behavior.spec!r} needs values to compute it from; pass the rewards, or the "
+            "column that contains the behavior"
         )
     return _walked(recording, behavior, values)
 
@@ -183,7 +187,7 @@ def _check_finite(recording: RawEpisodes, values: FloatArray, what: str) -> None
 
 
 def _check_outcomes(recording: RawEpisodes, behavior: Behavior, outcomes: FloatArray) -> None:
-    bad = ~(np.abs(outcomes) <= LARGEST_OUTCOME)  # NaN is not
+    bad = ~(np.abs(outcomes) <= LARGEST_OUTCOME)  # true for NaN
     if bad.any():
         first = int(np.argmax(bad))
         raise EpisodesError(
@@ -216,19 +220,19 @@ def _check_states(recording: RawEpisodes) -> None:
 
 
 def _refuse_unused(recording: RawEpisodes, censored: Censored) -> None:
-    """Refuse columns about cut-off runs that nothing would read."""
+    """Refuse columns about cut-off runs that this choice of ``censored`` does not use."""
     for name, column, way in (
         ("stop_probability", recording.stop_probability, "weights"),
         ("cutoff", recording.cutoff, "horizon"),
     ):
         if column is not None and censored != way:
             raise CensoredError(
-                Argument(name), " is read with ", Argument("censored", way), " only; pass both"
+                Argument(name), " is used only with ", Argument("censored", way), "; pass both"
             )
 
 
 def _check_reach(recording: RawEpisodes, horizon: int | None) -> None:
-    """Refuse runs that are longer than those of a monitor, or of other episodes, can be."""
+    """Refuse runs that are longer than the horizon declared for a monitor or for other episodes."""
     lengths = recording.arrangement.lengths
     longest = int(np.argmax(lengths))
     if horizon is not None and lengths[longest] > horizon:
@@ -258,7 +262,10 @@ def _checked_horizon(recording: RawEpisodes, horizon: int | None, declared: bool
 
 
 def _going_on(recording: RawEpisodes) -> FloatArray | None:
-    """∏ 1/(1 − q) of each episode: 1 divided by the probability that nobody stopped it (M24)."""
+    """For each episode, 1 divided by the probability that nobody stopped it, (episodes,).
+
+    It is the product over the episode's steps of 1/(1 − stop_probability).
+    """
     q = recording.stop_probability
     if q is None:
         return None
@@ -275,9 +282,10 @@ def _going_on(recording: RawEpisodes) -> FloatArray | None:
 
 
 def _cut_at_horizon(recording: RawEpisodes, horizon: int | None) -> tuple[Store, IndexArray]:
-    """The runs whose cut-off is not before the horizon, each followed up to the horizon (M24).
+    """The store and the positions of the runs whose cut-off is not before the horizon.
 
-    Which runs are kept depends on the cut-off only, never on how a run went.
+    Steps after the horizon are removed. Which runs are kept depends only on the cut-off, never on
+    how a run went.
     """
     cutoff = recording.cutoff
     needs(
@@ -321,7 +329,7 @@ def _cut_at_horizon(recording: RawEpisodes, horizon: int | None) -> tuple[Store,
 def _check_cutoffs(recording: RawEpisodes, cutoff: FloatArray) -> None:
     """Refuse cut-offs that are not numbers of steps, or that do not fit the length of their run."""
     lengths, name = recording.arrangement.lengths, Argument("cutoff")
-    bad = ~(cutoff >= lengths)  # NaN too
+    bad = ~(cutoff >= lengths)  # true for NaN
     if bad.any():
         i = int(np.argmax(bad))
         raise EpisodesError(

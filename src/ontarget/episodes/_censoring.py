@@ -1,4 +1,7 @@
-"""What to do with runs that were stopped or cut off: the choices of ``censored`` (M24)."""
+"""What to do with runs that were stopped or cut off: the choices of ``censored=``.
+
+The reasons are in method M24 in docs/methods.md.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ CENSORED: Final = get_args(Censored)
 
 
 def all_taken_over(n: int, column: str = "") -> str:
-    """The error if somebody took over all runs."""
+    """The error message if somebody took over all runs from the policy."""
     where = f" (column {column!r})" if column else ""
     return (
         f"somebody took over all {n:,} runs{where}, so none is left; record runs that are left "
@@ -37,10 +40,10 @@ def all_taken_over(n: int, column: str = "") -> str:
 
 
 def some_left_out(n: int, whole: int) -> str:
-    """The remark if n of the runs were taken over and left out."""
+    """The remark if somebody took over n of the runs from the policy, so that they are left out."""
     return (
         f"somebody took over {n:,} of {whole:,} runs, which are left out, so the others are a "
-        f"selection; the option censored can correct for that"
+        f"selection; the option `censored` can correct for that"
     )
 
 
@@ -54,7 +57,10 @@ def needs(censored: Censored, given: bool, *arguments: Argument) -> None:
 
 
 def _as_horizon(store: Store) -> tuple[str | Argument, ...]:
-    """A further remedy if all cut-off episodes reached the same length, as with a time limit."""
+    """A further remedy for the message, if all cut-off episodes have the same length.
+
+    This usually means that a time limit ended them, so they may be complete.
+    """
     longest = int(store.lengths.max())
     if np.any(store.lengths[store.censored] < longest):
         return ()
@@ -68,10 +74,10 @@ def settle_censored(
     going_on: FloatArray | None = None,
     bound: float | None = None,
 ) -> tuple[Store, IndexArray | None]:
-    """The store and the episodes to keep, after cut-off episodes were treated (M1, M24).
+    """The store, and the positions of the episodes to keep, after treating cut-off episodes.
 
-    ``going_on`` is ∏ 1/(1 − q) of each episode: 1 divided by the probability that nobody stopped
-    it.
+    ``going_on`` is 1 divided by the probability that nobody stopped each episode. ``bound`` is an
+    upper bound on it. Both are needed only for ``censored="weights"``.
     """
     cut = int(np.count_nonzero(store.censored))
     if censored == "weights":
@@ -107,7 +113,10 @@ def settle_censored(
 def _drawn(
     store: Store, going_on: FloatArray | None, bound: float | None
 ) -> tuple[Store, IndexArray]:
-    """Episodes that nobody stopped, drawn so that they are like runs that are left alone."""
+    """The store, and the positions of some episodes that nobody stopped, drawn at random.
+
+    They are drawn so that they are distributed like runs that nobody stops.
+    """
     needs(
         "weights",
         going_on is not None and bound is not None,
@@ -153,7 +162,7 @@ def chosen_by_lot(
 
 
 def run_products(rows: FloatArray, lengths: IndexArray, offsets: IndexArray) -> FloatArray:
-    """The product of each episode's numbers, which are in time-major order."""
+    """The product of each episode's numbers. Rows are sorted by step, then by episode."""
     products = np.ones(lengths.size)
     for t in range(offsets.size - 1):
         products[lengths > t] *= rows[offsets[t] : offsets[t + 1]]

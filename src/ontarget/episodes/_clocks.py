@@ -1,4 +1,7 @@
-"""What moves one way at every step, as time does: a recording cannot tell such causes apart."""
+"""Finds features that, like time, only rise or only fall from step to step.
+
+A recording cannot show which of several such features caused a change.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +15,22 @@ from ontarget.episodes.schema import Schema
 
 __all__ = ["Clocks", "clocks_of"]
 
-_PAIRS = 8  # of neighboring steps that are looked at
-_ENOUGH = 20  # moves that say anything
+_PAIRS = 8  # how many pairs of neighboring steps are examined
+_ENOUGH = 20  # the fewest changes that count as evidence
 
 
 class Clocks(NamedTuple):
-    """The features that move one way at every step, and whether the behavior so far does."""
+    """The features that only rise or only fall, and whether the behavior so far does too."""
 
     features: frozenset[str] = frozenset()
     so_far: bool = False
 
 
 def clocks_of(episodes: Episodes | None, schema: Schema) -> Clocks:
-    """What moves one way in these episodes, at some steps spread over their length."""
+    """Which features only rise or only fall in these episodes.
+
+    Some pairs of neighboring steps, spread over the length of the episodes, are examined.
+    """
     if episodes is None or episodes.horizon < 2:
         return Clocks()
     moves = []
@@ -47,7 +53,7 @@ def _rows(episodes: Episodes, t: int) -> tuple[IndexArray, FloatArray]:
 
 
 def _one_way(moves: FloatArray) -> BoolArray:
-    """Which columns hold enough moves, and all of one sign."""
+    """Which columns have enough changes that are not 0, all of the same sign."""
     up, down = (np.count_nonzero(one, axis=0) for one in (moves > 0.0, moves < 0.0))
     found: BoolArray = (np.maximum(up, down) == len(moves)) & (len(moves) >= _ENOUGH)
     return found

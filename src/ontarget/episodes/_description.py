@@ -1,4 +1,4 @@
-"""A few lines about some episodes, for people."""
+"""A description of episodes in a few lines of text."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _shown(run: list[Feature]) -> list[str]:
 
 
 def _follows(one: Feature, other: Feature) -> bool:
-    """Whether two features belong to a series: the same name with a number and the next one."""
+    """Whether ``other`` comes right after ``one`` in a series, as ``edge_1`` after ``edge_0``."""
     first, second = _NUMBERED.fullmatch(one.name), _NUMBERED.fullmatch(other.name)
     if first is None or second is None or first[1] != second[1]:
         return False

@@ -1,4 +1,7 @@
-"""The dictionaries of text features: learning them, and recoding to those of other episodes."""
+"""The dictionaries of text features, which list their categories.
+
+Dictionaries are made from episodes, and text is recoded to the dictionaries of other episodes.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,16 @@ __all__ = ["learned_schema", "recoded_store", "same_dictionaries"]
 
 
 def same_dictionaries(one: Schema, other: Schema) -> bool:
-    """Whether the codes of categories mean the same in both schemas."""
+    """Whether the same code stands for the same category in both schemas."""
     pairs = zip(one.features, other.features, strict=True)
     return all(own.categories == theirs.categories for own, theirs in pairs)
 
 
 def learned_schema(train: Recorded, unseen: Unseen) -> Schema:
-    """The schema whose dictionaries hold exactly the categories of these episodes (M14)."""
+    """The schema whose dictionaries contain exactly the categories of these episodes.
+
+    ``unseen`` says what later happens with a category that is not in them: an error, or missing.
+    """
     columns = [j for j, one in enumerate(train.schema.features) if one.categories is not None]
     found: dict[int, set[float]] = {j: set() for j in columns}
     for t in range(int(train.lengths.max())) if columns else ():
@@ -41,8 +47,8 @@ def learned_schema(train: Recorded, unseen: Unseen) -> Schema:
 def recoded_store(store: Store, schema: Schema) -> Store:
     """The store, with its text features coded by another schema's dictionaries.
 
-    A category that is not in the dictionary becomes a missing value and is counted, or it is
-    refused; the feature says which (M18).
+    A category that is not in the dictionary becomes a missing value and is counted, or it is an
+    error; `Feature.unseen` says which.
     """
     recoded: Any = getattr(store, "recoded", None)
     if recoded is not None:  # prepared rows, which are coded as they are read

@@ -10,7 +10,7 @@ from ontarget.episodes._recorded import Recorded
 
 __all__ = ["MOST_FINGERPRINTS", "fingerprints", "known_by", "seen_before"]
 
-# Of the episodes of one part; those of more take a model file too much room.
+# The most fingerprints stored for one part of a split, to keep model files small.
 MOST_FINGERPRINTS = 200_000
 
 
@@ -57,7 +57,7 @@ def _named(episodes: Recorded, contents: KeyArray) -> KeyArray:
 
 def _contents(episodes: Recorded) -> KeyArray:
     """A 64-bit hash of each episode's contents, without its id."""
-    # As recorded: the same episode must be known again whatever the grid it is compared on.
+    # Values as recorded, not rounded, so that the same episode gets the same hash on every grid.
     store, index = episodes._store, episodes._index
     words = keyed_hash(_bits(episodes._unsnapped_outcomes), 0, "outcome")
     for t in range(int(episodes.lengths.max())):

@@ -56,9 +56,10 @@ def measured(schema: Schema) -> BoolArray:
 
 
 def running_means(values: FloatArray, lengths: IndexArray, offsets: IndexArray) -> FloatArray:
-    """(columns, rows): the mean of each column of a run's rows up to each row, in time-major order.
+    """The mean of each column over a run's rows up to and including each row, (columns, rows).
 
-    Values are summed in order, as in a live run; NaN values are skipped.
+    Rows are sorted by step, then by episode. Values are summed in order, as when a run is watched,
+    so that both give the same floats. NaN values are skipped.
     """
     means = np.empty(values.shape)
     sums, counts = np.zeros((2, len(values), lengths.size))
@@ -73,6 +74,9 @@ def running_means(values: FloatArray, lengths: IndexArray, offsets: IndexArray) 
 
 
 def _named(feature: Feature, name: str) -> Feature:
-    """The feature some steps earlier; an unknown category there counts as missing."""
+    """The feature under another name, for its value some steps earlier.
+
+    An unknown category there counts as missing.
+    """
     unseen = feature.unseen if feature.categories is None else "missing"
     return replace(feature, name=name, unseen=unseen)

@@ -21,7 +21,10 @@ _LIKE = "read the later ones with like= the first"
 
 
 def joined_store(stores: Sequence[Store]) -> Store:
-    """One store of all episodes, in the order given; refused if they differ in kind."""
+    """One store of all episodes, in the order given.
+
+    Refused if the stores differ in a property that all episodes must share, such as the features.
+    """
     first, *others = stores
     for number, other in enumerate(others, start=2):
         _check_alike(first, other, number)
@@ -125,7 +128,7 @@ def _signals(store: Store) -> list[str]:
 
 
 def _check_ids(stores: Sequence[Store]) -> None:
-    """Refuse an id that stands for two episodes."""
+    """Refuse an id that two episodes have."""
     kinds = {"text" if store.ids.dtype.kind in "OUST" else "number" for store in stores}
     if len(kinds) > 1:
         raise EpisodesError(
@@ -136,7 +139,7 @@ def _check_ids(stores: Sequence[Store]) -> None:
     twice = ids[counts > 1]
     if twice.size:
         raise EpisodesError(
-            f"concat needs different ids, got {twice.size:,} of them in several parts (first: "
+            f"concat needs different ids, got {twice.size:,} of the ids in several parts (first: "
             f"{twice[0]!s}); if these are the same episodes, pass them once; otherwise give each "
             "recording ids of its own, with ids=… or with several columns, "
             "episode=['season', 'run']"
@@ -144,7 +147,7 @@ def _check_ids(stores: Sequence[Store]) -> None:
 
 
 def _check_complete(stores: Sequence[Store], found: Store) -> None:
-    """Refuse a joint horizon that turns complete episodes into unfinished ones."""
+    """Refuse recordings whose common horizon would make complete episodes incomplete."""
     before = sum(int(np.count_nonzero(store.censored)) for store in stores)
     more = int(np.count_nonzero(found.censored)) - before
     if more:
@@ -166,7 +169,7 @@ def _common_schema(stores: Sequence[Store]) -> Schema:
 
 
 def _by_step(stores: Sequence[Store], columns: Sequence[FloatArray]) -> FloatArray:
-    """A column in time-major order: for each step, the rows of one store after the other."""
+    """A column of all stores: for each step, the rows of one store after the other."""
     offsets = [_padded(store.offsets, stores) for store in stores]
     parts = [
         column[own[t] : own[t + 1]]
@@ -177,7 +180,7 @@ def _by_step(stores: Sequence[Store], columns: Sequence[FloatArray]) -> FloatArr
 
 
 def _padded(offsets: AnyArray, stores: Sequence[Store]) -> AnyArray:
-    """The offsets of a store as if it had the steps of the longest."""
+    """The offsets of a store, extended to the number of steps of the longest store."""
     more = max(store.offsets.size for store in stores) - offsets.size
     return np.concatenate([offsets, np.full(more, offsets[-1])]).astype(np.intp)
 

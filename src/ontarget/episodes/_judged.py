@@ -1,4 +1,7 @@
-"""What episodes are judged by: one behavior, or several with names, and their signals (M21)."""
+"""What episodes are judged by: one behavior, or several with names, and their signals.
+
+A signal is what a behavior is computed from: the reward or another column.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from ontarget.errors import EpisodesError
 
 __all__ = ["Judged", "JudgedBy", "OneBehavior", "Reading", "reading_of", "readings_of"]
 
-# Signals that follow the name of a behavior, and those inside a condition.
+# Where a spec names its signal: after the behavior's name, or inside a condition.
 _OF_SIGNAL: Final = re.compile(r"(sum|last|max|min|mean|discounted:[^:]+):(.+)")
 _OF_CONDITION: Final = re.compile(r"(first|share):([^<>:]*[^<>:\s])\s*([<>].*)")
 _NAME: Final = re.compile(r"[^\W\d]\w*")
@@ -36,7 +39,7 @@ class Reading:
 
     @property
     def spec(self) -> str:
-        """The name of the behavior with its signal, which `reading_of` can read."""
+        """The behavior and its signal as text, such as "min:distance"; `reading_of` reads it."""
         spec = self.behavior.spec
         if self.signal is None:
             return spec
@@ -46,7 +49,7 @@ class Reading:
         )
 
 
-# As a user names it: "sum", "min:distance", a behavior, or a behavior and the signal it reads.
+# What a user passes: "sum", "min:distance", a behavior, or a behavior and the signal it reads.
 OneBehavior: TypeAlias = str | Behavior | Reading | tuple[Behavior, str]
 JudgedBy: TypeAlias = OneBehavior | Mapping[str, OneBehavior]
 
@@ -76,7 +79,7 @@ class Judged:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that are read beside the reward, each once."""
+        """The columns that the behaviors read, except the reward; each once."""
         found = [one.column for one in self.readings.values() if one.column is not None]
         return tuple(dict.fromkeys(found))
 
@@ -121,13 +124,13 @@ def reading_of(spec: OneBehavior, *, columns: tuple[str, ...] = ()) -> Reading:
 def readings_of(
     judged: Mapping[str, OneBehavior], *, columns: tuple[str, ...] = ()
 ) -> dict[str, Reading]:
-    """What each named behavior reads."""
+    """A dictionary from the name of each behavior to the behavior and its signal."""
     _check_names(judged)
     return {name: reading_of(spec, columns=columns) for name, spec in judged.items()}
 
 
 def _check_names(names: Iterable[str]) -> None:
-    """Refuse names that no goal could spell: letters, digits and underscores are fine."""
+    """Refuse names that can't be used in a goal; they need letters, digits and underscores."""
     found = list(names)
     if not found:
         raise EpisodesError("behavior needs at least one name, got an empty mapping")

@@ -1,7 +1,8 @@
 """Turns observations of an environment into rows of named numbers.
 
-A layout is the same whether it was read from a Gymnasium space or from a dataset's metadata, so
-that a monitor fitted on recorded data can watch the live environment.
+The layout says which number has which name. It is the same whether it was read from a Gymnasium
+space or from a dataset's metadata. So a monitor that was fitted on recorded data can watch the
+environment itself.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ __all__ = ["SPACES", "Leaf", "Numbers", "ObservationLayout", "ReadPlace", "read_
 # The keys and positions that lead from the whole observation to one of its parts.
 Path: TypeAlias = tuple[str | int, ...]
 
-# What every reader of spaces understands, for its messages.
+# The spaces that can be read, for messages.
 SPACES: Final = "observations need Box, Discrete, MultiDiscrete, MultiBinary, Tuple or Dict spaces"
 _DEEPEST: Final = 50
 # The most numbers that one array of an observation may hold: a robot's joints, but no pixels.
@@ -37,14 +38,14 @@ class Leaf:
     Parameters
     ----------
     path
-        Its place in the observation: keys of mappings and positions in tuples; empty if it is the
-        whole observation.
+        Where this array is in the observation: keys of mappings and positions in tuples; empty if
+        it is the whole observation.
     shape
-        Its shape; empty for a single number.
+        The array's shape; empty for a single number.
     dtype
-        The NumPy name of its type.
+        The NumPy name of the array's type.
     categorical
-        Whether its numbers stand for categories.
+        Whether the numbers stand for categories.
     """
 
     path: Path
@@ -54,7 +55,7 @@ class Leaf:
 
     @property
     def size(self) -> int:
-        """How many numbers it holds."""
+        """The number of numbers in this array."""
         return math.prod(self.shape)
 
     @property
@@ -67,7 +68,7 @@ class Leaf:
         return tuple(f"{stem}_{spot}" if stem else f"x{spot}" for spot in spots)
 
     def of(self, observation: Any) -> Any:
-        """The leaf's values in an observation, or in a batch of them."""
+        """The values of this array in one observation, or in a batch of observations."""
         for key in self.path:
             observation = observation[key]
         return observation
@@ -91,7 +92,7 @@ class ObservationLayout:
 
     def __post_init__(self) -> None:
         if not sum(leaf.size for leaf in self.leaves):
-            raise EpisodesError("an observation needs at least one number; this one holds none")
+            raise EpisodesError("an observation needs at least one number; this one has none")
         self._refuse_images()
         found: set[str] = set()
         for name in self.names:
@@ -137,7 +138,10 @@ class ObservationLayout:
         return self._join(observation, ())
 
     def rows(self, observations: Any, n: int) -> AnyArray:
-        """A batch of n observations, its leaves with n entries each, as new rows."""
+        """A batch of n observations as new rows, (n, features).
+
+        Each array inside the batch has n entries along its first axis.
+        """
         return self._join(observations, (n,))
 
     def _join(self, observation: Any, batch: tuple[int, ...]) -> AnyArray:
@@ -169,8 +173,8 @@ class Numbers(NamedTuple):
     categorical: bool = False
 
 
-# One place of a space -> the numbers there, or its parts by key or position. The text says where
-# the place is, for an error.
+# A function from one place in a space to the numbers there, or to its parts by key or position. The
+# text argument says where the place is, for error messages.
 ReadPlace: TypeAlias = Callable[[Any, str], Numbers | Mapping[Any, Any]]
 
 

@@ -1,4 +1,4 @@
-"""The contents of recorded episodes; `Episodes` adds how they are built and divided."""
+"""The contents of recorded episodes. `Episodes` adds how they are built and divided."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Kind = TypeVar("Kind", bound=np.generic)
 class Recorded:
     """All episodes of a store, or those at some positions.
 
-    ``grid`` is given if the episodes must share the grid of others: all parts of a split use that
-    of the part to learn from, and episodes read with ``like=`` use that of ``like``. Otherwise it
-    is computed from their own outcomes.
+    Outcomes are rounded to multiples of ``grid``. By default it is computed from the episodes' own
+    outcomes. It is passed if the episodes must share the grid of others: all parts of a split use
+    the grid of the part to learn from, and episodes read with ``like=`` use the grid of ``like``.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Recorded:
 
     @property
     def history(self) -> int:
-        """How many earlier steps a state also holds; see `Episodes.with_history`."""
+        """How many earlier steps a state also contains; see `Episodes.with_history`."""
         return self._store.history
 
     @cached_property
@@ -136,7 +136,7 @@ class Recorded:
 
     @cached_property
     def keys(self) -> KeyArray:
-        """One 64-bit key per id, for randomness that does not depend on the episodes' order."""
+        """A 64-bit hash of each id, for random draws that do not depend on the episodes' order."""
         return self._own(self._store.keys)
 
     @cached_property
@@ -174,15 +174,15 @@ class Recorded:
 
     @cached_property
     def outcomes(self) -> FloatArray:
-        """The outcome of each episode: its behavior at the end, on the grid.
+        """The outcome of each episode: its behavior at the end, rounded to `grid`.
 
-        Intervals and promises are rounded to the same grid, so that comparisons are exact (M1).
+        Intervals and promises are rounded to the same grid, so that comparisons are exact.
         """
         return read_only(snap(self._unsnapped_outcomes, self.grid))
 
     @cached_property
     def grid(self) -> float:
-        """The spacing to which outcomes are rounded before they are compared (M1)."""
+        """Outcomes are rounded to multiples of this number before they are compared."""
         return grid_of(self._unsnapped_outcomes) if self._grid is None else self._grid
 
     @cached_property
@@ -198,16 +198,16 @@ class Recorded:
         return min(float(r.min()) for r in by_step), max(float(r.max()) for r in by_step)
 
     def at(self, t: int, *, grid: float | None = None) -> Step:
-        """The episodes that are alive at step t, on their own grid or another.
+        """The episodes that are still going at step t; those that ended before are left out.
 
-        An episode that ended before t is not alive; its outcome is known.
+        Their outcomes and behavior so far are rounded to `grid`, or to another grid that is passed.
         """
         if not 0 <= t < self.horizon:
-            raise InputError(f"step needs 0 <= t < {self.horizon}, the horizon, got {t}")
+            raise InputError(f"`t` needs a step from 0 to {self.horizon - 1}, got {t}")
         store, grid = self._judged, self.grid if grid is None else grid
         rows, alive = store.rows(t, self._index)
         behavior = snap(store.before[rows], grid)
-        own = grid == self.grid  # then they are on it already
+        own = grid == self.grid  # then they are rounded already
         outcomes = self.outcomes[alive] if own else snap(self._unsnapped_outcomes[alive], grid)
         remaining = outcomes
         if store.ahead is not None:
@@ -227,7 +227,7 @@ class Recorded:
         )
 
     def rewards_at(self, t: int) -> FloatArray:
-        """The rewards that the episodes alive at step t received there."""
+        """The rewards that the episodes still going at step t received at this step."""
         earned = self._judged.rewards
         if earned is None:
             raise EpisodesError(

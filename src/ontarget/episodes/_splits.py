@@ -1,4 +1,4 @@
-"""Splits whole episodes into parts, by seed and id."""
+"""Splits whole episodes into parts at random; the seed and the ids decide, not the order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ontarget.errors import EpisodesError
 __all__ = ["ByGroup", "asked_parts", "capped_parts", "divide"]
 
 ByGroup: TypeAlias = Literal["stratify", "whole", "cluster"]
-# Each part's name, and a fraction or a count of episodes; the first is what models are fitted on.
+# The name of each part, and a fraction or a count of episodes. Models learn from the first part.
 Parts: TypeAlias = Mapping[str, float]
 
 _REST = "rest"
@@ -30,7 +30,8 @@ def asked_parts(
         return {"learn": learn, "assure": 0.2 if assure is None else assure}
     if learn is not None:
         raise EpisodesError(
-            "split needs either learn and assure, or the paper's train, calibrate and assure; got "
+            "split() needs either `learn` and `assure`, or the paper's `train`, `calibrate` and "
+            "`assure`; got "
             f"learn={learn!r} with train={train!r} and calibrate={calibrate!r}"
         )
     return {
@@ -87,7 +88,7 @@ def divide(
     for (name, asked), part in zip(parts.items(), chosen, strict=False):
         if not part.size and (asked or name != "assure"):
             raise EpisodesError(
-                f"{name} would be empty: {asked} of {ids.size} episodes; ask for more of them"
+                f"the part `{name}` would be empty: {asked} of {ids.size} episodes; ask for more"
             )
     return dict(zip([*parts, _REST], chosen, strict=True))
 
@@ -122,7 +123,9 @@ def _keep_whole(groups: AnyArray, parts: Parts, seed: int) -> list[IndexArray]:
 def _clusters(
     ids: AnyArray, keys: KeyArray, groups: AnyArray, parts: Parts, seed: int
 ) -> list[IndexArray]:
-    """Divide groups as if they were episodes; parts after the first keep one run per group (M11).
+    """The positions of each part's episodes, if whole groups are divided.
+
+    Parts after the first keep one run per group (method M11 in docs/methods.md).
 
     Runs of one group are not exchangeable with other runs, but whole groups are exchangeable. So
     one run drawn from each group is exchangeable with a run from a new group.
@@ -148,12 +151,12 @@ def _counts(parts: Parts, n: int) -> list[int]:
         counts.append(int(part) if is_count else None)
     asked = list(zip(counts, parts.values(), strict=True))
     fractions = np.array([0.0 if count is not None else part for count, part in asked])
-    # Rounded up to the running total, so that fractions that sum to 1 use every episode.
+    # Running totals are rounded, so that fractions that sum to 1 use every episode.
     ends = np.rint(np.cumsum(fractions) * n).astype(int)
     shares = np.diff(ends, prepend=0)
     found = [int(s) if c is None else c for c, s in zip(counts, shares, strict=True)]
     if sum(found) > n:
         raise EpisodesError(
-            f"{' and '.join(parts)} ask for {sum(found)} of {n} episodes; ask for fewer"
+            f"the parts {' and '.join(parts)} ask for {sum(found)} of {n} episodes; ask for fewer"
         )
     return found

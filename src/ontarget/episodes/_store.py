@@ -1,4 +1,4 @@
-"""The arrays behind `Episodes`: time-major, columnar, read-only."""
+"""The arrays behind `Episodes`: one per column, read-only, sorted by step and then by episode."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ class Roles:
 
 @dataclass(frozen=True)
 class Signal:
-    """One of several named behaviors along the rows of a store (M21)."""
+    """One of several named behaviors, with its values along the rows of a store."""
 
     name: str
     reading: Reading
-    values: FloatArray  # what the behavior reads, one per row
+    values: FloatArray  # the signal that the behavior is computed from, one per row
     before: FloatArray
     outcomes: FloatArray
     ahead: FloatArray | None
-    grid: float | None = None  # set where these belong to other episodes
+    grid: float | None = None  # set if the grid is that of other episodes
 
     def __post_init__(self) -> None:
         _freeze(self)
@@ -60,7 +60,7 @@ class Signal:
 
 
 class RowValues(NamedTuple):
-    """What some rows of a store hold."""
+    """The values of some rows of a store."""
 
     states: FloatArray  # (features, rows)
     rewards: FloatArray | None
@@ -70,10 +70,10 @@ class RowValues(NamedTuple):
 
 @dataclass(frozen=True)
 class Store:
-    """All recorded rows, one slice per step.
+    """All recorded rows, sorted by step and then by episode.
 
-    Step t's rows are ``offsets[t]:offsets[t + 1]``, one for each episode with ``lengths > t``, in
-    the order of the episodes.
+    The rows of step t are ``offsets[t]:offsets[t + 1]``: one for each episode with ``lengths > t``,
+    in the order of the episodes.
     """
 
     schema: Schema
@@ -91,15 +91,15 @@ class Store:
     before: FloatArray  # behavior before acting, one per row
     outcomes: FloatArray
     weights: FloatArray | None = None  # how much more likely each run is now than when recorded
-    ahead: FloatArray | None = None  # for a maximum or minimum: that of each row and all later ones
+    ahead: FloatArray | None = None  # the largest (smallest) reward from each row on, for max (min)
     horizon_declared: bool = False
     dropped: int = 0
-    censoring: str = ""  # how cut-off episodes were treated, if there were any (M24)
+    censoring: str = ""  # how cut-off episodes were treated, if there were any
     remarks: tuple[str, ...] = ()  # what a user should know about how the columns were read
     unseen: int = 0  # readings of categories that the dictionary lacks, taken as missing
-    wanted: tuple[Target | None, ...] | None = None  # each episode's own target (M21)
-    several: tuple[Signal, ...] = ()  # named behaviors; what stands above is then the first one's
-    history: int = 0  # how many earlier steps a state also holds
+    wanted: tuple[Target | None, ...] | None = None  # each episode's own target
+    several: tuple[Signal, ...] = ()  # named behaviors; the fields above are then of the first
+    history: int = 0  # how many earlier steps a state also contains
 
     def __post_init__(self) -> None:
         _freeze(self)
@@ -122,7 +122,7 @@ class Store:
 
     @cached_property
     def keys(self) -> KeyArray:
-        """One key per id, hashed once."""
+        """A 64-bit hash of each id."""
         keys = keys_of(self.ids)
         keys.setflags(write=False)
         return keys
@@ -140,7 +140,10 @@ class Store:
 
     @cached_property
     def brought(self) -> FloatArray:
-        """What came with each row's state: the last reward, or the behavior read from a column."""
+        """What arrives together with each row's state, (rows,).
+
+        It is the reward of the previous step, or the behavior so far if it is read from a column.
+        """
         found = np.array(self.before)
         if self.rewards is not None:
             earned = np.full(self.lengths.size, np.nan)
@@ -151,12 +154,15 @@ class Store:
 
     @cached_property
     def means(self) -> FloatArray:
-        """The last columns of states with a history: the means up to each row."""
+        """The means over the run so far, which are the last columns of states with a history."""
         values = np.vstack([self.states[measured(self.schema)], self.brought])
         return running_means(values, self.lengths, self.offsets)
 
     def states_at(self, step: int, rows: slice | IndexArray, alive: IndexArray) -> FloatArray:
-        """(episodes, columns): the states of a step's rows, which belong to these episodes."""
+        """The states in these rows of a step, (episodes, columns).
+
+        ``alive`` are the positions of the episodes that the rows belong to.
+        """
         if not self.history:
             return self.states[:, rows].T
         d, k = len(self.schema), self.history
@@ -204,7 +210,7 @@ class Store:
         )
 
     def values_of(self, rows: IndexArray) -> RowValues:
-        """What these rows hold; they come step by step."""
+        """The values of these rows, whose numbers must be sorted by step."""
         return RowValues(
             states=self.states[:, rows],
             rewards=None if self.rewards is None else self.rewards[rows],
@@ -213,9 +219,10 @@ class Store:
         )
 
     def rows(self, step: int, episodes: IndexArray | None) -> tuple[slice | IndexArray, IndexArray]:
-        """The rows of a step, for all episodes or some, and the positions of those alive.
+        """The rows of a step, and the positions of the episodes that they belong to.
 
-        If ``episodes`` is given, positions count within it.
+        Only episodes that are still going at the step have a row. If ``episodes`` is given, only
+        these are considered, and positions are positions in this array.
         """
         if step >= self.offsets.size - 1:
             return slice(0, 0), np.zeros(0, dtype=np.intp)

@@ -1,4 +1,4 @@
-"""Behaviors: the number that a run is judged by, updated with every reward (M1, M18)."""
+"""Behaviors: the number that a run is judged by, updated with every reward."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Behavior(ABC):
 
     @property
     def spec(self) -> str:
-        """The name of the behavior; `behavior_of` turns the name of a built-in one back into it."""
+        """The name of the behavior. `behavior_of` makes a built-in behavior from its name."""
         this: Any = self  # a subclass may be a dataclass
         settings = [one.name for one in fields(this)] if is_dataclass(this) else []
         shown = ", ".join(f"{name}={getattr(this, name)!r}" for name in settings)
@@ -100,7 +100,10 @@ class Behavior(ABC):
 
     @property
     def forgets(self) -> bool:
-        """Whether the value is known again after a bad reward, as soon as a good one follows."""
+        """Whether a bad reward (such as NaN) does no harm once a good one follows.
+
+        This is so for the last reward, but not for a sum.
+        """
         return False
 
     @property
@@ -115,12 +118,12 @@ class Behavior(ABC):
 
     @property
     def reads_so_far(self) -> bool:
-        """Whether the behavior so far is given to the models as one more feature (M1)."""
+        """Whether the behavior so far is given to the models as one more feature."""
         return self.translation is not Translation.SHIFT
 
     @property
     def initial(self) -> float:
-        """The value before the first step; NaN where there is none yet."""
+        """The behavior before the first step; NaN if it has no value yet."""
         return float(self.value(self.start()))
 
     def start(self) -> State:
@@ -135,7 +138,7 @@ class Behavior(ABC):
         """
 
     def value(self, state: State) -> Any:
-        """The behavior so far, b_t; NaN where there is none yet."""
+        """The behavior so far; NaN if it has no value yet."""
         return state
 
     def scale(self, t: int) -> float:
@@ -143,10 +146,10 @@ class Behavior(ABC):
         return 1.0
 
     def translate(self, target: Target, so_far: float, t: int, grid: float | None = None) -> Target:
-        """The remainders that lead into the target, given the behavior so far at step t (M18).
+        """The target for the remainder: the remainders with which the run meets the target.
 
-        If the result is empty, the run cannot meet the target any more. If it holds every number,
-        the run cannot miss it.
+        ``so_far`` is the behavior so far at step t. If the result is empty, the run cannot meet the
+        target any more. If it contains every number, the run cannot miss the target.
 
         Examples
         --------
@@ -167,11 +170,11 @@ class Behavior(ABC):
         ends = (had, math.inf) if self.translation is Translation.FLOOR else (-math.inf, had)
         beyond = Target(*ends, "neither")
         ahead = wanted & beyond
-        # What does not go beyond the behavior so far leaves it as the outcome.
+        # A remainder that does not go beyond the behavior so far does not change the outcome.
         return ahead | ~beyond if wanted.contains(had) else ahead
 
     def combine(self, so_far: ArrayLike, remainder: ArrayLike) -> FloatArray:
-        """The outcome that a remainder leads to from the behavior so far."""
+        """The outcome of a run with this behavior so far and this remainder, as arrays."""
         had, ahead = np.asarray(so_far, np.float64), np.asarray(remainder, np.float64)
         if self.translation is Translation.SHIFT:
             return had + ahead
@@ -182,12 +185,12 @@ class Behavior(ABC):
         return np.broadcast_arrays(had, ahead)[1]
 
     def ahead(self, t: int, *, bounds: Bounds, horizon: int, declared: bool) -> tuple[float, float]:
-        """The range in which the remainder must lie from step t on, given bounds of a reward (M18).
+        """The range in which the remainder from step t on must lie, if rewards have bounds.
 
         Parameters
         ----------
         t
-            The step. The run is still alive there, so at least one reward follows.
+            The step. The run is still going there, so at least one reward follows.
         bounds
             The least and the greatest reward of one step; None or an infinity for no bound.
         horizon, declared

@@ -1,7 +1,7 @@
 """The behaviors that come with the library, and their names.
 
-The same ``update`` works on arrays (recorded episodes) and on floats (a live run), so both give the
-same bits. Sums go from left to right, one step at a time.
+The same ``update`` works on arrays (recorded episodes) and on floats (a run that is being watched),
+so both give exactly the same numbers. Sums are computed in the order of the steps.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ _COMPARISONS: Final[dict[str, Callable[[Any, float], Any]]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
-# A late step's weight is far below the grid; scaling it up further would only blow up rounding.
+# The largest factor that `scale` returns. The weights of very late steps are far below the
+# precision of outcomes, so scaling them up further would only enlarge rounding errors.
 _LARGEST_SCALE = 1e12
 
 
@@ -63,7 +64,7 @@ class _Reward(_BuiltIn):
 
 @dataclass(frozen=True)
 class Sum(_BuiltIn):
-    """The sum of the rewards: the default."""
+    """The sum of the rewards; this is the default behavior."""
 
     label = "sum of rewards"
     translation = Translation.SHIFT
@@ -95,7 +96,9 @@ class DiscountedSum(Sum):
 
     def __post_init__(self) -> None:
         if not 0.0 < self.gamma <= 1.0:
-            raise EpisodesError(f"discounted needs a gamma above 0 and at most 1, got {self.gamma}")
+            raise EpisodesError(
+                f"behavior 'discounted' needs a gamma above 0 and at most 1, got {self.gamma}"
+            )
 
     @property
     def spec(self) -> str:  # noqa: D102
@@ -126,7 +129,7 @@ class DiscountedSum(Sum):
 
 @dataclass(frozen=True)
 class Last(_Reward):
-    """The last reward."""
+    """The last reward of the run."""
 
     label = "last reward"
     forgets = True
@@ -137,7 +140,7 @@ class Last(_Reward):
 
 @dataclass(frozen=True)
 class Max(_Reward):
-    """The largest reward."""
+    """The largest reward of the run."""
 
     label = "largest reward"
     translation = Translation.FLOOR
@@ -149,7 +152,7 @@ class Max(_Reward):
 
 @dataclass(frozen=True)
 class Min(_Reward):
-    """The smallest reward."""
+    """The smallest reward of the run."""
 
     label = "smallest reward"
     translation = Translation.CEILING
@@ -161,7 +164,7 @@ class Min(_Reward):
 
 @dataclass(frozen=True)
 class Mean(_Reward):
-    """The mean reward."""
+    """The mean of the run's rewards."""
 
     label = "mean reward"
 
@@ -171,7 +174,7 @@ class Mean(_Reward):
 
 @dataclass(frozen=True)
 class Column(_BuiltIn):
-    """A column of your data that holds the value **after** each step.
+    """A behavior that is read from a column of your data, which has its value **after** each step.
 
     Parameters
     ----------
@@ -206,7 +209,7 @@ class Column(_BuiltIn):
 
 @dataclass(frozen=True)
 class _Conditional(_BuiltIn):
-    """A behavior that asks at each step whether a condition holds for the reward."""
+    """A behavior that checks at each step whether a condition holds for the reward."""
 
     comparison: str
     bound: float
@@ -247,7 +250,7 @@ class FirstStep(_Conditional):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not (math.isfinite(self.never) and self.never > 0.0):
-            raise EpisodesError(f"never needs a finite number above 0, got {self.never}")
+            raise EpisodesError(f"`never` needs a finite number above 0, got {self.never}")
 
     @property
     def spec(self) -> str:  # noqa: D102
@@ -261,7 +264,7 @@ class FirstStep(_Conditional):
         return float(self.never)
 
     def update(self, state: Number, reward: Number, t: int) -> Number:  # noqa: D102
-        # A minimum, so that it can be walked backwards as well.
+        # Written as a minimum, so that it can be computed from the last step back as well.
         came: Any = np.where(self._holds(reward), float(t), self.never)
         earliest: Number = np.fmin(state, came)
         return earliest
@@ -310,7 +313,7 @@ _CONDITIONAL: Final = re.compile(r"(first|share):\s*(<=|>=|<|>)\s*([^:]+?)(?::([
 
 
 def behavior_of(spec: str | Behavior, *, columns: tuple[str, ...] = ()) -> Behavior:
-    """The behavior of this name; a behavior is returned as it is.
+    """The behavior with this name; a behavior object is returned as it is.
 
     Parameters
     ----------
@@ -338,7 +341,9 @@ def behavior_of(spec: str | Behavior, *, columns: tuple[str, ...] = ()) -> Behav
         try:
             gamma = float(rest)
         except ValueError as error:
-            raise EpisodesError(f"discounted needs a number as gamma, got {rest!r}") from error
+            raise EpisodesError(
+                f"behavior 'discounted:GAMMA' needs a number as GAMMA, got {rest!r}"
+            ) from error
         return DiscountedSum(gamma)
     if kind in ("column", "total") and rest:
         return Column(rest, accumulates=kind == "total")
@@ -371,8 +376,8 @@ def _conditional(
             raise
         raise EpisodesError(f"behavior {spec!r} needs numbers in its condition") from error
     raise EpisodesError(
-        f"behavior {spec!r} needs first:CONDITION:N, where N is the outcome of a run in which it "
-        "never holds, or share:CONDITION; a condition is like <0.3"
+        f"behavior {spec!r} needs the form first:CONDITION:N, where N is the outcome of a run in "
+        "which the condition never holds, or share:CONDITION; a condition is like <0.3"
     )
 
 
@@ -382,7 +387,10 @@ def _ends(bounds: Bounds) -> tuple[float, float]:
 
 
 def _span(first: float, whole: float, bounds: Bounds) -> tuple[float, float]:
-    """The range of a weighted sum of rewards, of which at least the first is earned."""
+    """The range of a weighted sum of rewards, of which at least the first is earned.
+
+    ``first`` is the weight of the first reward, ``whole`` the sum of all weights.
+    """
     low, high = _ends(bounds)
     # The weights of late steps may vanish, and 0 times an infinite bound is NaN.
     lower = first * low if low >= 0.0 else whole * low if math.isfinite(low) else low

@@ -39,9 +39,9 @@ Values: TypeAlias = ArrayLike | Sequence[ArrayLike]
 
 
 class Split(NamedTuple):
-    """Episodes divided in two: ``learn``, to learn from, and ``assure``, to support promises.
+    """Episodes divided in two: ``learn``, for models and p, and ``assure``, for promises.
 
-    A part of size 0 is None. ``rest`` holds the episodes that are in no part.
+    A part of size 0 is None. ``rest`` contains the episodes that are in no part.
     """
 
     learn: Episodes
@@ -52,7 +52,7 @@ class Split(NamedTuple):
 class PaperSplit(NamedTuple):
     """Episodes divided in three as in the paper: ``train``, ``calibrate`` and ``assure``.
 
-    A part of size 0 is None. ``rest`` holds the episodes that are in no part.
+    A part of size 0 is None. ``rest`` contains the episodes that are in no part.
     """
 
     train: Episodes
@@ -97,14 +97,16 @@ class Episodes(Recorded):
         stop_bound: float | None = None,
         cutoff: ArrayLike | None = None,
     ) -> Episodes:
-        """Episodes from arrays, rectangular or one array per episode.
+        """Episodes from arrays: one array for all episodes, or a list with one array per episode.
 
         Parameters
         ----------
         states
-            (n, H, d), or a list of (T_i, d): the features known before acting at each step.
+            The features known before acting at each step. For n episodes of H steps with d
+            features, an array (n, H, d). For episodes of different lengths T_i, a list of arrays
+            (T_i, d).
         rewards
-            (n, H), or a list of (T_i,): the reward received at each step. To pass several signals,
+            The reward received at each step: (n, H), or a list of (T_i,). To pass several signals,
             use a mapping from their names to such arrays.
         ids
             One id per episode; by default the episodes are numbered from 0.
@@ -129,19 +131,21 @@ class Episodes(Recorded):
             Features whose numbers stand for categories.
         censored
             What to do with episodes that were cut off before the horizon, so that their outcome is
-            unknown (M24). ``"refuse"`` raises an error. ``"drop"`` leaves them out; the remaining
+            unknown. ``"refuse"`` raises an error. ``"drop"`` leaves them out; the remaining
             episodes are then a selection. ``"worst-case"`` keeps them, and promises hold whatever
             their outcome would have been. ``"weights"`` draws some of the other episodes at random,
             so that these are like runs that nobody stops. ``"horizon"`` keeps the episodes whose
-            ``cutoff`` is not before the horizon, and follows each up to the horizon only.
+            ``cutoff`` is not before the horizon, and ignores their steps after it. Method M24 in
+            docs/methods.md has the reasons.
         stop_probability, stop_bound
-            For ``"weights"``: the probability that the run was stopped at each step, given what was
-            recorded by then, in the shape of ``rewards``; and an upper bound on the product of 1/(1
-            − stop_probability) over a run, chosen before you look at the runs. A run is drawn with
-            the probability product / bound.
+            Both are for ``censored="weights"``. ``stop_probability`` is the probability that the
+            run was stopped at each step, given what was recorded by then, in the shape of
+            ``rewards``. ``stop_bound`` is an upper bound on the product of 1/(1 − stop_probability)
+            over a run, chosen before you look at the runs. A run is drawn with the probability
+            product / bound.
         cutoff
-            For ``"horizon"``: after how many steps each run would have been cut off, also for runs
-            that ended earlier. It must not depend on how a run went.
+            For ``censored="horizon"``: after how many steps each run would have been cut off, also
+            for runs that ended earlier. It must not depend on how a run went.
         """
         from ontarget.episodes.reading._arrays import record_arrays
 
@@ -176,9 +180,10 @@ class Episodes(Recorded):
             the rows of an episode. Several columns sort them too: ``step=["over", "ball"]``. With
             ``step=None``, each episode's rows are taken in the order of the table.
         reward_since_last
-            Whether the reward column holds what was earned since the row before, as in many exports
-            of tickets: hours since the last event. Each row then has the reward written in the next
-            row of its episode, and the last row has 0. The first row must hold 0 or nothing.
+            Whether the reward column contains what was earned since the previous row, as in many
+            exports of tickets: hours since the last event. Each row then gets the reward that is
+            written in the next row of its episode, and the last row gets 0. The first row must
+            contain 0 or nothing.
         features
             The feature columns; by default all columns without another role. Text becomes
             categories.
@@ -189,31 +194,34 @@ class Episodes(Recorded):
             (``NAME_elapsed_h``), the hour of the day (``NAME_hour``) and the weekday
             (``NAME_weekday``, Monday is 1).
         every
-            Put the rows on a clock, such as ``"15m"`` or ``"1h"``: one step for each tick since the
-            run's first row. A step's state is the last row up to its tick, and its reward all that
-            is earned until the next tick. The step must be a column of times.
+            Make one step per interval of time, such as ``"15m"`` or ``"1h"``, counted from the
+            run's first row; the step must be a column of times. Each interval begins with a tick. A
+            step's state is the last row up to its tick, and its reward is all that is earned until
+            the next tick.
         outcome
-            A column that holds a run's result, the same in all of its rows or in the last row only.
-            It counts as the reward of the last step and is not a feature.
+            A column with a run's result, the same in all of its rows or in the last row only. It
+            counts as the reward of the last step and is not a feature.
         behavior
-            What an episode is judged by: the name of a behavior, or of a column that holds its
+            What an episode is judged by: the name of a behavior, or of a column with the behavior's
             value after each row. For several behaviors, and behaviors that read a signal, see
             `from_arrays`; here a signal is a column.
         truncated, terminated, group
-            The names of the columns that flag a cut-off or an end, and of the group column. By
+            The names of three columns: truncated is true in the last row of a run that was cut off,
+            terminated in that of a run that ended by itself, and group is the run's group. By
             default they are found by their names, if they exist. Pass None for "no such column".
         horizon, categorical, censored, stop_bound
             As for `from_arrays`.
         stop_probability, cutoff
-            The names of the columns that hold these values; see `from_arrays`.
+            The names of the columns with these values; see `from_arrays`.
         intervened
             The name of a column that is true in rows where somebody acted in place of the policy;
             None for no column. By default it is the column named ``intervened``, if there is one.
             Runs with such rows are left out, so the other runs are a selection; `remarks` says so.
             With ``censored="drop"``, ``"worst-case"`` or ``"weights"`` they count as cut off at the
-            first such row (M24).
+            first such row.
         target
-            The name of a column with each run's own target, such as ``60:``; see `aimed`.
+            The name of a column with each run's own target, such as ``60:`` (at least 60); see
+            `aimed`.
         first_step
             The number of the first step; by default the smallest number in the table.
         like
@@ -265,8 +273,8 @@ class Episodes(Recorded):
         folder = getattr(getattr(path, "storage", None), "data_path", None)
         if folder is None:
             raise EpisodesError(
-                f"path needs a file, a folder or a Minari dataset, got {type(path).__name__}; pass "
-                "a table to Episodes.from_frame"
+                f"`path` needs a file, a folder or a Minari dataset, got {type(path).__name__}; "
+                "pass a table to Episodes.from_frame"
             )
         chosen = [int(one) for one in path.episode_indices]
         return cls._built(*record_file(Path(folder), options, chosen))
@@ -315,7 +323,7 @@ class Episodes(Recorded):
     def write(self, path: str | Path) -> None:
         """Write the episodes as Parquet or CSV, by the path's ending, completely or not at all.
 
-        Parquet keeps everything. A CSV file holds only the rows: if you declared a behavior or a
+        Parquet stores everything. A CSV file stores only the rows: if you declared a behavior or a
         horizon, pass it again when you read the file (an `EpisodesWarning` says so).
 
         Values are written unchanged, so they read back the same. A spreadsheet treats text in a
@@ -337,23 +345,27 @@ class Episodes(Recorded):
         chosen = np.asarray(index)
         if chosen.dtype == np.bool_:
             if chosen.shape != (len(self),):
-                raise InputError(f"a mask needs shape ({len(self)},), got {chosen.shape}")
+                raise InputError(
+                    f"`index` as a mask needs shape ({len(self)},), got shape {chosen.shape}"
+                )
             chosen = np.flatnonzero(chosen)
         chosen = chosen.astype(np.intp)
         if chosen.ndim != 1 or (chosen.size and not -len(self) <= chosen.min()):
-            raise InputError(f"index needs positions of the {len(self)} episodes")
+            raise InputError(
+                f"`index` needs a 1-D array of positions from -{len(self)} to {len(self) - 1}"
+            )
         if chosen.size and chosen.max() >= len(self):
-            raise InputError(f"index needs positions below {len(self)}, got {chosen.max()}")
+            raise InputError(f"`index` needs positions below {len(self)}, got {chosen.max()}")
         if chosen.size == 0:
-            raise EpisodesError("no episode is left; choose at least one")
+            raise EpisodesError("`index` needs at least one position, got none")
         chosen = chosen % len(self)
         if np.unique(chosen).size != chosen.size:
-            raise InputError("index needs different positions: an episode counts once")
+            raise InputError("`index` needs different positions, got the same one twice")
         index = chosen if self._index is None else self._index[chosen]
         return Episodes(self._store, index, grid=self._kept_grid)
 
     def sample(self, most: int, *, seed: int = 0) -> Episodes:
-        """At most ``most`` of the episodes, chosen by seed and id; nothing is copied.
+        """At most ``most`` of the episodes, chosen at random by seed and id; nothing is copied.
 
         Examples
         --------
@@ -388,11 +400,11 @@ class Episodes(Recorded):
                 "with behavior={NAME: …}"
             )
         raise EpisodesError(
-            f"name needs one of the behaviors {', '.join(self.names)}, got {name!r}"
+            f"`name` needs one of the behaviors {', '.join(self.names)}, got {name!r}"
         )
 
     def with_history(self, history: int) -> Episodes:
-        """The same episodes, whose states also hold the last ``history`` steps; nothing is copied.
+        """The same episodes, with the last ``history`` steps in every state; nothing is copied.
 
         A ``GoalMonitor(history=…)`` reads episodes in this form. A state then has further columns
         (`state_schema`): the features and rewards of that many earlier steps, and the mean of each
@@ -415,8 +427,8 @@ class Episodes(Recorded):
         k = whole_number("history", history, least=0, most=MOST_STEPS)
         if k and self.is_prepared:
             raise EpisodesError(
-                "a history needs episodes in memory, got prepared ones, which are read one step "
-                "at a time; take some of them with sample(N).compact(), or put what was seen "
+                "a history needs episodes in memory, got prepared episodes, which are read one "
+                "step at a time; take some of them with sample(N).compact(), or put what was seen "
                 "earlier into columns of the log and prepare it again"
             )
         if k == self._store.history:
@@ -425,16 +437,16 @@ class Episodes(Recorded):
 
     @property
     def _kept_grid(self) -> float | None:
-        """The grid for parts of these episodes; None if each of several behaviors has its own."""
+        """The grid for parts of these episodes; None for several behaviors, which have one each."""
         return None if self._store.several else self.grid
 
     def _on_grids(self, grids: Mapping[str, float]) -> Episodes:
-        """The same episodes, with the grid of each of several behaviors."""
+        """The same episodes, each of whose behaviors is rounded to the grid given for it."""
         several = tuple(replace(one, grid=grids[one.name]) for one in self._store.several)
         return Episodes(replace(self._store, several=several), self._index)
 
     def weighted(self, weights: ArrayLike) -> Episodes:
-        """The same episodes, each with a weight: how much more likely its start is now (M25).
+        """The same episodes, each with a weight: how much more likely its start is now.
 
         Use weights if new runs start in other states than the recorded runs did, or in the same
         states with other frequencies. The promises of a monitor fitted on weighted episodes hold
@@ -446,7 +458,7 @@ class Episodes(Recorded):
             One number above 0 per episode, computed from what is known at its start: the
             probability of such a start now, divided by its probability in the recording.
             Multiplying all weights by the same factor makes no difference, if new runs get that
-            factor too (`Watch.reset`).
+            factor too (`Watch.reset`). Method M25 in docs/methods.md has the reasons.
 
         Examples
         --------
@@ -460,7 +472,7 @@ class Episodes(Recorded):
             raise InputError("weights need one number for each episode, got text") from error
         if given.shape != (len(self),):
             raise InputError(
-                f"weights need one number for each of {len(self)} episodes, got {given.shape}"
+                f"weights need one number for each of {len(self)} episodes, got shape {given.shape}"
             )
         bad = ~(np.isfinite(given) & (given > 0.0))
         if bad.any():
@@ -473,7 +485,7 @@ class Episodes(Recorded):
         return Episodes(replace(store, weights=given), grid=self._kept_grid)
 
     def aimed(self, targets: Sequence[Target | None]) -> Episodes:
-        """The same episodes, each with its own target (M21).
+        """The same episodes, each with its own target.
 
         A monitor that is fitted on them can watch runs that each have their own target; see
         `GoalMonitor.watch_own`.
@@ -507,25 +519,25 @@ class Episodes(Recorded):
     def thinned(
         self, ratios: ArrayLike | Sequence[ArrayLike], bound: float, *, seed: int = 0
     ) -> Episodes:
-        """A random choice of the episodes that looks like runs of another policy (M25).
+        """Some of the episodes, drawn at random so that they are like runs of another policy.
 
         Parameters
         ----------
         ratios
             For each action of a run, its probability under the new policy divided by that under the
-            recorded policy: (n, H), or a list of (T_i,). Or one number per episode: the product of
-            its ratios.
+            recorded policy: an array (episodes, steps), or a list with one array per episode. Or
+            one number per episode: the product of its ratios.
         bound
             An upper bound on the product, chosen before you look at the runs. An episode is drawn
             with the probability product / bound; a product above the bound is refused.
         seed
-            With the id, it determines which episodes are drawn.
+            The seed and the episodes' ids determine which episodes are drawn.
 
         Notes
         -----
-        The drawn episodes are distributed like runs of the new policy, so everything that holds for
-        recorded runs holds for its runs. About one in ``bound`` episodes is drawn, so a policy that
-        differs much leaves few.
+        The drawn episodes are distributed like runs of the new policy. So everything that holds for
+        recorded runs holds for runs of the new policy. About one in ``bound`` episodes is drawn, so
+        few are left if the policies differ much.
 
         Examples
         --------
@@ -550,7 +562,7 @@ class Episodes(Recorded):
         return self.take(lots)
 
     def _products(self, ratios: Any) -> FloatArray:
-        """One number per episode: as given, or the product over its steps."""
+        """The product of the ratios of each episode, (n,), if it was not already given."""
         n = len(self)
         if isinstance(ratios, np.ndarray) and ratios.shape == (n,) and ratios.dtype != np.object_:
             return ratios.astype(np.float64)
@@ -577,11 +589,14 @@ class Episodes(Recorded):
 
     @property
     def _alone(self) -> Store:
-        """A store of these episodes only; it may be on disk if these are all its episodes."""
+        """A store with the arrays of these episodes only.
+
+        If these are all episodes of the present store, it is the present store, maybe on disk.
+        """
         return self._store if self._index is None else self._store.part(self._index)
 
     def compact(self) -> Episodes:
-        """A copy of these episodes alone in memory, so that others can be freed."""
+        """A copy of these episodes in memory, so that those they were taken from can be freed."""
         store = self._alone
         if self.is_prepared and self._index is None:
             store = store.part(np.arange(len(self)))
@@ -623,10 +638,10 @@ class Episodes(Recorded):
         Parameters
         ----------
         learn, assure
-            Fractions (floats up to 1) or counts (whole numbers); by default 0.8 and 0.2. Everything
-            estimated comes from learn, everything promised from assure (M16). With ``assure=0`` all
-            episodes are in learn, and nothing is promised. Episodes in neither part are the
-            ``rest``.
+            Fractions (floats up to 1) or counts (whole numbers); by default 0.8 and 0.2. All
+            estimates come from the part ``learn``, and all promises from the part ``assure``. With
+            ``assure=0`` all episodes are in learn, and nothing is promised. Episodes in neither
+            part are the ``rest``.
         train, calibrate, assure
             The paper's three parts, by default 0.4, 0.4 and 0.2. They cannot be combined with
             ``learn``.
@@ -635,10 +650,10 @@ class Episodes(Recorded):
         by_group
             ``"stratify"`` divides each group in the same way; promises then hold for new runs of
             these groups. ``"whole"`` keeps each group in one part, so that the model is measured on
-            groups it has not seen; promises for a run of a new group then hold only roughly,
+            groups that it has not seen. Promises for a run of a new group then hold only roughly,
             because runs of one group resemble each other. ``"cluster"`` makes these promises exact:
-            sizes count groups, and assure (and calibrate) keep one run of each group, drawn by seed
-            and id; the other runs of those groups are left out.
+            whole groups are divided, and assure (and calibrate) keep one run of each group, drawn
+            by seed and id. The other runs of these groups are left out.
 
         Examples
         --------
@@ -652,7 +667,7 @@ class Episodes(Recorded):
         """
         asked = asked_parts(learn, train, calibrate, assure)
         chosen = divide(self.ids, self.keys, self.groups, asked, seed=seed, by_group=by_group)
-        # What is compared with a monitor is on the grid that it learns on (M1).
+        # All parts are rounded to the grid of the part that a monitor learns from.
         first = next(iter(chosen.values()))
         if self.names:
             learned = self.take(first)
@@ -669,7 +684,7 @@ class Episodes(Recorded):
         return found
 
     def describe(self) -> str:
-        """A short summary as text: number, lengths and outcomes of episodes, what was left out."""
+        """A short text: number, lengths and outcomes of episodes, and what was left out."""
         from ontarget.episodes._description import describe
 
         return describe(self)
@@ -677,11 +692,11 @@ class Episodes(Recorded):
     def look(self, target: Target | None = None) -> Look:
         """A look at the episodes and what to clear up before a fit; print the result.
 
-        It shows lengths, outcomes, gaps, constant columns, rare categories and the order of the
-        file. Above all it looks for leaks: features that hold what is not known yet at their step,
-        such as the outcome, the number of steps left, or the reward of the same row. Each caution
-        says what was found, where, why it matters and what to do. A weak leak, or one that shows
-        only when several columns are combined, can be missed.
+        The look shows lengths, outcomes, gaps, constant columns, rare categories and the order of
+        the file. Above all it searches for leaks: features that contain what is not known yet at
+        their step, such as the outcome, the number of steps left, or the reward of the same row.
+        Each caution says what was found, where, why it matters and what to do. A weak leak, or one
+        that shows only when several columns are combined, can be missed.
 
         Parameters
         ----------
@@ -719,7 +734,7 @@ def _prepared(folder: Path, options: FrameOptions) -> Episodes:
     stray = sorted(set(options) - {"like"})
     if stray:
         raise EpisodesError(
-            f"{folder} holds prepared episodes, whose columns are fixed; leave out ",
+            f"{folder} contains prepared episodes, whose columns are fixed; leave out ",
             Argument(stray[0]),
             ", or prepare them again with it",
         )

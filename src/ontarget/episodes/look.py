@@ -41,7 +41,7 @@ class Look:
     order
         The order of the episodes in their file: sorted by their outcomes, for example.
     cautions
-        What to clear up before a fit; empty if nothing was found.
+        Problems to solve before a fit; empty if none was found.
     target
         The target, if one was given.
     outcomes
@@ -67,7 +67,7 @@ class Look:
         return self.told()
 
     def told(self, spell: Callable[[Argument], str] = str) -> str:
-        """The whole look as text, with the name of each argument as ``spell`` returns it."""
+        """The whole look as text; ``spell`` returns how an argument is written in it."""
         lines = [describe(self.episodes), _beside("picture", str(self.outcomes))]
         if self.met is not None:
             n = len(self.episodes)
@@ -80,7 +80,7 @@ class Look:
         return "\n".join([*lines, *self._noted(), *self._cautioned(spell), *self._cleared()])
 
     def head(self, spell: Callable[[Argument], str] = str) -> str:
-        """Only what stands out, to show at the beginning of a fit; empty if nothing does."""
+        """Only the problems, as text to show at the beginning of a fit; empty if there are none."""
         return "\n".join([*self._noted(), *self._cautioned(spell)])
 
     def _cautioned(self, spell: Callable[[Argument], str]) -> Iterator[str]:
@@ -109,9 +109,9 @@ class Look:
 
     def _cleared(self) -> Iterator[str]:
         if len(self.episodes) < LEAST:
-            yield f"leaks      not looked for: that takes {LEAST} episodes"
+            yield f"leaks      not searched for: this needs at least {LEAST} episodes"
         elif not self.cautions:
-            yield "leaks      none found: no feature gives an outcome, a length or a reward away"
+            yield "leaks      none found: no feature reveals an outcome, a length or a reward early"
 
     def to_json(self) -> dict[str, Any]:
         """The look as plain JSON values."""
@@ -150,7 +150,7 @@ class Look:
 
 
 def look_at(episodes: Recorded, target: Target | None = None) -> Look:
-    """What these episodes hold; see `Episodes.look`."""
+    """The look at these episodes; see `Episodes.look`."""
     sample = sampled(episodes)
     leaks = [] if sample is None else find_leaks(episodes.schema.names, sample, target)
     order, more = find_order(episodes)

@@ -22,7 +22,7 @@ Unseen: TypeAlias = Literal["error", "missing"]
 _LONGEST_NAME = 60
 _UNNAMED = frozenset(
     {list, tuple, np.ndarray}
-)  # exactly: a named tuple or a subclass is read by itself
+)  # exactly these types: a named tuple or another subclass is handled separately
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Feature:
             self._codes.update({name: code for code, name in enumerate(self.categories)})
 
     def code(self, value: object) -> float:
-        """The number that stands for a value in models; NaN if it is missing."""
+        """The number that models use for a value of this feature; NaN if the value is missing."""
         if self.categories is None:
             try:
                 return number_of(value)
@@ -82,7 +82,7 @@ class Feature:
         if found is None:
             raise CategoryError(
                 f"feature {self.name!r} has no category {shown(value)}; "
-                f"its dictionary holds {_listed(self.categories)}"
+                f"its categories are {_listed(self.categories)}"
             )
         return float(found)
 
@@ -198,14 +198,15 @@ class Schema:
 
     @cached_property
     def _lenient(self) -> tuple[int, ...]:
-        """The positions of text features whose unseen categories are taken as missing."""
+        """The positions of the text features whose unknown categories count as missing."""
         features = enumerate(self.features)
         return tuple(j for j, one in features if one.categories and one.unseen == "missing")
 
     def encode_many(self, states: Any) -> tuple[FloatArray, dict[int, str]]:
-        """States as rows of numbers, and why some cannot be read; the rows of these are NaN.
+        """States as rows of numbers, and for each state that cannot be read the reason, by row.
 
-        Pass a matrix, a dataframe (read by name), or a sequence of what `encode` takes.
+        The rows of states that cannot be read are NaN. Pass a matrix, a dataframe (whose columns
+        are found by name), or a sequence of states that `encode` can read.
         """
         try:
             columns = getattr(states, "columns", None)
@@ -253,7 +254,7 @@ class Schema:
 
 
 def _by_name(state: Any, names: Sequence[str]) -> Mapping[str, object] | None:
-    """The state as a mapping by name; None if it has no names and the order counts."""
+    """The state as a mapping from names to values; None if it has no names, only an order."""
     if isinstance(state, Mapping):
         return state
     if isinstance(state, np.ndarray | np.void):

@@ -1,4 +1,4 @@
-"""`Step`: the episodes that are alive at one step."""
+"""`Step`: the episodes that are still going at one step."""
 
 from __future__ import annotations
 
@@ -11,27 +11,28 @@ __all__ = ["Step"]
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """The episodes that are alive at one step.
+    """The n episodes that are still going at one step.
 
     Attributes
     ----------
     t
         The step.
     states
-        Their states, (n, d), before acting.
+        The state of each episode before acting at this step, (n, columns).
     behavior
-        Their behavior so far, b_t.
+        The behavior so far of each episode, (n,).
     remaining
-        The remainder, what was still to come: for a sum, the outcome minus the behavior so far; for
-        a maximum or minimum, that of the rewards from here on; otherwise the outcome.
+        The remainder of each episode, (n,): what was still to come. For a sum, the outcome minus
+        the behavior so far. For a maximum or minimum, the extreme of the rewards from this step on.
+        Otherwise the outcome.
     outcomes
-        Their outcomes.
+        The outcome of each episode, (n,).
     ids, groups
-        Their ids and groups; groups are None if the episodes have none.
+        The id and the group of each episode, (n,); ``groups`` is None without groups.
     keys
-        One 64-bit key per id, for randomness that does not depend on the order of the episodes.
+        A 64-bit hash of each id, for random draws that do not depend on the order of the episodes.
     index
-        Their positions among all the episodes.
+        The position of each episode among all episodes, (n,).
     """
 
     t: int
@@ -49,5 +50,5 @@ class Step:
 
     @property
     def response(self) -> FloatArray:
-        """What a model learns: the remainder (M18)."""
+        """What a model learns to predict: the remainder of each episode, (n,)."""
         return self.remaining

@@ -35,8 +35,8 @@ class Caution:
         What the columns seem to reveal too early: the ``outcome``, the ``length`` of a run, the
         ``reward`` of the same row, a ``total`` that includes that reward, the outcome in the ``last
         row`` only, the outcome by several columns ``together``, or the ``wait`` until the next row
-        of the log. ``order`` and ``id`` mean that the order of the file or the ids reveal results;
-        ``since last`` means that the reward looks as if it was earned since the row before.
+        of the log. ``order`` and ``id`` mean that the order of the file or the ids reveal results.
+        ``since last`` means that the reward seems to be what was earned since the previous row.
     columns
         The columns concerned.
     what, why
@@ -52,7 +52,7 @@ class Caution:
     remedy: tuple[str | Argument, ...]
 
     def told(self, spell: Callable[[Argument], str] = str) -> str:
-        """The caution in one line, with each argument's name replaced by what ``spell`` returns."""
+        """The caution in one line; ``spell`` returns how an argument is written in it."""
         remedy = "".join(part if isinstance(part, str) else spell(part) for part in self.remedy)
         return plain(f"{self.what}. {self.why}. {remedy}")
 

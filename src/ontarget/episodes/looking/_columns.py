@@ -12,7 +12,7 @@ from ontarget.episodes.schema import Feature
 
 __all__ = ["ColumnFacts", "column_facts"]
 
-_MANY = 20  # no column with fewer values is like an id, however few the episodes
+_MANY = 20  # a column with fewer different values is never like an id
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def column_facts(episodes: Recorded) -> tuple[ColumnFacts, ...]:
 
 
 def _rows_of(episodes: Recorded) -> tuple[slice | IndexArray, IndexArray]:
-    """All rows of these episodes in time-major order, and the position of each row's episode."""
+    """All rows of these episodes, sorted by step, and the position of each row's episode."""
     store, chosen = episodes._store, episodes._index
     parts = [store.rows(t, chosen) for t in range(int(episodes.lengths.max()))]
     owner = np.concatenate([alive for _, alive in parts])
@@ -86,7 +86,7 @@ def _seen_once(values: FloatArray, owner: IndexArray) -> FloatArray:
 
 def _numbers_runs(values: FloatArray, owner: IndexArray) -> bool:
     """Whether the column numbers the episodes: a different whole number for each of them."""
-    own = values[: int(owner.max()) + 1]  # all episodes have a first step, and it comes first
+    own = values[: int(owner.max()) + 1]  # the first rows are step 0 of every episode
     if not np.all(own == np.rint(own)) or np.unique(own).size <= max(_MANY, 0.9 * own.size):
         return False
     return bool(np.all(values == own[owner]))

@@ -1,4 +1,4 @@
-"""Finds features that hold what is not known yet: the outcome, the reward of the same row."""
+"""Finds leaks: features that reveal what is not known yet, such as the outcome."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["find_leaks"]
 
 _NEARLY_ALL = 0.95
 _ALL = 0.99
-_LEFT_OVER = 0.02  # of a column's variance, once what the row earned is known
-_FEW_VALUES = 2  # any two are on one line
-_FEW_RESULTS = 5  # such as lost, drawn and won
+_LEFT_OVER = 0.02  # the share of a column's variance that the row's reward may leave unexplained
+_FEW_VALUES = 2  # two different values always lie on one line, so they prove nothing
+_FEW_RESULTS = 5  # outcomes with at most so many values, such as lost, drawn and won
 _EVERYWHERE = 0.995
 _PERFECT = (
     "A monitor would look nearly perfect on this log and fail on new runs, which do not know it yet"
@@ -30,9 +30,9 @@ _PERFECT = (
 def find_leaks(
     names: tuple[str, ...], sample: Sample, target: Target | None = None
 ) -> list[Caution]:
-    """The features that seem to know the future; each is reported once, for its worst fault."""
+    """Cautions about features that seem to reveal the future; each feature is reported once."""
     start = sample.moments[0]
-    with np.errstate(all="ignore"):  # numbers too large to square give no strength
+    with np.errstate(all="ignore"):  # numbers too large to square are taken as unrelated
         leaks = (
             _outcome_at_start(name, start.states[j], start, target)
             or _outcome_later(name, j, sample)
@@ -48,7 +48,7 @@ def find_leaks(
 def _outcome_at_start(
     name: str, x: FloatArray, start: Moment, target: Target | None
 ) -> Caution | None:
-    """A feature that reveals the outcome at the start of a run, when it cannot be known yet."""
+    """A caution if the feature reveals the outcome at the start of a run; None otherwise."""
     y = start.outcomes
     linear = _usual_share(x[:, None], y)
     strength = max(determined(x, y), linear)
@@ -69,12 +69,13 @@ def _outcome_at_start(
 
 
 def _outcome_later(name: str, j: int, sample: Sample) -> Caution | None:
-    """A feature that equals the outcome at some step where more was still to come."""
+    """A caution if the feature equals the outcome at a step before the end; None otherwise."""
     later = sample.moments[1:]
     judged = [_equal(moment.states[j], moment.outcomes, so_far=moment.after) for moment in later]
     tested = [one for one in judged if one is not None]
     few = np.unique(sample.last.outcomes).size <= _FEW_RESULTS
-    # Late in a run, an honest forecast of won or lost is nearly always right too.
+    # With few possible outcomes, a feature late in a run may equal the outcome without a leak, as a
+    # good forecast of won or lost does.
     if not any(tested) or (few and not (len(tested) > 1 and all(tested))):
         return None
     step = later[judged.index(True)].t
@@ -83,13 +84,13 @@ def _outcome_later(name: str, j: int, sample: Sample) -> Caution | None:
 
 
 def _this_row(name: str, j: int, sample: Sample) -> Caution | None:
-    """A feature that holds the reward of its own row."""
+    """A caution if the feature contains the reward of its own row; None otherwise."""
     judged = [
         _earned(moment.states[j], moment, moment.lengths > moment.t + 1)
         for moment in sample.moments
     ]
     tested = [one for one in judged if one is not None]
-    # One step alone proves little, unless there are no more.
+    # One step alone proves little, unless there is only one.
     if len(tested) < min(2, len(sample.moments) - 1) or not tested:
         return None
     if np.mean([bool(one) for one in tested]) < 0.75:
@@ -101,8 +102,8 @@ def _this_row(name: str, j: int, sample: Sample) -> Caution | None:
         else f"{name!r} reveals the reward of its own row"
     )
     why = (
-        "A state holds what is known before acting, and the reward is known only after it: live, "
-        "the monitor would get other values than it learned from"
+        "A state contains what is known before acting, and the reward is known only afterwards. So "
+        "for a run in progress, the monitor would get other values than it learned from"
     )
     remedy = (
         "If it is logged after acting, shift the column down by one row within each run, or pass ",
@@ -112,7 +113,10 @@ def _this_row(name: str, j: int, sample: Sample) -> Caution | None:
 
 
 def _earned(x: FloatArray, moment: Moment, judged: BoolArray) -> CautionKind | bool | None:
-    """What x reveals about these rows' rewards; False for nothing, None if too few rows tell."""
+    """What x reveals about the rewards of these rows, as a kind of caution.
+
+    False if nothing, None if there are too few rows to say.
+    """
     known = np.isfinite(x) & judged
     if np.count_nonzero(known) < LEAST or _constant(x[known]):
         return None
@@ -137,7 +141,7 @@ def _follows(x: FloatArray, before: FloatArray, gain: FloatArray) -> bool:
 
 
 def _last_row(name: str, j: int, sample: Sample) -> Caution | None:
-    """A feature that holds the outcome, but only in the last row of each run."""
+    """A caution if the feature contains the outcome in the last row of each run; else None."""
     last = sample.last
     x, y = last.states[j], last.outcomes
     exact = _equal(x, y, so_far=last.before)
@@ -151,7 +155,7 @@ def _last_row(name: str, j: int, sample: Sample) -> Caution | None:
 
 
 def _length_at_start(name: str, x: FloatArray, start: Moment) -> Caution | None:
-    """A feature that reveals at the start how many steps a run will have."""
+    """A caution if the feature reveals at the start how many steps a run will have; else None."""
     if determined(x, start.lengths) < _NEARLY_ALL:
         return None
     what = f"{name!r} reveals at the first step how many steps a run will have"
@@ -159,7 +163,10 @@ def _length_at_start(name: str, x: FloatArray, start: Moment) -> Caution | None:
 
 
 def _together(names: tuple[str, ...], start: Moment) -> Iterator[Caution]:
-    """Features that together reveal the outcome at the start, as two final scores do."""
+    """A caution if several features together reveal the outcome at the start.
+
+    Two final scores do so, for example, if the outcome is their difference.
+    """
     whole = [j for j, x in enumerate(start.states) if np.isfinite(x).all() and not _constant(x)]
     X, y = start.states[whole].T, start.outcomes
     if X.shape[0] < 10 * len(whole) or not whole or _usual_share(X, y) < _ALL:
@@ -168,7 +175,7 @@ def _together(names: tuple[str, ...], start: Moment) -> Iterator[Caution]:
     while len(chosen) < len(whole) and linear_share(X[:, chosen], y) < _ALL:
         rest = [k for k in range(len(whole)) if k not in chosen]
         chosen.append(max(rest, key=lambda k: linear_share(X[:, [*chosen, k]], y)))
-    for one in chosen[:]:  # what was chosen first may not be needed any more
+    for one in chosen[:]:  # leave out features that are not needed beside the others
         fewer = [k for k in chosen if k != one]
         if linear_share(X[:, fewer], y) >= _ALL:
             chosen = fewer
@@ -197,7 +204,7 @@ def _equal(x: FloatArray, y: FloatArray, *, so_far: FloatArray) -> bool | None:
     None if there are too few such rows.
     """
     spread = float(y.std())
-    # A behavior that is the same for all says nothing, even where it is the outcome already.
+    # If the behavior so far is the same for all runs, rows where it equals the outcome count too.
     open_yet = _constant(so_far) | ~(np.abs(y - so_far) <= 0.05 * spread)
     known: BoolArray = np.isfinite(x) & open_yet
     if np.count_nonzero(known) < LEAST or _constant(y[known]):
@@ -207,7 +214,10 @@ def _equal(x: FloatArray, y: FloatArray, *, so_far: FloatArray) -> bool | None:
 
 
 def _usual_share(X: FloatArray, y: FloatArray) -> float:
-    """The linear share without the most extreme outcomes, because these alone can make it large."""
+    """The share of y's variance that a linear function of X explains, without extreme outcomes.
+
+    A few extreme outcomes alone could make the share large.
+    """
     low, high = np.quantile(y, [0.01, 0.99])
     usual = (y >= low) & (y <= high)
     return _share(X[usual], y[usual])

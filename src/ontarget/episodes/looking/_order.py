@@ -1,4 +1,4 @@
-"""What the order of a file and the names of its episodes say about their results."""
+"""Finds out whether the order of a file, or the ids of its episodes, reveal their results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class FileOrder:
         The features by which the file is sorted: their first readings never fall, or never rise,
         from one episode to the next.
     share
-        How much of the differences between outcomes an episode's place in the file explains.
+        The share of the differences between outcomes that an episode's place in the file explains,
+        from 0 to 1.
     """
 
     sorted_by: tuple[str, ...]
@@ -56,10 +57,10 @@ def find_order(episodes: Recorded) -> tuple[FileOrder, list[Caution]]:
     if share >= _SORTED:
         what = "The file is sorted by result: an episode's place in it predicts its outcome"
         why = (
-            "The split of a fit does not mind, but whatever takes runs in order does: a test on "
-            "the last rows, a drift guard, a replay"
+            "This does not affect the split of a fit, but everything that takes runs in order: a "
+            "test on the last rows, a drift guard, a replay"
         )
-        remedy = "Put the runs back into the order of time in which they happened"
+        remedy = "Sort the runs by the time at which they happened"
         cautions.append(Caution("order", (), what, why, (remedy,)))
     for part in _parts_of(episodes.ids):
         if max(determined(part, outcomes), separated(part, outcomes)) >= 0.95:

@@ -11,7 +11,7 @@ from ontarget._typing import FloatArray, IndexArray
 
 __all__ = ["Histogram", "histogram"]
 
-_VALUES = 12  # so many different values get a line each
+_VALUES = 12  # up to this many different values get a line each
 _BARS = 10
 _WIDTH = 30
 _EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -42,7 +42,7 @@ class Histogram:
 
 
 def histogram(values: FloatArray) -> Histogram:
-    """The histogram of these values; the outermost bars also count values beyond them.
+    """The histogram of these values; the first and last bar also count all values beyond them.
 
     Examples
     --------

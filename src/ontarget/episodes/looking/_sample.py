@@ -1,4 +1,4 @@
-"""A sample of the episodes at some of their steps, to look for leaks in a log of any size."""
+"""A sample of the episodes at some of their steps, to search for leaks in a log of any size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ontarget.episodes._store import Store
 
 __all__ = ["LEAST", "Moment", "Sample", "sampled"]
 
-LEAST = 30  # fewer episodes than this agree by chance too easily
+LEAST = 30  # with fewer episodes, a match between columns is too often mere chance
 _MOST = 2_000
 _STEPS = 8
 

@@ -1,4 +1,4 @@
-"""Finds a reward that was written one row too late: what was earned since the row before."""
+"""Finds a reward that was written one row too late: what was earned since the previous row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ontarget.errors import Argument
 
 __all__ = ["find_since_last"]
 
-_LEAST = 20  # episodes
+_LEAST = 20  # the fewest episodes to judge by
 _SELDOM = 0.1
 
 
@@ -32,16 +32,17 @@ def find_since_last(episodes: Recorded) -> list[Caution]:
         return []
     what = (
         f"{reward!r} is 0 in the first row of all {own.size:,} episodes with several rows, and "
-        "seldom 0 in other rows, as if it held what was earned since the row before"
+        "seldom 0 in other rows, as if it were what was earned since the previous row"
     )
     why = (
-        "A row's reward must be what is earned after it. Evaluate cannot notice the mistake, "
-        "because it reads new runs in the same way; but live p is wrong, and more alarms are false"
+        "A row's reward must be what is earned after it. An evaluation cannot notice the mistake, "
+        "because it reads new runs in the same way. But p of a run in progress is then wrong, and "
+        "more alarms are false"
     )
     remedy = (
         "If it is so, pass ",
         Argument("reward_since_last", True),
-        ": each row then has the reward of the next one. If nothing can be earned in the first "
-        "step, nothing is wrong",
+        ": each row then gets the reward of the next row. If it is only that nothing can be earned "
+        "in the first step, nothing is wrong",
     )
     return [Caution("since last", (reward,), what, why, remedy)]

@@ -8,8 +8,8 @@ from ontarget._typing import BoolArray, FloatArray, IndexArray
 
 __all__ = ["determined", "linear_share", "separated"]
 
-_MEMBERS = 5  # a value that fewer rows share is no group
-_BEYOND_CHANCE = 5.0  # times the share that groups of these sizes explain on average
+_MEMBERS = 5  # a value that fewer rows share does not count as a group
+_BEYOND_CHANCE = 5.0  # groups must explain this many times what groups drawn at random explain
 
 
 def determined(x: FloatArray, y: FloatArray) -> float:
@@ -37,8 +37,8 @@ def determined(x: FloatArray, y: FloatArray) -> float:
 def separated(x: FloatArray, y: FloatArray) -> float:
     """How well x separates the outcomes y: 1 if each value of x has an unbroken range of outcomes.
 
-    This finds columns such as "won" or "lost", which explain only a part of the outcome's variance
-    but say on which side of a limit it fell. 0 if chance may explain the separation.
+    This finds columns such as "won" or "lost". They explain only a part of the outcome's variance,
+    but they say on which side of a limit it fell. 0 if chance may explain the separation.
     """
     codes, sizes = _coded(x)
     large: BoolArray = (sizes >= _MEMBERS)[codes]
@@ -51,7 +51,7 @@ def separated(x: FloatArray, y: FloatArray) -> float:
     between, total = float((sums**2 / sizes).sum()), float(np.square(response).sum())
     if between <= _BEYOND_CHANCE * total * (sizes.size - 1) / (response.size - 1):
         return 0.0
-    # The most that groups of these sizes could explain, in the order of their means.
+    # The most that groups of these sizes could explain, if they followed each other by outcome.
     order = np.argsort(sums / sizes, kind="stable")
     starts = np.concatenate([[0], np.cumsum(sizes[order])[:-1]])
     blocks = np.add.reduceat(np.sort(response), starts)
@@ -70,7 +70,7 @@ def linear_share(X: FloatArray, y: FloatArray) -> float:
 
 
 def _standard(X: FloatArray) -> FloatArray:
-    """The columns with mean 0 and variance 1; a constant one is 0."""
+    """The columns, shifted and scaled to mean 0 and variance 1; a constant column becomes 0."""
     largest = np.abs(X).max(axis=0)
     columns = X / np.where(largest > 0.0, largest, 1.0)
     columns = columns - columns.mean(axis=0)
@@ -81,13 +81,13 @@ def _standard(X: FloatArray) -> FloatArray:
 
 
 def _ranks(values: FloatArray) -> FloatArray:
-    """The mean rank of each value; equal values share one."""
+    """The place of each value in ascending order; equal values get the mean of their places."""
     codes, sizes = _coded(values)
     means: FloatArray = np.cumsum(sizes) - (sizes + 1) / 2.0
     return means[codes]
 
 
 def _coded(x: FloatArray) -> tuple[IndexArray, IndexArray]:
-    """Each value's place among the different ones in order, and how many rows hold each of them."""
+    """The index of each value among the sorted different values, and how often each occurs."""
     _, codes, sizes = np.unique(x, return_inverse=True, return_counts=True)
     return codes, sizes

@@ -1,4 +1,4 @@
-"""Finds a reward that is the time until the next row of the log, if rows are put on a clock."""
+"""Finds a reward that is the time until the next row of the log, if ``every=`` is used."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ontarget.errors import Argument, Placeholder
 
 __all__ = ["find_waits"]
 
-_MOST = 500  # episodes are enough to tell
+_MOST = 500  # this many episodes are enough to judge by
 _NEARLY_ALL = 0.95
-_ROUNDED = 1.05  # ticks: both ends of a wait lie somewhere within theirs
+_ROUNDED = 1.05  # how many ticks a wait may differ, as its ends may be anywhere between two ticks
 
 
 def find_waits(episodes: Recorded) -> list[Caution]:
-    """A caution if rows are on a clock and rewards are the times until the next row.
+    """A caution if steps are intervals of time and rewards are the times until the next row.
 
-    Such a reward is earned at the tick of its row. From then on, the behavior so far reveals when
-    the next row comes, which is not known yet.
+    Such a reward is earned at the first tick (start of an interval) after its row. From then on,
+    the behavior so far reveals when the next row comes, which is not known yet.
     """
     clock, reward = episodes.roles.step or "", episodes.roles.reward
     if ON_CLOCK not in clock or reward is None or episodes.behavior.spec != "sum":
@@ -31,28 +31,28 @@ def find_waits(episodes: Recorded) -> list[Caution]:
         return []
     what = f"{reward!r} looks like the time until the next row of the log"
     why = (
-        f"On the clock of {clock.partition(ON_CLOCK)[2]} the whole wait is earned at its first "
-        "tick, so that p learns when the next row comes, which is not known yet"
+        f"With a step every {clock.partition(ON_CLOCK)[2]}, the whole wait is earned at its first "
+        "step, so p learns when the next row comes, which is not known yet"
     )
     remedy = (
         "Add a column with the time since the run began, and pass ",
         Argument("behavior", Placeholder("NAME")),
         " in place of the reward; or leave out ",
         Argument("every"),
-        ", and log a row for each tick yourself",
+        ", and log a row for each interval yourself",
     )
     return [Caution("wait", (reward,), what, why, remedy)]
 
 
 def _earned_and_gaps(episodes: Recorded) -> tuple[FloatArray, FloatArray]:
-    """What was earned at once, and after how many ticks something was earned again."""
+    """What was earned at a tick, and after how many ticks something was earned again."""
     store = episodes._store
     own = np.arange(len(episodes)) if episodes._index is None else episodes._index
     chosen = np.sort(own[np.argsort(episodes.keys, kind="stable")[:_MOST]])
     last = np.full(chosen.size, -1)
     amount = np.zeros(chosen.size)
     earned, gaps = [], []
-    assert store.rewards is not None  # a sum has them
+    assert store.rewards is not None  # a sum is made of rewards
     for t in range(int(store.lengths[chosen].max())):
         rows, alive = store.rows(t, chosen)
         reward = store.rewards[rows]
@@ -66,8 +66,8 @@ def _earned_and_gaps(episodes: Recorded) -> tuple[FloatArray, FloatArray]:
 
 
 def _are_waits(earned: FloatArray, gaps: FloatArray) -> bool:
-    """Whether what was earned is, in some unit, the time to the next row."""
-    long = gaps > 1.0  # a wait within a tick tells nothing
+    """Whether what was earned is the time to the next row, in whatever unit."""
+    long = gaps > 1.0  # a wait shorter than one tick shows nothing
     if np.count_nonzero(long) < LEAST or np.ptp(gaps[long]) == 0.0 or np.ptp(earned[long]) == 0.0:
         return False
     unit = float(earned.sum() / gaps.sum())

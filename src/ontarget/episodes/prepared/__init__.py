@@ -1,1 +1,1 @@
-"""Prepared episodes: on disk, sorted by step, with only the requested step in memory."""
+"""Prepared episodes: they stay on disk, sorted by step, and are read one step at a time."""

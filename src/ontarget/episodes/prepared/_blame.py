@@ -1,4 +1,4 @@
-"""Errors about rows of several files, which name the files."""
+"""Finds which of several files causes an error, and names it in the message."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def refuse_spread(rows: pl.DataFrame, layout: Layout, buckets: Buckets) -> None:
 def blamed(
     error: EpisodesError, rows: pl.DataFrame, layout: Layout, buckets: Buckets
 ) -> EpisodesError:
-    """The error, with the name of the file or files that cause it."""
+    """The same error, with the names of the files that cause it in its message."""
     twice = _twice(rows, buckets)
     if twice is not None:
         return twice
@@ -62,7 +62,10 @@ def blamed(
 
 
 def _portions(rows: pl.DataFrame, buckets: Buckets) -> Iterator[tuple[list[int], pl.DataFrame]]:
-    """The rows of each file, then whole episodes by the files that their rows are in."""
+    """Portions of the rows in which to look for an error, each with the numbers of its files.
+
+    First the rows of each file, then whole episodes, grouped by the files that have their rows.
+    """
     for (number,), own in rows.partition_by(FILE, as_dict=True, maintain_order=True).items():
         yield [number], own
     keys = list(buckets.parts.episode_columns)

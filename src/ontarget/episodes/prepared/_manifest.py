@@ -1,4 +1,4 @@
-"""The manifest of prepared episodes: what the folder holds, field by field."""
+"""The manifest of prepared episodes: a JSON file that lists what the folder contains."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ __all__ = ["MANIFEST", "Manifest", "PreparedFile", "PreparedPart", "checksum", "
 MANIFEST = "manifest.json"
 _KIND, _FORMAT = "ontarget prepared episodes", 1
 _PARTS = ("learn", "assure")
-_COLUMNS = ("before", "reward", "ahead")  # of rows, beside features
+_COLUMNS = ("before", "reward", "ahead")  # the columns of rows, besides features
 _MOST_STEPS = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class PreparedFile:
-    """One Parquet file: its path below the folder, its rows, and the steps that it holds.
+    """One Parquet file: its path below the folder, its number of rows, its steps, its checksum.
 
     The checksum is BLAKE2b of 16 bytes in hexadecimal; other programs may leave it out.
     """
@@ -42,7 +42,7 @@ class PreparedFile:
 
 @dataclass(frozen=True)
 class PreparedPart:
-    """The episodes of one part: how many, in how many rows, and the files that hold them."""
+    """One part of the split: the number of its episodes and rows, and its files."""
 
     episodes: int
     rows: int
@@ -52,7 +52,7 @@ class PreparedPart:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a folder of prepared episodes holds; `docs/prepared.md` describes every field."""
+    """What a folder of prepared episodes contains; `docs/prepared.md` describes every field."""
 
     schema: Schema
     behavior: Behavior
@@ -159,7 +159,7 @@ def _flag(found: Mapping[str, Any], name: str) -> bool:
 
 
 def _roles(found: Mapping[str, Any]) -> Roles:
-    """The roles of columns: names, or none, and the number of the first step."""
+    """The role of each column in the user's data, and the number of the first step."""
     for role, name in found.items():
         if not (isinstance(name, int) if role == "first_step" else isinstance(name, str | None)):
             raise ValueError(f"roles needs the name of a column for {role}, got {name!r}")
@@ -187,7 +187,7 @@ def _part(found: Mapping[str, Any]) -> PreparedPart:
     at = 0
     for one in steps:
         if one.start != at or one.stop <= at:
-            raise ValueError(f"{one.path} needs the steps from {at} on, got {one.start}")
+            raise ValueError(f"{one.path} needs to begin with step {at}, got step {one.start}")
         at = one.stop
     if sum(one.rows for one in steps) != part.rows or part.table.rows != part.episodes:
         raise ValueError("a part needs as many rows as its files have together")
@@ -210,12 +210,12 @@ def _file(found: Mapping[str, Any]) -> PreparedFile:
 
 
 def is_prepared(folder: Path) -> bool:
-    """Whether the folder holds prepared episodes."""
+    """Whether the folder contains prepared episodes."""
     return (folder / MANIFEST).is_file()
 
 
 def checksum(path: Path) -> str:
-    """The checksum of a file, or of all Parquet files in a folder, by name."""
+    """The checksum of a file, or of all Parquet files in a folder in the order of their names."""
     digest = blake2b(digest_size=16)
     for one in [path] if path.is_file() else sorted(path.glob("*.parquet")):
         with one.open("rb") as file:

@@ -1,4 +1,7 @@
-"""The rows of prepared episodes, used like arrays; a step is read from disk when it is indexed."""
+"""The rows of prepared episodes, used like arrays.
+
+A step is read from disk when some of its rows are asked for.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,8 @@ from ontarget.errors import EpisodesFileError
 
 __all__ = ["FEATURE", "PreparedRows", "RowColumn", "States"]
 
-FEATURE = "x_"  # begins the name of a feature's column, so that it can have any name
-_CACHED_BYTES = 256 << 20  # of steps that were read last, in one process
+FEATURE = "x_"  # put before each feature's name, so that a feature may have any name
+_CACHED_BYTES = 256 << 20  # the most bytes of recently read steps that one process keeps
 
 
 class _Step(NamedTuple):
@@ -33,7 +36,7 @@ class _Step(NamedTuple):
 
 
 class _Cache:
-    """The steps that were read last, by any table of this process."""
+    """The steps that were read last in this process, up to a number of bytes."""
 
     def __init__(self) -> None:
         self._steps: OrderedDict[tuple[int, int], _Step] = OrderedDict()
@@ -76,7 +79,7 @@ class PartFiles(NamedTuple):
 class PreparedRows:
     """The rows of one or several parts, one part after the other within each step.
 
-    ``columns`` are those beside the features, such as ``before``.
+    ``columns`` are the columns besides the features, such as ``before``, the behavior so far.
     """
 
     parts: tuple[PartFiles, ...]
@@ -85,7 +88,7 @@ class PreparedRows:
 
     @cached_property
     def offsets(self) -> IndexArray:
-        """Where each step's rows begin, and their number at the end."""
+        """The index of each step's first row, then the number of all rows."""
         lengths = np.concatenate([part.lengths for part in self.parts])
         ending = np.bincount(lengths, minlength=int(lengths.max()) + 1)
         alive = lengths.size - np.cumsum(ending)[:-1]
@@ -117,7 +120,7 @@ class PreparedRows:
         return found
 
     def values_of(self, rows: IndexArray) -> RowValues:
-        """What these rows hold, which come step by step; each step is read once."""
+        """The values of these rows, whose numbers must be sorted by step; a step is read once."""
         cuts = np.searchsorted(rows, self.offsets)
         states: list[FloatArray] = []
         columns: dict[str, list[FloatArray]] = {name: [] for name in self.columns}
@@ -154,7 +157,7 @@ class PreparedRows:
             if not np.array_equal(own, alive):
                 raise EpisodesFileError(
                     f"{path} at step {t} needs one row for each of the {alive.size:,} episodes "
-                    f"that are alive there, got {own.size:,} rows that differ; prepare the "
+                    f"that have this step, got {own.size:,} rows that do not match; prepare the "
                     f"episodes again"
                 )
 
@@ -175,7 +178,7 @@ def _floats(column: pl.Series) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class RowColumn:
-    """One number per row, indexed like an array by rows."""
+    """One number per row, (rows,), indexed like an array; read from disk when indexed."""
 
     rows: PreparedRows
     name: str
@@ -192,7 +195,10 @@ class RowColumn:
 
 @dataclass(frozen=True, eq=False)
 class States:
-    """(features, rows), indexed like a matrix: by all features or one, and by rows."""
+    """The states, (features, rows), read from disk when indexed.
+
+    Index them like a matrix: all features or one feature, and some rows.
+    """
 
     rows: PreparedRows
 
@@ -208,7 +214,7 @@ class States:
 
 
 def _gathered(rows: PreparedRows, wanted: slice | IndexArray, values: Any) -> AnyArray:
-    """The wanted values, step by step; those of one whole step are not copied."""
+    """The values of the wanted rows, read step by step; those of one whole step are not copied."""
     offsets = rows.offsets
     if isinstance(wanted, slice):
         start, stop, _ = wanted.indices(int(offsets[-1]))

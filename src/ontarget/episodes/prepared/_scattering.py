@@ -1,7 +1,8 @@
-"""The first half of preparing: divides rows into buckets, each with all rows of its episodes.
+"""The first half of preparing: divides the rows of all files into buckets.
 
-A bucket fits in memory, however many rows there are, and is read like any other table. Finished
-files have their final names, so after an interruption the same call continues from there.
+A bucket contains all rows of some episodes. It fits in memory, however many rows there are in all,
+and is read like any other table. Files get their final names only when they are finished, so after
+an interruption the same call continues from there.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from ontarget.errors import Argument, EpisodesError, Placeholder
 __all__ = ["FILE", "ROW", "Buckets"]
 
 ROW, FILE, _BUCKET = "ontarget:row", "ontarget:file", "ontarget:bucket"
-_BUCKET_ROWS, _BUCKET_VALUES = 4_000_000, 24_000_000  # at most, roughly
-_ROWS_A_FILE = 1 << 40  # more than any file has: numbers of rows of different files never meet
+_BUCKET_ROWS, _BUCKET_VALUES = 4_000_000, 24_000_000  # roughly the most that a bucket may have
+_ROWS_A_FILE = 1 << 40  # more rows than any file has, so that row numbers of all files differ
 
 
 class _First(NamedTuple):
-    """What is learned from the first file with rows: its columns, their roles, how to read them."""
+    """What the first file that has rows shows: its columns, their roles, how to read them."""
 
     name: str
     types: pl.Schema
@@ -46,8 +47,8 @@ class _First(NamedTuple):
 class Buckets:
     """All rows of the sources, divided by a hash of their episode.
 
-    ``file_column`` is the name of a column to add that holds each row's file, for files that number
-    their episodes alike.
+    ``file_column`` is the name of a column to add, with the name of each row's file. It is for
+    files that use the same episode numbers.
     """
 
     folder: Path
@@ -65,7 +66,7 @@ class Buckets:
 
     @cached_property
     def _first(self) -> _First:
-        """Some rows of the first file that has any, their columns' roles, and how to read them."""
+        """Some rows of the first file that has rows, the roles of columns, and how to read them."""
         for source in self.sources:
             head = self._named(next(source.batches(), pl.DataFrame()), source)
             if head.height:
@@ -80,7 +81,7 @@ class Buckets:
         return self._first.parts
 
     def scatter(self, number: int) -> None:
-        """Write the rows of one source to its share of each bucket, unless that is done."""
+        """Write the rows of one source file to the buckets, unless that is done already."""
         done = self.folder / f"rows-{number:05d}"
         if done.exists():
             return
@@ -144,17 +145,17 @@ class Buckets:
 
     @cached_property
     def _types(self) -> pl.Schema:
-        """The type of each column in all buckets, which can hold the values of every file."""
+        """One type for each column that can represent its values in every file."""
         schemas: dict[tuple[tuple[str, pl.DataType], ...], str] = {}
         for path in sorted(path for paths in self._pieces.values() for path in paths):
             name = self.sources[int(path.parent.name.removeprefix("rows-"))].name
             schemas.setdefault(tuple(pl.read_parquet_schema(path).items()), name)
-        # Each file is alike to the first, which may have columns without any value.
+        # Every file was compared with the first, but the first may have columns without any value.
         for (one, name), (other, second) in combinations(schemas.items(), 2):
             check_alike((name, pl.Schema(one)), (second, pl.Schema(other)), self._names)
         signed = {name for one in schemas for name, kind in one if kind.is_signed_integer()}
-        plain: dict[pl.DataType, pl.DataType] = {pl.Int128(): pl.Int64()}  # what an array can hold
-        # With signed numbers beside them, polars would take unsigned ones for fractions.
+        plain: dict[pl.DataType, pl.DataType] = {pl.Int128(): pl.Int64()}  # NumPy has no int128
+        # Polars would turn a mixture of signed and unsigned numbers into floats.
         whole: dict[tuple[str, pl.DataType], pl.DataType] = {
             (name, pl.UInt64()): pl.Int64() for name in signed
         }
@@ -169,7 +170,7 @@ class Buckets:
 
     @cached_property
     def layout(self) -> Layout:
-        """How to read every bucket: what depends on the whole data is decided for all of them."""
+        """The options for reading every bucket; what depends on all data is decided here, once."""
         parts, asked = self.parts, self._first.layout
         episode = parts.episode_columns
         step: Any = list(parts.step_columns) if parts.sorts else parts.step
@@ -219,12 +220,14 @@ class Buckets:
         return min(known) if known else None
 
     def _longest(self, bucket: int) -> int:
-        """The most rows of any episode in the bucket, which is its number of steps."""
+        """The number of steps of the longest episode in the bucket, which is its number of rows."""
         layout = self._first.layout
         if layout.every is not None:
             raise EpisodesError(
-                "rows on a clock need a declared horizon to be prepared: how many ticks the "
-                "longest run has is not known before all are read; pass ",
+                "prepare() with ",
+                Argument("every"),
+                " needs a declared horizon, because the number of steps of the longest run is not "
+                "known before all files are read; pass ",
                 Argument("horizon", Placeholder("N")),
             )
         paths = self._pieces.get(bucket, [])
@@ -238,11 +241,11 @@ class Buckets:
 
     @property
     def _names(self) -> tuple[str, ...]:
-        """Columns that hold names."""
+        """The columns that name episodes."""
         return (*self.parts.episode_columns, *filter(None, (self.parts.group,)))
 
     def _refuse_nameless(self, rows: pl.DataFrame, source: Source, at: int) -> None:
-        """Refuse a row without an episode."""
+        """Refuse a row that does not name its episode."""
         for name in self.parts.episode_columns:
             missing = rows.get_column(name).is_null()
             if missing.any():
@@ -260,7 +263,7 @@ class Buckets:
 
     def _named(self, rows: pl.DataFrame, source: Source) -> pl.DataFrame:
         if source.is_text:
-            # A column without any value is read as text, whatever other files have there.
+            # A column without any value is read as text, although other files may have numbers.
             texts = rows.select(pl.col(pl.String)).columns
             empty = [name for name in texts if rows.get_column(name).null_count() == rows.height]
             rows = rows.with_columns(pl.lit(None).alias(name) for name in empty)
@@ -269,7 +272,7 @@ class Buckets:
         if self.file_column in rows.columns:
             raise EpisodesError(
                 Argument("file_column", self.file_column),
-                f" is a column of {source.name} already; choose another name",
+                f" is already a column of {source.name}; choose another name",
             )
         return rows.with_columns(pl.lit(source.name).alias(self.file_column))
 

@@ -22,11 +22,11 @@ __all__ = ["Source", "Sources", "check_alike", "sources_of"]
 Sources: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 _ENDINGS = (".parquet", *TEXT_TABLES)
-_IN_FOLDERS = tuple(one for one in _ENDINGS if one != ".txt")  # a folder may hold notes
+_IN_FOLDERS = tuple(one for one in _ENDINGS if one != ".txt")  # .txt files may be notes
 _BATCH_ROWS = 1_000_000
 _NOTHING = "nothing"
-_TEXT_ROW_BYTES = 60  # of a row in a CSV file, roughly
-# Larger text files are read by the batch: UTF-8, with commas, semicolons, tabs or bars.
+_TEXT_ROW_BYTES = 60  # the usual size of a row in a CSV file, roughly
+# Larger text files are read in batches: UTF-8, with commas, semicolons, tabs or bars.
 _LARGEST_TEXT = 256 << 20
 
 
@@ -44,29 +44,29 @@ class Source:
 
     @property
     def is_dataset(self) -> bool:
-        """Whether it is the folder of a dataset, which is read whole."""
+        """Whether this is the folder of a dataset, which is read as a whole."""
         return self.path.is_dir()
 
     @property
     def is_text(self) -> bool:
-        """Whether it is a text file, which does not store the types of its columns."""
+        """Whether this is a text file, which does not store the types of its columns."""
         return not self.is_dataset and self.path.suffix != ".parquet"
 
     def stamp(self) -> list[object]:
-        """A stamp by which to see that the file has not changed."""
+        """Values that show whether the file has changed since."""
         with explained(self.path, "read"):
             seen = self.path.stat()
         return [str(self.path), seen.st_size, seen.st_mtime_ns]
 
     def n_rows(self) -> int:
-        """How many rows it has; an estimate for a text file."""
+        """The number of rows of the file; an estimate for a text file."""
         with explained(self.path, "read"):
             if self.path.suffix == ".parquet":
                 return int(pl.scan_parquet(self.path).select(pl.len()).collect().item())
             return self.path.stat().st_size // _TEXT_ROW_BYTES
 
     def batches(self) -> Iterator[pl.DataFrame]:
-        """Its rows in order, some at a time."""
+        """The rows of the file in order, in batches."""
         with explained(self.path, "read"):
             if self.is_dataset:
                 from ontarget.episodes.episodes import Episodes
@@ -131,7 +131,7 @@ def sources_of(given: Sources, options: FrameOptions, output: Path) -> list[Sour
 def _in_folder(folder: Path, output: Path) -> list[Path]:
     if (folder / "meta" / "info.json").is_file():  # a LeRobot dataset
         return [folder]
-    # A link that leads nowhere is kept, so that it is told of.
+    # A link that leads nowhere is kept, so that an error names it later.
     files = [
         path
         for path in folder.rglob("*")
@@ -176,7 +176,7 @@ def check_alike(
         kinds = [_kind(dtype, column in names) for dtype in (kind, schema[column])]
         if kinds[0] != kinds[1] and _NOTHING not in kinds:
             raise EpisodesError(
-                f"column {column!r} holds {kinds[0]} in {one} and {kinds[1]} in {two} "
+                f"column {column!r} has {kinds[0]} in {one} and {kinds[1]} in {two} "
                 f"({kind}, {schema[column]}); files that are prepared together need the same types"
             )
 

@@ -40,7 +40,7 @@ class PreparedStore(Store):
         return Store(**{one.name: getattr(found, one.name) for one in fields(Store)})
 
     def values_of(self, rows: IndexArray) -> RowValues:
-        """What these rows hold; each step is read once."""
+        """The values of these rows, whose numbers must be sorted by step; a step is read once."""
         return cast(States, self.states).rows.values_of(rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -52,7 +52,7 @@ def _reopened(origin: tuple[str, tuple[str, ...], str], schema: Schema, horizon:
     return store if store.horizon == horizon else replace(store, horizon=horizon)
 
 
-# One object per schema, so that the tasks of a worker share the steps that it has read.
+# One object per schema, so that all tasks of a worker process share the steps read so far.
 @lru_cache(maxsize=8)
 def _coded_store(origin: tuple[str, tuple[str, ...], str], schema: Schema) -> PreparedStore:
     folder, parts, digest = origin
@@ -156,7 +156,7 @@ def _episodes_in(folder: Path, name: str, manifest: Manifest) -> dict[str, AnyAr
             if flag in table.columns:
                 found[flag] = flags(table.get_column(flag), f"{path}: {flag}")
     longest = min(manifest.horizon, part.steps[-1].stop if part.steps else 0)
-    small = np.abs(found["outcome"]) <= LARGEST_OUTCOME  # NaN is not
+    small = np.abs(found["outcome"]) <= LARGEST_OUTCOME  # false for NaN
     bad = ~small | (found["length"] < 1) | (found["length"] > longest)
     if bad.any():
         raise EpisodesFileError(
@@ -166,14 +166,14 @@ def _episodes_in(folder: Path, name: str, manifest: Manifest) -> dict[str, AnyAr
         )
     if int(found["length"].sum()) != part.rows:
         raise EpisodesFileError(
-            f"{path} needs lengths of {part.rows:,} steps together, as the manifest says, got "
+            f"{path} needs lengths that sum to {part.rows:,} steps, as the manifest says, got "
             f"{found['length'].sum():,}"
         )
     return found
 
 
 def _check_rows(folder: Path, part: PreparedPart) -> None:
-    """Refuse a part whose files hold other rows than the manifest says."""
+    """Refuse a part whose files do not have the numbers of rows that the manifest says."""
     for file in part.steps:
         path = folder / file.path
         with explained(path, "read"):

@@ -15,11 +15,12 @@ __all__ = ["PreparedEpisodes"]
 
 
 class PreparedEpisodes:
-    """Episodes that `ontarget prepare` wrote to a folder: sorted by step, in their parts.
+    """Episodes that `ontarget prepare` wrote to a folder, sorted by step.
 
-    Memory holds only the id, length and outcome of each episode (some 60 bytes) and the rows of the
-    steps that were read last. Fits, evaluations, drift and recalibration work as with other
-    `Episodes`, because they take one step after the other.
+    They are divided into the parts learn and assure. Only the id, length and outcome of each
+    episode (some 60 bytes) are in memory, and the rows of the steps that were read last. Fits,
+    evaluations, drift and recalibration work as with other `Episodes`, because they read one step
+    after the other.
 
     Parameters
     ----------
@@ -48,7 +49,7 @@ class PreparedEpisodes:
         """The episodes of one part, ``"learn"`` or ``"assure"``, by themselves."""
         if name not in self.manifest.parts:
             known = ", ".join(self.manifest.parts)
-            raise EpisodesError(f"name needs one of the parts {known}, got {name!r}")
+            raise EpisodesError(f"`name` needs one of the parts {known}, got {name!r}")
         return Episodes(opened_store(self.folder, (name,)))
 
     @cached_property
@@ -65,7 +66,7 @@ class PreparedEpisodes:
         return Split(own["learn"], own.get("assure"), None)
 
     def check(self) -> None:
-        """Raise `EpisodesFileError` at the first file that differs from its checksum."""
+        """Compare every file with its checksum; one that differs raises an `EpisodesFileError`."""
         for part in self.manifest.parts.values():
             for file in (part.table, *part.steps):
                 path = self.folder / file.path

@@ -47,7 +47,7 @@ __all__ = ["prepare"]
 _WORK = ".work"
 _FILE_ROWS = 2_000_000
 _GROUP_ROWS = 1_000_000
-_BUCKET_GROUP_ROWS = 1 << 15  # few: of a very large log, a file takes a step or two of each bucket
+_BUCKET_GROUP_ROWS = 1 << 15  # small, because only a step or two of each bucket are read at a time
 
 
 def prepare(
@@ -62,26 +62,27 @@ def prepare(
     progress: bool = True,
     **options: Unpack[FrameOptions],
 ) -> PreparedEpisodes:
-    """Write recorded episodes to a folder that is read step by step, for more than memory holds.
+    """Write recorded episodes to a folder that is read step by step, if they do not fit in memory.
 
-    The rows of an episode may be spread over files and come in any order. Memory holds a part of
-    the rows at a time, and some 100 bytes per episode. If the process is killed, the same call
-    continues where it stopped, and the files are the same bit for bit.
+    The rows of an episode may be spread over files and come in any order. Only a part of the rows
+    is in memory at a time, and some 100 bytes per episode. If the process is killed, the same call
+    continues where it stopped, and the resulting files are exactly the same.
 
     Parameters
     ----------
     sources
         A folder of Parquet or CSV files, a pattern such as ``"runs/*.parquet"``, one file, a list
-        of these, or the folder of a dataset that `Episodes.read` knows, which is read whole.
+        of these, or the folder of a dataset that `Episodes.read` knows. Such a dataset is read into
+        memory as a whole.
     output
-        The folder to write. It needs about as much space as the sources have in Parquet, and twice
-        that again while it is made.
+        The folder to write. It needs about as much disk space as the sources have in Parquet, and
+        twice as much in addition while it is written.
     seed, assure, max_learn, by_group
         How the episodes are divided into learn and assure, as by `GoalMonitor.fit`.
     file_column
-        Add a column of this name that holds the name of each row's file, with its folders where two
-        files have the same name. If each file numbers its episodes from 0, name them by both:
-        ``file_column="file", episode=["file", "episode"]``.
+        Add a column of this name, with the name of each row's file (and its folders, if two files
+        have the same name). If each file numbers its episodes from 0, let file and number together
+        name an episode: ``file_column="file", episode=["file", "episode"]``.
     progress
         Whether to show a progress bar.
     options
@@ -110,7 +111,7 @@ def prepare(
         "division": division,
         "file_column": file_column,
         "options": {name: _shown(one) for name, one in sorted(options.items())},
-        "polars": pl.__version__,  # buckets are told apart by its hash
+        "polars": pl.__version__,  # its hash decides which bucket a row is in
         "sources": [source.stamp() for source in found],
     }
     buckets = Buckets(folder / _WORK, found, file_column)
@@ -127,11 +128,11 @@ def _refuse_unprepared(options: FrameOptions) -> None:
     like = options.get("like")
     if isinstance(behavior, Mapping) or (like is not None and like.readings):
         raise EpisodesError(
-            "prepare takes a single behavior, got several; prepare the episodes once for each"
+            "prepare() takes a single behavior, got several; prepare the episodes once for each"
         )
     if options.get("target") is not None:
         raise EpisodesError(
-            "prepare takes no column of targets; read the episodes with Episodes.read"
+            "prepare() takes no column of targets (`target`); read the episodes with Episodes.read"
         )
 
 
@@ -145,7 +146,7 @@ def _shown(value: object) -> str:
 
 @contextmanager
 def _room_for(folder: Path) -> Iterator[None]:
-    """Turns errors about the folder into one message; if the disk is full, it says what to do."""
+    """A context that turns errors about the folder into one message; a full disk gets a remedy."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         yield
@@ -165,7 +166,10 @@ def _room_for(folder: Path) -> Iterator[None]:
 
 
 def _begun(folder: Path, asked: dict[str, Any]) -> bool:
-    """Whether all is done; refuses a folder that was begun from other files or options."""
+    """Whether the folder is already complete.
+
+    A folder that was begun with other files or options, or that contains other files, is refused.
+    """
     plan, text = folder / _WORK / "plan.json", json.dumps(asked, indent=1, sort_keys=True)
     kept = folder / "sources.json"
     for path in (kept, plan):
@@ -174,7 +178,7 @@ def _begun(folder: Path, asked: dict[str, Any]) -> bool:
                 f"{folder} was prepared from other files or options ({_difference(was, asked)}); "
                 "pass an empty folder, or remove it"
             )
-    for part in folder.rglob(".ontarget-*.part"):  # what a killed run was writing
+    for part in folder.rglob(".ontarget-*.part"):  # left by a process that was killed
         part.unlink()
     if is_prepared(folder) and kept.exists():
         shutil.rmtree(folder / _WORK, ignore_errors=True)
@@ -182,7 +186,7 @@ def _begun(folder: Path, asked: dict[str, Any]) -> bool:
     others = [path for path in folder.iterdir() if path.name != _WORK]
     if others and not plan.exists():
         raise EpisodesFileError(
-            f"{folder} is not empty: it holds {others[0].name}; pass another folder"
+            f"{folder} is not empty: it contains {others[0].name}; pass another folder"
         )
     plan.parent.mkdir(exist_ok=True)
     if not plan.exists():
@@ -191,7 +195,7 @@ def _begun(folder: Path, asked: dict[str, Any]) -> bool:
 
 
 def _difference(was: str, asked: dict[str, Any]) -> str:
-    """The first thing that differs, in words."""
+    """The first file or option that differs from the earlier call, in words."""
     before = json.loads(was)
     files = {one[0] for one in before["sources"]} ^ {one[0] for one in asked["sources"]}
     if files:
@@ -208,7 +212,7 @@ class _Table(NamedTuple):
 
     columns: dict[str, AnyArray]
     bucket: IndexArray
-    place: IndexArray  # among the episodes of the bucket
+    place: IndexArray  # the position of each episode among those of its bucket
 
     def take(self, which: IndexArray) -> _Table:
         own = {name: values[which] for name, values in self.columns.items()}
@@ -217,7 +221,7 @@ class _Table(NamedTuple):
 
 @dataclass(frozen=True)
 class _Preparing:
-    """The second half of preparing: reads each bucket's episodes, writes all by part and step."""
+    """The second half of preparing: reads the buckets, and writes all rows by part and by step."""
 
     folder: Path
     buckets: Buckets
@@ -264,7 +268,7 @@ class _Preparing:
 
     @cached_property
     def _sample(self) -> Episodes:
-        """The episodes of the first bucket that has any, for properties that all buckets share."""
+        """The episodes of the first bucket with rows, for properties that all buckets share."""
         for bucket in range(self.buckets.n):
             rows = self.buckets.rows(bucket)
             if rows.height:
@@ -301,7 +305,7 @@ class _Preparing:
             raise blamed(error, rows, layout, self.buckets) from error
 
     def _gather(self, bucket: int) -> None:
-        """Write the episodes of one bucket, sorted by step, unless that is done."""
+        """Write the episodes of one bucket, sorted by step, unless that is done already."""
         done = self.work / f"bucket-{bucket:04d}.json"
         rows = pl.DataFrame() if done.exists() else self.buckets.rows(bucket)
         if not rows.height:
@@ -428,7 +432,7 @@ def _row_columns(store: Store) -> list[pl.Series]:
 
 
 def _episode_columns(found: Episodes) -> dict[str, AnyArray]:
-    """What is known of each episode."""
+    """The columns of the table of episodes: id, length, outcome and others, one row per episode."""
     store = found._store
     named = {"group": store.groups, "truncated": store.truncated, "terminated": store.terminated}
     about: dict[str, AnyArray] = {

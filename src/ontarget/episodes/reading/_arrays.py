@@ -1,4 +1,4 @@
-"""Episodes from NumPy arrays: rectangular, or one array per episode."""
+"""Episodes from NumPy arrays: one array for all episodes, or one array per episode."""
 
 from __future__ import annotations
 
@@ -90,7 +90,10 @@ def record_arrays(
 def _signals(
     behavior: JudgedBy, rewards: Any, *, told: bool
 ) -> tuple[Behavior, Any, list[tuple[str, Reading, Any]]]:
-    """The behavior, the rewards, and of several behaviors each with what it reads."""
+    """The behavior, the rewards, and a list of several behaviors: name, reading and values.
+
+    The list is empty for a single behavior.
+    """
     if not isinstance(behavior, Mapping):
         reading = reading_of(_named_column(behavior) if told else behavior)
         named = isinstance(rewards, Mapping)
@@ -101,7 +104,7 @@ def _signals(
         return reading.behavior, None if named else rewards, []
     if told:
         raise EpisodesError(
-            "several behaviors read their signals from rewards; pass rewards={SIGNAL: …}, and "
+            "several behaviors read their signals from `rewards`; pass rewards={SIGNAL: …}, and "
             "leave out behavior_values"
         )
     readings = readings_of(behavior)
@@ -111,13 +114,19 @@ def _signals(
 
 
 def _named_column(behavior: Any) -> Any:
-    """A behavior whose values are passed without a column's name has the name "behavior"."""
+    """The behavior to use if its values are passed as ``behavior_values``.
+
+    A behavior without a column's name is called "behavior".
+    """
     is_column = isinstance(behavior, str) and behavior.startswith(("column:", "total:"))
     return behavior if is_column or not isinstance(behavior, str) else "column:behavior"
 
 
 def _read_by(reading: Reading, name: str, signals: Mapping[str, Any]) -> tuple[Reading, Any]:
-    """The signal that a behavior reads: as specified, or that of its own name, or the reward."""
+    """The behavior with its signal, and the signal's values.
+
+    The signal is the one specified, or the one with the behavior's own name, or the reward.
+    """
     if reading.column is None and name in signals:
         reading = replace(reading, signal=name)
     values = signals.get(reading.column or _REWARD)
@@ -126,8 +135,8 @@ def _read_by(reading: Reading, name: str, signals: Mapping[str, Any]) -> tuple[R
     known = ", ".join(map(repr, signals)) or "none"
     needed = reading.column or _REWARD
     raise EpisodesError(
-        f"behavior {name or reading.spec!r} needs the signal {needed!r}, and rewards have {known}; "
-        f"pass rewards={{{needed!r}: …}}"
+        f"behavior {name or reading.spec!r} needs the signal {needed!r}, but `rewards` has "
+        f"{known}; pass rewards={{{needed!r}: …}}"
     )
 
 
@@ -137,7 +146,10 @@ def _present(values: FloatArray | None) -> FloatArray:
 
 
 def _states(states: Any) -> tuple[AnyArray, AnyArray, str]:
-    """The states, as (n, H, d) or with all rows in one matrix, the lengths and the type."""
+    """The states, the lengths of the episodes, and the type of the numbers.
+
+    The states are (episodes, steps, features), or one matrix of all rows if lengths differ.
+    """
     if isinstance(states, np.ndarray) and states.dtype != np.object_:
         if states.ndim != 3:
             raise EpisodesError(
@@ -182,7 +194,7 @@ def _flat(values: Any, lengths: AnyArray, what: str) -> FloatArray:
         shape = (n, int(lengths[0])) if np.all(lengths == lengths[0]) else None
         if values.shape != shape:
             needed = f"shape {shape}" if shape else "to be a list, one array per episode"
-            raise EpisodesError(f"{what} need {needed} as the states, got shape {values.shape}")
+            raise EpisodesError(f"{what} need {needed}, like the states, got shape {values.shape}")
         _check_numeric(values, what)
         return values.astype(np.float64).reshape(-1)
     parts = [np.asarray(part) for part in values]
@@ -192,7 +204,8 @@ def _flat(values: Any, lengths: AnyArray, what: str) -> FloatArray:
         _check_numeric(part, f"{what} of episode {i}")
         if part.shape != (lengths[i],):
             raise EpisodesError(
-                f"{what} of episode {i} need shape ({lengths[i]},) as its states, got {part.shape}"
+                f"{what} of episode {i} need shape ({lengths[i]},), one number per step, got "
+                f"{part.shape}"
             )
     return np.concatenate(parts).astype(np.float64)
 

@@ -1,4 +1,4 @@
-"""Puts rows that come at any time on a clock: one row for each tick since an episode's start."""
+"""Turns rows recorded at any times into one row per tick, a fixed interval, of an episode."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ _MOST_COPIES: Final = 100
 
 @dataclass(frozen=True, eq=False)
 class Clock:
-    """Which rows of the table each tick reads.
+    """Which rows of the table belong to each tick; ticks come at a fixed interval of time.
 
     Attributes
     ----------
     ids
         The episode of each tick.
     steps
-        The tick's number in its episode, from 0.
+        The number of each tick in its episode, from 0.
     seen
-        The last row up to the tick, which is the state known there.
+        For each tick, the last row up to it, which is the state known then.
     ended
-        The last row before the next tick, which is known after acting.
+        For each tick, the last row before the next tick, which is known after acting.
     tick
-        For each row of the table, the tick during which it came.
+        For each row of the table, the last tick before it.
     times
         The time of each tick.
     """
@@ -62,7 +62,10 @@ class Clock:
         *,
         summed: str | None,
     ) -> Callable[[str], pl.Series]:
-        """A reader of columns on the clock: states at the tick, rewards from tick to tick."""
+        """A function that reads a column with one value per tick.
+
+        States are those known at the tick. Rewards are summed from one tick to the next.
+        """
         late = {parts.truncated, parts.terminated, parts.reward, behavior.column}
 
         def column(name: str) -> pl.Series:
@@ -75,7 +78,7 @@ class Clock:
         return column
 
     def _earned(self, column: pl.Series, behavior: Behavior) -> pl.Series:
-        """The reward of each tick; the outcomes stay the same."""
+        """The reward of each tick, made so that the outcomes of runs stay the same."""
         rewards = numbers(column, f"reward (column {column.name!r})", lambda row: f"row {row}")
         if behavior.spec == "sum":
             total = np.bincount(self.tick, weights=rewards, minlength=self.seen.size)
@@ -117,7 +120,7 @@ def clock_of(column: pl.Series, ids: Labels, every: str, behavior: Behavior) -> 
     total = int(offsets[-1])
     during = offsets[owner] + since // length
     ended = np.cumsum(np.bincount(during, minlength=total)) - 1
-    # A row is seen from the first tick at or after it, if there is one before the episode ends.
+    # A row is part of the state from the first tick at or after it, unless the episode ends before.
     first_seen = -(-since // length)
     in_time = first_seen < ticks[owner]
     shown = np.bincount(offsets[owner[in_time]] + first_seen[in_time], minlength=total)

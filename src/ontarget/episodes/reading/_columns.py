@@ -29,7 +29,7 @@ __all__ = [
     "whole_numbers",
 ]
 
-Where: TypeAlias = Callable[[int], str]  # a row of the table -> "episode 7, step 3"
+Where: TypeAlias = Callable[[int], str]  # from a row's number to words: "episode 7, step 3"
 
 _TEXT = (pl.String, pl.Categorical, pl.Enum)
 _EXACT_INTEGERS = 2**53
@@ -95,7 +95,7 @@ class Labels:
         return codes if self.dictionary is None else self.dictionary[codes]
 
     def place(self, arrangement: Arrangement) -> IndexArray:
-        """The codes in time-major order."""
+        """The codes of the rows, sorted by step and then by episode."""
         return arrangement.place(self.codes)
 
 
@@ -183,9 +183,10 @@ def encoded(column: pl.Series, feature: Feature, where: Where) -> FloatArray:
 
 
 def decoded(values: FloatArray, feature: Feature) -> pl.Series:
-    """The column that `encoded` read, in the type it had; a missing float comes back as NaN.
+    """The original column again, from the numbers that `encoded` made of it.
 
-    If tables do not have that type, or the values do not fit it, the column is float64.
+    It has its original type; a missing float is NaN. If polars does not have this type, or the
+    values do not fit it, the column is float64.
     """
     column = pl.Series(feature.name, values)
     if feature.categories is None:

@@ -1,4 +1,4 @@
-"""Finds columns that count the rows of each episode, where no column is known to hold the step."""
+"""Finds columns that count the rows of each episode, if no column is known to be the step."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ontarget.errors import Argument, EpisodesError, Placeholder
 
 __all__ = ["check_order"]
 
-_NEARLY_ALL = 0.95  # of the episodes
-# Two rows may hold 0 and 1 for many reasons, and a few longer episodes may do so by chance.
+_NEARLY_ALL = 0.95  # the share of episodes in which a column must count the rows
+# Two rows may contain 0 and 1 for many reasons, and some longer episodes may look so by chance.
 _LONG, _FEWEST = 3, 5
 
 
@@ -29,10 +29,10 @@ def check_order(
 ) -> Parts:
     """The roles, with a remark if one of the columns counts the rows of each episode.
 
-    Such a column holds 0, 1, 2, … or 1, 2, 3, …, each number once in an episode. If the rows are in
-    another order than every such column, they are refused: with the last row first, a monitor would
-    see the future. Nothing is checked if a column holds the step, or if the user says that there is
-    none.
+    Such a column contains 0, 1, 2, … or 1, 2, 3, …, each number once in an episode. If the rows are
+    in another order than every such column says, they are refused: with the last row first, a
+    monitor would see the future. Nothing is checked if a column is known to be the step, or if the
+    user says that there is no such column.
     """
     if layout.step is None or parts.step is not None:
         return parts
@@ -72,7 +72,10 @@ class _Rows:
         return cls(order, starts, np.diff(np.append(starts, order.size)))
 
     def counted_in_order(self, column: pl.Series) -> bool | None:
-        """Whether the column counts the rows in their present order; None if it does not count."""
+        """Whether the column counts the rows in their present order.
+
+        False if it counts them in another order, None if it does not count rows at all.
+        """
         if not column.dtype.is_numeric() or column.has_nulls():
             return None
         values = column.cast(pl.Float64).to_numpy()[self.order]

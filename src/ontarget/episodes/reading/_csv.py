@@ -23,7 +23,7 @@ _HEAD: Final = 1 << 16
 _QUOTED: Final = re.compile(r'"[^"]*"')
 _DECIMAL_COMMA: Final = re.compile(r'(?m)(?:^|;)\s*"?[-+]?\d+,\d+"?\s*(?=;|$)')
 _LATIN: Final = "the file is not UTF-8 and is read as Latin-1 (Windows-1252)"
-# Control characters that no text has; a file that holds them is not a table.
+# Control characters that text never has; a file with any of them is not a table.
 _NO_TEXT: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 
 
@@ -82,7 +82,7 @@ def read_text_table(path: Path, *, as_text: bool = False) -> TextTable:
 def _table_in(
     source: Path | bytes, separator: str, *, decimal_comma: bool, as_text: bool
 ) -> pl.DataFrame:
-    # Read whole: asked for one column, the reader does not notice fields beyond the header's.
+    # All columns are read, because a reader of one column does not notice fields beyond the header.
     return pl.scan_csv(
         source,
         separator=separator,
@@ -94,7 +94,7 @@ def _table_in(
 
 
 def _separator_of(head: bytes) -> str:
-    r"""The sign between columns: a comma, unless the first line has another one and no comma.
+    r"""The character between columns: a comma, unless the first line has another and no comma.
 
     Examples
     --------
@@ -112,13 +112,13 @@ def _separator_of(head: bytes) -> str:
 
 
 def _first_rows(head: bytes, most: int = 20) -> str:
-    """The first lines of a file, without a last one that is incomplete."""
+    """The first lines of a file as text, without an incomplete last line."""
     lines = head.decode("utf-8-sig", "replace").replace("\r\n", "\n").split("\n")
     return "\n".join((lines[:-1] or lines)[:most])
 
 
 def _carriage_returns(head: bytes, separator: str, name: str) -> list[str]:
-    r"""A note on columns whose values end in a carriage return, which makes text of numbers.
+    r"""A note on columns whose values end in a carriage return, so that numbers look like text.
 
     Examples
     --------

@@ -32,7 +32,7 @@ class DividedLog:
     table
         The rows as they are in the file; all values of a text file are texts.
     episode
-        The number of each row's run.
+        For each row, the number of its run.
     later
         Which runs are later ones.
     starts
@@ -212,15 +212,17 @@ def _from(starts: pl.Series, at: str) -> BoolArray:
         except ValueError:
             value = None
     if value is None:
-        raise EpisodesError(Argument("at"), f" needs {needed}, as the column holds, got {at!r}")
+        raise EpisodesError(
+            Argument("at"), f" needs {needed}, like the values of the column, got {at!r}"
+        )
     found: BoolArray = (starts >= value).to_numpy()
     return found
 
 
 def _last(starts: pl.Series, share: float) -> BoolArray:
-    """The last runs; runs that start at the same value stay together."""
+    """Which runs are the last ones; runs that start at the same value stay together."""
     first: Any = starts.sort()[_cut(share, starts.len())]
-    if first == starts.min():  # most runs start together: these are the older ones
+    if first == starts.min():  # most runs start at the same value: these are the earlier ones
         first = starts.filter(starts > first).min()
     found: BoolArray = (starts >= first).to_numpy()
     return found

@@ -36,9 +36,9 @@ _MOST_STEPS = 2**31 - 1
 def record_file(
     path: Path, options: FrameOptions, chosen: Sequence[int] | None = None
 ) -> tuple[RawEpisodes, Layout]:
-    """The unchecked episodes in a file or Minari folder, and the layout they were read by.
+    """The unchecked episodes in a file or Minari folder, and the options they were read with.
 
-    For a Minari folder, ``chosen`` holds the numbers of the episodes to read; all by default.
+    For a Minari folder, ``chosen`` are the numbers of the episodes to read; all by default.
     """
     if path.is_dir() and not is_lerobot(path):
         from ontarget.episodes.reading._minari import record_minari
@@ -51,7 +51,7 @@ def record_file(
 def read_log(path: Path, options: FrameOptions) -> KeyedRows | None:
     """The rows of a file as they are, each with its episode and step.
 
-    None if episodes do not consist of the file's own rows, as on a clock or in a Minari dataset.
+    None if steps are not rows of the file, as with ``every=`` or in a Minari dataset.
     """
     if path.is_dir() and not is_lerobot(path):
         return None
@@ -67,7 +67,7 @@ class _Log(NamedTuple):
 
 @contextmanager
 def _opened(path: Path, options: FrameOptions) -> Iterator[_Log]:
-    """The table in a file and its layout; errors while it is used name the file."""
+    """A context that gives the table in a file and its layout; errors inside it name the file."""
     if not path.exists():
         raise EpisodesFileError(f"{path}: no such file or folder")
     if path.is_dir():
@@ -93,21 +93,22 @@ def _opened(path: Path, options: FrameOptions) -> Iterator[_Log]:
 
 
 def write(episodes: Recorded, path: Path) -> None:
-    """Write the episodes to a file that appears complete or not at all."""
+    """Write the episodes to a file, completely or not at all."""
     if path.suffix not in (".parquet", ".csv"):
         raise EpisodesFileError(f"{path.name}: episodes are written as .parquet or .csv files")
     table = frame_of(episodes).lazy()
     with explained(path, "written"), replacing(path) as part:
         if path.suffix == ".parquet":
-            # Rows are sorted by step, so a row group is a few steps: a step reads only those.
+            # Rows are sorted by step, so a row group contains a few steps. To read a step, only its
+            # row groups are read.
             table.sink_parquet(part, metadata={_KEY: _described(episodes)})
         else:
-            # Float32 is printed to its own last digit, and read back as another float64.
+            # Float32 would be printed with few digits, and be read back as another float64.
             table.cast({pl.Float32: pl.Float64}).sink_csv(part)
     if path.suffix == ".csv" and episodes.horizon_declared:
         horizon = episodes.horizon
         warnings.warn(
-            f"{path.name} cannot hold the declared horizon of {horizon} steps; pass it again when "
+            f"{path.name} cannot store the declared horizon of {horizon} steps; pass it again when "
             f"you read the file (horizon={horizon}, --horizon {horizon}), or write Parquet",
             EpisodesWarning,
             stacklevel=3,  # the caller of Episodes.write
@@ -137,7 +138,10 @@ def _described(episodes: Recorded) -> str:
 
 
 def _judged_spec(episodes: Recorded) -> str | list[list[str]]:
-    """The behavior's name, or pairs of names and behaviors, whose order JSON keeps."""
+    """The behavior's name, or for several behaviors a list of pairs (name, behavior).
+
+    A list, not an object, because the order matters.
+    """
     if not episodes.names:
         return episodes.behavior.spec
     return [[name, reading.spec] for name, reading in episodes.readings.items()]
@@ -183,7 +187,7 @@ def _roles_in(found: Any) -> dict[str, Any]:
     first_step = named.pop("first_step", None)
     for part, name in named.items():
         if part not in _PARTS or not (name is None or isinstance(name, str)):
-            raise ValueError(f"{part!r} needs to be a part of the table, and {name!r} a column")
+            raise ValueError(f"{part!r} needs to be a known role, and {name!r} a column's name")
     if first_step is not None:
         whole_number("first_step", first_step, least=-_MOST_STEPS, most=_MOST_STEPS)
     return named | {"first_step": first_step}
@@ -209,7 +213,7 @@ def _judged(spec: Any, path: Path, options: FrameOptions) -> JudgedBy:
 
 @contextmanager
 def explained(path: Path, done: Literal["read", "written"]) -> Iterator[None]:
-    """Turns errors of readers, writers and the system into one message that names the file."""
+    """A context that turns errors of polars and the system into a message that names the file."""
     try:
         yield
     except OntargetError:
@@ -221,6 +225,6 @@ def explained(path: Path, done: Literal["read", "written"]) -> Iterator[None]:
     except (pl.exceptions.PolarsError, OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise EpisodesFileError(f"{path.name} cannot be {done}: {reason}") from error
-    except pl.exceptions.PanicException as error:  # no Exception: polars gave up inside
+    except pl.exceptions.PanicException as error:  # not an Exception: polars itself crashed
         found = "is damaged" if done == "read" else "cannot be written"
         raise EpisodesFileError(f"{path.name} {found}: {error}") from error

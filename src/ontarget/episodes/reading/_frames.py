@@ -49,7 +49,7 @@ from ontarget.target import Target
 
 __all__ = ["KeyedRows", "found_parts", "keyed_rows", "record_frame", "table_of"]
 
-_FEW_CATEGORIES = 20  # no cause for a remark, however few the episodes
+_FEW_CATEGORIES = 20  # up to this many are never remarked on, however few episodes there are
 
 
 def table_of(frame: Any) -> pl.LazyFrame | pl.DataFrame:
@@ -60,7 +60,7 @@ def table_of(frame: Any) -> pl.LazyFrame | pl.DataFrame:
         wrapped = nw.from_native(frame)
     except TypeError as error:
         raise EpisodesError(
-            f"frame needs a dataframe (pandas, polars, PyArrow, …), got {type(frame).__name__}"
+            f"`frame` needs a dataframe (pandas, polars, PyArrow, …), got {type(frame).__name__}"
         ) from error
     eager = wrapped.collect() if isinstance(wrapped, nw.LazyFrame) else wrapped
     if eager.implementation.is_pyarrow():
@@ -73,7 +73,7 @@ def _series_of(column: nw.Series[Any]) -> pl.Series:
     missing = column.is_null().to_numpy()
     if (column.dtype.is_numeric() or column.dtype == nw.Boolean) and not missing.any():
         return pl.Series(column.name, column.to_numpy())
-    # Every library has its own value for missing; polars takes None.
+    # Every library has its own missing value; polars uses None.
     values = [
         None if absent else value
         for value, absent in zip(column.to_list(), missing.tolist(), strict=True)
@@ -84,7 +84,7 @@ def _series_of(column: nw.Series[Any]) -> pl.Series:
 def record_frame(
     table: pl.LazyFrame | pl.DataFrame, layout: Layout, notes: Sequence[str] = ()
 ) -> RawEpisodes:
-    """The unchecked episodes in a table, of which a few columns are read at a time.
+    """The unchecked episodes in a table. Only some columns at a time are read into memory.
 
     ``notes`` are remarks for the user on how the table itself was read.
     """
@@ -108,13 +108,13 @@ def record_frame(
 
 
 def found_parts(table: pl.DataFrame, layout: Layout) -> Parts:
-    """The column for each role in a table, which is a sample of several tables of the same kind."""
+    """The column for each role, found in rows of the first of several similar tables."""
     columns = kept_columns(layout, table.columns)
     layout, judged = _judged(layout, columns)
     parts = find_parts(layout, columns, judged, table.get_column)
     ids = [table.get_column(name) for name in parts.episode_columns]
     if any(column.has_nulls() for column in ids):
-        return parts  # to be refused with the name of the file
+        return parts  # such rows are refused later, with the name of the file
     codes = joined_labels(ids, "episode").codes
     free = _free(parts, layout, judged, columns)
     return check_order(parts, layout, free, codes, table.get_column)
@@ -129,7 +129,10 @@ class KeyedRows(NamedTuple):
 
 
 def keyed_rows(table: pl.LazyFrame | pl.DataFrame, layout: Layout) -> KeyedRows | None:
-    """The rows of the table with their episodes and steps; None if they are put on a clock."""
+    """The rows of the table with their episodes and steps; None with ``every=``.
+
+    With ``every=``, steps are intervals of time, not rows.
+    """
     columns = kept_columns(layout, table.collect_schema().names())
     layout, judged = _judged(layout, columns)
     whole = table.lazy().select(columns).collect()
@@ -158,10 +161,10 @@ def _judged(layout: Layout, columns: tuple[str, ...]) -> tuple[Layout, Judged]:
     signal = judged.first.signal
     if judged.several or signal is None:
         return layout, judged
-    # A single behavior of a signal is that behavior, with the signal as the reward.
+    # If a single behavior reads a signal, the signal is used as the reward.
     if layout.reward not in (..., signal):
         raise EpisodesError(
-            f"behavior {judged.spec!r} reads {signal!r}; leave out ",
+            f"behavior {judged.spec!r} reads the column {signal!r} instead of a reward; leave out ",
             Argument("reward", layout.reward),
         )
     return replace(layout, reward=signal), Judged({"": Reading(judged.first.behavior)})
@@ -177,7 +180,10 @@ def _ids_and_steps(table: pl.DataFrame, layout: Layout) -> tuple[AnyArray, Index
 
 
 def _with_outcome(layout: Layout, columns: tuple[str, ...]) -> Layout:
-    """The layout with its column of outcomes as the reward, unless rewards were made of it."""
+    """The layout in which the outcome column is the reward.
+
+    It is unchanged if the rewards in the table were already made from that column.
+    """
     name = layout.outcome
     if name is None or (layout.like is not None and f"{AN_OUTCOME}{name}" in columns):
         return replace(layout, outcome=None)
@@ -193,7 +199,10 @@ def _with_outcome(layout: Layout, columns: tuple[str, ...]) -> Layout:
 
 
 def _with_reward_since_last(layout: Layout, columns: tuple[str, ...]) -> Layout:
-    """The layout for a file that `Episodes.write` made: its rewards are where they belong."""
+    """The layout without ``reward_since_last`` for a file that `Episodes.write` made.
+
+    In such a file every reward is already in its own row.
+    """
     role = None if layout.like is None else layout.like.roles.reward
     made = role is not None and role.startswith(FROM_NEXT) and role in columns
     made = made and layout.reward in (..., role)
@@ -202,7 +211,7 @@ def _with_reward_since_last(layout: Layout, columns: tuple[str, ...]) -> Layout:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """The rows of a table, or the ticks of a clock: their episodes, and how columns are read."""
+    """The rows of a table (or the ticks, with ``every=``), their episodes, and a column reader."""
 
     read: Callable[[str], pl.Series]
     columns: tuple[str, ...]
@@ -213,7 +222,7 @@ class _Rows:
 
 
 def _every(layout: Layout, parts: Parts) -> str | None:
-    """The clock to put the rows on; None if there is none, or the rows are already on it."""
+    """The interval of ``every=``; None without one, or if there is already one row per interval."""
     on_it = layout.like is not None and parts.step == layout.like.roles.step
     return None if on_it else layout.every
 
@@ -266,7 +275,7 @@ def _rows_of(
 
 
 def _free(parts: Parts, layout: Layout, judged: Judged, columns: tuple[str, ...]) -> list[str]:
-    """The columns without another role than that of a feature."""
+    """The columns that have no role other than that of a feature."""
     taken = {*parts.episode_columns, parts.reward, parts.truncated, parts.terminated, parts.group}
     taken |= {*judged.columns, layout.stop_probability, layout.cutoff, layout.target}
     return [name for name in columns if name not in taken]
@@ -343,7 +352,7 @@ def _recording(rows: _Rows, layout: Layout, judged: Judged, types: pl.Schema) ->
 def _targets(
     reader: Reader, name: str | None, columns: Sequence[str]
 ) -> tuple[Target | None, ...] | None:
-    """Each episode's own target, from a column of texts such as ``60:``; none where it is empty."""
+    """Each episode's own target, from a column of texts such as ``60:``; None if it is empty."""
     if name is None:
         return None
     if name not in columns:
@@ -363,12 +372,15 @@ def _targets(
 
 
 def _signals(reader: Reader, judged: Judged, reward: str | None) -> tuple[RawSignal, ...]:
-    """What each of several behaviors reads at each row; a column is read once."""
+    """Each of several behaviors with the values of its signal at each row.
+
+    A column that several of them read is read once.
+    """
     read: dict[str, FloatArray] = {}
     found = []
     for name, reading in judged.readings.items():
         column = reading.column or reward
-        assert column is not None  # a behavior of the reward needs one
+        assert column is not None  # a behavior that reads the reward needs a reward column
         if column not in read:
             values = reader.per_row(column, f"behavior {name!r}")
             assert values is not None
@@ -427,9 +439,9 @@ def _what_to_do(categories: tuple[str, ...]) -> str:
     if is_times(pl.Series(categories[:1])):
         return (
             "These are times, and every new run brings new ones, which count as missing: name the "
-            "column with the option times to make features of it, or with the option drop"
+            "column with the option `times` to make features of it, or with the option `drop`"
         )
     return (
-        "If these are times or ids, new runs bring new ones, which count as missing: name times "
-        "with the option times, and drop ids"
+        "If these are times or ids, new runs bring new ones, which count as missing: name a column "
+        "of times with the option `times`, and a column of ids with the option `drop`"
     )

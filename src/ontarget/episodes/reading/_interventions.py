@@ -1,4 +1,4 @@
-"""Runs that somebody took over: cut off at that step, or left out (M24)."""
+"""Runs that somebody took over from the policy: they are cut off at that step, or left out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _USUAL = "intervened"
 
 
 def named_column(layout: Layout, columns: Collection[str]) -> str | None:
-    """The column of interventions: as passed, or ``intervened`` if that has no other role."""
+    """The column that flags interventions: as passed, or else the column ``intervened``.
+
+    None if there is no such column, or if it has another role.
+    """
     if not isinstance(layout.intervened, EllipsisType):
         return layout.intervened
     known = () if layout.schema is None else layout.schema.names
@@ -43,9 +46,9 @@ class LeftAlone(NamedTuple):
 def left_alone(
     table: pl.DataFrame, layout: Layout, keyed: Callable[[Layout], tuple[AnyArray, IndexArray]]
 ) -> LeftAlone:
-    """The rows before somebody took over, by the column of interventions.
+    """The rows from before somebody acted in place of the policy, as a column flags it.
 
-    ``keyed`` returns the episode's id and the step of each row. By default a run that was taken
+    ``keyed`` returns the episode's id and the step of each row. By default a run that somebody took
     over is left out. If ``censored`` says how to treat cut-off runs, the run is cut off at the
     first step at which somebody acted in place of the policy.
     """

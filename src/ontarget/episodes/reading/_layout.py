@@ -26,13 +26,13 @@ __all__ = [
     "layout_of",
 ]
 
-# How roles tell that steps are ticks of a clock (time@1h), that rewards are made of an outcome
-# (outcome:result), and that each row has the reward written in the next one (next:hours).
+# How a role records that steps are intervals of time (time@1h), that rewards were made from an
+# outcome column (outcome:result), or that rewards were taken from the next row (next:hours).
 ON_CLOCK: Final = "@"
 AN_OUTCOME: Final = "outcome:"
 FROM_NEXT: Final = "next:"
 
-# The name of a column, None for no column, or ... to find it by its name.
+# The name of a column, None for no column, or ... if it is to be found by its name.
 _Part: TypeAlias = str | EllipsisType | None
 _Parts: TypeAlias = _Part | Sequence[str]
 
@@ -56,7 +56,7 @@ class Alike(Protocol):
         ...
 
     def only(self, name: str) -> Alike:
-        """The same with one of several behaviors alone."""
+        """The same episodes or monitor, judged by one of several behaviors alone."""
         ...
 
     @property
@@ -71,7 +71,7 @@ class Alike(Protocol):
 
     @property
     def grid(self) -> float:
-        """The spacing to which outcomes are rounded."""
+        """Outcomes are rounded to multiples of this number."""
         ...
 
     @property
@@ -135,26 +135,26 @@ class Layout:
     cutoff: str | None = None
     intervened: _Part = ...
     target: str | None = None
-    # Features known beforehand, with their dictionaries: from the file, or from `like`.
+    # Features that are known before reading, with their categories: from the file or from `like`.
     schema: Schema | None = None
     # Whether the horizon was declared, rather than taken from the longest episode.
     declared: bool = True
 
 
 def layout_of(options: FrameOptions, known: Layout | None = None) -> Layout:
-    """The layout that the options describe; a file's own description fills in the rest."""
+    """The layout that the options describe. ``known``, a file's own layout, fills in the rest."""
     allowed = {item.name for item in fields(Layout)} - {"schema", "declared"}
     unknown = sorted(set(options) - allowed)
     if unknown:
         raise EpisodesError(
-            f"no option {unknown[0]!r}; the options are {', '.join(sorted(allowed))}"
+            f"there is no option {unknown[0]!r}; the options are {', '.join(sorted(allowed))}"
         )
     layout = replace(known or Layout(), **options)
     like = layout.like
     if like is not None:
         if not all(hasattr(like, part) for part in ("schema", "readings", "roles")):
             raise EpisodesError(
-                f"like needs episodes or a fitted monitor, got {type(like).__name__}"
+                f"`like` needs episodes or a fitted monitor, got {type(like).__name__}"
             )
         _refuse_unlike(options, like.schema)
         layout = replace(
@@ -196,14 +196,15 @@ def _refuse_unlike(options: FrameOptions, schema: Schema) -> None:
 
 
 def _every_alike(options: FrameOptions, roles: Roles) -> str | None:
-    """The clock of ``like``, which these episodes must be on too."""
+    """The interval ``every`` of the episodes ``like``, which these episodes must share."""
     step, sign, every = roles.step.rpartition(ON_CLOCK)
     theirs = every if sign and step else None
     passed = options.get("every", theirs)
     if passed != theirs:
-        told = f"on a clock of {theirs}" if theirs else "not on a clock"
+        told = f"{theirs!r}" if theirs else "not given"
         raise EpisodesError(
-            Argument("every"), f" must be as in the episodes of the fit, {told}; leave it out"
+            Argument("every"),
+            f" must be the same as for the episodes of the fit ({told}); leave it out",
         )
     return theirs
 
@@ -217,19 +218,22 @@ def _outcome_alike(options: FrameOptions, roles: Roles) -> str | None:
 
 
 def _is_from_next(roles: Roles) -> bool:
-    """Whether each row has the reward that was written in the next one."""
+    """Whether each row's reward was taken from the next row (``reward_since_last``)."""
     return roles.reward is not None and roles.reward.startswith(FROM_NEXT)
 
 
 def kept_columns(layout: Layout, columns: Sequence[str]) -> tuple[str, ...]:
-    """The columns without those to drop, each of which must be there."""
+    """The columns without those to drop; a column to drop that does not exist is an error."""
     if isinstance(layout.drop, str):
         raise EpisodesError(
             Argument("drop"), f" needs a list of columns, got the text {layout.drop!r}"
         )
     unknown = [name for name in layout.drop if name not in columns]
     if unknown:
-        raise EpisodesError(f"no column {unknown[0]!r} to drop among {', '.join(columns)}")
+        raise EpisodesError(
+            Argument("drop"),
+            f" names the column {unknown[0]!r}, but the columns are {', '.join(columns)}",
+        )
     return tuple(name for name in columns if name not in set(layout.drop))
 
 

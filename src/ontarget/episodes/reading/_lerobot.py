@@ -1,6 +1,6 @@
 """Reads episodes from the JSON and Parquet files of a LeRobot dataset; no code in it is run.
 
-Versions 2 and 3 differ in how many episodes a file holds, not in its columns. Videos are not read.
+Versions 2 and 3 differ in how many episodes a file has, not in its columns. Videos are not read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _INFO: Final = Path("meta") / "info.json"
 _OBSERVED: Final = "observation."
 _ROLES: Final = {"episode": "episode_index", "step": "frame_index"}
 _LARGEST_INFO: Final = 1 << 26
-_MOST_NUMBERS: Final = 2_000  # of one reading: more of them are an image
+_MOST_NUMBERS: Final = 2_000  # a reading with more numbers than this is an image
 
 
 def is_lerobot(path: Path) -> bool:
@@ -71,7 +71,7 @@ def lerobot_table(path: Path, options: FrameOptions) -> tuple[pl.LazyFrame, Fram
 
 
 def _numbers_in(path: Path, name: str, kind: pl.DataType, described: Any) -> list[pl.Expr]:
-    """One column for each number of a reading; an image, which is a struct, is left out."""
+    """One column expression for each number of a reading; none for an image, which is a struct."""
     column = pl.col(name)
     if kind.is_numeric() or kind == pl.Boolean:
         return [column]

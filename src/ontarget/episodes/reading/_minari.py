@@ -1,9 +1,9 @@
 """Reads episodes from a Minari dataset folder; nothing in its files is executed.
 
 Minari itself can build an environment from a dataset's metadata, which can run code. Here the
-metadata are parsed as JSON. An HDF5 file is opened by h5py, and only plain numbers are read from
-it: no links out of the file, no objects, nothing larger than what the file can hold. Arrow and
-Parquet files are opened by polars.
+metadata are only parsed as JSON. An HDF5 file is opened by h5py, and only plain numbers are read
+from it: no links out of the file, no objects, nothing larger than what the file can contain. Arrow
+and Parquet files are opened by polars.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ __all__ = ["record_minari"]
 
 _FILE: Final = "main_data.hdf5"
 _METADATA: Final = "metadata.json"
-# What a dataset's own layout leaves open.
+# The options that apply to a Minari dataset; its own layout decides all others.
 _OPTIONS: Final = ("behavior", "categorical", "censored", "features", "horizon", "like")
-# No filter of HDF5's own shrinks further than deflate's 1032 : 1.
+# The largest compression that HDF5's own filters reach is that of deflate, 1032 : 1.
 _MOST_SHRUNK: Final = 1100
 _SMALL: Final = 1 << 20
 
-# The episodes by number, and how their observations are laid out.
+# The episodes by number, and the layout of their observations.
 _Found: TypeAlias = tuple[dict[int, MinariEpisode], ObservationLayout]
 
 
 def record_minari(
     path: Path, options: FrameOptions, chosen: Sequence[int] | None = None
 ) -> tuple[RawEpisodes, Layout]:
-    """The unchecked episodes in a Minari dataset folder, and the layout they were read by.
+    """The unchecked episodes in a Minari dataset folder, and the options they were read with.
 
     ``chosen`` are the numbers of the episodes to read; all by default.
     """
@@ -85,7 +85,7 @@ def _read_hdf5(folder: Path, metadata: Mapping[str, Any], chosen: Sequence[int] 
 def _read_arrow(folder: Path, metadata: Mapping[str, Any], chosen: Sequence[int] | None) -> _Found:
     wanted = _wanted(arrow_numbers(folder), metadata, chosen)
     if "observation_space" not in metadata:
-        raise EpisodesFileError(f"{_METADATA} does not say what an observation holds")
+        raise EpisodesFileError(f"{_METADATA} does not describe the observations")
     seen = layout_of_json(json.loads(metadata["observation_space"]))
     found = arrow_episodes(folder, wanted, str(metadata["data_format"]), seen)
     return dict(zip(wanted, found, strict=True)), seen
@@ -107,7 +107,7 @@ def _wanted(
     missing = sorted(set(chosen) - set(numbers))
     if missing or not chosen:
         raise EpisodesFileError(
-            f"it holds no episode {missing[0] if missing else 'of those asked'}"
+            f"it has no episode {missing[0] if missing else 'of those asked for'}"
         )
     return list(chosen)
 
@@ -211,14 +211,14 @@ def _episode(file: Any, name: str, seen: ObservationLayout, h5py: Any) -> Minari
 def _group(file: Any, name: str, h5py: Any) -> Any:
     found = _child(file, name, name, h5py)
     if not isinstance(found, h5py.Group):
-        raise EpisodesFileError(f"{name} needs to be a group of columns, got a single one")
+        raise EpisodesFileError(f"{name} needs to be a group of columns, got a single column")
     return found
 
 
 def _child(group: Any, key: str, name: str, h5py: Any) -> Any:
     """The object under a key; refused if it is stored in another file."""
     if not isinstance(group, h5py.Group) or key not in group:
-        raise EpisodesFileError(f"{name} lacks {key!r}, which its layout asks for")
+        raise EpisodesFileError(f"{name} lacks {key!r}, which its layout needs")
     if not isinstance(group.get(key, getlink=True), h5py.HardLink):
         raise EpisodesFileError(f"{name}/{key} is a link to another place; links are not followed")
     return group[key]
@@ -236,7 +236,8 @@ def _numbers(dataset: Any, name: str, h5py: Any) -> AnyArray:
         raise EpisodesFileError(f"{where} needs one entry per step, got a single number")
     if dataset.nbytes > _SMALL + _MOST_SHRUNK * dataset.id.get_storage_size():
         raise EpisodesFileError(
-            f"{where} claims {dataset.nbytes:,} bytes, more than the file can hold; it is damaged"
+            f"{where} claims to have {dataset.nbytes:,} bytes, more than the file can contain; it "
+            "is damaged"
         )
     values: AnyArray = dataset[()]
     return values
@@ -244,7 +245,7 @@ def _numbers(dataset: Any, name: str, h5py: Any) -> AnyArray:
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Turn errors caused by a damaged dataset into one message that names it."""
+    """A context that turns errors from a damaged dataset into a message that names the dataset."""
     try:
         yield
     except OntargetError as error:

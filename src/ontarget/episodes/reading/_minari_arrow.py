@@ -31,7 +31,7 @@ def arrow_numbers(folder: Path) -> list[int]:
 def arrow_episodes(
     folder: Path, numbers: list[int], ending: str, seen: ObservationLayout
 ) -> Iterator[MinariEpisode]:
-    """These episodes, in order; ``ending`` is that of their files."""
+    """These episodes, in order; ``ending`` is the file name extension of their files."""
     for number in numbers:
         files = sorted((folder / str(number)).glob(f"*.{ending}"))
         if not files:
@@ -60,7 +60,7 @@ def _episode(name: str, parts: list[pl.DataFrame], seen: ObservationLayout) -> M
         for key in leaf.path:
             found = found.struct.field(str(key))
         if leaf.shape:
-            # A Parquet file forgets that all lists are of one length.
+            # A Parquet file does not store that all lists have the same length.
             inner = getattr(found.dtype, "inner", found.dtype)
             found = found.cast(pl.Array(inner, leaf.size)).arr.to_list().explode()
         if not (found.dtype.is_numeric() or found.dtype == pl.Boolean) or found.null_count():

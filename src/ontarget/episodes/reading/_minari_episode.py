@@ -1,4 +1,4 @@
-"""One episode of a Minari dataset, checked, whatever format it is stored in."""
+"""One checked episode of a Minari dataset, in any of its file formats."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def episode_of(
     part: Callable[[Leaf], AnyArray],
     seen: ObservationLayout,
 ) -> MinariEpisode:
-    """An episode from its columns, and from the parts of its observations."""
+    """An episode of a Minari dataset, checked.
+
+    ``column`` reads one of its columns by name, ``part`` reads one part of its observations.
+    """
     rewards = column("rewards").astype(np.float64)
     steps = rewards.size
     terminated, truncated = (
@@ -50,7 +53,7 @@ def episode_of(
                 f"{name}{where} needs shape {(steps + 1, *leaf.shape)}, one observation more than "
                 f"its {steps} rewards, got {values.shape}"
             )
-        # The last observation follows the last action: no action was taken in it (M1).
+        # The last observation follows the last action, so it is not a state to act in.
         parts.append(values[:-1].reshape(steps, leaf.size))
     states = np.concatenate(parts, axis=1, dtype=seen.dtype)
     return MinariEpisode(states, rewards, truncated=not bool(terminated[-1]))

@@ -96,7 +96,9 @@ def _shape(sizes: Any) -> tuple[int, ...]:
     if any(size < 1 for size in found):
         raise EpisodesFileError(f"the observation space has an empty shape {found}")
     if math.prod(found) > _WIDEST:
-        raise EpisodesFileError(f"the observation space claims {math.prod(found):,} numbers a step")
+        raise EpisodesFileError(
+            f"the observation space claims to have {math.prod(found):,} numbers per step"
+        )
     return found
 
 

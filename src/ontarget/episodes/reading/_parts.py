@@ -31,7 +31,7 @@ _NAMES: Final[Mapping[str, Sequence[str]]] = {
     "terminated": ("terminated", "termination", "terminal", "terminals", "done", "dones"),
     "group": ("group",),
 }
-# Names that mean other things too: they count only if no column has one of the names above.
+# Names that can mean other things too: they are used only if no column has one of the names above.
 _LESS_COMMON: Final[Mapping[str, Sequence[str]]] = {
     "episode": (
         *("unit", "unitid", "unitnumber", "unitnr", "case", "caseid", "caseconceptname", "match"),
@@ -41,8 +41,8 @@ _LESS_COMMON: Final[Mapping[str, Sequence[str]]] = {
     "step": ("timestamp", "datetime", "timetimestamp", "seq", "sequence", "eventnumber"),
     "reward": ("payoff", "points", "utility", "income"),
 }
-# Counters of steps: they count only if no column has any of the names above. A "position" or an
-# "order" is often a feature, and an "action index" or a "sequence index" is no place in time.
+# Counters of steps: they are used only if no column has any of the names above. A "position" or an
+# "order" is often a feature, and an "action index" or a "sequence index" is not a step in time.
 _COUNTERS: Final = (
     *(
         f"{what}{number}"
@@ -65,8 +65,8 @@ class Parts:
     """The column for each role; None if there is none.
 
     Several columns may name an episode together, and several may sort its rows; their names are
-    then joined by commas. ``guessed`` holds the roles whose column has another than the usual name.
-    ``notes`` are further remarks for the user.
+    then joined by commas. ``guessed`` are the roles whose column was guessed, because it does not
+    have the usual name. ``notes`` are further remarks for the user.
     """
 
     episode: str
@@ -82,12 +82,12 @@ class Parts:
 
     @property
     def sorts(self) -> bool:
-        """Whether the step's columns only sort the rows, which are then counted."""
+        """Whether the columns of the step only sort the rows; the steps are then counted."""
         return self.step is not None and self.step_columns != (self.step,)
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """The guesses and notes, in sentences."""
+        """Remarks for the user: which columns were guessed, and the notes."""
         shown = ", ".join(f"{part} = {getattr(self, part)}" for part in self.guessed)
         return (f"guessed by name: {shown}", *self.notes) if shown else self.notes
 
@@ -136,10 +136,10 @@ def find_parts(
         found[part] = chosen
         spent.add(chosen)
         if chosen is None and part == "step":
-            notes.append("no column for steps: the rows in order are the steps")
+            notes.append("no column for steps: each row is one step, in the order of the table")
         elif chosen is not None and chosen != part:
             guessed.append(part)
-        # A second column of times may be a feature; a second column for another part is suspect.
+        # A second column of times may be a feature. A second column for another role is suspicious.
         others = [name for name in candidates if name != chosen and part != "step"]
         if others and layout.features is None:
             shown = ", ".join(map(repr, others))
@@ -151,7 +151,7 @@ def find_parts(
 def episode_columns(
     layout: Layout, columns: Sequence[str], read: Callable[[str], pl.Series]
 ) -> tuple[str, ...]:
-    """The columns that name a row's episode, if nothing else of the table is needed."""
+    """The columns that name a row's episode, found without looking for any other role."""
     name = None if layout.episode is ... else _joined("episode", layout.episode)
     if name is None:
         candidates = _candidates("episode", columns, layout, read, needed=True)
@@ -247,7 +247,7 @@ def _candidates(
 
 
 def _chosen(part: str, candidates: Sequence[str], *, needed: bool) -> str | None:
-    """The column with the usual name, or the only one; several others are an error."""
+    """The column with the usual name, or the only candidate; several candidates are an error."""
     best = [name for name in candidates if name == part]
     best = best or [name for name in candidates if _plain(name) == part] or list(candidates)
     if len(best) > 1:
@@ -259,7 +259,7 @@ def _chosen(part: str, candidates: Sequence[str], *, needed: bool) -> str | None
 
 
 def no_column(part: str, name: str | None, columns: Sequence[str]) -> tuple[str | Argument, ...]:
-    """The error for a column that was named but does not exist."""
+    """The parts of the error message for a column that was named but does not exist."""
     message = f"no {part} column {name!r} among {', '.join(columns)}; pass "
     return message, Argument(part, _NAME)
 
@@ -269,7 +269,7 @@ def _cannot_tell(part: str, columns: Sequence[str]) -> tuple[str | Argument, ...
     if part == "episode":
         return message, Argument(part, _NAME)
     judged = (" or ", Argument("behavior", _NAME), " with the column that a run is judged by")
-    known = (", or ", Argument("outcome", _NAME), " with one that holds its result")
+    known = (", or ", Argument("outcome", _NAME), " with a column of its result")
     return message, Argument(part, _NAME), *judged, *known
 
 

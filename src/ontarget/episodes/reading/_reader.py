@@ -1,4 +1,4 @@
-"""Reads the columns of a table for the rows of episodes that are arranged step by step."""
+"""Reads the columns of a table, sorted by step and then by episode."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Reader"]
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads one column at a time, in time-major order."""
+    """Reads one column of a table at a time, sorted by step and then by episode."""
 
     read: Callable[[str], pl.Series]
     arrangement: Arrangement
@@ -34,7 +34,7 @@ class Reader:
         return f"episode {self.ids[episode]!s}, step {step + self.first_step}"
 
     def per_row(self, name: str | None, what: str) -> FloatArray | None:
-        """The number in each row; None without a column."""
+        """The number in each row of a column; ``what`` is the column's name in messages."""
         if name is None:
             return None
         values = numbers(self.read(name), f"{what} (column {name!r})", self.where)
@@ -64,7 +64,10 @@ class Reader:
         return found[self.arrangement.first_rows]
 
     def at_last(self, values: FloatArray, name: str) -> FloatArray:
-        """Each episode's value in its last row, and 0 in other rows, where it may be missing."""
+        """The outcome of each episode in its last row, and 0 in its other rows.
+
+        In the other rows of the column, the outcome may be missing, but it may not differ.
+        """
         last = self.arrangement.last_rows()
         own = values[last]
         offsets = self.arrangement.offsets
@@ -86,18 +89,21 @@ class Reader:
         return earned
 
     def refuse_first_gaps(self, rewards: FloatArray, name: str) -> None:
-        """Refuse rewards that are missing in the first rows alone, and say what it may mean."""
+        """Refuse rewards that are missing in the first row of every episode and nowhere else.
+
+        The message says that they may be what was earned since the row before.
+        """
         n = self.arrangement.lengths.size
         if np.isnan(rewards[:n]).all() and rewards.size > n and not np.isnan(rewards[n:]).any():
             raise EpisodesError(
                 f"reward (column {name!r}) is missing in the first row of every episode, and in no "
-                "other row; if it holds what was earned since the row before, pass ",
+                "other row; if the column has what was earned since the previous row, pass ",
                 Argument("reward_since_last", True),
-                ", else write 0 there if nothing was earned in the first step",
+                "; otherwise write 0 there if nothing was earned in the first step",
             )
 
     def from_next(self, values: FloatArray, name: str) -> FloatArray:
-        """Each row's value is the one in its episode's next row; 0 in the last row."""
+        """For each row, the value in the next row of its episode; 0 for the last row."""
         lengths, offsets = self.arrangement.lengths, self.arrangement.offsets
         first = values[: lengths.size]
         lost = np.flatnonzero(~np.isnan(first) & (first != 0.0))
@@ -107,8 +113,8 @@ class Reader:
                 f"{first[lost[0]]:g} in that of episode {self.ids[lost[0]]!s}"
                 f"{f' (and {lost.size - 1:,} more)' * (lost.size > 1)}: with ",
                 Argument("reward_since_last"),
-                " it is what was earned since the row before, and there is none; write 0 there, or "
-                "leave the option out",
+                " the reward is what was earned since the previous row, and the first row has no "
+                "previous row; write 0 there, or leave the option out",
             )
         found = np.zeros(values.size)
         for t in range(offsets.size - 2):

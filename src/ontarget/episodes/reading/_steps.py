@@ -20,7 +20,7 @@ __all__ = ["Steps", "read_steps", "sortable"]
 
 
 class Steps(NamedTuple):
-    """The steps (None: rows are in order), the number of the first step, and the roles."""
+    """The steps (None if the rows are in order), the number of the first step, and the roles."""
 
     values: IndexArray | None
     first: int
@@ -30,24 +30,25 @@ class Steps(NamedTuple):
 def read_steps(
     parts: Parts, layout: Layout, ids: Labels, read: Callable[[str], pl.Series]
 ) -> Steps:
-    """The step of each row, counted from the first step passed, or else from the smallest.
+    """The step of each row.
 
-    Times, and several columns, only sort the rows of an episode, which are then counted. If a
-    column that was guessed to be the step has decimals, it becomes a feature, and the roles are
-    returned without it.
+    The first step has the number that the user passed, or else the smallest number in the table. A
+    column of times, or several columns, only sort the rows of an episode; the rows are then
+    counted. If a column that was guessed to be the step has decimals, it becomes a feature, and the
+    roles are returned without it.
     """
     name, first = parts.step, layout.first_step
     columns = [year_first(read(one), f"step (column {one!r})") for one in parts.step_columns]
     timed = any(is_times(column) for column in columns)
     if columns and (parts.sorts or timed):
         if "step" in parts.guessed:
-            note = f"{name!r} holds times: they sort the rows, which are counted as steps"
+            note = f"{name!r} contains times: they sort the rows, which are counted as steps"
             parts = replace(parts, notes=(*parts.notes, note))
         start = 0 if first is None else int(first)
         return Steps(_places(columns, ids) + start, start, parts)
     if columns and "step" in parts.guessed and _has_decimals(columns[0]):
         _refuse_disorder(columns[0], ids.codes)
-        note = f"{name!r} has decimals, so it is a feature; the rows in order are the steps"
+        note = f"{name!r} has decimals, so it is a feature, not the step; each row is one step"
         guessed = tuple(part for part in parts.guessed if part != "step")
         notes = (*parts.notes, note)
         parts = replace(parts, step=None, step_columns=(), guessed=guessed, notes=notes)
@@ -114,7 +115,7 @@ def _refuse_disorder(times: pl.Series, ids: IndexArray) -> None:
     if np.all(np.diff(times.to_numpy()[by_episode])[same] > 0):
         return
     raise EpisodesError(
-        f"column {times.name!r} holds numbers with decimals, and does not rise within each "
+        f"column {times.name!r} has numbers with decimals, which do not rise within each "
         "episode; pass ",
         Argument("step", [times.name]),
         " to sort the rows by it, ",

@@ -57,7 +57,10 @@ def frame_of(episodes: Recorded) -> pl.DataFrame:
 
 
 def _after(store: Store) -> FloatArray:
-    """A column behavior's value after each row: the next row's value before, or the outcome."""
+    """The value after each row of a behavior that is read from a column, (rows,).
+
+    It is the behavior so far at the next row of the episode; in the last row, the outcome.
+    """
     after = np.empty_like(store.before)
     for t in range(store.offsets.size - 1):
         now, alive = store.rows(t, None)

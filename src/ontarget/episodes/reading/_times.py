@@ -1,4 +1,4 @@
-"""Dates and times in a column, as their own type or as text, and the features made of them."""
+"""Columns of dates and times, with a time type or as text, and the features made from them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 
 _KINDS: Final = ("elapsed_h", "hour", "weekday")
 
-# Year first: whether 03/04 is in March or in April, a program cannot tell.
+# Dates need the year first, because a program cannot tell whether 03/04 is in March or in April.
 _YEAR_FIRST: Final = re.compile(r"\s*\d{4}[-/]\d{1,2}[-/]\d{1,2}([T ]|$)")
 _YEAR_LAST: Final = re.compile(r"\s*\d{1,2}[-./]\d{1,2}[-./]\d{2,4}([T ,]|$)")
 _DATE_LAST: Final = r"^(\d{1,2})([-./])(\d{1,2})[-./](\d{4})\b"
@@ -74,7 +74,10 @@ def year_first(column: pl.Series, what: str) -> pl.Series:
 
 
 def times_of(column: pl.Series) -> pl.Series:
-    """The column as times without a zone (UTC), or as durations; unreadable ones become missing."""
+    """The column as times without a zone (in UTC), or as durations.
+
+    Values that cannot be read become missing.
+    """
     if is_text(column):
         try:
             text = column.cast(pl.String).str.strip_chars().str.replace(",", ".", literal=True)
@@ -119,7 +122,7 @@ def checked_times(layout: Layout, columns: Collection[str]) -> tuple[str, ...]:
 def with_time_features(
     read: Callable[[str], pl.Series], names: Sequence[str], episodes: IndexArray
 ) -> Callable[[str], pl.Series]:
-    """A reader that also knows the features of these columns of times.
+    """A function that reads columns, and also the features made from these columns of times.
 
     They are the hours since the episode's earliest row, the hour of the day with its minutes as a
     fraction, and the weekday (Monday is 1). Times with a zone are taken in UTC.
