@@ -88,7 +88,7 @@ def test_the_same_file_and_seed_give_the_same_model(tmp_path: Path) -> None:
             ["fit", "log.csv", "-o", "m.ontarget", "--episode", "a", "--behavior", "x"],
             "the episodes have no feature",
         ),
-        (["fit", "log.xlsx", "-o", "m.ontarget"], "episodes come as .parquet or .csv"),
+        (["fit", "log.xlsx", "-o", "m.ontarget"], "episodes are read from .parquet or .csv"),
         (["fit", "log.csv", "-o", "."], ". is a folder; name the file to write"),
         (
             ["fit", "log.csv", "-o", "m.ontarget", "--episode", "a", "--preset", "x"],

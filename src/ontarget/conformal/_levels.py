@@ -102,6 +102,8 @@ def rank_within(share: Level, n: int, confidence: Level | None = None) -> int:
 def needed_within(share: Level, confidence: Level | None = None, *, rank: int = 1) -> int:
     """The smallest number of episodes n for which `rank_within` returns at least ``rank``.
 
+    With the default of 1, this is the smallest n that gives any bound for this share.
+
     Examples
     --------
     >>> needed_within(0.05), needed_within(0.05, confidence=0.95)
@@ -151,7 +153,7 @@ def floor_rank(level: Level, n: int, confidence: Level | None = None) -> int:
 
 
 def tail_rank(level: Level, n: int, confidence: Level | None = None) -> int:
-    """The k, from 0 to n, whose k-th smallest rank gives a one-sided promise: ⌊(1 − level)(n + 1)⌋.
+    """The k, from 0 to n, whose k-th smallest rank gives a one-sided bound: ⌊(1 − level)(n + 1)⌋.
 
     A new rank is below the k-th smallest of n with probability at most 1 − level. 0 means that n
     ranks are too few. With a confidence, k is smaller; see `rank_within`.

@@ -143,7 +143,10 @@ class Ranks:
         return self.n
 
     def counts(self, query: ArrayLike) -> tuple[IndexArray, IndexArray]:
-        """How many ranks are below each query, and how many are below or equal to it."""
+        """How many of the ranks are below each number in ``query``, and how many are at most it.
+
+        Both results have the shape of ``query``.
+        """
         below = np.searchsorted(self.values, query, side="left")
         upto = np.searchsorted(self.values, query, side="right")
         return np.asarray(below), np.asarray(upto)

@@ -163,7 +163,7 @@ class GroupedPCQR:
         unbounded: bool = False,
         confidence: Level | None = None,
     ) -> FloatArray:
-        """The best one-sided bound per row that can be promised for runs of the row's group."""
+        """The best one-sided bound per row that holds with this level within the row's group."""
 
         def ask(pcqr: PCQR, rows: FloatArray, _: IndexArray) -> tuple[FloatArray]:
             return (pcqr.promise(rows, level, side, unbounded=unbounded, confidence=confidence),)

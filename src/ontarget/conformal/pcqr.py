@@ -40,16 +40,17 @@ class PCQR(Calibrator):
     -----
     Assume that the calibration episodes and a new one are exchangeable, and that the model has seen
     none of them. Then the new outcome lies in ``interval(X, level)`` with probability at least
-    ``level``, and it keeps to ``promise(X, level)`` with probability at least ``level``.
+    ``level``. It is at least the bound ``promise(X, level)`` with probability at least ``level``.
 
     The calibrated CDF has a lower and an upper version. For every number β from 0 to 1, the upper
     CDF at the new outcome is at most β with probability at most β. The lower CDF just below the
     outcome is at least β with probability at most 1 − β. Without ties this means that the
     calibrated CDF at the outcome is uniform up to 1/(n + 1), with n calibration episodes.
 
-    These promises hold on average over episodes and calibration sets. Nothing is promised about one
-    particular row; no method can do that without further assumptions. Nothing is promised about the
-    probability of one particular target either; `VennAbers` does that, on average over rows.
+    These guarantees hold on average over episodes and calibration sets. Nothing is guaranteed about
+    one particular row; no method can do that without further assumptions. Nothing is guaranteed
+    about the probability of one particular target either; `VennAbers` does that, on average over
+    rows.
 
     References
     ----------
@@ -94,7 +95,7 @@ class PCQR(Calibrator):
         """A calibrated PCQR whose ranks are already known.
 
         ``stopped`` further episodes were cut off and have no rank. The worst case is assumed: all
-        their outcomes lie outside an interval or break a promise. ``thinned`` says that only every
+        their outcomes lie outside an interval or bound. ``thinned`` says that only every
         c-th rank may be stored. An interval then uses one rank more (one less for
         ``kind="at_most"``), because ranks that are not stored may lie on either side of its bounds.
         """

@@ -158,7 +158,7 @@ def _only_walk(recording: RawEpisodes) -> Walk:
 
 
 def _signal(recording: RawEpisodes, raw: RawSignal) -> Signal:
-    """One of several behaviors along the rows."""
+    """One of several named behaviors, with its checked values at each row."""
     name, reading, values = raw
     if reading.column is not None:
         _check_finite(recording, values, f"behavior {name!r} (column {reading.column!r})")
@@ -335,7 +335,7 @@ def _check_cutoffs(recording: RawEpisodes, cutoff: FloatArray) -> None:
         raise EpisodesError(
             name,
             f" needs the number of steps after which a run is cut off, got {cutoff[i]:g} for "
-            f"episode {recording.ids[i]!s}, which has {lengths[i]}",
+            f"episode {recording.ids[i]!s}, which has {lengths[i]} steps",
         )
     ended, cut = recording.terminated, recording.truncated
     flagged = cut if ended is None else ~ended

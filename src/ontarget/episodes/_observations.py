@@ -55,7 +55,7 @@ class Leaf:
 
     @property
     def size(self) -> int:
-        """The number of numbers in this array."""
+        """How many numbers this array has."""
         return math.prod(self.shape)
 
     @property
@@ -179,7 +179,9 @@ ReadPlace: TypeAlias = Callable[[Any, str], Numbers | Mapping[Any, Any]]
 
 
 def read_layout(space: Any, read: ReadPlace) -> ObservationLayout:
-    """The layout of a space's observations, for any description of the space.
+    """The layout of the observations of a space.
+
+    ``read`` returns what one place in the space contains, so the space may have any form.
 
     Examples
     --------

@@ -54,7 +54,7 @@ def assure_arrays(fitted: Fitted) -> dict[str, AnyArray]:
 
 
 def _weights(arrays: Mapping[str, AnyArray], n: int) -> FloatArray | None:
-    """The weight of each assure episode, (n,), for starts that changed; None without weights."""
+    """How much more likely the start of each assure episode is now, (n,); None without weights."""
     if "weights" not in arrays:
         return None
     weights = flat_array(arrays, "weights", np.float64)

@@ -190,7 +190,9 @@ def _block(index: int, ends: Any, horizon: int) -> Block:
         _whole("blocks", end, most=horizon) for end in (ends if isinstance(ends, list) else [ends])
     )
     if start >= stop or train_start >= train_stop:
-        raise ModelFileError(f"block {index} in the header needs rising steps, got {ends!r:.80}")
+        raise ModelFileError(
+            f"block {index} in the header needs to start before it ends, got {ends!r:.80}"
+        )
     return Block(index, start, stop, train_start, train_stop)
 
 

@@ -5,8 +5,8 @@ metadata is a JSON text with the user's header, and with the place of each secti
 tensors (arrays) follows.
 
 There is exactly one way to write a file. So for each array in the list, the reader takes only its
-name, type and shape, writes the entry itself, and compares it with the one in the file. Offsets,
-padding and order are thereby checked too. Only the JSON text is parsed, after checking how much
+name, type and shape, writes the entry itself, and compares it with the one in the file. This
+also checks offsets, padding and order. Only the JSON text is parsed, after checking how much
 memory it can take.
 """
 

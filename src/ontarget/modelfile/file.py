@@ -104,8 +104,8 @@ def fitted_from_bytes(data: bytes, *, behavior: Behavior | None = None) -> Fitte
 def inspect_file(path: Path) -> dict[str, Any]:
     """The header of a model file, its size in bytes, and the number of stored learning episodes.
 
-    The curve that corrects p for one target is learned from these episodes. The checksum of every
-    section is verified first.
+    The calibration curve of a single target (from raw p to calibrated p) is learned from these
+    episodes. The checksum of every section is verified first.
     """
     container = Container.open(path, copy=None)
     container.verify()
@@ -268,7 +268,7 @@ def fitted_in(container: Sections, given: Behavior | None) -> Fitted:
 
 
 def _curves(arrays: Mapping[str, AnyArray], about: Description) -> CurveTable | None:
-    """The curves from raw p to calibrated p; None with ``preset="paper"``, which has none."""
+    """The calibration curves, from raw p to calibrated p; None with ``preset="paper"``."""
     if "learn" not in about.sizes:
         return None
     return CurveTable.from_arrays(arrays, about.horizon, about.n_groups)

@@ -119,8 +119,8 @@ def sources_of(given: Sources, options: FrameOptions, output: Path) -> list[Sour
     if stray or not found:
         name = stray[0] if stray else several[0] if several else "nothing"
         raise EpisodesFileError(
-            f"{name}: episodes come as .parquet or .csv files (or .tsv, .txt), or folders of them "
-            "or of Minari or LeRobot datasets"
+            f"{name}: episodes are read from .parquet or .csv files (or .tsv, .txt), from folders "
+            "of such files, or from folders of Minari or LeRobot datasets"
         )
     paths = list(dict.fromkeys(found))
     return [

@@ -137,7 +137,9 @@ def _opened(path: Path) -> _Opened:
         table = pl.read_parquet(path, glob=False)
         return _Opened(table, table, layout=layout_in(path, {}))
     if path.suffix not in TEXT_TABLES:
-        raise EpisodesFileError(f"{path.name}: runs are divided in .parquet and .csv files")
+        raise EpisodesFileError(
+            f"{path.name} needs to be a .parquet or .csv file, whose runs can be divided"
+        )
     typed = read_text_table(path)
     return _Opened(read_text_table(path, as_text=True).table, typed.table, typed.separator)
 

@@ -87,15 +87,17 @@ def _opened(path: Path, options: FrameOptions) -> Iterator[_Log]:
             yield _Log(found.table, layout, found.notes)
         else:
             raise EpisodesFileError(
-                f"{path.name}: episodes come as .parquet or .csv files (or .tsv, .txt), or "
-                "folders of Minari or LeRobot datasets"
+                f"{path.name}: episodes are read from .parquet or .csv files (or .tsv, .txt), or "
+                "from folders of Minari or LeRobot datasets"
             )
 
 
 def write(episodes: Recorded, path: Path) -> None:
     """Write the episodes to a file, completely or not at all."""
     if path.suffix not in (".parquet", ".csv"):
-        raise EpisodesFileError(f"{path.name}: episodes are written as .parquet or .csv files")
+        raise EpisodesFileError(
+            f"{path.name} needs a name that ends in .parquet or .csv, to write episodes to it"
+        )
     table = frame_of(episodes).lazy()
     with explained(path, "written"), replacing(path) as part:
         if path.suffix == ".parquet":

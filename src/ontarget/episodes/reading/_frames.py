@@ -148,7 +148,7 @@ def keyed_rows(table: pl.LazyFrame | pl.DataFrame, layout: Layout) -> KeyedRows 
 
 
 def _judged(layout: Layout, columns: tuple[str, ...]) -> tuple[Layout, Judged]:
-    """The layout, completed by what its behavior implies, and what the episodes are judged by."""
+    """The options for reading, with those that the behavior implies, and the behaviors."""
     layout = _with_reward_since_last(_with_outcome(layout, columns), columns)
     judged = Judged.of(layout.behavior, columns)
     told = judged.several or judged.first.behavior.told

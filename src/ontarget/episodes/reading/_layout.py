@@ -42,7 +42,7 @@ class Alike(Protocol):
 
     @property
     def schema(self) -> Schema:
-        """The features of a state, with their dictionaries."""
+        """The features of a state, with the categories of text features."""
         ...
 
     @property

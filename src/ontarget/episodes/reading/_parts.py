@@ -182,7 +182,7 @@ def _passed(layout: Layout, columns: Sequence[str], judged: Judged) -> dict[str,
 
 
 def _named_alike(layout: Layout, columns: Sequence[str], judged: Judged) -> dict[str, str | None]:
-    """The roles of ``like`` whose columns this table has too."""
+    """The columns of ``like`` for each role, as far as this table has them too."""
     if layout.like is None:
         return {}
     theirs = {part: getattr(layout.like.roles, part) for part in _NAMES}

@@ -47,7 +47,8 @@ def dot_chart(
     rows
         The problems, from top to bottom.
     values
-        By method: one number above 0 for each problem. A line joins the first method to the last.
+        For each method, one number above 0 for each problem. In each row, a line joins the points
+        of the first and the last method.
     label
         A description of the figure in words, for readers who can't see it.
     measure
