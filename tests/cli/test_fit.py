@@ -52,7 +52,7 @@ def test_times_only_order_the_rows(tmp_path: Path) -> None:
     timed.sample(fraction=1.0, shuffle=True, seed=0).write_csv(tmp_path / "mixed.csv")
     result = call(["fit", tmp_path / "mixed.csv", "-o", tmp_path / "n.ontarget"])
     assert result.exit_code == 1
-    assert "does not rise within each episode" in result.stderr
+    assert "do not rise within each episode" in result.stderr
 
 
 def test_a_spoilt_step_is_told_by_its_reader(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_late_discounted_remainders_are_scaled_up_but_not_without_end(t: int, sc
 
 @pytest.mark.parametrize("spec", ["median", "discounted:x", "discounted:1.5", "discounted:0", ""])
 def test_an_unknown_behavior_is_refused_with_the_choices(spec: str) -> None:
-    with pytest.raises(EpisodesError, match=r"behavior needs one of|discounted needs"):
+    with pytest.raises(EpisodesError, match=r"behavior needs one of|behavior 'discounted.*' needs"):
         behavior_of(spec)
 
 

@@ -259,7 +259,7 @@ def test_features_may_be_missing_but_not_infinite() -> None:
 def test_steps_and_positions_out_of_range_are_refused() -> None:
     runs = Episodes.from_arrays(*ragged([2, 3]))
     for t in (-1, 3):
-        with pytest.raises(InputError, match=rf"0 <= t < 3, the horizon, got {t}"):
+        with pytest.raises(InputError, match=rf"`t` needs a step from 0 to 2, got {t}"):
             runs.at(t)
     for index in ([2], [-3], [0, 0], [0, -2], [[0]]):
         with pytest.raises(InputError, match="`index` needs"):

@@ -138,9 +138,9 @@ def test_times_only_tell_that_the_rows_stand_in_order() -> None:
         "guessed by name: episode = run",
         "'time' has decimals, so it is a feature, not the step; each row is one step",
     )
-    with pytest.raises(EpisodesError, match=r"'time' .*does not rise within each episode"):
+    with pytest.raises(EpisodesError, match=r"'time' .*do not rise within each episode"):
         Episodes.from_frame(timed[[1, 0, 2, 3]])
-    with pytest.raises(EpisodesError, match=r"'time' .*does not rise within each episode"):
+    with pytest.raises(EpisodesError, match=r"'time' .*do not rise within each episode"):
         Episodes.from_frame(timed[[1, 0, 2, 3]], like=runs)
     whole = table("run", "x", "reward", time=[0.0, 1.0, 0.0, 1.0])
     assert Episodes.from_frame(whole[[1, 0, 2, 3]]).roles.step == "time"

@@ -32,7 +32,7 @@ def test_files_of_different_columns_are_told_apart(tmp_path: Path) -> None:
     with pytest.raises(EpisodesError, match=r"1\.parquet has no column 'mode', which 0\.parquet"):
         prepare(folder, tmp_path / "out", progress=False)
     table.with_columns(pl.col("speed").cast(pl.String)).write_parquet(path)
-    words = r"'speed' holds numbers in 0\.parquet and text in 1\.parquet"
+    words = r"'speed' has numbers in 0\.parquet and text in 1\.parquet"
     with pytest.raises(EpisodesError, match=words):
         prepare(folder, tmp_path / "other", progress=False)
 
@@ -85,7 +85,7 @@ def test_rows_without_a_step_may_not_be_spread_over_files(tmp_path: Path) -> Non
         ),
         (
             lambda a, b: (a, b.with_columns(pl.concat_list("speed", "speed").alias("speed"))),
-            r"'speed' holds numbers in a\.parquet and lists in b\.parquet",
+            r"'speed' has numbers in a\.parquet and lists in b\.parquet",
         ),
         (lambda a, b: (a[:0], b[:0]), "the files have no row"),
     ],
@@ -127,7 +127,7 @@ def test_a_column_that_a_text_file_leaves_empty_is_missing_there(tmp_path: Path)
     found = prepare(folder, tmp_path / "out", progress=False)
     same(Episodes.from_frame(pl.concat([first, table[300:]])).split().learn, found.split.learn)
     table[:9].with_columns(pl.lit("fast").alias("speed")).write_csv(folder / "c.csv")
-    with pytest.raises(EpisodesError, match=r"holds numbers in b\.csv and text in c\.csv"):
+    with pytest.raises(EpisodesError, match=r"has numbers in b\.csv and text in c\.csv"):
         prepare(folder, tmp_path / "other", progress=False)
 
 
