@@ -266,7 +266,7 @@ def test_steps_and_positions_out_of_range_are_refused() -> None:
             runs.take(index)
     with pytest.raises(InputError, match="mask"):
         runs.take([True])
-    with pytest.raises(EpisodesError, match="no episode is left"):
+    with pytest.raises(EpisodesError, match="`index` chooses no episode"):
         runs.take([False, False])
     assert runs.take([-1]).ids.tolist() == [1]
     assert runs.take([False, True]).take([0]).ids.tolist() == [1]

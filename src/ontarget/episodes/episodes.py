@@ -357,7 +357,7 @@ class Episodes(Recorded):
         if chosen.size and chosen.max() >= len(self):
             raise InputError(f"`index` needs positions below {len(self)}, got {chosen.max()}")
         if chosen.size == 0:
-            raise EpisodesError("`index` needs at least one position, got none")
+            raise EpisodesError("`index` chooses no episode; choose at least one")
         chosen = chosen % len(self)
         if np.unique(chosen).size != chosen.size:
             raise InputError("`index` needs different positions, got the same one twice")
