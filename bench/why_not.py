@@ -85,7 +85,7 @@ def log(path: Path, target: Target, past: int, new: int) -> Task:
 
 
 def code_lines(way: Callable) -> int:
-    """How many lines of code a way needs, with what it shares; without docstrings."""
+    """How many lines of code a way needs, shared functions included, docstrings not."""
     shared = [one for one in (peers.trees, peers.between) if f"{one.__name__}(" in source(way)]
     return sum(_own_lines(one) for one in (way, *shared))
 

@@ -110,7 +110,7 @@ def test_a_run_closed_by_its_last_state_may_be_ended_and_begun_again() -> None:
     [
         ("{not json", "not JSON"),
         ("[" * 100_000, "not JSON"),
-        ("3", "a line needs an object"),
+        ("3", "a line needs to be a JSON object"),
         ('{"agent": "a"}', 'a line needs a "state"'),
         ('{"state": {"edge_0": 1}}', "edge_1"),
         ('{"state": null}', ""),

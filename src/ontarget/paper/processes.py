@@ -176,8 +176,8 @@ class DriftingWalk(_Process):
 
     The variance of a run's steps is drawn from an inverse gamma distribution, its drift from a
     normal distribution with a 25th of that variance. A monitor sees where the run is, and the mean
-    and the mean square of its steps so far. The truth is the
-    probability given these, not given the hidden drift.
+    and the mean square of its steps so far. The truth is the probability given these, not given
+    the hidden drift.
     """
 
     name = "drifting"
@@ -186,7 +186,7 @@ class DriftingWalk(_Process):
     shape, scale, steadiness = 4.0, 3.0, 25.0
 
     def start(self, keys: KeyArray) -> States:
-        """The start: drift and spread, which stay hidden, and no step, sum or sum of squares."""
+        """The state at t = 0: a hidden drift and spread for each run; the sums of its steps are 0."""
         drawn = uniforms(keys, -1, 2)
         spread = np.sqrt(self.scale / gammaincinv(self.shape, np.maximum(drawn[:, 0], 2.0**-54)))
         drift = spread / np.sqrt(self.steadiness) * ndtri(np.maximum(drawn[:, 1], 2.0**-54))

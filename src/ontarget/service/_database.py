@@ -115,7 +115,7 @@ class Database(Protocol):
 
     @property
     def shared(self) -> bool:
-        """Whether other processes may write to it."""
+        """Whether other processes may write to this database."""
         ...
 
     def write(self) -> AbstractContextManager[Connection]:

@@ -133,7 +133,7 @@ class Compared:
         """
         if rival not in self.methods or measure not in MEASURES:
             raise InputError(
-                f"`difference` needs one of {', '.join(self.methods[1:])} and one of "
+                f"`rival` needs one of {', '.join(self.methods[1:])}, and `measure` one of "
                 f"{', '.join(MEASURES)}, got {rival!r} and {measure!r}"
             )
         return self._differences[rival, measure]

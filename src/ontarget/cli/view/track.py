@@ -26,7 +26,7 @@ class Place(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """The place, for a line of text."""
+        """What the run has so far, and where it will likely end, in words."""
         had = "" if math.isnan(self.so_far) else f"so far {self.so_far:.4g}, "
         return f"{had}{self.range_in_words}"
 
@@ -115,17 +115,17 @@ class Track:
 
     @property
     def place(self) -> Place | None:
-        """The place of the culprit, or of the only behavior."""
+        """What the run has so far and its likely outcome: for the culprit, or the only behavior."""
         return self.places.get(self.culprit)
 
     @property
     def standing(self) -> str:
-        """The place of the culprit, or of the only behavior, in a line."""
+        """`place` in a line of text; empty if it is not known."""
         return "" if self.place is None else _named(self.culprit, self.place.in_words)
 
     @property
     def others(self) -> list[str]:
-        """The places of the other behaviors, a line for each."""
+        """For each of the other behaviors a line: what it is so far, and its likely outcome."""
         return [
             _named(name, place.in_words)
             for name, place in self.places.items()

@@ -53,7 +53,7 @@ _STRICT_RAW: Final = [(name.encode(), value.encode()) for name, value in _STRICT
 
 
 class Refusal(Exception):  # noqa: N818  # a refusal is an answer
-    """A refused request; it is answered with a problem."""
+    """An error that refuses a request; the client gets it as a `Problem`."""
 
     def __init__(self, status: int, title: str, detail: str, **headers: str) -> None:
         super().__init__(detail)

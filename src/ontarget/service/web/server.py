@@ -80,7 +80,7 @@ def serve_on(
 
 
 def tune() -> None:
-    """Set Python up for a server process."""
+    """Adjust Python's garbage collector and thread switching for a server."""
     # A batch makes tens of thousands of objects, none in a cycle; looking for cycles after every
     # 700 of them, through all runs in memory, took a quarter of the time.
     gc.freeze()
