@@ -165,7 +165,7 @@ def test_a_guard_of_a_step_that_there_is_not_is_refused(t: Any) -> None:
         lambda: guarded().follow_interval(0.8, t=t),
         lambda: Upkeep(guarded(), t=t),
     ):
-        with pytest.raises(InputError, match="t needs a step from 0 to "):
+        with pytest.raises(InputError, match="`t` needs a step from 0 to "):
             make()
 
 

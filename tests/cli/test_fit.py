@@ -92,7 +92,7 @@ def test_the_same_file_and_seed_give_the_same_model(tmp_path: Path) -> None:
         (["fit", "log.csv", "-o", "."], ". is a folder; name the file to write"),
         (
             ["fit", "log.csv", "-o", "m.ontarget", "--episode", "a", "--preset", "x"],
-            "preset needs 'default'",
+            "`preset` needs 'default'",
         ),
         (
             ["fit", "log.csv", "-o", "m.ontarget", "--episode", "a", "--engine", "cloud"],

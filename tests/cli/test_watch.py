@@ -119,7 +119,7 @@ def test_a_run_closed_by_its_last_state_may_be_ended_and_begun_again() -> None:
         ('{"state": [0, 0, 0, 0, 0, 0, 0], "reward": 3}', "nothing is earned before"),
         ('{"state": [0, 0, 0, 0, 0, 0, 0], "behavior": "x"}', "behavior needs a number"),
         ('{"state": [0, 0, 0, 0, 0, 0, 0], "group": "x"}', "without groups"),
-        ('{"state": [0, 0, 0, 0, 0, 0, 0], "group": {}}', "group needs the name of a group"),
+        ('{"state": [0, 0, 0, 0, 0, 0, 0], "group": {}}', "`group` needs the name of a group"),
         ('{"reward": 1, "end": true}', "before its first step"),
         ('{"state": ' + "9" * 5_000 + "}", ""),
     ],
@@ -241,7 +241,7 @@ def test_groups_are_told_by_their_lines() -> None:
     for g in ("0", "1"):
         expected = monitor.watch(Target.at_least(0.0), group=g).step([0.0, 0.0])
         assert found[int(g)]["p"] == expected.p
-    assert (found[2]["status"], "group needs one of" in found[2]["reason"]) == ("UNKNOWN", True)
+    assert (found[2]["status"], "`group` needs one of" in found[2]["reason"]) == ("UNKNOWN", True)
 
 
 def drawn(view: LiveView, width: int = 80, height: int = 24) -> str:

@@ -282,7 +282,7 @@ def test_an_evaluation_says_since_when_and_by_which_column(tmp_path: Path) -> No
     assert "over all 400 runs, before and after the change, p is" in found.summary()
     both = r"points \([\d.]+ too high\) on average over all steps of all 400 runs, before "
     assert re.search(both + "and after the change", str(found.verdict()))
-    with pytest.raises(InputError, match="order needs one column, got 2: day, hour"):
+    with pytest.raises(InputError, match="`order` needs one column, got 2: day, hour"):
         MONITOR.evaluate(runs, GOAL, order={"day": seasons, "hour": seasons})
     with pytest.raises(InputError, match="one value for each of 400 episodes"):
         MONITOR.evaluate(runs, GOAL, order=[1, 2])
@@ -300,10 +300,10 @@ def test_columns_of_prepared_episodes_go_with_those_that_are_measured() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"order": np.arange(5)}, r"one value for each of 30 episodes, got the shape \(5,\)"),
+        ({"order": np.arange(5)}, r"one value for each of 30 episodes, got shape \(5,\)"),
         ({"order": [None] + [1] * 29}, "a value for every episode, and some values are missing"),
         ({"order": ["a"] * 15 + [1.5] * 15}, "shape|one kind"),
-        ({"by": {"season": ["a"]}}, r"got the shape \(1,\) for 'season'"),
+        ({"by": {"season": ["a"]}}, r"got shape \(1,\) for 'season'"),
         ({"t": 9}, "from 0 to 5, got 9"),
         ({"level": 1.5}, "level"),
     ],

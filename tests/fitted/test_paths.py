@@ -333,7 +333,7 @@ def test_what_cannot_be_foretold_says_why(monitor: GoalMonitor) -> None:
         fitted(Marginal()).path_band(*asked)
     with pytest.raises(FewEpisodesError, match=r"assure=0\.2"):
         fitted(assure=0.0).path_band(*asked)
-    with pytest.raises(InputError, match="t needs a step from 0 to 5, got 6"):
+    with pytest.raises(InputError, match="`t` needs a step from 0 to 5, got 6"):
         monitor.path_band(6, [[0.1, 0.2]], 0.0, 0.8)
     with pytest.raises(InputError, match="missing"):
         monitor.path_band(2, [[0.1, np.nan]], 0.0, 0.8)

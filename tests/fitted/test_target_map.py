@@ -157,12 +157,12 @@ def test_words_say_how_p_was_calibrated() -> None:
 
 @pytest.mark.parametrize("wrong", [None, "exact", 3])
 def test_a_calibration_that_there_is_not_is_refused(wrong: object) -> None:
-    with pytest.raises(InputError, match="calibration needs 'target', 'common' or a result"):
+    with pytest.raises(InputError, match="`calibration` needs 'target', 'common' or a result"):
         fitted().watch(TARGET, calibration=wrong)
 
 
 def test_a_map_serves_one_target_alone() -> None:
-    with pytest.raises(InputError, match="target needs a Target"):
+    with pytest.raises(InputError, match="`target` needs a Target"):
         fitted().outlook(0, np.zeros((1, 2)), 0.0, [TARGET], calibration="target")
 
 

@@ -173,7 +173,7 @@ def test_a_block_under_the_name_of_another_is_refused(tmp_path: Path) -> None:
 
 def test_an_unknown_engine_is_refused() -> None:
     with pytest.raises(
-        InputError, match="engine needs one of local, dask, ray, an object with submit"
+        InputError, match="`engine` needs one of local, dask, ray, an object with submit"
     ):
         fit(None, engine="spark")
 

@@ -165,12 +165,12 @@ def test_agents_that_do_not_exist_or_come_twice_are_refused() -> None:
     fleet = monitor.fleet(TARGET, 3)
     with pytest.raises(InputError, match="names of this fleet \\(0, 1, 2\\), got 3"):
         fleet.step(np.zeros((1, 2)), agents=[3])
-    with pytest.raises(InputError, match="agents need different names"):
+    with pytest.raises(InputError, match="`agents` need different names"):
         fleet.step(np.zeros((2, 2)), agents=[1, 1])
     for names in (["0", "1"], [[0], [1]]):
         with pytest.raises(InputError, match="names of this fleet"):
             fleet.step(np.zeros((2, 2)), agents=names)
-    with pytest.raises(InputError, match="states need shape"):
+    with pytest.raises(InputError, match="`states` need shape"):
         fleet.step(np.zeros((3, 1)))
     with pytest.raises(InputError, match="rewards need one number or one for each of 3"):
         fleet.step(np.zeros((3, 2)), [0.0, 1.0])

@@ -30,7 +30,7 @@ def test_shorthands_are_rules() -> None:
     assert rule_of(RuledOut(0.1)) == RuledOut(0.1)
     assert rule_of(false_alarm_rate=0.1, confidence=0.9) == Promised(0.1, confidence=0.9)
     for wrong, message in (
-        ({"alarm": 0.5}, "alarm needs a rule such as Below"),
+        ({"alarm": 0.5}, "`alarm` needs a rule such as Below"),
         ({"alarm": Below(0.5), "for_steps": 2}, "pass alarm or for_steps, not both"),
         ({"alarm_below": 0.5, "false_alarm_rate": 0.1}, "not both"),
         ({"alarm_below": 1.5}, "from 0 to 1, got 1.5"),

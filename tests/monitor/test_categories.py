@@ -84,5 +84,5 @@ def test_unseen_categories_are_refused_where_they_are_errors() -> None:
     outlook = strict.watch(TARGET, alarm_below=0.9).step({"mode": "never"})
     assert outlook.status is Status.UNKNOWN
     assert math.isnan(outlook.p)
-    with pytest.raises(InputError, match="unseen needs 'missing' or 'error', got 'guess'"):
+    with pytest.raises(InputError, match="`unseen` needs 'missing' or 'error', got 'guess'"):
         GoalMonitor(unseen="guess")

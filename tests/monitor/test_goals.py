@@ -309,7 +309,7 @@ def test_a_fleet_says_what_its_watches_say(monitor: GoalMonitor, goal: Goal) -> 
     assert not fleet.intervened.any()
     with pytest.raises(InputError, match="rewards of 'energy' need one value for each of 2 agents"):
         fleet.step(states, {"reward": [0.1, 0.3], "energy": [0.5]})
-    with pytest.raises(InputError, match="states need one state for each of 2 agents, got 1"):
+    with pytest.raises(InputError, match="`states` need one state for each of 2 agents, got 1"):
         fleet.step(states[:1])
     fleet.leave(["left"])
     assert fleet.agents == ("right",)
@@ -397,7 +397,7 @@ def test_what_does_not_fit_is_refused_in_words(monitor: GoalMonitor) -> None:
     ):
         with pytest.raises(InputError, match="single behavior without a name"):
             ask(monitor.only("gain"))
-    with pytest.raises(InputError, match="t needs a step from 0 to 3, got 99"):
+    with pytest.raises(InputError, match="`t` needs a step from 0 to 3, got 99"):
         monitor.box(99, X, dict.fromkeys(GOAL.names, 0.0), 0.9)
     with pytest.raises(InputError, match="needs several behaviors"):
         monitor.only("gain").box(0, X, {}, 0.9)

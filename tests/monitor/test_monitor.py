@@ -130,7 +130,7 @@ def test_steps_that_are_fitted_alone_answer_as_in_a_whole_fit() -> None:
         one, other = (m.outlook(t, rows.states, rows.behavior, target) for m in (whole, some))
         assert np.array_equal(one.p, other.p) == (t in (2, 3))
         assert other.known.all() == (t in (2, 3))
-    with pytest.raises(InputError, match="steps needs step numbers from 0 to 5, got"):
+    with pytest.raises(InputError, match="`steps` needs step numbers from 0 to 5, got"):
         GoalMonitor(FOREST).fit(split=parts, steps=[6], progress=False)
 
 
@@ -280,8 +280,8 @@ def test_groups_are_calibrated_by_themselves() -> None:
             "not both",
         ),
         (lambda m: m.watch(TARGETS[0], for_steps=0), InputError, "for_steps needs"),
-        (lambda m: m.watch(60), InputError, "target needs a Target, got 60; Target.at_least"),
-        (lambda m: m.evaluate(walks(20), "60:"), InputError, "target needs a Target, got '60:'"),
+        (lambda m: m.watch(60), InputError, "`target` needs a Target, got 60; Target.at_least"),
+        (lambda m: m.evaluate(walks(20), "60:"), InputError, "`target` needs a Target, got '60:'"),
         (
             lambda m: m.watch(TARGETS[0], false_alarm=0.1),
             InputError,

@@ -270,7 +270,7 @@ def _named(order: Order | None) -> tuple[str, ArrayLike | None]:
         return "", order
     if len(order) != 1:
         raise InputError(
-            f"order needs one column, got {len(order)}: {', '.join(map(plain, order))}"
+            f"`order` needs one column, got {len(order)}: {', '.join(map(plain, order))}"
         )
     return next(iter(order.items()))
 
@@ -288,14 +288,14 @@ def _turns(new: Episodes, order: ArrayLike | None, seed: int) -> tuple[IndexArra
     given = np.asarray(order)
     if given.shape != (len(new),):
         raise InputError(
-            f"order needs one value for each of {len(new):,} episodes, got the shape {given.shape}"
+            f"`order` needs one value for each of {len(new):,} episodes, got shape {given.shape}"
         )
     if any(one is None or one != one for one in given.tolist()):
-        raise InputError("order needs a value for every episode, and some values are missing")
+        raise InputError("`order` needs a value for every episode, and some values are missing")
     try:
         places = np.unique(given, return_inverse=True)[1]
     except TypeError as error:
-        raise InputError("order needs values of one kind: numbers, times or texts") from error
+        raise InputError("`order` needs values of one kind: numbers, times or texts") from error
     alike = _rank_correlation(places, new.outcomes)
     if len(new) >= _ENOUGH and abs(alike) > _SORTED:
         return by_lot, (
@@ -392,7 +392,7 @@ def _parts(
         given = np.asarray(values, dtype=object)
         if given.shape != p.shape:
             raise InputError(
-                f"by needs one value for each of {p.size:,} episodes, got the shape {given.shape} "
+                f"`by` needs one value for each of {p.size:,} episodes, got shape {given.shape} "
                 f"for {column!r}"
             )
         coded.append((column, *labelled(given[turn], column)))

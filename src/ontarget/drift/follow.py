@@ -98,7 +98,7 @@ class Following(AlarmRule):
         return Trigger(P, self.threshold, clear_at(self.threshold), self.for_steps, self.threshold)
 
     def observe(self, *, alarmed: bool, met: bool) -> float:
-        """Adapt to one more finished run, in which nobody acted on an alarm; the new threshold."""
+        """Adapt to a finished run in which nobody acted on an alarm; returns the threshold."""
         if met:
             self.n += 1
             self.false_alarms += bool(alarmed)

@@ -29,10 +29,10 @@ _EPISODES = 250
 
 @dataclass(frozen=True, eq=False)
 class PathStage:
-    """Some learning episodes whose paths are ranked, the steps at which, and what all runs gained.
+    """Some learning episodes and steps at which their paths are ranked, and what all runs gained.
 
-    A hash of the ids chooses the episodes. For each cell (range of later steps), it is asked where
-    the episode's gain by the middle of the cell falls in its predicted distribution.
+    A hash of the ids chooses the episodes. At each step and for each cell (range of later steps),
+    the rank is where the episode's gain by the middle of the cell falls in its prediction.
     """
 
     episodes: Episodes

@@ -137,7 +137,7 @@ def _runner(engine: Any, side_by_side: bool) -> _Run:
     if isinstance(engine, str):
         if engine not in ENGINES:
             raise InputError(
-                f"engine needs one of {', '.join(ENGINES)}, an object with submit (as executors "
+                f"`engine` needs one of {', '.join(ENGINES)}, an object with submit (as executors "
                 f"have) or one called like joblib.Parallel, got {engine!r}"
             )
         if engine == "local":
@@ -148,7 +148,7 @@ def _runner(engine: Any, side_by_side: bool) -> _Run:
     if callable(engine):
         return _in_batches(engine)
     raise InputError(
-        f"engine needs one of {', '.join(ENGINES)}, an object with submit (as executors have) or "
+        f"`engine` needs one of {', '.join(ENGINES)}, an object with submit (as executors have) or "
         f"one called like joblib.Parallel, got {engine!r}"
     )
 

@@ -108,9 +108,9 @@ class FleetWatch:
         names = list(agents)
         for name in names:
             if name in self._rows:
-                raise InputError(f"agents need different names, {name!r} is already in the fleet")
+                raise InputError(f"`agents` need different names, {name!r} is already in the fleet")
         if len(set(names)) != len(names):
-            raise InputError("agents need different names, got the same name twice")
+            raise InputError("`agents` need different names, got the same name twice")
         own = self._contract.fitted.groups_of(groups, len(names))
         with self._turn:
             self._grow(len(names) - len(self._free))
@@ -198,9 +198,10 @@ class FleetWatch:
             return self._outlooks(rows)
 
     def intervene(self, agents: Iterable[Hashable]) -> Outlooks:
-        """Note that somebody took these agents' runs over; see `Watch.intervene`. Their outlooks.
+        """Note that somebody took these agents' runs over; returns their outlooks.
 
-        If the run of any of these agents is over, an error is raised and nothing is noted.
+        See `Watch.intervene`. If the run of any of these agents is over, an error is raised and
+        nothing is noted.
         """
         names = list(agents)
         with self._turn:
@@ -279,14 +280,14 @@ class FleetWatch:
         schema = self._contract.fitted.schema
         if type(states) is np.ndarray and states.dtype.kind in NUMBER_KINDS:
             if states.shape != (n, len(schema)):
-                raise InputError(f"states need shape ({n}, {len(schema)}), got {states.shape}")
+                raise InputError(f"`states` need shape ({n}, {len(schema)}), got {states.shape}")
             return np.ascontiguousarray(states, dtype=np.float64), {}
         try:
             X, unread = schema.encode_many(states)
         except EpisodesError as error:
             return np.full((n, len(schema)), np.nan), dict.fromkeys(range(n), str(error))
         if len(X) != n:
-            raise InputError(f"states need shape ({n}, {len(schema)}), got {len(X)} states")
+            raise InputError(f"`states` need shape ({n}, {len(schema)}), got {len(X)} states")
         return np.ascontiguousarray(X), unread
 
     def _recalled(self, rows: IndexArray, news: FloatArray, given: FloatArray) -> FloatArray:
@@ -390,7 +391,7 @@ class FleetWatch:
             raise
         if len(set(names)) != len(names):
             raise InputError(
-                "agents need different names, because each takes one step per call; got a name "
+                "`agents` need different names, because each takes one step per call; got a name "
                 "twice"
             )
         return rows
@@ -402,7 +403,7 @@ class FleetWatch:
             some = ", ".join(repr(name) for name in list(self._rows)[:5])
             more = ", …" if len(self._rows) > 5 else ""
             raise InputError(
-                f"agents need names of this fleet ({some}{more}), got {agent!r}"
+                f"`agents` need names of this fleet ({some}{more}), got {agent!r}"
             ) from None
 
     def _grow(self, more: int) -> None:

@@ -81,7 +81,7 @@ class OwnTargets:
         """The contract for runs with this target; the last few are cached."""
         if not isinstance(target, Target):
             raise InputError(
-                f"target needs a Target, got {target!r}; Target.at_least(60) makes one"
+                f"`target` needs a Target, got {target!r}; Target.at_least(60) makes one"
             )
         with self._lock:
             if target not in self._contracts:

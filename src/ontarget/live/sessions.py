@@ -58,7 +58,7 @@ class Sessions:
         self._make = make or (lambda group: Watch(single, group=group))
         self._most = whole_number("max_agents", max_agents, least=1)
         if idle_seconds is not None and not idle_seconds > 0.0:
-            raise InputError(f"idle_seconds needs a number above 0, got {idle_seconds!r}")
+            raise InputError(f"`idle_seconds` needs a number above 0, got {idle_seconds!r}")
         self._idle = math.inf if idle_seconds is None else idle_seconds
         self._clock = clock
         # Agents in the order of their last message, the one that was silent for longest first.
@@ -106,7 +106,10 @@ class Sessions:
         return self._known(agent).explain(since=since)
 
     def intervene(self, agent: Hashable) -> Outlook:
-        """Note that somebody took an agent's run over; its outlook. See `Watch.intervene`."""
+        """Note that somebody took an agent's run over.
+
+        Returns its outlook. See `Watch.intervene`.
+        """
         return self._known(agent).intervene()
 
     def run_state(self, agent: Hashable) -> RunState:
@@ -200,7 +203,7 @@ class Sessions:
 
     def _made(self, group: Any) -> Watch | GoalWatch:
         if isinstance(group, list | dict):
-            raise InputError(f"group needs the name of a group, got {group!r}")
+            raise InputError(f"`group` needs the name of a group, got {group!r}")
         return self._make(self.contract.fitted.group_of(group))
 
     def _known(self, agent: Hashable) -> Watch | GoalWatch:

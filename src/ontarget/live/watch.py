@@ -87,7 +87,7 @@ class Watch:
         weight: float | None = None,
     ) -> None:
         if on_bad not in ("unknown", "raise"):
-            raise InputError(f"on_bad needs 'unknown' or 'raise', got {on_bad!r}")
+            raise InputError(f"`on_bad` needs 'unknown' or 'raise', got {on_bad!r}")
         self._contract = contract
         self._group = group
         self._raises = on_bad == "raise"

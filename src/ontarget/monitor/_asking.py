@@ -78,7 +78,7 @@ class Asking(Held):
         fitted = self._shared
         t = whole_number("t", t, least=0)
         if t > fitted.horizon and fitted.horizon_declared:
-            raise InputError(f"t needs a step up to the horizon {fitted.horizon}, got {t}")
+            raise InputError(f"`t` needs a step up to the horizon {fitted.horizon}, got {t}")
         if self._goals is not None:
             return self._goal_outlooks(
                 self._goals, t, states, behavior, target, groups=groups, calibration=calibration
@@ -472,7 +472,7 @@ class Asking(Held):
     def _check_known(self, t: int, group: int, states: FloatArray, so_far: FloatArray) -> None:
         """Raise an error if no model answers at the step, or a reading is bad."""
         if t >= self.horizon:
-            raise InputError(f"t needs a step from 0 to {self.horizon - 1}, got {t}")
+            raise InputError(f"`t` needs a step from 0 to {self.horizon - 1}, got {t}")
         trouble = self.fitted.unknown(t, group)
         if trouble:
             raise CalibrationError(f"step {t} is unknown: {trouble}")

@@ -108,7 +108,7 @@ def so_far_of(joint: Joint, behavior: Any, n: int) -> dict[str, FloatArray]:
     if not isinstance(behavior, Mapping) or set(behavior) != set(joint.parts):
         known = ", ".join(joint.parts)
         got = ", ".join(map(str, behavior)) if isinstance(behavior, Mapping) else repr(behavior)
-        raise InputError(f"behavior needs a mapping from the names {known}, got {got}")
+        raise InputError(f"`behavior` needs a mapping from the names {known}, got {got}")
     found = {}
     for name, fitted in joint.parts.items():
         values = np.asarray(behavior[name], dtype=np.float64)
@@ -157,7 +157,7 @@ def boxes_at(
     """For each behavior, by name, an interval per run: together they are the run's box."""
     t = whole_number("t", t, least=0)
     if t >= joint.first.horizon:
-        raise InputError(f"t needs a step from 0 to {joint.first.horizon - 1}, got {t}")
+        raise InputError(f"`t` needs a step from 0 to {joint.first.horizon - 1}, got {t}")
     ends = {name: np.empty((2, len(states))) for name in joint.parts}
     for g in np.unique(groups).tolist():
         own = np.flatnonzero(groups == g)

@@ -126,7 +126,7 @@ class Held:
             )
         if name not in goals.parts:
             known = ", ".join(goals.parts)
-            raise InputError(f"name needs one of the behaviors {known}, got {name!r}")
+            raise InputError(f"`name` needs one of the behaviors {known}, got {name!r}")
         twin = copy(self)
         twin._contracts = goals.parts[name]
         return twin
@@ -190,7 +190,7 @@ class Held:
             return asked
         if asked not in ("target", "common"):
             raise InputError(
-                f"calibration needs 'target', 'common' or a result of calibrate_target, got "
+                f"`calibration` needs 'target', 'common' or a result of calibrate_target, got "
                 f"{asked!r}"
             )
         if asked == "common":
@@ -206,7 +206,7 @@ class Held:
         if X.ndim != 2 or X.shape[1] != width:
             fitting = f"; episodes.with_history({history}).at(t).states have that shape"
             hint = fitting if history else ""
-            raise InputError(f"states need shape (runs, {width}), got {X.shape}{hint}")
+            raise InputError(f"`states` need shape (runs, {width}), got {X.shape}{hint}")
         return X
 
     def _runs(self, states: ArrayLike, behavior: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -215,7 +215,7 @@ class Held:
         so_far = np.asarray(behavior, dtype=np.float64)
         if so_far.shape not in ((), (len(X),)):
             raise InputError(
-                f"behavior needs one number or one for each of {len(X)} runs, got {so_far.shape}"
+                f"`behavior` needs one number or one for each of {len(X)} runs, got {so_far.shape}"
             )
         return X, snap(np.broadcast_to(so_far, (len(X),)), self.fitted.grid)
 
@@ -233,6 +233,6 @@ def checked_options(options: AlarmOptions) -> dict[str, Any]:
 def check_target(target: object) -> None:
     if not isinstance(target, Target):
         raise InputError(
-            f"target needs a Target, got {target!r}; Target.at_least(60), Target.at_most(60) and "
+            f"`target` needs a Target, got {target!r}; Target.at_least(60), Target.at_most(60) and "
             'Target.parse("60:") make one'
         )

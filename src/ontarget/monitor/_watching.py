@@ -135,7 +135,7 @@ class Watching(Asking):
         rest = checked_options(alarm)
         if rest.pop("calibration", "common") != "common":
             raise InputError(
-                "calibration needs 'common' if targets differ from run to run, got "
+                "`calibration` needs 'common' if targets differ from run to run, got "
                 f"{alarm['calibration']!r}; leave it out"
             )
         own = OwnTargets(fitted, rule_of(**rest))

@@ -129,9 +129,9 @@ class GoalMonitor(Judging):
         history: int = 0,
     ) -> None:
         if preset not in ("default", "paper"):
-            raise InputError(f"preset needs 'default' or 'paper', got {preset!r}")
+            raise InputError(f"`preset` needs 'default' or 'paper', got {preset!r}")
         if unseen not in ("missing", "error"):
-            raise InputError(f"unseen needs 'missing' or 'error', got {unseen!r}")
+            raise InputError(f"`unseen` needs 'missing' or 'error', got {unseen!r}")
         self.model = model
         self.preset = preset
         self.window = window
@@ -609,7 +609,7 @@ def _asked_steps(steps: Collection[int] | None, horizon: int) -> frozenset[int] 
         return None
     asked = frozenset(whole_number("steps", t, least=0) for t in steps)
     if not asked or max(asked) >= horizon:
-        raise InputError(f"steps needs step numbers from 0 to {horizon - 1}, got {sorted(asked)}")
+        raise InputError(f"`steps` needs step numbers from 0 to {horizon - 1}, got {sorted(asked)}")
     return asked
 
 

@@ -171,7 +171,7 @@ class Joint:
             )
         for name in goal.names:
             if name not in self.parts:
-                raise InputError(f"goal needs behaviors among {known}, got {name!r} in {goal}")
+                raise InputError(f"`goal` needs behaviors among {known}, got {name!r} in {goal}")
         return goal
 
     def alike(self, episodes: Episodes, *, any_horizon: bool = False) -> dict[str, Episodes]:

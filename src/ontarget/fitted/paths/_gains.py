@@ -41,7 +41,7 @@ class Tail(NamedTuple):
     scale: FloatArray
 
     def at(self, which: Any) -> Tail:
-        """The tails of some of the cells."""
+        """The tails of these cells only, given by their numbers."""
         return Tail(self.centre[which], self.scale[which])
 
     def mixed_in(self, limits: FloatArray, values: FloatArray) -> FloatArray:

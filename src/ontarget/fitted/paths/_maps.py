@@ -87,7 +87,10 @@ class PathMaps:
 
 
 def _codes(ranks: FloatArray) -> AnyArray:
-    """Ranks as whole numbers of two bytes: by log odds, with the ends for exactly 0 and 1."""
+    """Ranks from 0 to 1 as two-byte whole numbers, spaced by log odds.
+
+    0 and 1 get the end codes.
+    """
     share = (np.clip(logit(ranks), -_FARTHEST, _FARTHEST) / _FARTHEST + 1.0) / 2.0
     between = 1 + np.round(share * (_MOST - 2))
     return np.where(ranks <= 0.0, 0, np.where(ranks >= 1.0, _MOST, between)).astype(np.uint16)

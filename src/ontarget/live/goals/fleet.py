@@ -100,7 +100,7 @@ class GoalFleet:
             some = ", ".join(repr(name) for name in list(self._watches)[:5])
             more = ", …" if len(self._watches) > 5 else ""
             raise InputError(
-                f"agents need names of this fleet ({some}{more}), got {agent!r}"
+                f"`agents` need names of this fleet ({some}{more}), got {agent!r}"
             ) from None
 
     def join(self, agents: Iterable[Hashable], *, groups: Any = None) -> None:
@@ -108,9 +108,9 @@ class GoalFleet:
         names = list(agents)
         for name in names:
             if name in self._watches:
-                raise InputError(f"agents need different names, {name!r} is already in the fleet")
+                raise InputError(f"`agents` need different names, {name!r} is already in the fleet")
         if len(set(names)) != len(names):
-            raise InputError("agents need different names, got the same name twice")
+            raise InputError("`agents` need different names, got the same name twice")
         own = self._like.contract.fitted.groups_of(groups, len(names))
         for name, group in zip(names, own.tolist(), strict=True):
             self._watches[name] = self._make(group)
@@ -148,7 +148,7 @@ class GoalFleet:
         rows = list(states)
         if len(rows) != len(names):
             raise InputError(
-                f"states need one state for each of {len(names)} agents, got {len(rows)}"
+                f"`states` need one state for each of {len(names)} agents, got {len(rows)}"
             )
         earned = _by_agent(rewards, len(names), "rewards")
         told = _by_agent(behavior, len(names), "behavior")
@@ -170,9 +170,10 @@ class GoalFleet:
         return Outlooks.of_each(found)
 
     def intervene(self, agents: Iterable[Hashable]) -> Outlooks:
-        """Note that somebody took these agents' runs over; see `Watch.intervene`. Their outlooks.
+        """Note that somebody took these agents' runs over; returns their outlooks.
 
-        If the run of any of these agents is over, an error is raised and nothing is noted.
+        See `Watch.intervene`. If the run of any of these agents is over, an error is raised and
+        nothing is noted.
         """
         names = self._which(agents)
         for name in names:
@@ -217,7 +218,7 @@ class GoalFleet:
             _ = self[name]
         if len(set(names)) != len(names):
             raise InputError(
-                "agents need different names, because each takes one step per call; got a name "
+                "`agents` need different names, because each takes one step per call; got a name "
                 "twice"
             )
         return names

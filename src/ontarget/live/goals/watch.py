@@ -72,7 +72,7 @@ class GoalWatch:
         on_bad: OnBad = "unknown",
     ) -> None:
         if on_bad not in ("unknown", "raise"):
-            raise InputError(f"on_bad needs 'unknown' or 'raise', got {on_bad!r}")
+            raise InputError(f"`on_bad` needs 'unknown' or 'raise', got {on_bad!r}")
         self._contract, self._group, self._raises = contract, group, on_bad == "raise"
         self._readings = readings
         names = contract.question.names
