@@ -186,7 +186,7 @@ class DriftingWalk(_Process):
     shape, scale, steadiness = 4.0, 3.0, 25.0
 
     def start(self, keys: KeyArray) -> States:
-        """The state at t = 0: a hidden drift and spread for each run; the sums of its steps are 0."""
+        """The state at t = 0: a hidden drift and spread for each run; no steps yet."""
         drawn = uniforms(keys, -1, 2)
         spread = np.sqrt(self.scale / gammaincinv(self.shape, np.maximum(drawn[:, 0], 2.0**-54)))
         drift = spread / np.sqrt(self.steadiness) * ndtri(np.maximum(drawn[:, 1], 2.0**-54))
