@@ -128,7 +128,7 @@ def test_evaluate_says_since_when_by_which_column_and_when_an_order_is_none(tmp_
     log = dated(tmp_path / "sorted.parquet", by_result=True)
     arguments = ["evaluate", river().model, log, "--target", "-60:", "--by", "crew"]
     text = told([*arguments, "--order", "day"])
-    assert "their order is one that sorts them by their outcome" in text
+    assert "the order of the runs is one that sorts them by their outcome" in text
     assert "right, within chance" in text  # whole, however narrow
     answer = json.loads(told([*arguments, "--order", "day", "--json"]))["drift"]
     assert {part["column"] for part in answer["by"]} == {"crew"}

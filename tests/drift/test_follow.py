@@ -88,7 +88,7 @@ def test_what_cannot_be_learned_from_is_refused() -> None:
         rule.learn_from(watch)
     with pytest.raises(InputError, match="a run that is over, got one with status PENDING"):
         rule.learn_from(MONITOR.watch(GOAL, alarm=rule))
-    with pytest.raises(InputError, match="all runs of a fleet share one alarm"):
+    with pytest.raises(InputError, match="all runs of a fleet share one threshold"):
         MONITOR.fleet(GOAL, 3, alarm=rule)
     with pytest.raises(InputError, match=r"threshold needs a number from 0 to 1, got 1\.5"):
         Following(0.1, threshold=1.5)

@@ -344,7 +344,7 @@ def test_the_page_shows_the_path_to_come_only_where_a_band_is_promised() -> None
     assert "With a probability of 90" in page()
     bare = GoalMonitor(Marginal()).fit(walks(300), progress=False).evaluate(NEW, TARGET)
     assert "With a probability of 90" not in report_page(bare, Below(0.5))
-    with pytest.raises(InputError, match="rest on recorded runs"):
+    with pytest.raises(InputError, match="predicts with recorded runs"):
         bare.figure("path")
 
 

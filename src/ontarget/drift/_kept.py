@@ -47,7 +47,7 @@ class KeptFor:
 
 
 def digest_of(fitted: Fitted) -> str:
-    """A hash of the monitor's ranks, excesses and seed, as text; it identifies the monitor."""
+    """A hash that identifies the monitor, as text: of its ranks, assure episodes and seed."""
     parts = (fitted.ranks.values.tobytes(), fitted.excess.tobytes(), str(fitted.trained.seed))
     text = b"".join(one.encode() if isinstance(one, str) else one for one in parts)
     return blake2b(text, digest_size=16).hexdigest()

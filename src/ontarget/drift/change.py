@@ -318,7 +318,9 @@ class Drift:
     @property
     def in_short(self) -> tuple[str, ...]:
         """The findings, one text each: any change, which way p is off, since when, and where."""
-        misled = () if self.order in ("", UNKNOWN_ORDER) else (f"the order is {self.order}",)
+        misled = (
+            () if self.order in ("", UNKNOWN_ORDER) else (f"the order of the runs is {self.order}",)
+        )
         if self.judgement is DriftJudgement.NO_SIGN:
             return (f"{self.judgement} in these {self.n:,} runs ({self._evidence})", *misled)
         if not self.changed:

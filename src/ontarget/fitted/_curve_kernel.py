@@ -25,7 +25,7 @@ _KNOTS = np.array(KNOTS)  # a constant of the kernels
 
 @inner_kernel
 def on_curve(curve: FloatArray, a: float) -> float:
-    """The curve at the probability a, linear between the knots; 0 at a = -inf and 1 at a = +inf.
+    """The curve at the probability a, linear between `KNOTS`; 0 at a = -inf and 1 at a = +inf.
 
     Infinite values of a stand for the infinite ends of a target.
     """

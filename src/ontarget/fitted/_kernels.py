@@ -226,10 +226,10 @@ def _plausibility(
 ) -> float:
     """Whether the target is still possible, as a number from 0 (no) to 1 (yes).
 
-    It is (1 + the number of assure episodes with an excess of at least s)/(m + 1), where s is the
-    smallest `distance` of the target's intervals and m the number of assure episodes. It is 0 if no
-    interval is left. With weights, each episode counts with its own weight, and the 1 becomes
-    ``own``, the weight of the run.
+    It is (1 + the number of assure episodes whose outcome was ever at least this far from the
+    median)/(m + 1). This far means the smallest `distance` of the target's intervals, and m is the
+    number of assure episodes. It is 0 if no interval is left. With weights, each episode counts
+    with its own weight, and the 1 becomes ``own``, the weight of the run.
     """
     if a_minus.size == 0:
         return 0.0
@@ -379,11 +379,12 @@ def outlook_of_row(
     Parameters
     ----------
     stored
-        Arrays of the step, see `Stored`: sorted ranks; sorted excesses of the assure episodes (+inf
-        for those that were stopped); the target's Venn–Abers table (3, entries); the calibration
-        curve; the bounds of a share of the ranks (2, entries); the target map at the knots; the
-        weights. With a Venn–Abers table, p comes from it. Otherwise p comes from the curve and, if
-        there is one, the target map. Without a curve, p is the paper's (PCQR).
+        Arrays of the step, see `Stored`: sorted ranks; sorted excesses of the assure episodes (how
+        far each outcome ever was from the predicted median, in probability; +inf for those that
+        were stopped); the target's Venn–Abers table (3, entries); the calibration curve; the bounds
+        of a share of the ranks (2, entries); the target map at `KNOTS`; the weights. With a
+        Venn–Abers table, p comes from it. Otherwise p comes from the curve and, if there is one,
+        the target map. Without a curve, p is the paper's (PCQR).
     limits
         The predicted P(outcome < bound) and P(outcome <= bound) at each finite bound.
     target

@@ -163,7 +163,7 @@ class _Window:
     def judge(self, answers: FloatArray) -> FloatArray:
         """The cross-validated log loss of each candidate.
 
-        Also writes what each candidate makes of p at the knots into ``answers``, which is
+        Also writes what each candidate makes of p at each of `KNOTS` into ``answers``, which is
         (folds + 1, candidates, knots).
         """
         slopes = self._slopes()

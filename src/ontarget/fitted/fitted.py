@@ -512,7 +512,7 @@ class Fitted:
 
     @cached_property
     def excess_weights(self) -> tuple[FloatArray, ...]:
-        """For each group, the total weight up to each excess, in the order of `sorted_excess`."""
+        """For each group, the total weight of its assure episodes up to each of `sorted_excess`."""
         if self.weights is None:
             return (NO_WEIGHTS,) * self.n_groups
         found = []

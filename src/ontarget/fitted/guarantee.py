@@ -220,9 +220,10 @@ def _weighted_threshold(
 def band_depth(excess: FloatArray, level: Level, confidence: Level | None = None) -> float:
     """How far from the median, in probability, the band at this level reaches.
 
-    A depth of 0.4 means the band from the 10 % to the 90 % quantile. It is the k-th lowest of the m
-    excesses, with k = ⌈level (m + 1)⌉. It is +inf if m episodes are too few for this level; the
-    band is then the whole line. See methods M9 and M20 in docs/methods.md.
+    A depth of 0.4 means the band from the 10 % to the 90 % quantile. ``excess`` says how far each
+    of m assure outcomes ever was from the median; the depth is the k-th lowest of these numbers,
+    with k = ⌈level (m + 1)⌉. It is +inf if m episodes are too few for this level; the band is then
+    the whole line. See methods M9 and M20 in docs/methods.md.
     """
     k = ceil_rank(level, excess.size, confidence)
     return math.inf if k > excess.size else float(np.sort(excess)[k - 1])

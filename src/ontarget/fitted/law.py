@@ -79,8 +79,8 @@ class StepLaw:
     stopped
         How many further episodes were cut off, so that they have no rank (method M24).
     rank_weights, excess_weights
-        The total weight up to each rank, and up to each assure episode's excess, in ascending
-        order; empty if episodes have no weights (method M25).
+        The total weight of the episodes up to each rank, and up to each value of
+        `Fitted.sorted_excess`; empty if episodes have no weights (method M25).
     """
 
     t: int

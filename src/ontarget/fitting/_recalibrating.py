@@ -24,7 +24,7 @@ __all__ = ["recalibrated"]
 
 
 def recalibrated(fitted: Fitted, episodes: Episodes, *, seed: int, renew_p: bool) -> Fitted:
-    """The same models, with ranks, excesses and assure episodes from these new episodes.
+    """The same models, with ranks and assure episodes from these new episodes.
 
     If ``renew_p`` is false, all of them become assure episodes. If it is true, they are divided in
     halves by a hash of their ids: one half replaces the learning episodes from which target maps

@@ -72,7 +72,7 @@ class Stage:
         return cls(learn.take(order[: min(kept, MOST_EPISODES)]), tuple(some), ladder)
 
     def asking(self, steps: Sequence[StepRows]) -> tuple[StepRows, ...]:
-        """The same rows, asking about the ladder of their step and, last, their own remainder."""
+        """The same rows, asking about the values in ``ladder`` and, last, their own remainder."""
         return tuple(replace(rows, y=self._values(rows)) for rows in steps)
 
     def _values(self, rows: StepRows) -> FloatArray:

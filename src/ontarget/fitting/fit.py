@@ -155,7 +155,7 @@ def _assured(
     *,
     progress: bool,
 ) -> tuple[RankTable, Episodes | None, FloatArray]:
-    """The ranks, the assure episodes that the monitor keeps, and the excess of each of them."""
+    """The ranks, the assure episodes that the monitor keeps, and `whole_run_excess` of these."""
     answerer, n_groups, seed = blended.answerer, ground.n_groups, blended.recipe.seed
     named, horizon = ground.named, ground.train.horizon
     ranks = RankTable.of([np.empty(0)] * (horizon * n_groups), n_groups)

@@ -326,8 +326,8 @@ def look_rows(
     """Write the outlooks and alarms of the runs in rows ``at``, from their predictions.
 
     ``limits`` has one row per run, in the order of ``at``: the predicted probabilities below and up
-    to each bound of the target. ``stored`` has all ranks, excesses, envelopes, curves, bounds of
-    shares, target maps and weights; ``steps`` says which part of them belongs to a step and group.
+    to each bound of the target. ``stored`` has the arrays of `Stored` for all steps and groups;
+    ``steps`` says which part of them belongs to a step and group.
     If no model answers at a step, only runs that arithmetic decides get numbers (method M18 in
     docs/methods.md).
     """

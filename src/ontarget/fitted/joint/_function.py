@@ -83,7 +83,7 @@ def answers_by_function(
         ranks of the assure episodes.
     stored
         The share of the assure episodes that were not cut off, the bounds of a share of their
-        ranks, and the map that corrects p for this goal, at the knots (empty without one).
+        ranks, and the map that corrects p for this goal, at `KNOTS` (empty without one).
     grids
         The grid to which each behavior's outcomes are rounded.
 

@@ -217,7 +217,8 @@ def _away(away: FloatArray, row: int, boxes: IndexArray, complement: bool) -> fl
 def _plausible(excess: FloatArray, away: float) -> float:
     """The plausibility of something at this distance from the medians; 0 if it is impossible.
 
-    It is (1 + the number of excesses of at least ``away``)/(m + 1), with m assure episodes.
+    It is (1 + the number of assure episodes that were ever at least this far)/(m + 1), with m
+    assure episodes. ``excess`` says how far each of them ever was, ascending.
     """
     if away == np.inf:
         return 0.0
@@ -247,8 +248,9 @@ def goals_of_rows(
         the position of each run among these episodes, -1 for a new run; then (m, behaviors) the
         ranks of the assure episodes.
     stored
-        The sorted excesses of the assure episodes over all behaviors, the bounds of a share of
-        their ranks, and the map that corrects p for this goal, at the knots (empty without one).
+        How far the outcomes of each assure episode ever were from the medians, ascending; the
+        bounds of a share of their ranks; and the map that corrects p for this goal, at `KNOTS`
+        (empty without one).
     """
     numbers, pieces, away = parts
     given, apart = boxes

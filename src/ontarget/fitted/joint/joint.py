@@ -188,16 +188,16 @@ class Joint:
 
     @cached_property
     def excess(self) -> FloatArray:
-        """(assure episodes,): the largest excess of each episode over all behaviors.
+        """(assure episodes,): how far each outcome ever was from the middle of its prediction.
 
-        An excess says how far an outcome ever was from the middle of its predicted distribution.
-        See method M21 in docs/methods.md.
+        The largest number over all steps and all behaviors counts; it is a probability (method M21
+        in docs/methods.md).
         """
         return read_only(np.max([one.excess for one in self.parts.values()], axis=0))
 
     @cached_property
     def sorted_excess(self) -> tuple[FloatArray, ...]:
-        """For each group, the excesses of its assure episodes over all behaviors, ascending."""
+        """For each group, the values of `excess` of its assure episodes, ascending."""
         return tuple(read_only(np.sort(self.excess[own])) for own in self.first.members)
 
     def unknown(self, t: int, group: int) -> bool:
@@ -220,7 +220,7 @@ class Joint:
         """Outlooks on a goal at one step, for several runs of one group.
 
         ``states`` is (runs, features). ``so_far`` has one array (runs,) per behavior, in the order
-        of the question's names. ``own_map`` is the map that corrects p for this goal, at the knots.
+        of the question's names. ``own_map`` is the map that corrects p for this goal, at `KNOTS`.
         """
         unknown = self.unknown(t, group)
         if unknown and question.is_function:  # for a function, arithmetic cannot decide a run
