@@ -35,8 +35,8 @@ def test_choices_come_back_from_plain_values() -> None:
 
 def test_the_best_model_is_named_with_how_much_worse_the_others_were() -> None:
     assert CHOSEN.models_in_words == (
-        "boosted predicted held-out outcomes best (CRPS 0.4100); in % of the spread, others: "
-        "stacked +1.00 ± 0.30"
+        "boosted predicted held-out outcomes best (CRPS 0.4100); the others were worse, in % of "
+        "the outcomes' spread: stacked +1.00 ± 0.30"
     )
     assert Choices().models_in_words == ""
 
@@ -50,7 +50,7 @@ def test_the_best_model_is_named_with_how_much_worse_the_others_were() -> None:
             Choices(4, (Trial(8), Trial(4, 0.03, 0.01))),
             "shorter ones predicted held-out outcomes better",
         ),
-        (Choices(4, (Trial(4),)), "up to 4 steps apart, the least"),
+        (Choices(4, (Trial(4),)), "up to 4 steps apart, the smallest allowed"),
         (Choices(4), "up to 4 steps apart: too few learning episodes to try shorter ones"),
         (Choices(), "as given"),
     ],

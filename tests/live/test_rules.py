@@ -77,7 +77,7 @@ def test_an_alarm_curve_bounds_the_rates_of_all_rows_at_once() -> None:
     assert (curve.rate_at_most > curve.false_alarm_rate).all()
     assert (np.diff(curve.rate_at_most) > 0).all()
     assert (MONITOR.alarm_curve(TARGET, confidence=0.5).rate_at_most < curve.rate_at_most).all()
-    assert "surely up to: with 95 % confidence, in all rows at once" in str(curve)
+    assert "surely up to: with 95 % confidence, the true rates are at most these" in str(curve)
 
 
 @given(st.floats(0, 1))

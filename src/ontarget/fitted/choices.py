@@ -38,7 +38,8 @@ class Trial(NamedTuple):
     @property
     def in_words(self) -> str:
         """The gain with its standard error, as text."""
-        return f"CRPS {100 * self.gain:+.2f} ± {100 * self.error:.2f} % of the spread"
+        gain, error = 100 * self.gain, 100 * self.error
+        return f"CRPS lower by {gain:.2f} ± {error:.2f} % of the outcomes' spread"
 
 
 class ModelTrial(NamedTuple):
@@ -87,7 +88,7 @@ class Choices:
         if not self.trials:
             said = f"{said}: too few learning episodes to try shorter ones, or none held out"
         elif math.isnan((last := self.trials[-1]).gain):
-            said = f"{said}, the least"
+            said = f"{said}, the smallest allowed"
         elif last.spacing == self.spacing:
             said = f"{said}: shorter ones predicted held-out outcomes better ({last.in_words})"
         else:
@@ -109,7 +110,8 @@ class Choices:
             f"{one.name} {100 * (one.crps - best.crps):+.2f} ± {100 * one.error:.2f}"
             for one in others
         ]
-        compared = f"; in % of the spread, others: {', '.join(worse)}" if worse else ""
+        unit = "% of the outcomes' spread"
+        compared = f"; the others were worse, in {unit}: {', '.join(worse)}" if worse else ""
         return f"{best.name} predicted held-out outcomes best (CRPS {best.crps:.4f}){compared}"
 
     @property

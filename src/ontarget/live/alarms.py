@@ -95,8 +95,8 @@ class PromisedAlarms:
         lines = [head, *(self._row(int(i)) for i in shown)]
         if self.promised:
             lines.append(
-                f"surely up to: with {100 * self.confidence:g} % confidence, in all rows at once; "
-                "choose a rate by this column"
+                f"surely up to: with {100 * self.confidence:g} % confidence, the true rates are at "
+                "most these, in all rows at once; choose a rate by this column"
             )
         return "\n".join(lines)
 

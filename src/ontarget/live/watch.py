@@ -322,7 +322,7 @@ class Watch:
             if not math.isfinite(told):
                 text = _said(behavior)
             elif not rule.vectorised:
-                told, text = _NAN, f"{shown(behavior)}: {rule.spec} keeps more than its value"
+                told, text = _NAN, f"{shown(behavior)}: one number cannot restore {rule.spec}"
         elif not math.isfinite(earned):
             text = _said(reward)
         elif whole[k.T] > 0 and not contract.is_told:
