@@ -13,6 +13,7 @@ from ontarget.evaluation.figures import (
     IntervalCurve,
     alarm_chart,
     bias_chart,
+    came_true_chart,
     dot_chart,
     ece_chart,
     episodes_chart,
@@ -33,6 +34,7 @@ NAN = np.nan
 
 ORDINARY = {
     "reliability": lambda **to: reliability_diagram(reliability(P[0], MET), **to),
+    "what came true": lambda **to: came_true_chart(reliability(P[0], MET, 10), **to),
     "two reliabilities": lambda **to: reliability_diagram(
         {"raw": reliability(P[0], MET), "calibrated": reliability(P[5], MET)}, **to
     ),

@@ -20,6 +20,7 @@ from ontarget.evaluation.figures import (
     Curve,
     IntervalCurve,
     alarm_chart,
+    came_true_chart,
     dot_chart,
     ece_chart,
     episodes_chart,
@@ -95,6 +96,30 @@ def test_reliability_diagram_draws_bins_intervals_and_counts() -> None:
     np.testing.assert_array_equal(bottom.patches[0].get_data().values, found.count)
     np.testing.assert_allclose(bottom.patches[0].get_data().edges, found.edges)
     assert f"p: ECE {found.ece:.3g}, bars 95 %" in labels(top)
+
+
+def test_came_true_chart_marks_what_chance_hardly_explains() -> None:
+    p = np.repeat([0.2, 0.8], 200)
+    met = np.concatenate([np.arange(200) % 5 == 0, np.arange(200) % 2 == 0])  # 20 % and 50 %
+    found = reliability(p, met, bins=5)
+    top, bottom = came_true_chart(found).axes
+    assert [one.get_label() for one in top.containers] == [
+        "its 95 % bar reaches the line",
+        "its 95 % bar misses the line",
+    ]
+    (right, off) = (one.lines[0] for one in top.containers)
+    assert (right.get_xdata(), right.get_ydata()) == pytest.approx((0.2, 0.2))
+    assert (off.get_xdata(), off.get_ydata()) == pytest.approx((0.8, 0.5))
+    assert right.get_marker() != off.get_marker()
+    assert {one.get_linestyle() for one in (right, off)} == {"None"}  # a zigzag shows nothing
+    assert bottom.get_yscale() == "linear"
+    np.testing.assert_array_equal(bottom.patches[0].get_data().values, found.count)
+
+
+def test_ece_chart_may_count_in_points() -> None:
+    (axes,) = ece_chart({"p": Curve.of([0.1, 0.2])}, points=True).axes
+    assert axes.get_ylabel() == "p is off by (points)"
+    assert axes.yaxis.get_major_formatter()(0.125, 0) == "12.5"
 
 
 def test_ece_chart_draws_mean_and_one_deviation_each_side() -> None:

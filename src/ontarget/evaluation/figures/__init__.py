@@ -5,7 +5,12 @@ they are. `figure_bytes` returns the content of a file, `svg_of` inline SVG.
 """
 
 from ontarget.evaluation.figures._style import theme_css
-from ontarget.evaluation.figures.calibration import ece_chart, pit_chart, reliability_diagram
+from ontarget.evaluation.figures.calibration import (
+    came_true_chart,
+    ece_chart,
+    pit_chart,
+    reliability_diagram,
+)
 from ontarget.evaluation.figures.comparison import bias_chart, dot_chart, methods_chart
 from ontarget.evaluation.figures.curves import Curve
 from ontarget.evaluation.figures.decisions import IntervalCurve, alarm_chart, interval_chart
@@ -19,6 +24,7 @@ __all__ = [
     "IntervalCurve",
     "alarm_chart",
     "bias_chart",
+    "came_true_chart",
     "dot_chart",
     "ece_chart",
     "episodes_chart",

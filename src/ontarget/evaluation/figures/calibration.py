@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["ece_chart", "pit_chart", "reliability_diagram"]
+__all__ = ["came_true_chart", "ece_chart", "pit_chart", "reliability_diagram"]
 
 
 def reliability_diagram(
@@ -59,17 +59,63 @@ def reliability_diagram(
     return figure
 
 
+def came_true_chart(found: Reliability, *, dark: bool = False) -> Figure:
+    """A reliability diagram for readers who see their first one.
+
+    Each bin is a point with its interval, not joined to the next: chance makes such a line zigzag.
+    Where the interval misses the diagonal, so that chance hardly explains the gap, the point is a
+    square in another colour. Below, a bar for each bin says how many forecasts it holds.
+    """
+    theme = theme_of(dark)
+    label = "How often the target was met against what the forecast said"
+    with canvas(theme, (4.8, 5.6), rows=(4.0, 1.0), label=label) as (figure, (top, bottom)):
+        top.plot([0, 1], [0, 1], label="just as it said", **dotted(theme.muted))
+        some = found.count > 0
+        off = some & ((found.mean_p < found.low) | (found.mean_p > found.high))
+        for flags, color, marker, name in (
+            (some & ~off, theme.blue, "o", f"its {100 * found.level:g} % bar reaches the line"),
+            (off, theme.vermilion, "s", f"its {100 * found.level:g} % bar misses the line"),
+        ):
+            if not flags.any():
+                continue
+            p, rate = found.mean_p[flags], found.rate_met[flags]
+            reach = np.clip([rate - found.low[flags], found.high[flags] - rate], 0.0, None)
+            top.errorbar(
+                p,
+                rate,
+                yerr=reach,
+                color=color,
+                linestyle="none",
+                marker=marker,
+                elinewidth=0.9,
+                capsize=1.8,
+                capthick=0.9,
+                label=name,
+            )
+        top.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), ylabel="target met")
+        percent_axis(top, "y")
+        legend_above(top, columns=1)
+        bottom.stairs(found.count, found.edges, fill=True, color=theme.muted, alpha=0.55)
+        bottom.set(ylim=(0.0, 1.1 * found.count.max()), ylabel="forecasts")
+        bottom.set_xlabel("what it said")
+        _count_axis(bottom)
+        percent_axis(bottom, "x")
+    return figure
+
+
 def ece_chart(
     curves: Mapping[str, Curve],
     *,
     floor: ArrayLike | None = None,
     band: str = "",
+    points: bool = False,
     dark: bool = False,
 ) -> Figure:
     """A chart of the expected calibration error (ECE) at each step, with one line per series.
 
     ``floor`` is the ECE that chance alone would show at each step, from `ece_by_step`. ``band`` is
-    the name in the legend of the shaded ranges around the lines.
+    the name in the legend of the shaded ranges around the lines. With ``points``, the axis shows
+    percentage points.
     """
     n_steps, theme = check_curves(curves), theme_of(dark)
     looks = series_looks(list(curves), theme)
@@ -81,6 +127,9 @@ def ece_chart(
             draw_floor(axes, floor, n_steps, theme)
         axes.set_ylim(bottom=0.0)
         axes.set_ylabel("expected calibration error")
+        if points:
+            axes.yaxis.set_major_formatter(lambda share, _: f"{round(100 * share, 4):g}")
+            axes.set_ylabel("p is off by (points)")
         step_axis(axes, n_steps)
         legend_above(axes)
     return figure
@@ -179,7 +228,7 @@ def _draw_counts(
     axes: Axes, named: Mapping[str, Reliability], looks: Mapping[str, Look], theme: Theme
 ) -> None:
     """Draw the number of forecasts in each bin, on a logarithmic scale."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+    from matplotlib.ticker import LogLocator, NullLocator
 
     for name, part in named.items():
         if len(named) == 1:
@@ -192,5 +241,13 @@ def _draw_counts(
     axes.set_ylim(0.7, max(10.0, most * 1.8))
     axes.yaxis.set_major_locator(LogLocator(numticks=4))
     axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:,.0f}"))
+    axes.yaxis.set_major_formatter(lambda count, _: f"{count:,.0f}")
     axes.set_ylabel("forecasts")
+
+
+def _count_axis(axes: Axes) -> None:
+    """Write the ticks of a vertical axis as whole numbers, a few of them."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.yaxis.set_major_locator(MaxNLocator(3, integer=True))
+    axes.yaxis.set_major_formatter(lambda count, _: f"{count:,.0f}")
