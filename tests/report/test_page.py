@@ -17,13 +17,14 @@ from matplotlib.figure import Figure
 
 from ontarget import Below, Episodes, Evaluation, Promised, RuledOut, Target
 from ontarget._numerals import percent
-from ontarget.errors import InputError
+from ontarget.errors import FewEpisodesError, InputError
 from ontarget.evaluation import pool, reliability
 from ontarget.fitted._kernels import ASSURANCE, PLAUSIBILITY, P
 from ontarget.models import Marginal, QuantileForest
 from ontarget.monitor import GoalMonitor
 from ontarget.report import _words as words
-from ontarget.report._facts import facts_of
+from ontarget.report._binned import binned
+from ontarget.report._facts import Facts, Gap, facts_of
 from ontarget.report._figures import (
     FIGURES,
     example_episode,
@@ -32,13 +33,14 @@ from ontarget.report._figures import (
     pit_bars,
     pooled_in_words,
 )
-from ontarget.report._findings import Statement, verdict
+from ontarget.report._findings import Statement, _before_calibration, verdict
 from ontarget.report._page import report_page
 from ontarget.report._policy import CONTENT_POLICY
 from ontarget.report._why import fall_rows, falls
 from ontarget.report._words import target_in_words
 from ontarget.report.measured import outcome_ranks
 from ontarget.report.parts import panels_of
+from ontarget.report.verdict import verdict_of
 from tests.walks import walks
 
 from .walked import monitor_of
@@ -208,8 +210,7 @@ def test_miscalibration_is_called_so() -> None:
     overall, said, calibration, *_ = verdict(facts_of(wrong, Promised(0.05)))
     assert overall.headline.startswith("Not held: p was off by")
     assert not calibration.good
-    assert "On average p is" in calibration.detail
-    assert "too high" in calibration.detail
+    assert " too high. " in calibration.detail
     assert "percentage points" in calibration.headline
     assert not said.good
 
@@ -376,7 +377,10 @@ def test_a_path_that_only_a_lower_level_limits_is_drawn_at_that_level(
 
     monkeypatch.setattr(type(judged().contracts.paths), "band", endless)
     assert path_level(judged(), example_episode(judged())) == 0.8
-    assert "With a probability of 80\u00a0% a run stays" in report_page(judged(), Promised(0.05))
+    text = words_of(report_page(judged(), Promised(0.05)))
+    assert "With a probability of 80 % a run stays" in text
+    assert "It is 80 % here, not 90 %: with so few recorded runs" in text
+    assert "here, not 90 %" not in words_of(page())
 
 
 def test_a_histogram_that_can_hardly_fail_says_so() -> None:
@@ -489,7 +493,7 @@ def test_unknown_categories_have_a_finding_and_a_panel() -> None:
     monitor.fit(runs(["dry", "wet"] * 4, 1), progress=False)
     found = monitor.evaluate(runs(["dry", "snow"], 2), TARGET, resamples=10)
     text = words_of(report_page(found, Below(0.5)))
-    assert "360 readings are of categories that no training episode had." in text
+    assert "! 360 readings are of categories that no training episode had." in text
     assert "unknown or missing 60" in text
 
 
@@ -503,10 +507,61 @@ def test_a_promise_out_of_reach_is_told_in_words_with_what_to_do() -> None:
     assert missing is not None
     assert missing.needed == 99
     assert missing.more >= 1_200 * (99 / missing.has - 1)
-    assert "Use p with a limit of your own. " in overall.detail
-    assert f"record about {missing.more:,} more runs and fit again." in overall.detail
-    assert missing.possible is not None
-    assert f"{100 * missing.possible:g} % false alarms could be promised now." in overall.detail
+    assert missing.in_all == sum(walker().sizes.values()) + missing.more
+    told = f"fit on about {missing.in_all:,} runs in all ({missing.more:,} more)."
+    assert told in alarm.detail
+    assert told not in overall.detail  # it is told once on the page
+    assert told[:-1] in verdict_of(facts).advice
+    rate = missing.possible
+    assert rate is not None
+    assert f"can be promised now: pass --false-alarm-rate {rate:g}, or false" in alarm.detail
+    assert walker().watch(target, false_alarm_rate=rate).trigger.promised is not None
+    with pytest.raises(FewEpisodesError):
+        walker().watch(target, false_alarm_rate=rate - 0.01)
+
+
+def test_whatever_gets_no_mark_says_why() -> None:
+    few = walker().evaluate(NEW.take(range(25)), TARGET, resamples=20)
+    seen = walker().evaluate(walks(1_200).take(range(300)), TARGET, resamples=20)
+    rare = walker().evaluate(NEW, Target.at_least(float(np.quantile(NEW.outcomes, 0.97))))
+    alike = saying(np.ones_like(judged().p), np.ones_like(judged().met))
+    off = saying(np.clip(judged().p - 0.12, 0.0, 1.0), judged().met)
+    for found in (judged(), few, seen, rare, alike, off):
+        for one in verdict(facts_of(found, Promised(0.05))):
+            assert bool(one.why) == (one.good is None), one
+    assert "No mark: there are too few runs to tell." in words_of(report_page(few, Promised(0.05)))
+
+
+def test_the_page_says_what_p_is_and_counts_errors_in_points() -> None:
+    text = words_of(page())
+    assert "the monitor says p: the probability that the run will meet the target." in text
+    off = f"p is off by {100 * judged().ece().value:.1f} percentage points on average"
+    assert text.index("says p: the probability") < text.index(off)
+    assert f"{judged().ece().value:.4f}" not in text
+    assert "is not exactly 100 % less p" in text
+
+
+def test_what_calibration_did_is_said_with_what_chance_explains() -> None:
+    facts = facts_of(judged(), Promised(0.05))
+    base = judged().ece("raw").value
+
+    def told(off: float) -> str:
+        other = Facts(facts.found, facts.rule, facts.alarms, None)
+        other.__dict__["gap"] = Gap(off, 0.03, 0.04, 0.0, 100)  # chance explains 0.05
+        return _before_calibration(other)
+
+    assert told(base - 0.01) == f"Before calibration it was {100 * base:.1f} points."
+    assert "did not help, but the difference is within chance" in told(base + 0.04)
+    assert "made p worse, by more than chance explains" in told(base + 0.06)
+
+
+def test_few_runs_have_fewer_bins_in_table_and_figure_alike() -> None:
+    few = walker().evaluate(NEW.take(range(60)), TARGET, resamples=5)
+    for found, bins in ((judged(), 10), (few, 5)):
+        shown = binned(found)
+        assert shown.count.size == bins
+        assert len(words.said_table(found)) == np.count_nonzero(shown.count)
+        assert found.figure("reliability").axes[1].patches[0].get_data().values.size == bins
 
 
 def test_an_interval_that_says_nothing_earns_no_tick() -> None:

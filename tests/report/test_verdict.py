@@ -16,9 +16,10 @@ from ontarget.live._assured import Contracts
 from ontarget.models import Marginal
 from ontarget.monitor import GoalMonitor
 from ontarget.report import Judgement
-from ontarget.report._facts import facts_of, gap_of, lean_of
+from ontarget.report._facts import Gap, facts_of, gap_of, lean_of
 from ontarget.report._findings import verdict
 from ontarget.report._summary import summary_of
+from ontarget.report.parts import CHANGE, panels_of
 from ontarget.report.verdict import _cautions, _kept, doubtful, luck_in_words, verdict_of
 from tests.walks import walks
 
@@ -87,7 +88,9 @@ def test_a_process_that_changed_does_not_hold() -> None:
 def test_few_runs_say_nothing() -> None:
     few = walker().evaluate(walks(30, seed=5), TARGET, resamples=50).verdict()
     assert few.judgement is Judgement.TOO_FEW
-    assert re.search(r"^evaluate on about \d+ runs: chance would then explain less", few.advice)
+    told = re.search(r"^evaluate on about (\d+) new runs in all \((\d+) more\): ch", few.advice)
+    assert told is not None
+    assert int(told[1]) == 30 + int(told[2])
     none = walker().evaluate(walks(300, seed=5), Target.at_least(1e6), resamples=50).verdict()
     assert none.judgement is Judgement.TOO_FEW
     assert "none of the 300 new runs met the target" in none.reason
@@ -125,7 +128,7 @@ def test_an_interval_that_leaves_out_the_promise_is_not_called_chance() -> None:
     told = luck_in_words(facts)
     assert told.startswith("these runs alone show 5.")
     assert "more than was promised" in told
-    assert ": expect 5." in _cautions(facts)[0]
+    assert ": expect 5." in _cautions(facts)[1]
     assert "within chance" not in f"{verdict_of(facts)}{told}"
     assert doubtful(facts)
     (alarm,) = [one for one in verdict(facts) if one.headline.startswith("An alarm set for")]
@@ -146,11 +149,16 @@ def test_clear_cases_do_not_hide_what_the_others_show() -> None:
     assert unclear.share == pytest.approx(15 / n)
     assert unclear.beyond_chance
     assert not facts.gap.beyond_chance
-    text = "but where it lay between 10 and 90 %, it was 60.0 percentage points too low"
-    assert text in _kept(facts)
-    assert _cautions(facts) == ["read p between 10 and 90 % as too low, and fit on more runs"]
+    assert _kept(facts) == "p was right on average, but too low between 10 and 90 %"
+    average, between, remedy = _cautions(facts)
+    assert average.startswith(
+        f"p was off by {100 * facts.gap.off:.1f} percentage points on average"
+    )
+    text = "where it lay between 10 and 90 %, it was 60.0 percentage points too low"
+    assert between.startswith(text)
+    assert remedy == "read p there as too low, and fit on more runs"
     assert doubtful(facts)
-    (calibration,) = [one for one in verdict(facts) if "Expected calibration" in one.detail]
+    (calibration,) = [one for one in verdict(facts) if "expected calibration" in one.detail]
     assert calibration.good is None
     assert "Judged mostly on clear cases: only 1.5" in calibration.detail
     assert facts_of(judged(), Below(0.1)).unclear is None  # p lies between often enough
@@ -186,7 +194,46 @@ def test_few_runs_say_which_way_p_leans_and_how_many_would_be_enough() -> None:
     assert found.advice.startswith(
         "expect p to be too low until you fit on more runs; fit on about"
     )
-    assert "more assure episodes must meet the target: record about" in found.advice
+    assert "more assure episodes must meet the target: fit on about" in found.advice
+    # All counts are of runs in all, with what is missing beside them.
+    counts = re.findall(r"about ([\d,]+) (?:new )?runs in all \((\d+) more\)", found.advice)
+    assert len(counts) == 3
+    assert all(int(whole) - int(more) == 60 for whole, more in counts)
+
+
+@pytest.mark.parametrize(
+    ("too_high", "way"),
+    [
+        (0.1, "too high"),
+        (-0.095, "too low"),
+        (0.06, "mostly too high"),
+        (-0.01, "too high in places, too low in others"),
+    ],
+)
+def test_an_error_has_one_number_and_its_direction_in_words(too_high: float, way: str) -> None:
+    assert Gap(0.1, 0.01, 0.01, too_high, 50).way == way
+
+
+def test_an_error_over_a_change_names_its_runs_and_steps() -> None:
+    both = shifted(walks(1_000, seed=5), np.repeat([0.0, -0.3], 500))
+    found = walker().evaluate(both, TARGET, order={"day": np.arange(1_000)}, resamples=50)
+    facts = facts_of(found, Promised())
+    later = np.array(found.drifted.later)
+    off = float((found.p - found.met)[:, later].mean())
+    assert facts.since is not None
+    assert facts.since.too_high == pytest.approx(off)
+    told = f"over all steps of the {later.size:,} runs since then, p was {100 * off:.1f} points too"
+    assert told in verdict_of(facts).aside
+    assert verdict_of(facts).aside.startswith("that is over all steps of all 1,000 runs, before")
+    (changed,) = [one for one in verdict(facts) if one.headline.startswith("Changed")]
+    assert (
+        f"Over all steps of these {later.size:,} runs, p was {100 * off:.1f} poi" in changed.detail
+    )
+    rows = {part.value: part for part in panels_of(found, {})[CHANGE]}
+    assert rows["since the change"].too_high.value == pytest.approx(off)
+    assert rows["all runs"].episodes == 1_000
+    assert rows["since, step 0 alone"].forecasts == later.size
+    assert CHANGE not in panels_of(judged(), {})
 
 
 def test_alarms_after_a_change_are_counted_by_themselves() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from ontarget._grid import snap
-from ontarget._typing import BoolArray
+from ontarget._typing import BoolArray, IndexArray
 from ontarget.conformal._levels import exact_confidence, exact_rate
 from ontarget.conformal.planning import needed_successes
 from ontarget.episodes import Translation
@@ -35,6 +35,7 @@ __all__ = [
     "explained",
     "facts_of",
     "gap_of",
+    "later_runs",
     "lean_of",
     "p_in_words",
     "rounded_up",
@@ -42,6 +43,7 @@ __all__ = [
 
 _TWO_SIDED_95 = 1.96
 _CLEAR = 0.1  # p nearer to 0 or 1 than this is a clear case
+_MOSTLY, _NEARLY_ALL = 0.5, 0.9  # of an error that goes one way
 _FEW_BETWEEN = 0.2  # with fewer forecasts between, a mean over all is one over clear cases
 
 
@@ -67,6 +69,15 @@ class Gap(NamedTuple):
     calibration: float
     too_high: float
     n: int
+
+    @property
+    def way(self) -> str:
+        """Which way p is off: one way nearly everywhere, mostly one way, or both ways."""
+        one_way = abs(self.too_high) / self.off if self.off else 0.0
+        side = f"too {'high' if self.too_high > 0.0 else 'low'}"
+        if one_way < _MOSTLY:
+            return "too high in places, too low in others"
+        return side if one_way >= _NEARLY_ALL else f"mostly {side}"
 
     @property
     def chance(self) -> float:
@@ -124,6 +135,7 @@ class Shortfall(NamedTuple):
     has: int
     needed: int
     more: int  # how many more runs to record, if as many of them meet the target
+    in_all: int  # how many runs that makes for the next fit
     possible: float | None  # the lowest rate, in whole per cent, that could be promised now
 
 
@@ -229,16 +241,35 @@ class Facts:
         has, needed = int(met.sum()), needed_successes(rule.rate, rule.confidence)
         if has >= needed:
             return None
-        recorded = sum(fitted.trained.sizes.values())
         rates = (k / 100 for k in range(1, 51))
         possible = (one for one in rates if needed_successes(one, rule.confidence) <= has)
+        more = rounded_up(self.recorded * (needed / has - 1.0))
         return Shortfall(
             rate=float(exact_rate(rule.rate)),
             has=has,
             needed=needed,
-            more=rounded_up(recorded * (needed / has - 1.0)),
+            more=more,
+            in_all=self.recorded + more,
             possible=next(possible, None),
         )
+
+    @property
+    def recorded(self) -> int:
+        """How many runs the monitor was fitted on, the assure episodes among them."""
+        return sum(self.found.fitted.trained.sizes.values())
+
+    @cached_property
+    def since(self) -> Lean | None:
+        """Which way p is off over all steps of the runs since a change.
+
+        None if there was none, or nobody can say when, or no run came before it.
+        """
+        later = later_runs(self.found)
+        if later is None:
+            return None
+        where = np.zeros(self.found.p.shape, dtype=np.bool_)
+        where[:, later] = ~np.isnan(self.found.p[:, later])
+        return lean_of(self.found, where)
 
     @property
     def recorded_rate(self) -> float | None:
@@ -273,6 +304,14 @@ class Facts:
             return None
         bounds = (0.0, np.inf) if rising else (-np.inf, 0.0)
         return OneSided("below" if rising else "above", bounds, past)
+
+
+def later_runs(found: Measured) -> IndexArray | None:
+    """The runs since a change, if others came before it; None if that is not known."""
+    drift = found.drifted
+    if drift is None or not drift.covers_both or not drift.later:
+        return None
+    return np.array(drift.later, dtype=np.intp)
 
 
 def rounded_up(number: float) -> int:

@@ -16,17 +16,18 @@ from ontarget.evaluation import pooled_ece
 from ontarget.evaluation.figures import (
     Curve,
     alarm_chart,
+    came_true_chart,
     ece_chart,
     episodes_chart,
     outcome_fan,
     path_chart,
     pit_chart,
-    reliability_diagram,
 )
 from ontarget.fitted.recorded import RecordedRuns
 from ontarget.goal import Goal
 from ontarget.live._assured import Contracts
 from ontarget.live.rules import Promised
+from ontarget.report._binned import binned
 from ontarget.report.measured import Measured, outcome_ranks
 from ontarget.target import Target
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FIGURES",
+    "PATH_LEVEL",
     "culprit_of",
     "draw",
     "draw_run",
@@ -48,7 +50,12 @@ __all__ = [
 ]
 
 _LEVELS: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
-_PATH_LEVELS: Final = (0.9, 0.8, 0.5)  # few episodes hold the whole path with a low level only
+PATH_LEVEL: Final = 0.9
+_PATH_LEVELS: Final = (
+    PATH_LEVEL,
+    0.8,
+    0.5,
+)  # few episodes hold the whole path with a low level only
 _ENDLESS: Final = 0.1  # of a path's later steps without a limit make a picture that says nothing
 _WIDE: Final = 4.0  # times as wide as the band for half of all paths: that limits nothing
 _OF_ONE: Final = ("fan", "path", "pit")  # figures of one behavior's outcomes
@@ -145,7 +152,7 @@ def pit_bars(found: Measured) -> int:
 
 
 def _reliability(found: Measured, dark: bool) -> Figure:
-    return reliability_diagram({"calibrated": found.reliability}, dark=dark)
+    return came_true_chart(binned(found), dark=dark)
 
 
 def _ece(found: Measured, dark: bool) -> Figure:
@@ -170,7 +177,7 @@ def _ece(found: Measured, dark: bool) -> Figure:
             measured("raw")[0]
         ),
     }
-    return ece_chart(curves, floor=floor, band="95 % interval", dark=dark)
+    return ece_chart(curves, floor=floor, band="95 % interval", points=True, dark=dark)
 
 
 def _ece_of(found: Measured, panel: FloatArray) -> tuple[float, ...]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from ontarget._numerals import percent
 from ontarget.conformal.planning import needed_successes
-from ontarget.drift.change import UNKNOWN_ORDER, DriftJudgement
 from ontarget.evaluation import pool, reliability
+from ontarget.goal import Goal
+from ontarget.report._changed import drift_statements
 from ontarget.report._facts import Facts
 from ontarget.report._since import alarms_since, sure_since
+from ontarget.report._statement import Statement, no_tick, sentence, sentences
 from ontarget.report._summary import failures_in_words, late_in_words, lead_in_words, past_the_end
 from ontarget.report._words import argument_in_words, between
 from ontarget.report.measured import Measured
@@ -24,7 +24,8 @@ from ontarget.report.verdict import (
     doubtful,
     in_points,
     luck_in_words,
-    shortfall_in_words,
+    no_alarm_advice,
+    no_alarm_in_words,
     verdict_of,
 )
 
@@ -37,18 +38,10 @@ _VAGUE = 0.3  # an interval as wide as this confirms nothing
 _USEFUL = 0.1  # by how much less a useful p errs than one answer for all
 
 
-class Statement(NamedTuple):
-    """A finding in one sentence, what it rests on, and whether it is good; None is neither."""
-
-    headline: str
-    detail: str
-    good: bool | None
-
-
 def verdict(facts: Facts) -> list[Statement]:
     """The findings that matter: the verdict first, then what it rests on."""
     found = facts.found
-    drift = _drift(found)
+    drift = drift_statements(facts)
     changed = any(one.good is False for one in drift)  # then it explains what follows
     said = [
         _overall(facts),
@@ -62,9 +55,13 @@ def verdict(facts: Facts) -> list[Statement]:
         *_unseen(found),
     ]
     # What looks good on the runs of the fit is no finding, nor what does over a change.
-    if found.fitted_on.size or changed:
-        return [one._replace(good=None) if one.good else one for one in said]
-    return said
+    why = ""
+    if found.fitted_on.size:
+        why = "the monitor was fitted on some of these runs, which flatters it"
+    elif changed:
+        both = "these runs come from before and after the change"
+        why = both if covers_both(found) else "the process has changed"
+    return [one._replace(good=None, why=no_tick(why)) if why and one.good else one for one in said]
 
 
 def _unseen(found: Measured) -> list[Statement]:
@@ -76,7 +73,7 @@ def _unseen(found: Measured) -> list[Statement]:
             f"{found.episodes.unseen:,} readings are of categories that no training episode had.",
             "They count as missing, so p there rests on the other features; below it is measured "
             "by itself. Fit again once there are enough runs with the new categories.",
-            None,
+            False,
         )
     ]
 
@@ -88,16 +85,19 @@ def _sharpness(facts: Facts) -> Statement:
     rate = float(pooled.met.mean())
     always, ours = rate * (1.0 - rate), found.brier().value
     if not always:
-        return Statement("All runs ended alike, so nothing could be told apart.", "", None)
+        headline = "All runs ended alike, so nothing could be told apart."
+        return Statement(headline, "", None, "No mark: there is nothing to judge.")
     better = 1.0 - ours / always
     base = f"always saying {percent(rate)}, the share of forecasts whose run met the target"
-    detail = f"The Brier score is {ours:.4f}, and {always:.4f} for {base}."
+    detail = (
+        f"The mean squared error of p (Brier score) is {ours:.4f}, and {always:.4f} for {base}."
+    )
     if better >= _USEFUL:
         return Statement(
             f"It tells runs apart: its error is {percent(better, 0)} smaller than with the same "
             "answer for every run.",
             detail,
-            _agreeing(facts, good=True),
+            *_agreeing(facts, good=True),
         )
     cause = (
         "That is because p is off: see above."
@@ -105,55 +105,8 @@ def _sharpness(facts: Facts) -> Statement:
         else "Look for features that tell earlier how a run will end; more episodes alone will not "
         "change it much."
     )
-    return Statement("It hardly tells runs apart.", f"{detail} {cause}", None)
-
-
-def _drift(found: Measured) -> list[Statement]:
-    """Whether the process has changed since it was recorded; nothing if that cannot be told."""
-    drift = found.drifted
-    if drift is None:
-        return []
-    lot = f"Their order is {drift.order}." if drift.order else ""
-    if drift.order == UNKNOWN_ORDER:
-        lot = "The runs were taken in random order: their order in the file plays no part."
-    by_p = drift.changed and drift.strongest is drift.harm
-    bet = (
-        f"The evidence {'that p now promises too much' if by_p else 'of a change'} starts at 1 and "
-        f"reached {drift.strongest.in_words}; {drift.strongest.limit:g} counts as a change."
-    )
-    figures = f"{drift.figures}{f' (95 % range: {drift.latest.reach} points)' * drift.latest.shows}"
-    if drift.changed:
-        both = "figures that do not say otherwise cover the runs before and after it together"
-        told = (figures, both * drift.covers_both, *drift.suspect.split("; "), *drift.where)
-        since = drift.when or "since the runs were recorded"
-        headline = f"{drift.judgement} {since}: at step {drift.t}, {drift.headline}"
-    elif drift.judgement is DriftJudgement.BUILDING:
-        told = (
-            f"at step {drift.t}, {drift.way}",
-            "more runs will show whether something has changed",
-            *drift.suspect.split("; "),
-        )
-        headline = f"{drift.judgement}: {drift.strongest.reached}"
-    else:
-        told = ()
-        headline = "no sign that the process has changed since it was recorded"
-    return [
-        Statement(
-            f"{_sentence(headline)}.",
-            " ".join(filter(None, [_sentences(*told), bet, lot])),
-            False if drift.changed else None,
-        )
-    ]
-
-
-def _sentence(text: str) -> str:
-    """The text with a capital letter in front."""
-    return text[:1].upper() + text[1:]
-
-
-def _sentences(*texts: str) -> str:
-    """The texts as sentences, one after the other; empty ones are left out."""
-    return " ".join(f"{_sentence(one)}." for one in texts if one)
+    why = "No mark: it breaks no promise, but p is of little use."
+    return Statement("It hardly tells runs apart.", f"{detail} {cause}", None, why)
 
 
 def _said(facts: Facts) -> Statement:
@@ -170,42 +123,55 @@ def _said(facts: Facts) -> Statement:
         return Statement(
             f"When it said about {percent(asked)}, {percent(one.rate_met)} of runs met the target.",
             f"{one.n:,} forecasts from {window}, {percent(one.mean_p)} on average, in "
-            f"{np.unique(episodes).size:,} episodes; 95\u00a0% interval of what came true "
-            f"{between(one.low, one.high)}.",
-            _agreeing(facts, good=inside) if one.high - one.low <= _VAGUE or not inside else None,
+            f"{np.unique(episodes).size:,} episodes, at any step; 95\u00a0% interval of what came "
+            f"true {between(one.low, one.high)}.",
+            *(
+                (None, no_tick("the interval is too wide to tell"))
+                if inside and one.high - one.low > _VAGUE
+                else _agreeing(facts, good=inside)
+            ),
         )
     return Statement(
         "It was nearly always sure of itself.",
         f"Too few forecasts between 5 and 95\u00a0% to say what came of them; "
         f"{percent(float(found.met.mean()))} of runs met the target.",
         None,
+        "No mark: there is too little to judge.",
     )
 
 
-def _agreeing(facts: Facts, *, good: bool) -> bool | None:
-    """Whether a finding about p is good; None where it says no more than chance does.
+def _agreeing(facts: Facts, *, good: bool) -> tuple[bool | None, str]:
+    """Whether a finding about p is good, and why it is neither: it says no more than chance does.
 
     One that is good proves nothing while p as a whole is off, and none does with few runs.
     """
     gap = facts.gap
-    hidden = good if gap.beyond_chance else gap.chance > COARSE
-    return None if hidden else good
+    if gap.beyond_chance and good:
+        return None, no_tick("p as a whole is off")
+    if not gap.beyond_chance and gap.chance > COARSE:
+        return None, "No mark: there are too few runs to tell."
+    return good, ""
 
 
 def _overall(facts: Facts) -> Statement:
     found = verdict_of(facts)
     good = {**dict.fromkeys(Judgement), Judgement.HELD: True, Judgement.NOT_HELD: False}
-    but = doubtful(facts) or facts.alarms is None
+    but = found.judgement is Judgement.HELD and (doubtful(facts) or facts.alarms is None)
+    # What to do about an alarm that cannot be promised is told with that finding.
+    elsewhere = [] if facts.shortfall is None else no_alarm_advice(facts)
+    advice = [one for one in found.advice.split("; ") if one not in elsewhere]
+    why = "No tick, because of the “but”." if but else "No mark: these runs cannot tell."
+    mark = None if but else good[found.judgement]
     return Statement(
         f"{str(found.judgement).capitalize()}: {found.reason}.",
-        _sentences(found.aside, *found.advice.split("; ")),
-        None if found.judgement is Judgement.HELD and but else good[found.judgement],
+        sentences(*found.aside.split("; "), *advice),
+        mark,
+        why if mark is None else "",
     )
 
 
 def _calibration(facts: Facts) -> Statement:
-    found, gap = facts.found, facts.gap
-    ece, raw, unclear = found.ece(), found.ece("raw"), facts.unclear
+    found, gap, unclear = facts.found, facts.gap, facts.unclear
     headline = f"{found.met.size:,} new episodes show no sign of miscalibration."
     if gap.beyond_chance:
         both = " over the runs before and after the change" * covers_both(found)
@@ -218,16 +184,15 @@ def _calibration(facts: Facts) -> Statement:
             )
     elif unclear is not None and unclear.beyond_chance:
         headline = f"p is right on average, but {between_in_words(unclear)}."
+    ece = found.ece()
     detail = (
-        f"Chance alone could put it off by {in_points(gap.chance)}: {100 * gap.new_runs:.1f} for "
+        f"Over all steps and runs, p is off by {in_points(gap.off)} on average (95\u00a0% interval "
+        f"{100 * ece.low:.1f} to {100 * ece.high:.1f}; this is the expected calibration error). "
+        f"Chance alone could put it off by {100 * gap.chance:.1f}: {100 * gap.new_runs:.1f} for "
         f"the luck of these runs and {100 * gap.calibration:.1f} for that of {gap.n:,} recorded "
         "episodes behind a typical forecast (the two may cancel, so together they make less than "
-        "their sum). Expected calibration error "
-        f"{ece.value:.4f} (95\u00a0% interval {ece.low:.4f} to {ece.high:.4f}); before calibration "
-        f"{raw.value:.4f}."
+        f"their sum). {_before_calibration(facts)}"
     )
-    if raw.value < ece.value and not gap.beyond_chance:
-        detail += " Calibrating a model that is right already costs a little, by chance."
     if gap.beyond_chance:
         detail += f" {_direction(facts)}"
     if unclear is not None:
@@ -235,16 +200,40 @@ def _calibration(facts: Facts) -> Statement:
             f" Judged mostly on clear cases: only {percent(unclear.share)} of forecasts, in "
             f"{unclear.runs:,} of {found.met.size:,} runs, had p between 10 and 90\u00a0%."
         )
-    good = _agreeing(facts, good=not gap.beyond_chance)
-    doubted = unclear is not None and unclear.beyond_chance
-    return Statement(headline, detail, None if good and doubted else good)
+    good, why = _agreeing(facts, good=not gap.beyond_chance)
+    if good and unclear is not None and unclear.beyond_chance:
+        good, why = None, "No tick, because of the “but”."
+    return Statement(headline, detail, good, why)
+
+
+def _before_calibration(facts: Facts) -> str:
+    """How far the model's own p is off, and whether calibrating it helped on these runs."""
+    gap, raw = facts.gap, facts.found.ece("raw").value
+    if isinstance(facts.found.target, Goal):
+        before, it = (
+            f"With the map for all goals it is {100 * raw:.1f} points",
+            "the goal's own map",
+        )
+    else:
+        before, it = f"Before calibration it was {100 * raw:.1f} points", "calibration"
+    more = gap.off - raw
+    if more <= 0.0:
+        return f"{before}."
+    if more <= gap.chance:
+        return (
+            f"{before}: on these runs {it} did not help, but the difference is within chance, so "
+            "this is no reason to leave it out."
+        )
+    return (
+        f"{before}: on these runs {it} made p worse, by more than chance explains. It was learned "
+        "from recorded runs that these differ from: fit again on recent ones."
+    )
 
 
 def _direction(facts: Facts) -> str:
     """Which way p errs, and how these runs compare with the recorded ones."""
-    gap, recorded = facts.gap, facts.recorded_rate
-    way = "high" if gap.too_high > 0.0 else "low"
-    said = f"On average p is {in_points(abs(gap.too_high))} too {way}."
+    recorded = facts.recorded_rate
+    said = f"It is {facts.gap.way}."
     if recorded is None:
         return said
     return (
@@ -255,9 +244,8 @@ def _direction(facts: Facts) -> str:
 
 def _alarm(facts: Facts) -> Statement:
     if facts.alarms is None:
-        rate = "" if facts.asked_rate is None else f" with {percent(facts.asked_rate)} false alarms"
-        said = f"No alarm{rate} can be promised."
-        return Statement(said, _sentences(*_no_alarm(facts)), False)
+        said = f"{sentence(no_alarm_in_words(facts))}."
+        return Statement(said, sentences(*_no_alarm(facts)), False)
     quality, triggers = facts.alarms.quality, facts.alarms.triggers
     false, caught, promise = facts.false_alarms, quality.in_time, facts.asked_rate
     below = ", ".join(f"{trigger.threshold:.3g}" for trigger in triggers)
@@ -268,9 +256,10 @@ def _alarm(facts: Facts) -> Statement:
         f"({between(false.low, false.high)}). "
     )
     luck = luck_in_words(facts)
-    kept += f"{_sentence(luck)}. " * bool(luck)
+    kept += f"{sentence(luck)}. " * bool(luck)
     if not caught.n:
-        return Statement("No run failed, so no alarm was needed.", kept, None)
+        why = "No mark: there is nothing to judge."
+        return Statement("No run failed, so no alarm was needed.", kept, None, why)
     kind = "The alarm" if promise is None else f"An alarm set for {percent(promise)} false alarms"
     told = (
         failures_in_words(quality),
@@ -282,7 +271,7 @@ def _alarm(facts: Facts) -> Statement:
     return Statement(
         f"{kind} caught {percent(caught.value)} of failing runs in time.",
         f"{kept}Of the failing runs, {'; '.join(filter(None, told))}.{since.text}",
-        False if since.broken else _worth(facts),
+        *((False, "") if since.broken else _worth(facts)),
     )
 
 
@@ -296,22 +285,28 @@ def _no_alarm(facts: Facts) -> list[str]:
     return [
         f"a promise of {percent(missing.rate)} false alarms{sure} needs at least "
         f"{missing.needed:,} assure episodes that met the target, and there are {missing.has:,}",
-        *shortfall_in_words(facts),
+        *no_alarm_advice(facts),
     ]
 
 
-def _worth(facts: Facts) -> bool | None:
-    """Whether the alarm keeps its promise; None if it comes late, or few good runs check it."""
+def _worth(facts: Facts) -> tuple[bool | None, str]:
+    """Whether the alarm keeps its promise; why that cannot be said, or is of little use."""
     assert facts.alarms is not None
     quality, allowed, false = facts.alarms.quality, facts.allowed_rate, facts.false_alarms
     if allowed is not None and false.low > allowed:
-        return False
+        return False, ""
     rate = facts.promised_rate
-    checked = rate is None or false.n >= needed_successes(rate)
-    likely = allowed is None or false.value <= allowed
-    checked = checked and likely and not above_the_promise(facts)
-    useful = quality.in_time.value >= 0.5 and facts.one_sided is None
-    return True if checked and useful else None
+    needed = 0 if rate is None else needed_successes(rate)
+    reasons = {
+        "there are more false alarms than promised": above_the_promise(facts)
+        or (allowed is not None and false.value > allowed),
+        f"it takes {needed:,} runs that met the target to check the promise, and there are "
+        f"{false.n:,}": false.n < needed,
+        "fewer than half of the failing runs were caught in time": quality.in_time.value < 0.5,
+        "some alarms came when the total had already left the target": facts.one_sided is not None,
+    }
+    why = next((one for one, holds in reasons.items() if holds), "")
+    return (None, no_tick(why)) if why else (True, "")
 
 
 def _sure(found: Measured) -> Statement:
@@ -323,13 +318,17 @@ def _sure(found: Measured) -> Statement:
             "It never ruled the target out, and never assured it.",
             "Both need much evidence. With more assure episodes they come more often.",
             None,
+            "No mark: there is nothing to judge.",
         )
-    since = sure_since(found)
-    kept = None if found.met.size < needed_successes(0.05) else max(out.low, sure.low) <= 0.05
+    since, needed = sure_since(found), needed_successes(0.05)
+    few = found.met.size < needed
+    why = no_tick(f"it takes {needed} runs to check 5\u00a0%, and there are {found.met.size}")
+    kept = None if few else max(out.low, sure.low) <= 0.05
     return Statement(
         f"It ruled the target out for {ruled_out:,} runs and was wrong for {out.count:,}; it "
         f"assured it for {assured:,} and was wrong for {sure.count:,}.",
         "Of all runs, at most 5\u00a0% may get a wrong call, on average over recordings; here "
         f"{percent(out.value)} and {percent(sure.value)} did.{since.text}",
         False if since.broken else kept,
+        why * (few and not since.broken),
     )

@@ -14,7 +14,7 @@ from ontarget.errors import InputError
 from ontarget.report._policy import policy_tag
 from ontarget.report._style import style_sheet
 
-__all__ = ["Table", "figure", "page", "pair", "paragraph", "points", "section"]
+__all__ = ["Table", "figure", "page", "pair", "paragraph", "points", "section", "text_of"]
 
 
 @dataclass(frozen=True)
@@ -93,19 +93,19 @@ def section(title: str, parts: Iterable[str]) -> str:
 def paragraph(text: str, kind: str = "") -> str:
     """A paragraph of plain text; ``kind`` is a class of the style sheet, such as ``"note"``."""
     of = f' class="{kind}"' if kind else ""
-    return f"<p{of}>{_text(text)}</p>"
+    return f"<p{of}>{text_of(text)}</p>"
 
 
 def points(items: Iterable[str]) -> str:
     """A list of points in plain text."""
-    lines = "\n".join(f"<li>{_text(item)}</li>" for item in items)
+    lines = "\n".join(f"<li>{text_of(item)}</li>" for item in items)
     return f'<ul class="points">\n{lines}\n</ul>'
 
 
 def figure(svg: str, caption: str = "", *, title: str = "") -> str:
     """A figure from its inline SVG, with a title above it and a caption below."""
     above = f"<h3>{escape(title)}</h3>\n" if title else ""
-    below = f"\n<figcaption>{_text(caption)}</figcaption>" if caption else ""
+    below = f"\n<figcaption>{text_of(caption)}</figcaption>" if caption else ""
     return f"<figure>\n{above}{svg.strip()}{below}\n</figure>"
 
 
@@ -114,6 +114,6 @@ def pair(*parts: str) -> str:
     return '<div class="pair">\n' + "\n".join(parts) + "\n</div>"
 
 
-def _text(text: str) -> str:
+def text_of(text: str) -> str:
     """Text as HTML; a number and its per cent sign stay on one line."""
     return escape(text).replace(" %", "\u00a0%")

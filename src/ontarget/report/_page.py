@@ -22,6 +22,7 @@ from ontarget.live.rules import AlarmRule
 from ontarget.report import _words as words
 from ontarget.report._facts import Facts, facts_of
 from ontarget.report._figures import (
+    PATH_LEVEL,
     culprit_of,
     draw,
     draw_run,
@@ -33,10 +34,19 @@ from ontarget.report._figures import (
     pooled_in_words,
 )
 from ontarget.report._findings import verdict
-from ontarget.report._html import Table, figure, page, pair, paragraph, points, section
+from ontarget.report._html import (
+    Table,
+    figure,
+    page,
+    pair,
+    paragraph,
+    points,
+    section,
+    text_of,
+)
 from ontarget.report._why import HEADS, fall_rows
 from ontarget.report.measured import Measured
-from ontarget.report.parts import panels_of
+from ontarget.report.parts import CHANGE, panels_of
 
 __all__ = ["report_page"]
 
@@ -95,7 +105,9 @@ def _head(found: Measured) -> str:
     if not _is_goal(found):
         target = f"{plain(fitted.label)} {target}"
     about = [
-        f"How far a monitor can be trusted, measured on {found.met.size:,} episodes"
+        "At each step of a run, the monitor says p: the probability that the run will meet the "
+        "target.",
+        f"How far that can be trusted was measured on {found.met.size:,} episodes (runs)"
         f"{'' if found.fitted_on.size else ' that it had never seen'}.",
         f"Policy: {policy}." if policy else "",
         _length(fitted),
@@ -111,12 +123,14 @@ def _verdict(facts: Facts) -> str:
     looks = {True: ("good", "✓"), False: ("poor", "!"), None: ("neither", "○")}
     items = "\n".join(
         f'<li class="{looks[one.good][0]}"><strong><span class="mark">{looks[one.good][1]}</span>'
-        f'{escape(one.headline)}</strong> <span class="detail">{escape(one.detail)}</span></li>'
+        f'{text_of(one.headline)}</strong> <span class="detail">'
+        f"{text_of(' '.join(filter(None, [one.detail, one.why])))}</span></li>"
         for one in verdict(facts)
     )
     legend = (
-        "✓ good on these runs, ! not good, ○ neither: nothing to judge, or no proof either way. "
-        "Assure episodes are recorded runs that no model learned from: every promise rests on them."
+        "✓ good on these runs, ! act on it, ○ neither: the last sentence says why. Points are "
+        "percentage points of p. Assure episodes are recorded runs that no model learned from: "
+        "every promise rests on them."
     )
     return f'<ul class="verdict">\n{items}\n</ul>\n{paragraph(legend, "note")}'
 
@@ -128,13 +142,15 @@ def _calibration(found: Measured) -> str:
         found,
         "reliability",
         "Across: what it said. Up: how often that came true, with 95\u00a0% bars. On the dotted "
-        "line the two agree. Below: how many forecasts there are of each kind.",
+        "line the two agree; a bar that reaches the line shows no error. Of many bars, one in "
+        "twenty misses it by chance alone. Below: how many forecasts there are of each kind. The "
+        "table has the same figures.",
     )
     by_step = _figure(
         found,
         "ece",
-        "The expected calibration error: how far, on average, probabilities lie from what came "
-        f"true, {pooled_in_words(found)}. Even perfect ones show the dotted line. Where the band "
+        "How far, on average, p lies from what came true (the expected calibration error), "
+        f"{pooled_in_words(found)}. Even a perfect p shows the dotted line. Where the band "
         "lies above it, those steps alone show that p is off. All steps together tell more: they "
         "are judged at the top of this page.",
     )
@@ -159,14 +175,30 @@ def _where(found: Measured, by: Mapping[str, ArrayLike]) -> str:
             for part in parts
         ]
         drawn = bias_chart(plain(name), [(plain(one.value), *one.too_high) for one in parts])
-        table = Table((plain(name), *heads[1:]), rows, numbers=range(1, 4), sentences=True)
+        table = Table(
+            (plain(name), *heads[1:]),
+            rows,
+            caption=_basis(plain(name)),
+            numbers=range(1, 4),
+            sentences=True,
+        )
         panels.append(pair(table.html(), figure(svg_of(drawn))))
     text = (
         "How far the mean p lies above the share that came true, for each part by itself, with "
-        "95\u00a0% bars: to the right of the line p promised too much, to the left too little. Of "
+        "95\u00a0% bars: to the right of the line p promised too much, to the left too little. "
+        "Errors both ways cancel here, so a figure can be smaller than at the top of the page. Of "
         "many parts, one in twenty misses the line by chance alone."
     )
     return section("Where is it right, and where not?", [paragraph(text), *panels])
+
+
+def _basis(name: str) -> str:
+    """Which runs and steps a panel is about, so that its figures can be told from others."""
+    if name == CHANGE:
+        return "Before and since the change, over all steps unless said otherwise"
+    if name == "steps":
+        return "By the step of the run, over all runs"
+    return f"By {name}, over all steps"
 
 
 def _runs(found: Measured) -> str:
@@ -201,13 +233,20 @@ def _path(found: Measured, episode: int, unit: str) -> str:
         return paragraph(f"The path of this run is not shown: {error}.")
     except OntargetError:
         return ""
-    level = percent(path_level(found, episode))
-    text = (
+    level = path_level(found, episode)
+    texts = [
         f"The same run, foretold at step {path_step(found, episode)}. With a probability of "
-        f"{level} a run stays inside such a band from there to its end: the whole path counts, not "
-        "each step by itself."
-    )
-    return figure(svg_of(drawn), text)
+        f"{percent(level)} a run stays inside such a band from there to its end: the whole path "
+        "counts, not each step by itself.",
+        "The bands above are another thing: at each step, the ranges that hold the run's outcome, "
+        "its value at the end, with a probability of 90\u00a0% and 50\u00a0%.",
+    ]
+    if level < PATH_LEVEL:
+        texts[0] += (
+            f" It is {percent(level)} here, not {percent(PATH_LEVEL)}: with so few recorded runs, "
+            f"a band for {percent(PATH_LEVEL)} would be too wide to say anything."
+        )
+    return pair(figure(svg_of(drawn)), f"<div>{''.join(map(paragraph, texts))}</div>")
 
 
 def _why(found: Measured) -> str:
@@ -219,7 +258,9 @@ def _why(found: Measured) -> str:
         "Runs that missed the target, each at the step where p fell most. The change is shared out "
         "among its causes; this explains the model, not the world. p rests on the "
         "recorded runs most like this one, and the more alike, the more a run counts: that is its "
-        "weight. The command ontarget explain names them."
+        "weight. The share of them that miss the target is not exactly 100\u00a0% less p: p may "
+        "also take in models that know no single runs, and it is calibrated. The command ontarget "
+        "explain names these runs."
     )
     return section("Why did p fall?", [paragraph(text), table.html()])
 
@@ -246,7 +287,7 @@ def _behaviors(found: Measured) -> str:
     """What an alarm buys, and each behavior of a goal by itself; a function has none."""
     if not found.parts:
         return _alarms(found)
-    heads = ("behavior", "asked", "met", "ECE", "Brier")
+    heads = ("behavior", "asked", "met", "off by (points)", "Brier score")
     table = Table(heads, words.behavior_rows(found.parts), numbers=range(2, 5))
     text = (
         "Each behavior by itself, for what the goal asks of it. Where a run is in trouble, the one "

@@ -8,7 +8,7 @@ import numpy as np
 
 from ontarget._numerals import percent
 from ontarget.evaluation import Rate, alarm_quality
-from ontarget.report._facts import Facts, counted_false
+from ontarget.report._facts import Facts, counted_false, later_runs
 from ontarget.report._words import between
 from ontarget.report.measured import Measured
 
@@ -27,7 +27,7 @@ class Since(NamedTuple):
 def alarms_since(facts: Facts) -> Since:
     """What the alarm did since the change; that it mixes both where nobody can say when it was."""
     found, raised = facts.found, facts.alarms
-    later = _later(found)
+    later = later_runs(found)
     if raised is None or later is None:
         return Since(_mixed(found))
     quality = alarm_quality(
@@ -53,7 +53,7 @@ def alarms_since(facts: Facts) -> Since:
 
 def sure_since(found: Measured) -> Since:
     """How often the target was ruled out or assured wrongly since the change."""
-    later = _later(found)
+    later = later_runs(found)
     if later is None:
         return Since(_mixed(found))
     met, n = found.met[later], later.size
@@ -65,14 +65,6 @@ def sure_since(found: Measured) -> Since:
         f"{n:,} runs ({percent(wrong[0].value)} and {percent(wrong[1].value)}).",
         max(one.low for one in wrong) > _RATE,
     )
-
-
-def _later(found: Measured) -> np.ndarray[tuple[int], np.dtype[np.intp]] | None:
-    """The runs since the change, if others came before it; None if that is not known."""
-    drift = found.drifted
-    if drift is None or not drift.covers_both or not drift.later:
-        return None
-    return np.array(drift.later, dtype=np.intp)
 
 
 def _mixed(found: Measured) -> str:

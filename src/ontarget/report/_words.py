@@ -10,10 +10,11 @@ import numpy as np
 from ontarget._numerals import number, percent
 from ontarget.conformal.planning import uniform_margin
 from ontarget.errors import Argument
-from ontarget.evaluation import Rate, pool, reliability
+from ontarget.evaluation import Rate, pool
 from ontarget.fitted.target_calibration import TargetCalibration
 from ontarget.fitted.target_map import TargetMap
 from ontarget.goal import Goal
+from ontarget.report._binned import binned, said_bins
 from ontarget.report._facts import Facts
 from ontarget.report.measured import Measured
 from ontarget.report.verdict import in_points
@@ -52,17 +53,16 @@ def behavior_rows(parts: Mapping[str, Measured]) -> list[tuple[str, ...]]:
             name,
             target_in_words(part.target),
             percent(float(part.met.mean())),
-            f"{part.ece().value:.4f}",
+            f"{100 * part.ece().value:.1f}",
             f"{part.brier().value:.4f}",
         )
         for name, part in parts.items()
     ]
 
 
-def said_table(found: Measured, bins: int = 10) -> list[tuple[str, ...]]:
+def said_table(found: Measured) -> list[tuple[str, ...]]:
     """The mean p, how often it came true, an interval, and the number of forecasts, per bin."""
-    pooled = pool(found.p, found.met)
-    table = reliability(pooled.p, pooled.met, bins, episode=pooled.episode)
+    pooled, table, bins = pool(found.p, found.met), binned(found), said_bins(found)
     places = np.minimum((pooled.p * bins).astype(np.intp), bins - 1)
     return [
         (
@@ -254,12 +254,12 @@ def _assured(facts: Facts) -> str:
         promised = trigger.promised
         if promised is None:
             continue
-        low, high = promised.spread()
+        low, high = promised.spread(0.95)
         parts.append(
             f"{promised.m:,} of them met the target{' or were cut off' * bool(promised.stopped)} "
             "and set the alarm: promised "
             f"{percent(promised.rate)} false alarms {_how_sure(promised.confidence)}; given this "
-            f"very set, {between(low, high)} (90\u00a0%)"
+            f"very set, {between(low, high)} (95\u00a0%)"
         )
     return "; ".join(parts) or "stand behind what is ruled out and assured"
 

@@ -23,8 +23,17 @@ from ontarget.live.outlook import Status
 from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.report.measured import Measured
 
-__all__ = ["Part", "answers_in_rows", "answers_of", "panels_of", "parts_by", "with_answers"]
+__all__ = [
+    "CHANGE",
+    "Part",
+    "answers_in_rows",
+    "answers_of",
+    "panels_of",
+    "parts_by",
+    "with_answers",
+]
 
+CHANGE = "which runs"  # the panel of runs before and since a change
 _VAGUE = 0.2  # an interval as wide as this does not show that p is right
 
 
@@ -93,9 +102,9 @@ def parts_by(found: Measured, values: AnyArray, name: str = "values") -> tuple[P
 
 
 def panels_of(found: Measured, by: Mapping[str, ArrayLike]) -> dict[str, tuple[Part, ...]]:
-    """What a report shows by: thirds of the run, groups, unknown categories, asked columns."""
+    """What a report shows by: a change, thirds of the run, groups, categories, asked columns."""
     steps, episodes = found.p.shape
-    panels: dict[str, tuple[Part, ...]] = {}
+    panels: dict[str, tuple[Part, ...]] = _over_a_change(found)
     columns: dict[str, AnyArray] = {}
     if steps > 2:
         third = np.arange(steps) * 3 // steps
@@ -110,6 +119,23 @@ def panels_of(found: Measured, by: Mapping[str, ArrayLike]) -> dict[str, tuple[P
         columns["categories"] = known
     columns |= {name: np.asarray(values) for name, values in by.items()}
     return panels | {name: parts_by(found, column, name) for name, column in columns.items()}
+
+
+def _over_a_change(found: Measured) -> dict[str, tuple[Part, ...]]:
+    """All runs beside those before and since a change; nothing if none is known."""
+    drift = found.drifted
+    if drift is None or not drift.covers_both or not drift.later:
+        return {}
+    known, late = ~np.isnan(found.p), np.zeros(found.met.size, dtype=np.bool_)
+    late[list(drift.later)] = True
+    at_once = np.arange(len(known)) == drift.t
+    where = {
+        "all runs": known,
+        "before the change": known & ~late,
+        "since the change": known & late,
+        f"since, step {drift.t} alone": known & late & at_once[:, None],
+    }
+    return {CHANGE: tuple(_part(found, name, one) for name, one in where.items() if one.any())}
 
 
 def _stretch(steps: IndexArray) -> str:

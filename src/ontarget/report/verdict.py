@@ -22,7 +22,8 @@ __all__ = [
     "doubtful",
     "in_points",
     "luck_in_words",
-    "shortfall_in_words",
+    "no_alarm_advice",
+    "no_alarm_in_words",
     "verdict_of",
 ]
 
@@ -69,7 +70,7 @@ class Verdict:
     judgement: Judgement
     reason: str
     advice: str = ""
-    aside: str = ""  # what held all the same
+    aside: str = ""  # what the reason is about, and what held all the same
 
     def __str__(self) -> str:
         aside = f" ({self.aside})" * bool(self.aside)
@@ -88,10 +89,11 @@ def verdict_of(facts: Facts) -> Verdict:
     if broken:
         kept = "" if _alarm(facts) else _alarm_kept(facts)
         kept += ", over runs before and after the change" * bool(kept and covers_both(facts.found))
-        return Verdict(Judgement.NOT_HELD, ", and ".join(broken), _advice(facts), kept)
+        aside = "; ".join(filter(None, [_over_what(facts) if _off(facts) else "", kept]))
+        return Verdict(Judgement.NOT_HELD, ", and ".join(broken), _advice(facts), aside)
     few = _too_few(facts)
     if few:
-        return Verdict(Judgement.TOO_FEW, *few)
+        return few
     advice = filter(None, [_changed(facts), *_cautions(facts)])
     return Verdict(Judgement.HELD, _kept(facts), "; ".join(advice))
 
@@ -144,31 +146,63 @@ def _changed(facts: Facts) -> str:
     )
 
 
+def _reservations(facts: Facts) -> list[str]:
+    """What speaks against a verdict that p held, the gravest first; each goes on from "but"."""
+    found, unclear = [], facts.unclear
+    if unclear is not None and unclear.beyond_chance:
+        found.append(f"{unclear.way} between 10 and 90 %")
+    if above_the_promise(facts):
+        found.append(_raised(facts))
+    if facts.alarms is None:
+        found.append(no_alarm_in_words(facts))
+    return found
+
+
 def _cautions(facts: Facts) -> list[str]:
     """What to do where p held on average, but something else did not, or cannot be promised."""
-    told, unclear = [], facts.unclear
+    told, (first, *others) = [], _reservations(facts) or [""]
+    unclear = facts.unclear
+    if first:
+        told.append(f"p was {_amount(facts)}")
     if unclear is not None and unclear.beyond_chance:
-        told.append(f"read p between 10 and 90 % as {unclear.way}, and fit on more runs")
+        told += [between_in_words(unclear), f"read p there as {unclear.way}, and fit on more runs"]
+    told += others
     if facts.alarms is None:
-        missing = shortfall_in_words(facts)
-        more = "" if missing else ", or record more runs that meet the target"
-        told += [f"use p with a limit of your own{more}", *missing]
+        told += no_alarm_advice(facts)
     elif above_the_promise(facts):
         told += [_set_by_few(facts), "recalibrate on more runs to set it better"]
     return told
 
 
-def shortfall_in_words(facts: Facts) -> list[str]:
-    """What rate could be promised now, and what is missing; nothing if that cannot be counted."""
+def no_alarm_in_words(facts: Facts) -> str:
+    """That the alarm which was asked for cannot be promised, for the middle of a sentence."""
+    rate = facts.asked_rate
+    return (
+        f"no alarm{'' if rate is None else f' with {_percent(rate)} false alarms'} can be promised"
+    )
+
+
+def no_alarm_advice(facts: Facts) -> list[str]:
+    """What to do where the alarm that was asked for cannot be promised, a sentence each.
+
+    That is: the rate that can be promised now and how to ask for it, and what is missing for the
+    other.
+    """
     found = facts.shortfall
+    limit = (
+        "set a limit on p of your own, which promises nothing: --alarm-below P, or alarm_below=P"
+    )
     if found is None:
-        return []
-    missing = found.needed - found.has
-    now = found.possible
+        return [f"record more runs that meet the target, or {limit}"]
+    missing, now = found.needed - found.has, found.possible
+    sure = "" if facts.confidence is None else f" with {_percent(facts.confidence)} confidence"
     return [
-        *([] if now is None else [f"{_percent(now)} false alarms could be promised now"]),
+        limit
+        if now is None
+        else f"{_percent(now)} false alarms{sure} can be promised now: pass --false-alarm-rate "
+        f"{now:g}, or false_alarm_rate={now:g} in Python",
         f"for {_percent(found.rate)}, {missing:,} more assure episode{'s' * (missing != 1)} must "
-        f"meet the target: record about {found.more:,} more runs and fit again",
+        f"meet the target: fit on about {found.in_all:,} runs in all ({found.more:,} more)",
     ]
 
 
@@ -195,13 +229,21 @@ def _off(facts: Facts) -> str:
     gap = facts.gap
     if not gap.beyond_chance:
         return ""
-    way = "high" if gap.too_high > 0.0 else "low"
-    both = covers_both(facts.found)
-    which = f" of all {facts.found.met.size:,} runs, before and after the change" * both
     return (
-        f"p was off by {in_points(gap.off)} ({100 * abs(gap.too_high):.1f} too {way}) on average "
-        f"over all steps{which}; chance alone explains {100 * gap.chance:.1f}"
+        f"p was off by {in_points(gap.off)} ({gap.way}) on average; chance alone explains "
+        f"{100 * gap.chance:.1f}"
     )
+
+
+def _over_what(facts: Facts) -> str:
+    """Which runs and steps the error is about, and how large it is since a change."""
+    said, since = f"that is over all steps of all {facts.found.met.size:,} runs", facts.since
+    if since is not None:
+        said += (
+            f", before and after the change; over all steps of the {since.runs:,} runs since then, "
+            f"p was {100 * abs(since.too_high):.1f} points {since.way}"
+        )
+    return said
 
 
 def covers_both(found: Measured) -> bool:
@@ -246,11 +288,12 @@ def _sure(facts: Facts) -> str:
     return ""
 
 
-def _too_few(facts: Facts) -> tuple[str, str] | None:
-    """Why these runs cannot tell, and what to do; None if they can."""
-    gap, n = facts.gap, facts.found.met.size
+def _too_few(facts: Facts) -> Verdict | None:
+    """The verdict that these runs cannot tell, why, and what to do; None if they can."""
+    gap, n, few = facts.gap, facts.found.met.size, Judgement.TOO_FEW
     if not facts.found.met.any():
-        return f"none of the {n:,} new runs met the target", "choose a target that some runs meet"
+        why = f"none of the {n:,} new runs met the target"
+        return Verdict(few, why, "choose a target that some runs meet")
     if gap.chance > COARSE:
         return _too_coarse(facts)
     if facts.alarms is None or facts.promised_rate is None:
@@ -261,70 +304,83 @@ def _too_few(facts: Facts) -> tuple[str, str] | None:
     there = f"only {good:,} of the {n:,} new runs met the target"
     if facts.rule.of_all_runs:
         there = f"there are only {good:,} new runs"
-    return (
+    return Verdict(
+        few,
         f"{there}, and it takes {needed:,} to check a "
         f"promise of {_percent(facts.promised_rate)} false alarms",
         "evaluate on more runs",
     )
 
 
-def _too_coarse(facts: Facts) -> tuple[str, str]:
+def _too_coarse(facts: Facts) -> Verdict:
     """That chance could put p far off, which way it leans, and how many runs would help."""
-    gap, lean, n = facts.gap, facts.lean, facts.found.met.size
-    behind = f"{n:,} new runs and {gap.n:,} recorded episodes behind a typical forecast"
-    said = f"chance alone could put p off by {in_points(gap.chance)} with {behind}"
+    gap, lean = facts.gap, facts.lean
+    said = f"chance alone could put p off by {in_points(gap.chance)}"
     now = []
     if lean.shows:
         said = (
-            f"p looks {in_points(abs(lean.too_high))} {lean.way} on average, and with {behind} "
-            f"chance alone could put it off by {100 * gap.chance:.1f}"
+            f"p looks {in_points(abs(lean.too_high))} {lean.way} on average, and chance alone "
+            f"could put it off by {100 * gap.chance:.1f}"
         )
         now = [f"expect p to be {lean.way} until you fit on more runs"]
-    return said, "; ".join([*now, _enough(facts), *shortfall_in_words(facts)])
+    missing = [] if facts.alarms is not None else no_alarm_advice(facts)
+    there = f"there are {facts.found.met.size:,} new runs"
+    behind = f"{there}, and {gap.n:,} recorded episodes behind a typical forecast"
+    advice = "; ".join([*now, _enough(facts), *missing])
+    return Verdict(Judgement.TOO_FEW, said, advice, behind)
 
 
 def _enough(facts: Facts) -> str:
     """How many runs would leave little to chance, which shrinks with their square root."""
     gap, half = facts.gap, COARSE / 2.0
-    recorded, n = sum(facts.found.fitted.trained.sizes.values()), facts.found.met.size
+    recorded, n = facts.recorded, facts.found.met.size
     times = (gap.chance / COARSE) ** 2
-    fit, new = f"fit on about {rounded_up(times * recorded):,} runs", times * n
-    told = f"{fit} and evaluate on about {rounded_up(new):,}"
+    whole, new = rounded_up(times * recorded), rounded_up(times * n)
     if gap.calibration <= half:
-        new = n * gap.new_runs**2 / (COARSE**2 - gap.calibration**2)
-        told = f"evaluate on about {rounded_up(new):,} runs"
+        new = rounded_up(n * gap.new_runs**2 / (COARSE**2 - gap.calibration**2))
+    fit = f"fit on about {whole:,} runs in all ({whole - recorded:,} more)"
+    evaluate = f"evaluate on about {new:,} new runs in all ({new - n:,} more)"
+    told = f"{fit} and {evaluate}"
+    if gap.calibration <= half:
+        told = evaluate
     elif gap.new_runs <= half:
         told = fit
     return f"{told}: chance would then explain less than {100 * COARSE:.0f} percentage points"
 
 
+def _amount(facts: Facts) -> str:
+    """How far p is off over all forecasts, and what chance explains of that."""
+    gap, both = facts.gap, ", over runs before and after the change" * covers_both(facts.found)
+    chance = f"chance alone explains {100 * gap.chance:.1f}"
+    return f"off by {in_points(gap.off)} on average{both}, and {chance}"
+
+
+def _raised(facts: Facts) -> str:
+    """How many false alarms there were, and how many were promised."""
+    assert facts.promised_rate is not None
+    return (
+        f"{_percent(facts.false_alarms.value)} {facts.raised}, where "
+        f"{_percent(facts.promised_rate)} were promised"
+    )
+
+
 def _kept(facts: Facts) -> str:
-    gap, unclear = facts.gap, facts.unclear
+    """That p held, with one thing that speaks against it, if anything does."""
+    gap, but, unclear = facts.gap, _reservations(facts), facts.unclear
+    if but:
+        right = unclear is not None and unclear.beyond_chance
+        said = "p was right on average" if right else "p came true as often as it said"
+        return f"{said}, but {but[0]}"
     said = (
         f"p came true as often as it said (off by {in_points(gap.off)} on average; chance alone "
         f"explains {100 * gap.chance:.1f})"
         + ", over runs before and after the change"
         * covers_both(facts.found)
     )
-    but = [between_in_words(unclear)] if unclear is not None and unclear.beyond_chance else []
-    raised = ""
-    if facts.alarms is None:
-        rate = (
-            "" if facts.asked_rate is None else f" with {_percent(facts.asked_rate)} false alarms"
-        )
-        but.append(f"no alarm{rate} can be promised")
-    elif facts.promised_rate is not None:
-        false = facts.false_alarms.value
-        luck = " (within chance)" * (false > facts.promised_rate and not above_the_promise(facts))
-        raised = (
-            f"{_percent(false)} {facts.raised}, where "
-            f"{_percent(facts.promised_rate)} were promised{luck}"
-        )
-    if raised and (but or above_the_promise(facts)):
-        but.append(raised)
-    elif raised:
-        said += f", and {raised}"
-    return f"{said}{', but ' * bool(but)}{', and '.join(but)}"
+    if facts.promised_rate is None:
+        return said
+    luck = " (within chance)" * (facts.false_alarms.value > facts.promised_rate)
+    return f"{said}, and {_raised(facts)}{luck}"
 
 
 def between_in_words(found: Lean) -> str:

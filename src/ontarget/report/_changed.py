@@ -1,0 +1,67 @@
+"""What a report says of a change of the process since it was recorded."""
+
+from __future__ import annotations
+
+from ontarget.drift.change import UNKNOWN_ORDER, DriftJudgement
+from ontarget.report._facts import Facts
+from ontarget.report._statement import Statement, sentence, sentences
+
+__all__ = ["drift_statements"]
+
+
+def drift_statements(facts: Facts) -> list[Statement]:
+    """Whether the process has changed since it was recorded; nothing if that cannot be told."""
+    drift = facts.found.drifted
+    if drift is None:
+        return []
+    lot = f"Their order is {drift.order}." if drift.order else ""
+    if drift.order == UNKNOWN_ORDER:
+        lot = "The runs were taken in random order: their order in the file plays no part."
+    by_p = drift.changed and drift.strongest is drift.harm
+    bet = (
+        f"The evidence {'that p now promises too much' if by_p else 'of a change'} starts at 1 and "
+        f"reached {drift.strongest.in_words}; {drift.strongest.limit:g} counts as a change."
+    )
+    figures = f"{drift.figures}{f' (95 % range: {drift.latest.reach} points)' * drift.latest.shows}"
+    why = "No tick: a small change needs more runs to show."
+    if drift.changed:
+        both = "figures that do not say otherwise cover the runs before and after it together"
+        told = (
+            f"at step {drift.t}, {figures}",
+            _later_steps(facts),
+            both * drift.covers_both,
+            *drift.suspect.split("; "),
+            *drift.where,
+        )
+        since = drift.when or "since the runs were recorded"
+        headline, why = f"{drift.judgement} {since}: at step {drift.t}, {drift.headline}", ""
+    elif drift.judgement is DriftJudgement.BUILDING:
+        told = (
+            f"at step {drift.t}, {drift.way}",
+            "more runs will show whether something has changed",
+            *drift.suspect.split("; "),
+        )
+        headline = f"{drift.judgement}: {drift.strongest.reached}"
+        why = "No mark yet: it is no proof."
+    else:
+        told = ()
+        headline = "no sign that the process has changed since it was recorded"
+    return [
+        Statement(
+            f"{sentence(headline)}.",
+            " ".join(filter(None, [sentences(*told), bet, lot])),
+            False if drift.changed else None,
+            why,
+        )
+    ]
+
+
+def _later_steps(facts: Facts) -> str:
+    """How far p is off over all steps since the change, beside what it is at one step."""
+    since, drift = facts.since, facts.found.drifted
+    if since is None or drift is None:
+        return ""
+    off = f"{100 * abs(since.too_high):.1f} points {since.way}"
+    less = abs(since.too_high) < abs(drift.latest.too_high)
+    why = ": later in a run more is known, so p errs less" * less
+    return f"over all steps of these {since.runs:,} runs, p was {off} on average{why}"
