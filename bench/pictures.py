@@ -23,6 +23,7 @@ from rich.console import Console
 
 from ontarget import Episodes, Evaluation, GoalMonitor, Promised, Sessions, Target
 from ontarget.cli.replay import Replay
+from ontarget.cli.view.change import ChangeHint
 from ontarget.cli.view.foretold import placed
 from ontarget.cli.view.live_view import LiveView
 from ontarget.errors import FewEpisodesError
@@ -120,8 +121,9 @@ def live_view(scene: Scene, found: Evaluation) -> Iterator[str]:
         sessions = scene.monitor.sessions(scene.target, alarm_below=0.3)
     missed = np.flatnonzero(~found.met)
     hopes = np.argsort(np.nanmax(found.p[:, missed], axis=0))
-    run = found.episodes.take([missed[hopes[9 * hopes.size // 10]]])  # it was in doubt
-    view = view_of(sessions)
+    shown = missed[hopes[9 * hopes.size // 10]]  # it was in doubt
+    run, view = found.episodes.take([shown]), view_of(sessions)
+    view.change = seen_before(scene, found, int(shown))
     messages = list(Replay(run))
     for place, message in enumerate(messages):
         view.update(sessions.answer(message))
@@ -129,6 +131,16 @@ def live_view(scene: Scene, found: Evaluation) -> Iterator[str]:
             console = Console(record=True, width=WIDTH, height=HEIGHT, file=StringIO())
             console.print(view)
             yield console.export_svg(title="ontarget watch")
+
+
+def seen_before(scene: Scene, found: Evaluation, shown: int) -> ChangeHint:
+    """What a view knows that was open while the runs before this one ended."""
+    hint = ChangeHint(lambda: scene.monitor.harm_guard(scene.target))
+    for i in range(shown):
+        start = {"agent": str(i), "t": 0, "p": float(found.p[0, i]), "status": "OK"}
+        hint.update(start)
+        hint.update({**start, "t": 1, "p": float(found.met[i]), "status": "DONE", "end": True})
+    return hint
 
 
 def view_of(sessions: Sessions) -> LiveView:

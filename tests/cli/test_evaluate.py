@@ -184,6 +184,4 @@ def test_a_rate_without_assure_episodes_is_called_measured(tmp_path: Path) -> No
     contract = (
         GoalMonitor.load(model).sessions(Target.at_least(0.05), false_alarm_rate=0.1).contract
     )
-    assert (
-        "(false alarms: 10 %, measured, not promised)" in LiveView(contract, "few")._title().plain
-    )
+    assert "false alarms: 10 %, measured, not promised" in LiveView(contract, "few")._promise()

@@ -23,8 +23,10 @@ from ontarget import (
     Watch,
 )
 from ontarget.cli import main
+from ontarget.cli.view.change import ChangeHint
 from ontarget.cli.view.chart import outcome_chart, probability_chart
 from ontarget.cli.view.course import Course, Point
+from ontarget.cli.view.digits import alike
 from ontarget.cli.view.foretold import foretold, placed
 from ontarget.cli.view.live_view import LiveView, sparkline
 from ontarget.cli.view.track import Track
@@ -273,9 +275,12 @@ def view_of(*streams: list[Any], alarm: AlarmRule = HALF) -> LiveView:
 def test_a_single_run_is_drawn_with_threshold_state_and_last_change(width: int) -> None:
     failing = positions(met=False)[0]
     text = drawn(view_of(messages(failing)[:-1]), width)
-    assert "target at least −60  alarm below p = 0.5" in text
+    assert "target at least −60  alarm below p = 50 %" in text
     assert "ALARM at step" in text
-    assert text.count("●") == 50
+    chart = "".join(line for line in text.splitlines() if "┤" in line)
+    assert chart.count("●") + chart.count("▼") == 50
+    assert chart.count("▼") > 0
+    assert "your own limit, nothing promised" in text
     assert "┄" in text
     assert " 50 % ┤" in text
     ended = drawn(view_of(messages(failing)), width)
@@ -323,7 +328,8 @@ def test_the_path_to_come_is_drawn_as_ranges() -> None:
         view.update(sessions.answer({"agent": "a", "state": [0.5, 0.1], "reward": 0.2 * t}))
     band = monitor.path_band(1, [[0.5, 0.1]], 0.2, 0.9, all_steps=True)
     assert band.steps.tolist() == [2, 3, 4, 5, 6]
-    said = [f"{band.lower[0, k]:.4g} to {band.upper[0, k]:.4g}" for k in (1, 3, 4)]
+    ends = alike(*(one for k in (1, 3, 4) for one in (band.lower[0, k], band.upper[0, k])))
+    said = [f"{low} to {high}" for low, high in zip(ends[::2], ends[1::2], strict=True)]
     assert f"path (90 %): step 3 {said[0]}, step 5 {said[1]}, end {said[2]}" in drawn(view, 120)
     view.update(sessions.answer({"agent": "a", "reward": 0.2, "end": True}))
     assert "path (90" not in drawn(view, 120)
@@ -346,10 +352,10 @@ def test_a_fleet_is_drawn_in_rows_with_alarms_first() -> None:
     streams = [messages(i, f"robot-{i}")[:40] for i in (*good, *bad)]
     view = view_of(*streams)
     rows = drawn(view, 120).splitlines()
-    assert rows[2].startswith(f"robot-{bad[0]} ")
-    assert "▁" in rows[2]
-    assert "▇" in rows[3]
-    assert "and 2 more agents" in drawn(view, 120, height=8)
+    assert rows[3].startswith(f"robot-{bad[0]} ")
+    assert "▁" in rows[3]
+    assert "▇" in rows[4]
+    assert "and 2 more agents" in drawn(view, 120, height=9)
     assert view.summary().startswith("200 lines, 5 agents, 0 runs ended")
 
 
@@ -386,7 +392,7 @@ def test_the_band_is_drawn_around_p() -> None:
     *rows, axis, numbers = chart.drawn(course_of((0.1, 0.5, 0.9)), 0).plain.splitlines()
     cells = [row[9] for row in rows]
     assert cells == [" ", *"░░░░", "●", *"░░░░", "┄"]
-    assert rows[-1] == "    0 % ┤" + "┄" * 10 + " alarm"
+    assert rows[-1] == "    0 % ┤" + "┄" * 10  # no room for the line's name
     assert axis == "        └┬─┬─┬─┬─┬─"
     assert numbers == "   step  0 2 4 6 8"
 
@@ -419,7 +425,7 @@ def test_a_chart_shows_the_whole_run_and_numbers_its_steps(steps: int) -> None:
 def test_a_line_is_named_however_long_the_run_is() -> None:
     chart = probability_chart(0.1, 240, width=100, rows=11)
     *rows, _, _ = chart.drawn(course_of(*[(0.2, 0.2, 0.2)] * 161), 160).plain.splitlines()
-    assert rows[-2].endswith("┄ alarm")
+    assert rows[-2].endswith("┄ alarm below 10 %")
     assert all(len(row) <= 100 for row in rows)
 
 
@@ -450,8 +456,8 @@ def test_what_a_run_has_is_drawn_between_the_ends_of_its_target() -> None:
     assert [row[9:13] for row in rows] == [
         *("░   ", "░  ▒", "┄┄┄┄", "░░ ▒", "░●▒▒", "░░▒▒", "● ▒▒", "░  ▒", "░   "),
     ]
-    assert rows[0].strip().startswith("6 ┤░")
-    assert rows[-1].strip().startswith("-2 ┤░")
+    assert rows[0].strip().startswith("6.00 ┤░")
+    assert rows[-1].strip().startswith("−2.00 ┤░")
     assert rows[2].rstrip().endswith("┄┄")
     assert outcome_chart([Point(*(math.nan,) * 4)], [4.0], 5, width=40, rows=9) is None
 
@@ -469,7 +475,8 @@ def test_what_a_run_has_and_where_it_will_end_is_told() -> None:
     assert place.low < place.high
     assert place.in_words in drawn(view)
     high = drawn(view, height=44)
-    assert f"● so far {place.so_far:.4g}   ░ likely to end at {place.low:.4g}" in high
+    low, upper, so_far = alike(place.low, place.high, place.so_far)
+    assert f"● so far {so_far}   ░ likely to end at {low} to {upper}" in high
     assert "target" in high.split("likely to end")[1]
     assert placed(sessions, "nobody") == {}
     for message in stream[20:]:
@@ -503,11 +510,11 @@ def test_a_goal_shows_the_likely_culprit_and_where_each_behavior_stands() -> Non
     track, text = view.tracks["a"], drawn(view, 120, height=44)
     assert track.culprit == "spent"
     assert "alone: spent " in text
-    assert "spent, the likely culprit: ● so far 2 " in text
-    assert "gain: so far 3, likely to end at" in text
+    assert "spent, the likely culprit: ● so far 2.00 " in text
+    assert "gain: so far 3.00, likely to end at" in text
     assert "spent path (90 %): " in text
     assert "target" in text.split("likely culprit")[1]
-    assert "spent: so far 2, likely to end at" in drawn(view, 120, height=24)
+    assert "spent: so far 2.00, likely to end at" in drawn(view, 120, height=26)
     view.update(sessions.answer({"agent": "a", "state": [3.0], "reward": {"reward": 3.0}}))
     assert "? " in drawn(view, 120, height=44)
     ended = sessions.answer({"agent": "a", "reward": brought, "end": True})
@@ -539,9 +546,98 @@ def test_alarms_that_no_longer_fit_in_the_line_are_counted() -> None:
     assert track.history == "ALARM at step 0, OK at step 1, ALARM at step 2"
     track.add({"t": 3, "p": 0.0, "status": "DONE", "end": True})
     after = "OK at step 1, ALARM at step 2, DONE at step 3"
-    assert track.history == f"1 earlier alarm, {after}"
+    assert track.history == f"first ALARM at step 0, {after}"
     track.add({"t": 0, "p": 0.1, "status": "ALARM"})
     assert track.history == "ALARM at step 0"
+    for t, status in enumerate(["OK", "ALARM", "OK", "ALARM", "OK", "ALARM"], start=1):
+        track.add({"t": t, "p": 0.5, "status": status})
+    assert track.history == (
+        "first ALARM at step 0, 1 more alarm, ALARM at step 4, OK at step 5, ALARM at step 6"
+    )
+
+
+def test_the_first_alarm_stays_in_the_chart_the_legend_and_the_rows() -> None:
+    contract = GoalMonitor.load(river().model).sessions(TARGET, alarm=HALF).contract
+    view = LiveView(contract, "river", explain=lambda agent: "p fell by the wind")
+    for t, p in enumerate([0.9, 0.2, 0.8, 0.9]):
+        view.update({"agent": "a", "t": t, "p": p, "status": "ALARM" if p < 0.5 else "OK"})
+    text = drawn(view, 100, 30)
+    assert "● p   ▼ p below the alarm's limit" in text
+    assert "▲ first alarm, step 1" in text
+    (axis,) = [line for line in text.splitlines() if "└" in line]
+    assert axis.index("▲") > axis.index("└")
+    assert "p fell by the wind" not in text  # it is no longer in alarm
+    ended = {"agent": "a", "t": 4, "p": 0.0, "status": "DONE", "end": True, "outcome": -2.85952}
+    view.update({**ended, "reason": "ended outside the target at -2.85952"})
+    text = drawn(view, 100, 30)
+    assert "DONE at step 4: ended outside the target at −2.86" in text
+    assert "p fell by the wind" in text
+    for name in "bcd":
+        view.update({"agent": name, "t": 0, "p": 0.9, "status": "OK"})
+    (row,) = [line for line in drawn(view, 120).splitlines() if line.startswith("a ")]
+    assert " step 1 " in row
+
+
+def test_an_alarm_is_told_in_per_cent_like_p_in_the_headline() -> None:
+    track = Track("a", limit="alarm below 18.5 %")
+    told = {"t": 0, "p": 0.1374, "status": "ALARM", "reason": "p = 0.137, alarm below 0.185"}
+    track.add(told)
+    assert track.change == "ALARM at step 0: p = 13.7 %, alarm below 18.5 %"
+    other = Track("a", limit="alarm below 18.5 %")
+    other.add({**told, "p": 0.0, "reason": "the target is out of reach with reward at 3"})
+    assert other.change.endswith("the target is out of reach with reward at 3")
+
+
+def hint_of(monitor: GoalMonitor, target: Target) -> ChangeHint:
+    return ChangeHint(lambda: monitor.harm_guard(target))
+
+
+def told_of(name: str, p: float, *, met: bool) -> list[dict[str, Any]]:
+    """The answers of a run of two steps."""
+    start = {"agent": name, "t": 0, "p": p, "status": "OK"}
+    end = {"agent": name, "t": 1, "p": float(met), "status": "DONE", "end": True}
+    return [start, end]
+
+
+def test_a_p_that_has_become_too_high_is_hinted_at() -> None:
+    monitor = GoalMonitor.load(river().model)
+    view = LiveView(monitor.sessions(TARGET, alarm=HALF).contract, "river")
+    view.change = hint_of(monitor, TARGET)
+    found = monitor.evaluate(Episodes.read(river().new), TARGET, resamples=2)
+    for i, (p, met) in enumerate(zip(found.p[0].tolist(), found.met.tolist(), strict=True)):
+        for answer in told_of(f"n{i}", p, met=met):
+            view.update(answer)
+    assert view.change.in_words == ""  # these are like the recorded ones
+    for i in range(200):
+        for answer in told_of(f"late{i}", 0.8, met=False):
+            view.update(answer)
+    said = view.change.in_words
+    assert said.startswith("p has become too high: it said ")
+    assert "`ontarget drift` tells more" in said
+    assert "! p has become too high" in drawn(view, 160, 30)
+
+
+def test_runs_that_do_not_count_do_not_hold_up_the_hint() -> None:
+    monitor = GoalMonitor.load(river().model)
+    hint = hint_of(monitor, TARGET)
+    hint.update({"agent": "silent", "t": 0, "p": 0.8, "status": "OK"})  # it never ends
+    for i in range(300):
+        start, end = told_of(f"taken{i}", 0.8, met=False)
+        hint.update(start)
+        hint.update({**end, "intervened": True})
+    assert hint.in_words == ""
+    for _ in range(300):
+        for answer in told_of("a", 0.8, met=False):  # one agent, run after run
+            hint.update(answer)
+    assert hint.in_words
+
+
+def test_a_monitor_without_a_guard_has_no_hint() -> None:
+    hint = hint_of(two_groups(), Target.at_least(0.0))
+    for i in range(100):
+        for answer in told_of(f"r{i}", 1.0, met=False):
+            hint.update(answer)
+    assert hint.in_words == ""
 
 
 def test_a_sparkline_shows_the_whole_run_in_its_width() -> None:
@@ -552,9 +648,15 @@ def test_a_sparkline_shows_the_whole_run_in_its_width() -> None:
 
 def test_a_rule_with_a_promise_is_titled_so() -> None:
     text = drawn(view_of(alarm=Promised("0.1", for_steps=2)), 120)
-    assert "for 2 steps (false alarms: 10 %)" in text
+    assert " for 2 steps\n" in text.replace(" " * 4, "")
+    rule = Promised("0.1", for_steps=2)
+    low, high = (
+        GoalMonitor.load(river().model).watch(TARGET, alarm=rule).trigger.promised.spread(0.95)
+    )
+    likely = f"{100 * low:.1f} to {100 * high:.1f} % likely for this threshold (95 %)"
+    assert f"false alarms: at most 10 % promised on average; {likely}" in text
     text = drawn(view_of(alarm=Promised("0.2", confidence="0.9")), 120)
-    assert "(false alarms: 20 % with 90 % confidence)" in text
+    assert "false alarms: at most 20 % promised, with 90 % confidence" in text
 
 
 def test_a_replay_answers_as_the_stream_would() -> None:
@@ -665,7 +767,7 @@ def test_a_run_that_its_horizon_closed_is_counted_once() -> None:
     closing = {"agent": "a", "state": stream[0]["state"], "reward": stream[-1]["reward"]}
     view = view_of([*stream[:-1], closing, stream[-1]])
     assert "1 run ended" in view.summary()
-    assert drawn(view).count("●") == 51
+    assert drawn(view).count("●") == 51 + 1  # and in the legend
 
 
 def test_a_stream_that_is_interrupted_is_summed_up(

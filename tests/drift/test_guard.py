@@ -214,3 +214,15 @@ def test_a_bag_counts_as_a_sorted_list_of_cells_does(scores: list[float], score:
     place = Bag(scores).place(score)
     assert place == (sum(c < own for c in cells), cells.count(own), len(cells))
     assert Bag.from_json(Bag(scores).to_json()).place(score) == place
+
+
+def test_what_a_guard_compares_may_be_noted_without_the_episode() -> None:
+    new = shifted(40, 4, -0.1)
+    found = MONITOR.evaluate(new, GOAL, resamples=2)
+    whole, noted = MONITOR.harm_guard(GOAL), MONITOR.harm_guard(GOAL)
+    for name, p, met in zip(new.ids.tolist(), found.p[0], found.met, strict=True):
+        noted.note(name, float(p - met))
+    assert noted.reading.n == whole.observe(new).n == 40
+    assert noted.reading.evidence == pytest.approx(whole.reading.evidence)
+    with pytest.raises(InputError, match="each run counts once"):
+        noted.note(new.ids[0], 0.5)

@@ -33,6 +33,7 @@ from ontarget.errors import Argument, FewEpisodesError, OntargetError, Placehold
 if TYPE_CHECKING:
     from ontarget import Sessions
     from ontarget.cli.view.track import Ahead
+    from ontarget.drift import DriftGuard
 
 __all__ = ["watch"]
 
@@ -195,6 +196,7 @@ def watch(
             name=model.name,
             one_by_one=one_by_one,
             foretell=(lambda agent: foretold(of_one, sessions, agent)) if paths else None,
+            guard=lambda: monitor.harm_guard(wanted, calibration=chosen),
         )
         if drawn
         else _write(answers)
@@ -275,10 +277,12 @@ def _draw(
     name: str,
     one_by_one: bool,
     foretell: Callable[[str], Ahead | None] | None,
+    guard: Callable[[], DriftGuard],
 ) -> bool:
     from rich.console import Console
     from rich.live import Live
 
+    from ontarget.cli.view.change import ChangeHint
     from ontarget.cli.view.foretold import placed
     from ontarget.cli.view.live_view import LiveView
 
@@ -298,6 +302,7 @@ def _draw(
         explain=why,
         foretell=foretell,
         locate=lambda agent: placed(sessions, agent),
+        change=ChangeHint(guard),
     )
     try:
         with Live(view, console=console, refresh_per_second=12, vertical_overflow="crop"):

@@ -133,11 +133,23 @@ class DriftGuard:
 
         An episode that ended before the guarded step, or has a bad reading there, is skipped.
         """
-        noted, ids = self._noted(episodes), episodes.ids.tolist()
-        for episode_id in ids:
+        noted = self._noted(episodes)
+        return self._hold({one: noted.get(one) for one in episodes.ids.tolist()})
+
+    def note(self, episode_id: object, *compared: float) -> DriftReading:
+        """The evidence after one finished episode of which only the compared numbers are known.
+
+        For a harm guard that is p at the guarded step, less 1 if the episode met the target. For
+        other guards, it is both limits of the predicted CDF at the outcome.
+        """
+        return self._hold({episode_id: compared})
+
+    def _hold(self, compared: Mapping[object, tuple[float, ...] | None]) -> DriftReading:
+        """Take in what is compared of finished episodes, and count those that no other precedes."""
+        for episode_id in compared:
             self._check_new(episode_id)
-        for episode_id in ids:
-            self._held[episode_id] = noted.get(episode_id)
+        for episode_id, values in compared.items():
+            self._held[episode_id] = values
             if not self._announced:
                 self._remember(episode_id)
                 self._order[episode_id] = None

@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from ontarget._numerals import percent
 from ontarget.cli.view.course import Course, Point, joined_by
+from ontarget.cli.view.digits import alike
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Chart", "Line", "outcome_chart", "probability_chart"]
 
 
+_SINGLE = "●▼?"  # marks of one letter, however wide a column is
 _EDGE = 9  # letters left of a chart, so that two of them stand in line
 _WIDEST = 6
 _AMPLE = 40  # columns that are enough for a run, so that a line's name gets the rest
@@ -35,6 +38,8 @@ class Chart:
     ● is the value at a step, ░ the range around it, ▒ the predicted range at a later step, and ┄ a
     line across.
 
+    On the axis, ▲ marks a step.
+
     Parameters
     ----------
     bottom, top
@@ -54,6 +59,8 @@ class Chart:
         The colour of a value.
     unknown
         The letter below a step at which nothing is known.
+    mark
+        The letter of a value.
     """
 
     bottom: float
@@ -65,9 +72,15 @@ class Chart:
     rows: int
     colour: Callable[[Point], str]
     unknown: str = "?"
+    mark: Callable[[Point], str] = lambda point: "●"
 
-    def drawn(self, course: Course, step: int, ahead: Sequence[Point] = ()) -> Text:
-        """The course of a run, whose last step is this one, and ranges for the steps after it."""
+    def drawn(
+        self, course: Course, step: int, ahead: Sequence[Point] = (), marked: int | None = None
+    ) -> Text:
+        """The course of a run, whose last step is this one, and ranges for the steps after it.
+
+        ``marked`` is a step to mark on the axis.
+        """
         from rich.text import Text
 
         edge = max(_EDGE, *(len(label) + 2 for label in self.labels))
@@ -88,8 +101,8 @@ class Chart:
             line = marks.get(row)
             for point in points:
                 letter, style = self._cell(point, row, line)
-                text.append(letter if letter in "●?" else letter * wide, style)
-                if letter in "●?":  # the band goes on beside it
+                text.append(letter if letter in _SINGLE else letter * wide, style)
+                if letter in _SINGLE:  # the band goes on beside it
                     text.append(*self._around(point, row, line, wide - 1))
             for point in later:
                 inside = line is None and self._row(point.low) <= row <= self._row(point.high)
@@ -99,14 +112,15 @@ class Chart:
                 fits = wide * columns + len(line.name) + 1 <= self.width - edge
                 text.append(f" {line.name}" * fits, style=line.style)
             text.append("\n")
-        return text.append(_axis(first, columns, room, (every, wide), edge=edge), style="dim")
+        axis = _axis(first, columns, room, (every, wide), edge=edge, marked=marked)
+        return text.append(axis, style="dim")
 
     def _cell(self, point: Point, row: int, line: Line | None) -> tuple[str, str]:
         """The letter of a point in a row, and its style."""
         if math.isnan(point.least):
             return (self.unknown, "yellow") if row == 0 else (" ", "")
         if self._row(point.least) <= row <= self._row(point.most):
-            return "●", self.colour(point)
+            return self.mark(point), self.colour(point)
         return self._around(point, row, line, 1)
 
     def _around(self, point: Point, row: int, line: Line | None, wide: int) -> tuple[str, str]:
@@ -129,16 +143,17 @@ class Chart:
 
 
 def probability_chart(threshold: float, horizon: int, *, width: int, rows: int) -> Chart:
-    """A chart of p from 0 to 100 %, red below the alarm's threshold; NaN is no threshold."""
+    """A chart of p from 0 to 100 %, a red ▼ below the alarm's threshold; NaN is no threshold."""
     return Chart(
         bottom=0.0,
         top=1.0,
         labels=("100 %", " 50 %", "  0 %"),
-        lines=[Line(threshold, "alarm", "red")],
+        lines=[Line(threshold, f"alarm below {percent(threshold)}".replace("\u00a0", " "), "red")],
         horizon=horizon,
         width=width,
         rows=rows,
         colour=lambda point: "bold red" if point.least < threshold else "green",
+        mark=lambda point: "▼" if point.least < threshold else "●",
     )
 
 
@@ -156,11 +171,14 @@ def outcome_chart(
     target = [end for end in ends if math.isfinite(end)]
     bottom, top = min([*known, *target]), max([*known, *target])
     top = top if bottom < top else bottom + 1.0
+    high, middle, low, *ended = alike(top, (bottom + top) / 2.0, bottom, *target)
     return Chart(
         bottom=bottom,
         top=top,
-        labels=_labels(bottom, top),
-        lines=[Line(end, "target", "magenta") for end in target],
+        labels=(high, middle, low),
+        lines=[
+            Line(end, f"target {text}", "magenta") for end, text in zip(target, ended, strict=True)
+        ],
         horizon=horizon,
         width=width,
         rows=rows,
@@ -169,28 +187,19 @@ def outcome_chart(
     )
 
 
-def _labels(bottom: float, top: float) -> tuple[str, str, str]:
-    """The ends and the middle of a range, each to the same digit.
-
-    Examples
-    --------
-    >>> _labels(-15.732, 0.0672)
-    ('0.1', '-7.8', '-15.7')
-    >>> _labels(0.0, 1.4e6)
-    ('1.4e+06', '7e+05', '0')
-    """
-    digits = 2 - math.floor(math.log10(top - bottom))
-    rounded = [round(value, digits) + 0.0 for value in (top, (bottom + top) / 2.0, bottom)]
-    first, second, third = (f"{value:.4g}" for value in rounded)
-    return first, second, third
-
-
 def _axis(
-    first: int, columns: int, room: int, scale: tuple[int, int] = (1, 1), *, edge: int = 7
+    first: int,
+    columns: int,
+    room: int,
+    scale: tuple[int, int] = (1, 1),
+    *,
+    edge: int = 7,
+    marked: int | None = None,
 ) -> str:
     """The line below the chart, and the numbers of the steps below that.
 
-    ``scale`` is how many steps share a column, and how many letters wide a column is.
+    ``scale`` is how many steps share a column, and how many letters wide a column is. A ``marked``
+    step has a ▲ on the line.
 
     Examples
     --------
@@ -206,4 +215,6 @@ def _axis(
         if at + len(step) <= room:  # at the edge it would stick out
             line[at] = "┬"
             numbers = numbers.ljust(at) + step
+    if marked is not None and 0 <= (column := (marked - first) // every) < columns:
+        line[column * wide] = "▲"
     return f"{'└':>{edge}}{''.join(line)}\n{'step':>{edge - 2}}  {numbers}"

@@ -8,6 +8,7 @@ import numpy as np
 
 from ontarget._plain import plain
 from ontarget.cli.view.course import Point
+from ontarget.cli.view.digits import alike
 from ontarget.cli.view.track import Ahead, Place
 from ontarget.errors import OntargetError
 from ontarget.fitted._kernels import P
@@ -51,9 +52,12 @@ def foretold(monitor: GoalMonitor, sessions: Sessions, agent: str) -> Ahead | No
     ends = zip(band.lower[0].tolist(), band.upper[0].tolist(), strict=True)
     ranges = tuple(Point(low, low, high, high) for low, high in ends)
     places = np.unique(np.linspace(0, band.steps.size - 1, 4).round().astype(int))[1:].tolist()
+    written = alike(*(end for k in places for end in (ranges[k].low, ranges[k].high)))
     told = [
-        f"{'end' if h == monitor.horizon else f'step {h}'} {one.low:.4g} to {one.high:.4g}"
-        for h, one in ((int(band.steps[k]), ranges[k]) for k in places)
+        f"{'end' if h == monitor.horizon else f'step {h}'} {low} to {high}"
+        for h, low, high in zip(
+            band.steps[places].tolist(), written[::2], written[1::2], strict=True
+        )
     ]
     return Ahead(ranges, f"{whose}path (90 %): {', '.join(told)}" if told else "")
 

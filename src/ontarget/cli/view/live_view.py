@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ontarget._numerals import percent
 from ontarget._plain import plain
+from ontarget.cli.view.change import ChangeHint
 from ontarget.cli.view.chart import outcome_chart, probability_chart
 from ontarget.cli.view.course import Course
 from ontarget.cli.view.track import Ahead, Place, Track
+from ontarget.fitted._kernels import P
 from ontarget.goal import Goal
 
 if TYPE_CHECKING:
@@ -32,9 +34,10 @@ COLOURS: Final = {
 }
 _LEVELS: Final = "▁▂▃▄▅▆▇"  # a full block would touch the row above
 _FEWEST_ROWS, _MOST_ROWS = 7, 15
-_AROUND = 9  # lines of an agent besides its chart: blank, headline, axis, numbers, texts
+_AROUND = 10  # lines of an agent besides its chart: blank, headline, axis, numbers, texts
 _BETWEEN = 3  # lines of a second chart: its axis, numbers, and what it shows
 _URGENT: Final = {"ALARM": 0, "UNKNOWN": 1, "DONE": 3}
+_SURE = 0.95  # of the range of false alarms that a threshold may have
 _LARGE = 2  # up to this many agents get a chart each
 _MOST = 1_000  # up to this many agents are kept; beyond, only the latest that still run
 
@@ -50,6 +53,7 @@ class LiveView:
     foretell: Callable[[str], Ahead | None] | None = None  # where its run will be
     # What it has, and where it will end: by behavior, or under "" if there is only one.
     locate: Callable[[str], Mapping[str, Place]] | None = None
+    change: ChangeHint | None = None  # says when p has become too high
     tracks: dict[str, Track] = field(default_factory=dict)
     lines: int = 0
     agents: int = 0
@@ -63,6 +67,8 @@ class LiveView:
         if "agent" not in answer:
             self.bad = f"line {answer.get('line')}: {plain(answer.get('reason'))}"
             return
+        if self.change is not None:
+            self.change.update(answer)
         track = self._track(str(answer["agent"]))
         before, closed = track.status, track.over
         # All that takes time comes first, so that a picture never shows half of an answer.
@@ -87,7 +93,13 @@ class LiveView:
             running = [(name, one) for name, one in self.tracks.items() if not one.over]
             self.tracks = dict(running[-_MOST // 2 :])
         self.agents += 1
-        return self.tracks.setdefault(agent, Track(agent))
+        return self.tracks.setdefault(agent, Track(agent, limit=self._limit))
+
+    @property
+    def _limit(self) -> str:
+        """When the alarm is raised, for an alarm by p; empty for others."""
+        by_p = self.trigger.compared == P and not self.contract.own_rule
+        return f"alarm {self.contract.rule.relation} {_percent(self.trigger.threshold)}" * by_p
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Draw for the width and the height there are."""
@@ -95,16 +107,21 @@ class LiveView:
 
         width, height = options.max_width, options.height or console.height
         yield self._title()
+        yield Text(self._promise(), style="dim", overflow="ellipsis", no_wrap=True)
+        hint = "" if self.change is None else self.change.in_words
+        if hint:
+            yield Text(f"! {hint}", style="bold yellow")
+        said = 1 + -(-(len(hint) + 2) // width) * bool(hint)  # lines besides the title
         if not self.tracks:
             yield Text("waiting for the first line on standard input", style="dim")
             return
         told = max(len(track.others) for track in self.tracks.values())
-        rows = min(2 * _MOST_ROWS, (height - 3) // len(self.tracks) - _AROUND - told)
+        rows = min(2 * _MOST_ROWS, (height - 3 - said) // len(self.tracks) - _AROUND - told)
         if len(self.tracks) <= _LARGE and rows >= _FEWEST_ROWS:
             for track in sorted(self.tracks.values(), key=lambda one: one.agent):
                 yield from self._large(track, width, rows)
         else:
-            yield self._small(width, max(1, height - 5))
+            yield self._small(width, max(1, height - 5 - said))
         if self.bad:
             yield Text(self.bad, style="yellow", overflow="ellipsis", no_wrap=True)
 
@@ -120,6 +137,8 @@ class LiveView:
 
         trigger, rule = self.trigger, self.contract.rule
         when = f"{rule.relation} {rule.compared_name} = {trigger.threshold:.3g}"
+        if self._limit:
+            when = f"{rule.relation} p = {_percent(trigger.threshold)}"
         text = Text.assemble(
             (plain(self.name), "bold"),
             f"  target {_target(self.contract.target)}  alarm ",
@@ -129,16 +148,23 @@ class LiveView:
         )
         if trigger.for_steps > 1:
             text.append(f" for {trigger.for_steps} steps")
-        if trigger.promised is not None:
-            rate, sure = f"{100 * trigger.promised.rate:.3g} %", trigger.promised.confidence
-            more = "" if sure is None else f" with {100 * sure:g} % confidence"
-            text.append(f" (false alarms: {rate}{more})", style="dim")
-        if trigger.measured is not None:
-            rate = f"{100 * trigger.measured.rate:.3g} %"
-            text.append(f" (false alarms: {rate}, measured, not promised)", style="dim")
-        if not rule.needs_assure:
-            text.append(" (your own limit, nothing promised)", style="dim")
         return text
+
+    def _promise(self) -> str:
+        """What is promised of false alarms, and what to expect of this threshold."""
+        promised, measured = self.trigger.promised, self.trigger.measured
+        if promised is not None:
+            said = f"false alarms: at most {_percent(promised.rate)} promised"
+            if promised.confidence is not None:
+                return f"{said}, with {_percent(promised.confidence)} confidence"
+            if promised.n_eff is not None:
+                return f"{said}, on average over recordings"
+            low, high = promised.spread(_SURE)
+            likely = f"{100 * low:.1f} to {percent(high, fixed=True)}"
+            return f"{said} on average; {likely} likely for this threshold ({_percent(_SURE)})"
+        if measured is not None:
+            return f"false alarms: {_percent(measured.rate)}, measured, not promised"
+        return "" if self.contract.rule.needs_assure else "your own limit, nothing promised"
 
     @property
     def trigger(self) -> Trigger:
@@ -156,7 +182,8 @@ class LiveView:
         second = self._outcomes(track, width, high) if both else None
         high = high if second else _odd(min(rows, _MOST_ROWS))
         chart = probability_chart(threshold, horizon, width=width, rows=high)
-        yield chart.drawn(track.course, track.step)
+        yield chart.drawn(track.course, track.step, marked=track.first_alarm)
+        yield Text(_legend(track), style="dim", overflow="ellipsis", no_wrap=True)
         if second:
             yield Text(track.legend, style="dim", overflow="ellipsis", no_wrap=True)
             yield second
@@ -165,7 +192,7 @@ class LiveView:
         ahead = track.ahead.in_words if track.ahead else ""
         for text in filter(None, (*(() if track.over else track.others), ahead)):
             yield Text(text, overflow="ellipsis", no_wrap=True)
-        if track.why and track.status == "ALARM":
+        if track.why and track.status in ("ALARM", "DONE") and track.first_alarm is not None:
             yield Text(track.why, style="dim")  # it may take two lines
         for text in filter(None, (track.history, track.unseen)):
             yield Text(text, style="dim", overflow="ellipsis", no_wrap=True)
@@ -195,6 +222,7 @@ class LiveView:
         wide = width >= 100
         if wide:
             table.add_column("spread", justify="right", header_style="dim", no_wrap=True)
+        table.add_column("1st alarm", justify="right", header_style="dim", no_wrap=True)
         table.add_column("last change", header_style="dim", no_wrap=True, ratio=1)
         # Agents that need attention come first; the others keep their place, so rows do not jump.
         ordered = sorted(self.tracks.values(), key=lambda one: _URGENT.get(one.status, 2))
@@ -208,6 +236,7 @@ class LiveView:
                 sparkline(track.course, max(10, width // 3)),
                 percent(p, fixed=True),
                 *([band] if wide else []),
+                "" if track.first_alarm is None else f"step {track.first_alarm}",
                 Text(track.change),
                 style=style if track.status in ("ALARM", "UNKNOWN") else None,
             )
@@ -256,6 +285,18 @@ def _headline(track: Track) -> Text:
     if each:
         text.append(f"   alone: {', '.join(each)}", style="dim")
     return text
+
+
+def _legend(track: Track) -> str:
+    """What the marks in the chart of p mean."""
+    alarmed = track.first_alarm is not None
+    below = "   ▼ p below the alarm's limit" * bool(track.limit)
+    first = f"   ▲ first alarm, step {track.first_alarm}" * alarmed
+    return f"● p{below}{first}   ░ spread of p"
+
+
+def _percent(share: float) -> str:
+    return percent(share).replace("\u00a0", " ")
 
 
 def _target(target: Target | Goal) -> str:

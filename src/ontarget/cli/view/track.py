@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from ontarget._numerals import percent
 from ontarget._plain import plain
 from ontarget.cli.view.course import Course, Point
+from ontarget.cli.view.digits import alike
 
 __all__ = ["Ahead", "Place", "Track"]
 
@@ -27,13 +29,19 @@ class Place(NamedTuple):
     @property
     def in_words(self) -> str:
         """What the run has so far, and where it will likely end, in words."""
-        had = "" if math.isnan(self.so_far) else f"so far {self.so_far:.4g}, "
+        had = "" if math.isnan(self.so_far) else f"so far {self.so_far_in_words}, "
         return f"{had}{self.range_in_words}"
+
+    @property
+    def so_far_in_words(self) -> str:
+        """What the run has so far, to the same digit as where it will likely end."""
+        return alike(self.low, self.high, self.so_far)[2]
 
     @property
     def range_in_words(self) -> str:
         """Where it will likely end."""
-        return f"likely to end at {self.low:.4g} to {self.high:.4g} (9 in 10)"
+        low, high, _ = alike(self.low, self.high, self.so_far)
+        return f"likely to end at {low} to {high} (9 in 10)"
 
 
 class Ahead(NamedTuple):
@@ -62,6 +70,8 @@ class Track:
     shown: str = "PENDING"  # the status, but UNKNOWN while an alarm stands and nothing is known
     changes: deque[str] = field(default_factory=lambda: deque[str](maxlen=_KEPT))
     alarms_before: int = 0  # among changes that are no longer kept
+    first_alarm: int | None = None  # its step
+    limit: str = ""  # when the alarm is raised, such as "alarm below 18.5 %"; empty if not by p
     over: bool = False
     why: str = ""  # what moved p to the last alarm
     ahead: Ahead | None = None  # where the run will be
@@ -76,7 +86,7 @@ class Track:
         if self.over:
             self.course, self.outcomes, self.places, self.ended_at = Course(), {}, {}, {}
             self.changes.clear()
-            self.alarms_before = 0
+            self.alarms_before, self.first_alarm = 0, None
             self.over, self.status, self.shown = False, "PENDING", "PENDING"
         status, self.step = str(answer["status"]), int(answer.get("t", self.step))
         least, most = answer.get("spread") or (None, None)
@@ -86,8 +96,10 @@ class Track:
         self.course.add(self.latest)
         self.unseen = _unseen_in_words(answer.get("unseen") or {})
         shown = "UNKNOWN" if status == "ALARM" and math.isnan(known[1]) else status
+        if shown == "ALARM" and self.first_alarm is None:
+            self.first_alarm = self.step
         if shown != self.shown and (shown != "OK" or self.changes):
-            reason = plain(answer.get("reason") or "")
+            reason = self._reason(answer)
             lost = self.changes[0] if len(self.changes) == _KEPT else ""
             self.alarms_before += lost.startswith("ALARM")
             self.changes.append(f"{shown} at step {self.step}" + (f": {reason}" if reason else ""))
@@ -99,6 +111,17 @@ class Track:
         ended = answer.get("outcome")
         by_name = ended if isinstance(ended, Mapping) else {"": ended}
         self.ended_at = {name: float(one) for name, one in by_name.items() if one is not None}
+
+    def _reason(self, answer: Mapping[str, Any]) -> str:
+        """The reason of an answer, with its numbers written as elsewhere in the view."""
+        reason, p, ended = plain(answer.get("reason") or ""), answer.get("p"), answer.get("outcome")
+        if self.limit and p is not None and reason.startswith("p = "):
+            return f"p = {percent(p, fixed=True)}, {self.limit}"
+        told, found, _ = reason.partition(" the target at ")
+        if found and isinstance(ended, float | int):
+            near = (self.place.low, self.place.high) if self.place else ()
+            return f"{told}{found}{alike(*near, float(ended))[-1]}"
+        return reason
 
     def stand(self, places: Mapping[str, Place]) -> None:
         """Store the run's behavior so far and its likely outcome, as far as they are known."""
@@ -140,7 +163,7 @@ class Track:
         if self.over:  # how it ended is told below
             return _named(self.culprit, "● so far   ░ where it was likely to end (9 in 10)")
         to_come = "   ▒ where it will be" if self.ahead else ""
-        told = f"● so far {self.place.so_far:.4g}   ░ {self.place.range_in_words}{to_come}"
+        told = f"● so far {self.place.so_far_in_words}   ░ {self.place.range_in_words}{to_come}"
         return f"{plain(self.culprit)}, the likely culprit: {told}" if self.culprit else told
 
     @property
@@ -150,9 +173,13 @@ class Track:
 
     @property
     def history(self) -> str:
-        """The last few changes, and how many alarms came before them; why only of the last."""
+        """The first alarm and the last few changes, and how many alarms came between them.
+
+        Why is told only of the last change.
+        """
         n = self.alarms_before
-        before = [f"{n:,} earlier alarm{'s' * (n > 1)}"] if n else []
+        before = [f"first ALARM at step {self.first_alarm}"] if n else []
+        before += [f"{n - 1:,} more alarm{'s' * (n > 2)}"] if n > 1 else []
         earlier = [change.split(":")[0] for change in list(self.changes)[:-1]]
         return ", ".join([*before, *earlier, self.change])
 

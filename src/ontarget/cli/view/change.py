@@ -1,0 +1,106 @@
+"""Whether p has become too high, judged by the runs that end while the live view is open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from ontarget._numerals import percent
+from ontarget.errors import OntargetError
+
+if TYPE_CHECKING:
+    from ontarget.drift import DriftGuard
+
+__all__ = ["ChangeHint"]
+
+_SILENT: Final = 200  # runs that ended since an open one was heard of: nobody waits for it longer
+_MOST_OPEN: Final = 10_000
+
+
+@dataclass
+class _Open:
+    """A run that has not ended: its name, p at its start, and when it was last heard of."""
+
+    name: str
+    p: float | None
+    heard: int
+
+
+@dataclass
+class ChangeHint:
+    """Compares p at the start of runs with how they ended, and says when p has become too high.
+
+    It is a harm guard (M26): as long as nothing changes, it says so in at most one of a hundred
+    streams, however long one looks. Runs that somebody took over do not count.
+
+    Parameters
+    ----------
+    make
+        Makes the guard when the first run begins; a monitor that cannot have one has no hint.
+    """
+
+    make: Callable[[], DriftGuard]
+    in_words: str = ""
+    _guard: DriftGuard | None = None
+    _given_up: bool = False
+    _open: dict[str, _Open] = field(default_factory=dict)
+    _begun: int = 0
+    _ended: int = 0
+    _said: float = 0.0
+    _met: int = 0
+
+    def update(self, answer: Mapping[str, Any]) -> None:
+        """Take in one answer of the stream."""
+        if self._given_up or self.in_words or "agent" not in answer:
+            return
+        try:
+            self._take(str(answer["agent"]), answer)
+        except OntargetError:  # this monitor has nothing to compare with
+            self._given_up = True
+
+    def _take(self, agent: str, answer: Mapping[str, Any]) -> None:
+        over = bool(answer.get("end")) or answer["status"] == "DONE"
+        run, t = self._open.get(agent), answer.get("t")
+        if run is not None and t == 0 and not over:  # its last run never ended
+            self._drop(agent)
+            run = None
+        if run is None and over:  # a second end of the same run
+            return
+        if run is None:
+            run = self._begin(agent, answer.get("p") if t == 0 else None)
+        run.heard = self._ended
+        if over:
+            self._end(agent, run, answer)
+
+    def _begin(self, agent: str, p: float | None) -> _Open:
+        if self._guard is None:
+            self._guard = self.make()
+        self._given_up = len(self._open) >= _MOST_OPEN
+        self._begun += 1
+        run = self._open[agent] = _Open(f"{self._begun}", p, self._ended)
+        self._guard.begin(run.name)
+        return run
+
+    def _end(self, agent: str, run: _Open, answer: Mapping[str, Any]) -> None:
+        assert self._guard is not None
+        p, met = run.p, answer.get("p")
+        if p is None or met not in (0.0, 1.0) or answer.get("intervened"):
+            self._drop(agent)
+            return
+        del self._open[agent]
+        self._ended += 1
+        self._said, self._met = self._said + p, self._met + int(met)
+        reading = self._guard.note(run.name, p - met)
+        for silent in [one for one, at in self._open.items() if self._ended - at.heard > _SILENT]:
+            reading = self._drop(silent)
+        if reading.alarm:
+            self.in_words = (
+                f"p has become too high: it said {percent(self._said / self._ended)} on average at "
+                f"the start of {self._ended:,} runs that ended here, and {self._met:,} of them met "
+                "the target. What was promised need not hold; `ontarget drift` tells more"
+            )
+
+    def _drop(self, agent: str) -> Any:
+        assert self._guard is not None
+        return self._guard.withdraw(self._open.pop(agent).name)
