@@ -115,7 +115,10 @@ def test_endless_steps_without_ranks_are_refused_at_once(steps: int, tmp_path: P
     path = forged(lambda h, s: lengthen(h, s, steps), "paper", tmp_path)
     with (
         Spent(path),
-        pytest.raises(ModelFileError, match=f"{steps:,} pairs of a step and a group need a rank"),
+        pytest.raises(
+            ModelFileError,
+            match=f"{steps:,} pairs of a step and a group need at least as many ranks",
+        ),
     ):
         GoalMonitor.load(path)
 

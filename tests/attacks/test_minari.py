@@ -156,5 +156,5 @@ def test_a_bomb_of_zeros_that_shrank_is_refused_unread(tmp_path: Path) -> None:
         file.create_dataset(
             "episode_0/rewards", shape=(10**10,), chunks=(10**6,), dtype="f8", compression="gzip"
         )
-    with pytest.raises(EpisodesFileError, match="more than the file can hold"):
+    with pytest.raises(EpisodesFileError, match="more than the file can contain"):
         Episodes.read(tmp_path / "bomb")

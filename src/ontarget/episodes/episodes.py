@@ -135,8 +135,8 @@ class Episodes(Recorded):
             episodes are then a selection. ``"worst-case"`` keeps them, and promises hold whatever
             their outcome would have been. ``"weights"`` draws some of the other episodes at random,
             so that these are like runs that nobody stops. ``"horizon"`` keeps the episodes whose
-            ``cutoff`` is not before the horizon, and ignores their steps after it. Method M24 in
-            docs/methods.md has the reasons.
+            ``cutoff`` is not before the horizon, and ignores their steps after it. The reasons
+            are in method M24 in docs/methods.md.
         stop_probability, stop_bound
             Both are for ``censored="weights"``. ``stop_probability`` is the probability that the
             run was stopped at each step, given what was recorded by then, in the shape of
@@ -458,7 +458,7 @@ class Episodes(Recorded):
             One number above 0 per episode, computed from what is known at its start: the
             probability of such a start now, divided by its probability in the recording.
             Multiplying all weights by the same factor makes no difference, if new runs get that
-            factor too (`Watch.reset`). Method M25 in docs/methods.md has the reasons.
+            factor too (`Watch.reset`). The reasons are in method M25 in docs/methods.md.
 
         Examples
         --------
