@@ -368,7 +368,7 @@ def test_bounds_of_a_signal_decide_its_goal() -> None:
     assert found.p[0] == 0.0
     assert monitor.only("a").reward_bounds == (0.0, 1.0)
     assert monitor.only("b").reward_bounds is None
-    with pytest.raises(InputError, match="a mapping from their names"):
+    with pytest.raises(InputError, match="a mapping from the names of the behaviors"):
         GoalMonitor(reward_bounds=(0.0, 1.0)).fit(runs, progress=False)
 
 
@@ -399,7 +399,7 @@ def test_what_does_not_fit_is_refused_in_words(monitor: GoalMonitor) -> None:
             ask(monitor.only("gain"))
     with pytest.raises(InputError, match="`t` needs a step from 0 to 3, got 99"):
         monitor.box(99, X, dict.fromkeys(GOAL.names, 0.0), 0.9)
-    with pytest.raises(InputError, match="needs several behaviors"):
+    with pytest.raises(InputError, match="needs a monitor of several behaviors"):
         monitor.only("gain").box(0, X, {}, 0.9)
 
 

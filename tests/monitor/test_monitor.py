@@ -271,7 +271,7 @@ def test_groups_are_calibrated_by_themselves() -> None:
         (
             lambda m: m.outlook(0, np.zeros((1, 2)), [0, 1], TARGETS[0]),
             InputError,
-            "behavior needs",
+            "`behavior` needs",
         ),
         (lambda m: m.watch(TARGETS[0], alarm_below=2), InputError, "from 0 to 1, got 2"),
         (
@@ -287,8 +287,8 @@ def test_groups_are_calibrated_by_themselves() -> None:
             InputError,
             "no option 'false_alarm'; did you mean false_alarm_rate",
         ),
-        (lambda m: m.watch(TARGETS[0], clear_above=0.1), InputError, "clear_above needs at least"),
-        (lambda m: m.watch(TARGETS[0], on_bad="ignore"), InputError, "on_bad needs"),
+        (lambda m: m.watch(TARGETS[0], clear_above=0.1), InputError, "clear_above needs to be at least"),
+        (lambda m: m.watch(TARGETS[0], on_bad="ignore"), InputError, "`on_bad` needs"),
         (
             lambda m: m.watch(TARGETS[0], false_alarm_rate=0.001),
             CalibrationError,
@@ -339,7 +339,7 @@ def test_other_recordings_may_number_their_episodes_alike() -> None:
 
 def test_parts_of_a_split_need_to_be_alike() -> None:
     split = walks(100).split(train=0.4)._replace(calibrate=walks(50, horizon=4))
-    with pytest.raises(EpisodesError, match="need one horizon, got 6 and 4"):
+    with pytest.raises(EpisodesError, match="need the same horizon, got 6 and 4"):
         GoalMonitor(Marginal()).fit(split=split, progress=False)
 
 

@@ -130,7 +130,7 @@ def test_episodes_that_cannot_recalibrate_are_refused(episodes, error, message) 
 
 def test_the_summary_says_how_much_luck_fifty_episodes_leave() -> None:
     said = MONITOR.recalibrate(NEW.take(range(50))).summary()
-    assert "with these 50 episodes the rate is 0.7\xa0% to 9.1\xa0%" in said
+    assert "with 50 assure episodes the true rate is 0.7\xa0% to 9.1\xa0%" in said
     assert "confidence=0.95 needs 59" in said
     assert "at most 1\xa0% false alarms needs 99 assure episodes" in said
     assert "luck" not in GoalMonitor(Marginal()).fit(walks(3000), progress=False).summary()
@@ -144,7 +144,7 @@ def test_longer_runs_than_the_longest_recorded_one_need_a_new_fit() -> None:
         )
 
     monitor = GoalMonitor(Marginal(), min_calibration=5).fit(runs(50, 3, 0), progress=False)
-    with pytest.raises(EpisodesError, match="at most the monitor's 3 steps, got one of 4; fit"):
+    with pytest.raises(EpisodesError, match="at most the monitor's 3 steps, got one with 4; fit"):
         monitor.recalibrate(runs(20, 4, 100))
     assert monitor.recalibrate(runs(20, 2, 100)).horizon == 3
 
