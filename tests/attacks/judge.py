@@ -25,7 +25,7 @@ UNSEEN = ("needs a category from training", "needs every feature")
 # What a kernel with checked bounds raises, in the message of the refusal that is made of it.
 OUT_OF_BOUNDS = "IndexError('index is out of bounds')"
 # What a monitor says that has no paths to follow, whatever else was asked.
-LEFT_OUT = ("paths=True", "rest on recorded runs", "there is no path band")
+LEFT_OUT = ("paths=True", "predicts with recorded runs", "there is no path band")
 
 
 class SenselessError(AssertionError):

@@ -141,7 +141,7 @@ def test_one_endless_run_among_many_short_ones_takes_no_table_of_all(tmp_path: P
         watch = monitor.watch(Target.at_least(0.0), false_alarm_rate=0.2)
         assert 0.0 <= watch.trigger.threshold <= 1.0
         assert 0.0 <= monitor.outlook(0, [[0.0, 0.0]], 0.0, TARGET).p[0] <= 1.0
-        with pytest.raises(InputError, match=r"4,000 episodes of 7,999 steps in all are too uneve"):
+        with pytest.raises(InputError, match="4,000 episodes with 7,999 steps in total are too"):
             _ = monitor._kept.assured(Target.at_least(0.0)).p
         with pytest.raises(InputError, match="too uneven for a table"):
             _ = monitor.fitted.runs.paths

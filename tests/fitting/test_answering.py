@@ -54,7 +54,7 @@ def test_a_capped_file_is_whole_and_knows_its_episodes(
     assert 0.0 < watch.step(EPISODES.at(0).states[0]).p < 1.0
     # Half of each part is known again; that is enough to notice.
     assert 60 < loaded.evaluate(EPISODES, target).fitted_on.size <= 100
-    with pytest.raises(InputError, match="at most 50 episodes a part"):
+    with pytest.raises(InputError, match="at most 50 episodes per part"):
         GoalMonitor().fit(EPISODES, warm=loaded, progress=False)
 
 

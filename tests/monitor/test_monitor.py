@@ -287,7 +287,7 @@ def test_groups_are_calibrated_by_themselves() -> None:
             InputError,
             "no option 'false_alarm'; did you mean false_alarm_rate",
         ),
-        (lambda m: m.watch(TARGETS[0], clear_above=0.1), InputError, "clear_above needs to be at least"),
+        (lambda m: m.watch(TARGETS[0], clear_above=0.1), InputError, "clear_above needs to be"),
         (lambda m: m.watch(TARGETS[0], on_bad="ignore"), InputError, "`on_bad` needs"),
         (
             lambda m: m.watch(TARGETS[0], false_alarm_rate=0.001),
