@@ -123,7 +123,7 @@ def live_view(scene: Scene, found: Evaluation) -> Iterator[str]:
     hopes = np.argsort(np.nanmax(found.p[:, missed], axis=0))
     shown = missed[hopes[9 * hopes.size // 10]]  # it was in doubt
     run, view = found.episodes.take([shown]), view_of(sessions)
-    view.change = seen_before(scene, found, int(shown))
+    view.change = seen_beside(scene, found, int(shown))
     messages = list(Replay(run))
     for place, message in enumerate(messages):
         view.update(sessions.answer(message))
@@ -133,10 +133,10 @@ def live_view(scene: Scene, found: Evaluation) -> Iterator[str]:
             yield console.export_svg(title="ontarget watch")
 
 
-def seen_before(scene: Scene, found: Evaluation, shown: int) -> ChangeHint:
-    """What a view knows that was open while the runs before this one ended."""
+def seen_beside(scene: Scene, found: Evaluation, shown: int) -> ChangeHint:
+    """What a view knows that was open while all runs but this one ended."""
     hint = ChangeHint(lambda: scene.monitor.harm_guard(scene.target))
-    for i in range(shown):
+    for i in np.delete(np.arange(found.met.size), shown).tolist():
         start = {"agent": str(i), "t": 0, "p": float(found.p[0, i]), "status": "OK"}
         hint.update(start)
         hint.update({**start, "t": 1, "p": float(found.met[i]), "status": "DONE", "end": True})

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 from functools import cache
 from itertools import chain
 from typing import Any
@@ -425,7 +426,7 @@ def test_a_chart_shows_the_whole_run_and_numbers_its_steps(steps: int) -> None:
 def test_a_line_is_named_however_long_the_run_is() -> None:
     chart = probability_chart(0.1, 240, width=100, rows=11)
     *rows, _, _ = chart.drawn(course_of(*[(0.2, 0.2, 0.2)] * 161), 160).plain.splitlines()
-    assert rows[-2].endswith("┄ alarm below 10 %")
+    assert rows[-2].endswith("┄ alarm 10 %")
     assert all(len(row) <= 100 for row in rows)
 
 
@@ -436,6 +437,15 @@ def test_the_end_of_a_long_run_is_on_the_axis_once_some_of_it_is_seen(step: int)
     *_, axis, numbers = chart.drawn(course, step).plain.splitlines()
     assert numbers.split()[-1] == "240"
     assert len(axis) <= 100
+
+
+def test_charts_of_p_and_of_outcomes_have_their_steps_in_line() -> None:
+    course = course_of((0.1, 0.5, 0.9))
+    probability = probability_chart(0.185, 12, width=100, rows=11).drawn(course, 0).plain
+    outcome = outcome_chart(course.fitted(90)[1], [-2.3], 12, width=100, rows=11)
+    assert outcome is not None
+    assert probability.splitlines()[-2:] == outcome.drawn(course, 0).plain.splitlines()[-2:]
+    assert "┄ alarm 18.5 %" in probability
 
 
 def test_steps_that_share_a_column_show_the_least_and_the_most() -> None:
@@ -612,7 +622,11 @@ def test_a_p_that_has_become_too_high_is_hinted_at() -> None:
         for answer in told_of(f"late{i}", 0.8, met=False):
             view.update(answer)
     said = view.change.in_words
-    assert said.startswith("p has become too high: it said ")
+    assert re.match(
+        r"p has become too high: of \d+ runs that ended here, \d+\.\d % met the target, and p had "
+        r"said \d+\.\d % at their start\. ",
+        said,
+    )
     assert "`ontarget drift` tells more" in said
     assert "! p has become too high" in drawn(view, 160, 30)
 

@@ -186,8 +186,9 @@ def _calibration(facts: Facts) -> Statement:
         headline = f"p is right on average, but {between_in_words(unclear)}."
     ece = found.ece()
     detail = (
-        f"Over all steps and runs, p is off by {in_points(gap.off)} on average (95\u00a0% interval "
-        f"{100 * ece.low:.1f} to {100 * ece.high:.1f}; this is the expected calibration error). "
+        f"Over all steps and runs, p is off by {in_points(gap.off)} on average, either way "
+        f"(95\u00a0% interval {100 * ece.low:.1f} to {100 * ece.high:.1f}; this is the expected "
+        "calibration error). "
         f"Chance alone could put it off by {100 * gap.chance:.1f}: {100 * gap.new_runs:.1f} for "
         f"the luck of these runs and {100 * gap.calibration:.1f} for that of {gap.n:,} recorded "
         "episodes behind a typical forecast (the two may cancel, so together they make less than "

@@ -96,9 +96,10 @@ class ChangeHint:
             reading = self._drop(silent)
         if reading.alarm:
             self.in_words = (
-                f"p has become too high: it said {percent(self._said / self._ended)} on average at "
-                f"the start of {self._ended:,} runs that ended here, and {self._met:,} of them met "
-                "the target. What was promised need not hold; `ontarget drift` tells more"
+                f"p has become too high: of {self._ended:,} runs that ended here, "
+                f"{percent(self._met / self._ended, fixed=True)} met the target, and p had said "
+                f"{percent(self._said / self._ended, fixed=True)} at their start. What was "
+                "promised need not hold; `ontarget drift` tells more"
             )
 
     def _drop(self, agent: str) -> Any:

@@ -19,6 +19,7 @@ __all__ = ["Chart", "Line", "outcome_chart", "probability_chart"]
 
 _SINGLE = "●▼?"  # marks of one letter, however wide a column is
 _EDGE = 9  # letters left of a chart, so that two of them stand in line
+_NAMES = 16  # letters for the name of a line and its value
 _WIDEST = 6
 _AMPLE = 40  # columns that are enough for a run, so that a line's name gets the rest
 
@@ -86,6 +87,7 @@ class Chart:
         edge = max(_EDGE, *(len(label) + 2 for label in self.labels))
         room = max(10, self.width - edge)
         names = max((1 + len(line.name) for line in self.lines), default=0)
+        names = max(names, _NAMES)  # so that the steps of two charts stand in line
         room -= names * (room - names >= _AMPLE)
         first = max(0, step - course.steps + 1)
         every, points = course.fitted(room, whole=self.horizon + 1 - first)
@@ -148,7 +150,7 @@ def probability_chart(threshold: float, horizon: int, *, width: int, rows: int) 
         bottom=0.0,
         top=1.0,
         labels=("100 %", " 50 %", "  0 %"),
-        lines=[Line(threshold, f"alarm below {percent(threshold)}".replace("\u00a0", " "), "red")],
+        lines=[Line(threshold, f"alarm {percent(threshold)}".replace("\u00a0", " "), "red")],
         horizon=horizon,
         width=width,
         rows=rows,

@@ -34,7 +34,7 @@ COLOURS: Final = {
 }
 _LEVELS: Final = "▁▂▃▄▅▆▇"  # a full block would touch the row above
 _FEWEST_ROWS, _MOST_ROWS = 7, 15
-_AROUND = 10  # lines of an agent besides its chart: blank, headline, axis, numbers, texts
+_AROUND = 11  # lines of an agent besides its chart: blank, headline, axis, numbers, texts
 _BETWEEN = 3  # lines of a second chart: its axis, numbers, and what it shows
 _URGENT: Final = {"ALARM": 0, "UNKNOWN": 1, "DONE": 3}
 _SURE = 0.95  # of the range of false alarms that a threshold may have
@@ -194,8 +194,10 @@ class LiveView:
             yield Text(text, overflow="ellipsis", no_wrap=True)
         if track.why and track.status in ("ALARM", "DONE") and track.first_alarm is not None:
             yield Text(track.why, style="dim")  # it may take two lines
-        for text in filter(None, (track.history, track.unseen)):
-            yield Text(text, style="dim", overflow="ellipsis", no_wrap=True)
+        if track.history:
+            yield Text(track.history, style="dim")  # it may take two lines
+        if track.unseen:
+            yield Text(track.unseen, style="dim", overflow="ellipsis", no_wrap=True)
 
     def _outcomes(self, track: Track, width: int, rows: int) -> Text | None:
         """The chart of a run's behavior so far and its likely outcome; None if nothing is known."""
