@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import doctest
 import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -67,3 +70,52 @@ def test_the_list_of_what_is_promised_holds_every_kind() -> None:
         "model file, layout 1",
     ):
         assert line in listed
+
+
+class Used:
+    """The names and options that the tests, and the examples in docstrings, make use of."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        root = Path(__file__).parents[1]
+        for path in (root / "tests").rglob("*.py"):
+            self._take(path.read_text())
+        parser = doctest.DocTestParser()
+        for path in (root / "src").rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                    for example in parser.get_examples(ast.get_docstring(node) or ""):
+                        self._take(example.source)
+
+    def _take(self, source: str) -> None:
+        for node in ast.walk(ast.parse(source)):
+            match node:
+                case ast.Attribute(attr=name) | ast.Name(id=name) | ast.keyword(arg=str(name)):
+                    self.names.add(name)
+                case ast.FunctionDef(name=name):  # a method that a test overrides
+                    self.names.add(name)
+                case ast.alias(name=name):
+                    self.names.add(name.rpartition(".")[2])
+                case ast.Constant(value=str(text)):
+                    self.names.update(re.findall(r"(?<!\S)--?[a-z][\w-]*", text))
+                    self.names.add(text)
+
+
+def test_everything_that_is_promised_is_used_by_a_test() -> None:
+    used = Used().names
+    listed = (Path(__file__).parents[1] / "docs" / "surface.txt").read_text().splitlines()
+    calls = [re.match(r"([\w.]+)(?:\((.*)\))?", line) for line in listed if "ontarget." in line]
+    owners = {call[1].rpartition(".")[0] for call in calls}
+    unused = []
+    for call in calls:
+        *_, name = call[1].split(".")
+        # A value that ontarget hands out is used by its fields.
+        fields = re.findall(r"\w+(?=[,=]|$)", call[2] or "") if name[0].isupper() else []
+        if call[1] not in owners and name not in used and not used.intersection(fields):
+            unused.append(call[1])
+    for line in listed:
+        if line.startswith("ontarget ") and "--" in line:
+            spelled = line.split(" ", 2)[2].split(", ")
+            if not used.intersection(spelled):
+                unused.append(line)
+    assert not unused, "\n".join(unused)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from ontarget import Episodes, GoalMonitor
+from ontarget import service as service_package
 from ontarget.cli import app
-from ontarget.service import Tokens, open_store
+from ontarget.service import Service, Tokens, open_store
 
 
 @pytest.fixture(scope="module")
@@ -104,3 +106,25 @@ def test_a_copy_is_restored(model: Path, tmp_path: Path) -> None:
 def test_a_service_needs_something_to_hold_runs_to(model: Path) -> None:
     for words in ([], [model], ["--target", "0:"]):
         assert "MODEL" in run(*words, code=2)
+
+
+def test_what_is_kept_and_who_may_ask_is_handed_to_the_service(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[str, Any] = {}
+
+    def serve_on(service: Service, **options: Any) -> None:
+        seen.update(options, kept=service.keep_seconds, runs=service.keep_runs)
+
+    monkeypatch.setattr(service_package, "serve_on", serve_on)
+    asked = (model, "--target", "0:", "--database", tmp_path / "a.db")
+    old, copies = tmp_path / "old" / "runs", tmp_path / "copies"
+    kept = ("--keep-days", "2", "--keep-runs", "5", "--export", old, "--models", copies)
+    run(*asked, *kept, "--require-token", "--port", "8500")
+    assert (seen["kept"], seen["runs"], seen["port"]) == (2 * 86_400.0, 5, 8500)
+    assert seen["require_token"] is True
+    assert old.is_dir()  # made at the start, not when the first run is to be deleted
+    assert any(copies.iterdir())
+    for days in ("0", "-1", "nan"):
+        said = run(*asked, "--keep-days", days, code=2)
+        assert "needs a number of days above 0" in " ".join(said.replace("│", " ").split())

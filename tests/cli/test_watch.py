@@ -293,15 +293,16 @@ def test_on_a_terminal_the_stream_is_drawn_and_summed_up(
 ) -> None:
     stream = lines(messages(positions(met=False)[0]))
     command = ["ontarget", "watch", str(river().model), "--target", "-60:", "--fail-on-alarm"]
-    monkeypatch.setattr("sys.argv", command)
-    monkeypatch.setattr("sys.stdin", io.StringIO(stream))
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    assert stopped.value.code == 3
-    text = capsys.readouterr().out
-    assert "51 lines, 1 agent, 1 run ended" in text
-    assert "river.ontarget" in text
+    for more in ([], ["--paths"]):
+        monkeypatch.setattr("sys.argv", [*command, *more])
+        monkeypatch.setattr("sys.stdin", io.StringIO(stream))
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        assert stopped.value.code == 3
+        text = capsys.readouterr().out
+        assert "51 lines, 1 agent, 1 run ended" in text
+        assert "river.ontarget" in text
 
 
 def test_an_alarm_is_drawn_with_its_reason() -> None:

@@ -32,6 +32,8 @@ def test_worse_runs_are_a_change_for_the_worse_and_better_ones_only_a_change() -
     worse, better = (MONITOR.drift(shifted(300, 4, by), GOAL) for by in (-0.1, 0.1))
     assert worse.judgement is DriftJudgement.WORSE
     assert worse.bias.low > 0.0
+    assert worse.strongest.highest >= worse.strongest.limit
+    assert worse.strongest in (worse.change, worse.harm)
     assert "points too high" in worse.verdict
     assert better.judgement is DriftJudgement.CHANGED
     assert better.harm.alarm_after is None
@@ -44,6 +46,7 @@ def test_the_change_is_dated_where_it_happened() -> None:
     found = MONITOR.drift(runs, GOAL, order=days)
     assert abs(found.since - 200) < 25
     assert found.since_value == str(1000 + found.since)
+    assert found.since_column == ""  # the days were given as numbers, not by the name of a column
     assert found.order == ""
     assert found.now.n == 400 - found.since
     assert found.now.too_high > found.bias.too_high + 0.1  # the runs before it do not water it down

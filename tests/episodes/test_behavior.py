@@ -7,7 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ontarget.episodes import Column, DiscountedSum, Episodes, Translation, behavior_of
+from ontarget.episodes import (
+    Column,
+    DiscountedSum,
+    Episodes,
+    FirstStep,
+    Last,
+    Mean,
+    Min,
+    ShareOfSteps,
+    Translation,
+    behavior_of,
+)
 from ontarget.errors import EpisodesError
 from ontarget.target import Target
 
@@ -177,3 +188,12 @@ def test_the_first_step_cannot_lie_before_now_and_is_settled_once_it_came() -> N
 def test_a_condition_that_cannot_be_read_is_refused(spec: str) -> None:
     with pytest.raises(EpisodesError, match=r"first|behavior"):
         behavior_of(spec)
+
+
+def test_a_condition_reads_as_it_was_written() -> None:
+    assert behavior_of("last") == Last()
+    assert behavior_of("min") == Min()
+    assert behavior_of("mean") == Mean()
+    assert FirstStep(">=", 2.0, never=9.0).condition == ">=2"
+    assert ShareOfSteps("<", 0.5).condition == "<0.5"
+    assert ShareOfSteps("<", 0.5).comparison == "<"

@@ -245,3 +245,15 @@ def test_text_may_be_missing_in_every_library_s_way() -> None:
     schema = Schema((Feature("mode", "text", ("off", "on")),))
     for missing in (None, float("nan"), np.float64("nan")):
         assert np.isnan(schema.encode({"mode": missing})).all()
+
+
+def test_many_states_are_read_as_each_by_itself_and_the_bad_ones_with_their_reason() -> None:
+    schema = Episodes.from_frame(log()).schema
+    states = [{"speed": 2.0, "mode": "off"}, {"speed": 1.0, "mode": "wild"}, [3.0, "on"]]
+    rows, reasons = schema.encode_many(states)
+    assert rows[[0, 2]].tolist() == [schema.encode(states[i]).tolist() for i in (0, 2)]
+    assert np.isnan(rows[1]).all()
+    assert list(reasons) == [1]
+    assert "wild" in reasons[1]
+    table = pd.DataFrame({"mode": ["off", "on"], "speed": [2.0, 3.0]})  # another order
+    assert np.array_equal(schema.encode_many(table)[0], rows[[0, 2]])

@@ -56,6 +56,8 @@ def test_curve_gives_at_every_threshold_what_the_rule_itself_gives(panel) -> Non
         np.testing.assert_equal(curve.detection_rate[k], rule.detections.value)
         interval = (rule.detections.low, rule.detections.high)
         np.testing.assert_allclose(curve.detection_interval[k], interval)
+        false = (rule.false_alarms.low, rule.false_alarms.high)
+        np.testing.assert_allclose(curve.false_alarm_interval[k], false)
         if rule.lead_steps.size:
             quartiles = np.quantile(rule.lead_steps, [0.25, 0.5, 0.75])
             np.testing.assert_allclose(curve.lead_steps[k], quartiles)
@@ -78,6 +80,7 @@ def test_a_failure_is_caught_in_time_or_too_late_or_never(panel, seed) -> None:
         assert rule.too_late.count == (missed & raised & (first >= decided)).sum()
         assert rule.never.count == (missed & ~raised).sum()
         np.testing.assert_equal(curve.in_time_rate[k], rule.in_time.value)
+        np.testing.assert_equal(curve.lead_in_time[k, 1], rule.median_lead_in_time)
         np.testing.assert_allclose(curve.in_time_interval[k], (rule.in_time.low, rule.in_time.high))
         leads = (decided - first)[missed & raised & (first < decided)]
         np.testing.assert_equal(

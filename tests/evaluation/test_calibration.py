@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
 
 from ontarget.errors import InputError
-from ontarget.evaluation import ece, exact_interval, pool, reliability
+from ontarget.evaluation import bin_of, ece, exact_interval, pool, reliability
 from tests.evaluation.forecasts import calibrated, forecasts
 
 
@@ -153,3 +153,10 @@ def test_bins_and_level_must_make_sense() -> None:
         reliability([0.5], [1], level=95)
     with pytest.raises(InputError, match="p and episode need the same length"):
         reliability([0.5], [1], episode=[1, 2])
+
+
+@given(st.lists(st.floats(0.0, 1.0), min_size=1), st.integers(1, 40))
+def test_a_forecast_is_in_the_bin_that_holds_it(p: list[float], bins: int) -> None:
+    for one, place in zip(p, bin_of(np.array(p), bins).tolist(), strict=True):
+        assert 0 <= place < bins
+        assert place == min(int(np.floor(bins * one)), bins - 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import permutations
 from math import comb
 from typing import Any
@@ -268,6 +269,8 @@ def test_an_explanation_reads_as_a_table_a_line_and_json(monitor: GoalMonitor) -
     assert found["change"] == why.p - why.p_before
     assert found["precedents"][0]["run"] == why.precedents[0].run
     assert len(why.figure().axes) == 2
+    assert percent(why.missed) in why.rests_on
+    assert replace(why, missed=None).rests_on == ""
 
 
 def test_a_first_maximum_has_no_number_before_it() -> None:

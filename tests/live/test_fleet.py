@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from ontarget import Episodes, GoalMonitor, Status, Target
+from ontarget import Episodes, GoalMonitor, Outlooks, Status, Target
 from ontarget.episodes import Column
 from ontarget.errors import InputError
 from ontarget.models import GuidedForest, Marginal, QuantileForest
@@ -175,3 +175,38 @@ def test_agents_that_do_not_exist_or_come_twice_are_refused() -> None:
     with pytest.raises(InputError, match="rewards need one number or one for each of 3"):
         fleet.step(np.zeros((3, 2)), [0.0, 1.0])
     assert fleet.steps.tolist() == [0, 0, 0]  # nothing has moved
+
+
+def test_the_states_of_a_fleet_are_those_of_each_run_and_go_on_elsewhere() -> None:
+    monitor = GoalMonitor(Marginal()).fit(walks(200), progress=False)
+    fleet = monitor.fleet(TARGET, agents=["a", "b", "c"], alarm_below=0.9)
+    fleet.step(np.full((3, 2), 0.2))
+    fleet.step(np.full((2, 2), 0.1), [0.5, -0.5], agents=["a", "c"])
+    states = fleet.run_states()
+    assert [one.to_json() for one in states] == [
+        fleet.run_state(agent).to_json() for agent in ("a", "b", "c")
+    ]
+    assert [one.step for one in states] == [2, 1, 2]
+    assert [one.streak for one in fleet.run_states(["c"])] == [states[2].streak]
+    other = monitor.fleet(TARGET, agents=["x"], alarm_below=0.9)
+    other.resume("x", states[2])
+    assert same(other.peek().of(0), fleet.peek(["c"]).of(0))
+
+
+def test_outlooks_asked_one_by_one_are_those_asked_together() -> None:
+    monitor = GoalMonitor(Marginal()).fit(walks(200), progress=False)
+    fleet = monitor.fleet(TARGET, agents=["a", "b"], alarm_below=0.9)
+    together = fleet.step([[0.1, 0.2], [0.1, math.nan]])
+    again = Outlooks.of_each([together.of(0), together.of(1)])
+    assert all(same(again.of(i), together.of(i)) for i in range(2))
+
+
+def test_a_forgotten_agent_begins_anew() -> None:
+    monitor = GoalMonitor(Marginal()).fit(walks(200), progress=False)
+    sessions = monitor.sessions(TARGET, alarm_below=0.9)
+    sessions.step("a", [0.1, 0.2])
+    assert sessions.step("a", [0.1, 0.2], 0.5).t == 1
+    sessions.forget("a")
+    sessions.forget("nobody")
+    assert len(sessions) == 0
+    assert sessions.step("a", [0.1, 0.2]).t == 0

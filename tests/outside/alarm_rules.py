@@ -27,3 +27,11 @@ class NeitherNor(AlarmRule):
 
     def alarming(self, outlook):
         return outlook.t >= self.after and 0.3 < outlook.p < 0.7
+
+
+@dataclass(frozen=True)
+class Latched(NeitherNor):
+    """The same, and an alarm stays on until p is high."""
+
+    def clearing(self, outlook):
+        return outlook.p > 0.9

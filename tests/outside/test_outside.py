@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 
 import joblib
@@ -20,7 +21,7 @@ from ontarget import Episodes, GoalMonitor, RegressorQuantiles, Status, Target
 from ontarget.errors import InputError, ModelFileError
 from ontarget.models import Marginal, QuantileForest
 from tests.live.test_fleet import same
-from tests.outside.alarm_rules import CannotBeHigh, NeitherNor
+from tests.outside.alarm_rules import CannotBeHigh, Latched, NeitherNor
 from tests.outside.first_loss import FirstLoss
 from tests.outside.nearest_outcomes import NearestOutcomes
 from tests.outside.one_by_one import OneByOne
@@ -124,7 +125,9 @@ def test_a_behavior_from_outside_decides_what_it_knows() -> None:
         assert (safe.p == 1.0) is (t >= 3)
 
 
-@pytest.mark.parametrize("rule", [CannotBeHigh(0.4), NeitherNor(2)], ids=lambda r: str(r))
+@pytest.mark.parametrize(
+    "rule", [CannotBeHigh(0.4), NeitherNor(2), Latched(2)], ids=lambda r: str(r)
+)
 def test_an_alarm_rule_from_outside_works_in_every_face(rule) -> None:
     monitor = GoalMonitor(QuantileForest(n_trees=6, min_leaf=4)).fit(walks(), progress=False)
     new = walks(60, seed=4)
@@ -132,8 +135,12 @@ def test_an_alarm_rule_from_outside_works_in_every_face(rule) -> None:
     found = monitor.evaluate(new, TARGET, resamples=2).alarms(rule)
     watch = monitor.watch(TARGET, alarm=rule)
     for i in range(30):
-        alarms = [outlook.t for outlook in replay(watch, new, i)[:-1] if outlook.alarm]
+        outlooks = replay(watch, new, i)[:-1]
+        alarms = [outlook.t for outlook in outlooks if outlook.alarm]
         assert found.first[i] == (alarms[0] if alarms else -1)
+        if isinstance(rule, Latched):
+            pairs = pairwise(outlooks)
+            assert all(now.alarm or now.p > 0.9 for before, now in pairs if before.alarm)
     sessions = monitor.sessions(TARGET, alarm=rule)
     assert sessions.answer({"agent": "a", "state": [0.0, 0.0]})["status"] in ("OK", "ALARM")
 

@@ -68,6 +68,7 @@ def test_episodes_of_the_fit_settle_nothing() -> None:
 def test_an_alarm_that_cannot_be_promised_is_left_out_with_the_reason() -> None:
     found = compare(evaluated(good()), evaluated(blind()), Promised(0.001))
     assert found.false_alarms is None
+    assert found.no_alarms.startswith("false_alarm_rate=0.001 needs at least 999")
     assert "not compared: false_alarm_rate=0.001 needs at least 999" in str(found)
     assert json.loads(json.dumps(found.to_json()))["false_alarms"] is None
 

@@ -50,3 +50,8 @@ def test_every_class_that_a_piece_uses_has_a_rule() -> None:
 def test_a_number_stays_with_its_per_cent_sign() -> None:
     for piece in (paragraph("at 5 %"), points(["at 5 %"]), figure("<svg/>", "at 5 %")):
         assert "5\u00a0%" in piece
+
+
+def test_a_tables_caption_is_escaped_and_left_out_if_empty() -> None:
+    assert "<caption>&lt;b&gt;</caption>" in Table(["a"], [["1"]], caption="<b>").html()
+    assert "<caption>" not in Table(["a"], [["1"]]).html()

@@ -20,7 +20,14 @@ from ontarget.report._facts import Gap, facts_of, gap_of, lean_of
 from ontarget.report._findings import verdict
 from ontarget.report._summary import summary_of
 from ontarget.report.parts import CHANGE, panels_of
-from ontarget.report.verdict import _cautions, _kept, doubtful, luck_in_words, verdict_of
+from ontarget.report.verdict import (
+    Verdict,
+    _cautions,
+    _kept,
+    doubtful,
+    luck_in_words,
+    verdict_of,
+)
 from tests.walks import walks
 
 from .walked import monitor_of
@@ -314,3 +321,9 @@ def test_alarms_past_the_target_are_told_where_no_bounds_were_declared() -> None
     assert "alarmed too late" in bounded.summary(Below(0.2))
     # Whatever the rule, a run alarms once it is lost.
     assert "most alarms came too late" in bounded.summary(Below(0.0))
+
+
+def test_what_held_all_the_same_stands_in_brackets() -> None:
+    found = Verdict(Judgement.NOT_HELD, "p was too high", "fit again", aside="alarms held")
+    assert str(found) == f"{Judgement.NOT_HELD}: p was too high (alarms held); fit again"
+    assert found.aside == "alarms held"

@@ -10,7 +10,8 @@ from ontarget import Episodes, GoalMonitor, Target
 from ontarget.errors import EpisodesError, FewEpisodesError, InputError
 from ontarget.evaluation import corrected_difference
 from ontarget.models import Marginal
-from ontarget.study import Standing, Study, run_study, study_beside
+from ontarget.study import Standing, Study, expected_seconds, run_study, study_beside
+from tests.walks import walks
 
 from .known_walks import TARGET, coin, known_walks, truth
 
@@ -176,3 +177,9 @@ def test_a_study_without_features_is_refused() -> None:
 def test_one_split_is_refused_for_it_has_no_error() -> None:
     with pytest.raises(InputError, match="splits needs a whole number from 2 up, got 1"):
         run_study(known_walks(100), TARGET, splits=1, progress=False)
+
+
+def test_a_longer_study_is_expected_to_take_longer() -> None:
+    few, many = walks(50), walks(500)
+    assert 0.0 < expected_seconds(few) < expected_seconds(many)
+    assert expected_seconds(few, splits=10) == 2 * expected_seconds(few, splits=5)

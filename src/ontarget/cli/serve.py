@@ -33,6 +33,12 @@ _NEEDED = ("msgspec", "starlette", "uvicorn", "prometheus_client", "httpx")
 _DAY = 86_400.0
 
 
+def _days(value: float | None) -> float | None:
+    if value is not None and not value > 0.0:
+        raise typer.BadParameter(f"needs a number of days above 0, got {value:g}")
+    return value
+
+
 def serve(
     model: Annotated[
         Path | None,
@@ -124,7 +130,9 @@ def serve(
     ] = None,
     keep_days: Annotated[
         float | None,
-        typer.Option(help="Delete runs this many days after they end.", metavar="N"),
+        typer.Option(
+            help="Delete runs this many days after they end.", metavar="N", callback=_days
+        ),
     ] = None,
     keep_runs: Annotated[
         int | None,

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from ontarget._whole_file import write_whole
 from ontarget.errors import OntargetError
 from ontarget.service._export import parquet_of
 from ontarget.service.service import Service
@@ -89,4 +90,4 @@ def _export(service: Service, runs: list[StoredRun]) -> None:
         held = service.contracts.held(number)
         first, last = some[0].number, some[-1].number
         path = service.export / f"{held.label}-{first}-{last}.parquet"
-        path.write_bytes(parquet_of(service.store, some, held.monitor))
+        write_whole(path, [parquet_of(service.store, some, held.monitor)])

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ontarget.errors import StoreError
+from ontarget._arguments import whole_number
+from ontarget.errors import InputError, StoreError
 from ontarget.service._writer import Writer
 from ontarget.service.contracts import ContractSpec, HeldContracts
 from ontarget.service.engine import Engine
@@ -93,6 +94,12 @@ class Service:
         migrate: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        if keep_seconds is not None and not keep_seconds > 0.0:
+            raise InputError(f"keep_seconds needs a time above 0, got {keep_seconds!r}")
+        if keep_runs is not None:
+            whole_number("keep_runs", keep_runs, least=0)
+        if export is not None:
+            export.mkdir(parents=True, exist_ok=True)
         self.limits = limits or Limits()
         self.clock = clock
         self.keep_seconds, self.keep_runs = keep_seconds, keep_runs

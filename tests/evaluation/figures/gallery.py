@@ -17,9 +17,11 @@ from ontarget.evaluation.figures import (
     dot_chart,
     ece_chart,
     episodes_chart,
+    explanation_chart,
     interval_chart,
     mean_chart,
     outcome_fan,
+    path_chart,
     pit_chart,
     reliability_diagram,
     svg_of,
@@ -61,6 +63,15 @@ ORDINARY = {
     "dots": lambda **to: dot_chart(
         ["walk", "storm"], {"old": [0.4, 0.1], "new": [0.2, 0.002]}, label="dots", measure="m", **to
     ),
+    "explanation": lambda **to: explanation_chart(
+        [("speed", -0.2, 0.01), ("a $ sign", 0.05, 0.0)],
+        [(1.0, 0.4, True), (-2.0, 0.6, False)],
+        probabilities=(0.7, 0.55),
+        **to,
+    ),
+    "path": lambda **to: path_chart(
+        np.arange(7.0), 3, ([2.0, 1.0, 0.0], [5.0, 7.0, 9.0]), target=(4.0, np.inf), **to
+    ),
 }
 AWKWARD = {
     "dots of one method": lambda: dot_chart(["walk"], {"p": [0.1]}, label="dots", measure="m"),
@@ -81,6 +92,10 @@ AWKWARD = {
     "infinite width": lambda: interval_chart(
         {"PCQR": IntervalCurve([0.5, 0.9], [0.5, 1.0], [1.0, np.inf])}
     ),
+    "no precedents": lambda: explanation_chart(
+        [("speed", 0.1, 0.0)], [], probabilities=(None, 0.5)
+    ),
+    "a path at its end": lambda: path_chart([0.0, 1.0], 1, ([], [])),
     "fan of one step": lambda: outcome_fan([[1.0, 2.0, 3.0]], LEVELS),
     "fan without median": lambda: outcome_fan(FAN[:, :2], [0.1, 0.9], target=(0.0, 1.0)),
     "fan for any outcome": lambda: outcome_fan(FAN, LEVELS, target=(-np.inf, np.inf)),

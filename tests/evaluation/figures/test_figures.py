@@ -160,6 +160,8 @@ def test_episodes_chart_draws_a_band_per_episode() -> None:
 
 def test_mean_chart_draws_the_rate_and_does_not_blow_up_small_swings() -> None:
     curve = Curve.of([0.900, 0.901, 0.899])
+    assert not curve.has_band
+    assert Curve([0.5], [0.4], [0.5]).has_band
     (axes,) = mean_chart({"p": curve}, rate=[0.9, 0.9, 0.91]).axes
     np.testing.assert_array_equal(line(axes, "p").get_ydata(), curve.value)
     np.testing.assert_array_equal(line(axes, "target met").get_ydata(), [0.9, 0.9, 0.91])

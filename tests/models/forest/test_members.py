@@ -46,6 +46,7 @@ def test_training_rows_lead_to_their_episode_and_step(model: Any) -> None:
     place = model.training_episodes_ * STEPS + model.training_steps_
     assert np.array_equal(np.sort(place), np.arange(Y.size))
     assert np.array_equal(Y[place], np.sort(Y))
+    assert np.array_equal(model.training_outcomes_, np.sort(Y))
 
 
 def test_members_answer_like_the_law_of_the_forests(model: Any) -> None:

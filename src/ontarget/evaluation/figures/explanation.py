@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ontarget._plain import plain
-from ontarget.evaluation.figures._style import canvas, dotted, theme_of
+from ontarget.evaluation.figures._style import canvas, dotted, legend_above, theme_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,7 +51,9 @@ def explanation_chart(
         parts = [100 * change for _, change, _ in shown]
         colors = [theme.blue if part >= 0 else theme.vermilion for part in parts]
         errors = [100 * error for _, _, error in shown]
-        left.barh(range(len(shown)), parts, color=colors, xerr=errors if any(errors) else None)
+        left.barh(range(len(shown)), parts, color=colors)
+        if any(errors):
+            left.errorbar(parts, range(len(shown)), xerr=errors, fmt="none", ecolor=theme.ink)
         left.set_yticks(range(len(shown)), [plain(name) for name, _, _ in shown])
         left.invert_yaxis()
         left.axvline(0.0, color=theme.muted, linewidth=0.8)
@@ -65,10 +67,11 @@ def explanation_chart(
             if own:
                 right.vlines(*zip(*[(ends, 0.0, w) for ends, w in own], strict=True), color=color)
                 right.plot(*zip(*own, strict=True), "o" if meets else "s", color=color, label=name)
-        right.set(xlabel=f"{plain(outcome)} if it goes on as they did", ylabel="weight (%)")
-        right.set_title("precedents" if precedents else "precedents: none are known")
+        right.set_xlabel(f"{plain(outcome)} if it goes on as the precedents did")
+        right.set_ylabel("weight (%)")
+        if not precedents:
+            right.set_title("precedents: none are known")
         right.set_ylim(bottom=0.0)
         right.axhline(0.0, **dotted(theme.muted))
-        if precedents:
-            right.legend(loc="best")
+        legend_above(right, columns=2)
     return figure
