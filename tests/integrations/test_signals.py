@@ -128,3 +128,9 @@ def test_runs_of_a_vector_can_be_taken_over_under_a_goal(monitor: GoalMonitor) -
     *_, infos = watched.step(np.zeros(2, dtype=int))
     assert "taken over" in infos["goal"].of(1).reason
     assert "taken over" not in infos["goal"].of(0).reason
+
+
+def test_a_signal_without_a_name_is_refused_with_the_name_it_needs() -> None:
+    # A monitor would keep no signal, and a live environment would be asked about its rewards.
+    with pytest.raises(InputError, match=r"pass behavior=\{'NAME': 'sum:energy'\}"):
+        record(Glider(), lambda _: 0, 2, behavior="sum:energy", progress=False, horizon=4)

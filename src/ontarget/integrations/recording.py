@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsFloat, TypeAlias, Unpack
 
@@ -288,7 +288,17 @@ def _signals_of(behavior: JudgedBy) -> tuple[str, ...]:
 
     Empty for a single behavior without a name, which may use ``behavior_value`` instead.
     """
-    return Judged.of(behavior, ()).columns if isinstance(behavior, Mapping) else ()
+    judged = Judged.of(behavior, ())
+    if judged.several:
+        return judged.columns
+    if judged.first.signal is not None:
+        # A monitor keeps the signals of named behaviors only; a live environment would be asked
+        # about its rewards instead.
+        raise InputError(
+            f"a behavior that reads a key of info needs a name, got {behavior!r}; pass "
+            f"behavior={{'NAME': {behavior!r}}}"
+        )
+    return ()
 
 
 def _play(
