@@ -80,7 +80,7 @@ def test_a_signal_that_info_lacks_is_unknown_by_name(monitor: GoalMonitor) -> No
     found = play(GoalWrapper(Glider(silent=True), monitor, goal, alarm_below=0.1), 3)
     assert [outlook.known for outlook in found] == [True, True, False, False, False]
     assert "no signal 'energy'" in found[2].reason
-    with pytest.raises(InputError, match="got 'energy', and info has distance"):
+    with pytest.raises(InputError, match="got 'energy', but info has distance"):
         record(Glider(silent=True), lambda seen: 0, 2, horizon=4, behavior=JUDGED, progress=False)
 
 
