@@ -589,6 +589,22 @@ def test_the_first_alarm_stays_in_the_chart_the_legend_and_the_rows() -> None:
     assert " step 1 " in row
 
 
+@pytest.mark.parametrize(
+    ("values", "written"),
+    [
+        ((-3.7234, -1.8, -2.5591), ("−3.72", "−1.80", "−2.56")),
+        ((-2.9441, -2.9102), ("−2.944", "−2.910")),  # a narrow range asks for no more digits
+        ((12_345.6, -3.0), ("12,346", "−3")),
+        ((math.inf, math.nan, 0.25), ("∞", "?", "0.250")),
+        ((0.0,), ("0.00",)),
+    ],
+)
+def test_numbers_of_a_run_are_written_to_the_same_digit(
+    values: tuple[float, ...], written: tuple[str, ...]
+) -> None:
+    assert alike(*values) == written
+
+
 def test_an_alarm_is_told_in_per_cent_like_p_in_the_headline() -> None:
     track = Track("a", limit="alarm below 18.5 %")
     told = {"t": 0, "p": 0.1374, "status": "ALARM", "reason": "p = 0.137, alarm below 0.185"}

@@ -199,7 +199,7 @@ def test_experts_without_runs_are_left_out_and_said() -> None:
     shares = [w * monitor.fitted.models[b].row_share for w, b in monitor.fitted.law.at(1)]
     assert why.row_share == pytest.approx(sum(shares))
     assert why.row_share < 1.0
-    assert "of the model's answer" in str(why)
+    assert "of the model's answer; the rest, and calibration, are why p is not just" in str(why)
     assert sum(one.weight for one in why.precedents) < 1.0
 
 

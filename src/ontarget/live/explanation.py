@@ -253,7 +253,8 @@ class Explanation:
             for one in self.precedents[:_SHOWN]
         ]
         if self.row_share < 1.0 - 1e-9:
-            lines.append(f"  recorded runs give {percent(self.row_share)} of the model's answer")
+            given = f"recorded runs give {percent(self.row_share)} of the model's answer"
+            lines.append(f"  {given}; the rest, and calibration, are why p is not just their share")
         return lines
 
 

@@ -220,7 +220,8 @@ def _runs(found: Measured) -> str:
         svg_of(draw_run(shown, "fan", i, unit=name)),
         f"One run (id {plain(found.ids[i])}) that {'met' if found.met[i] else 'missed'} the "
         f"{what}: at each step, where {whose} was predicted to lie, what it had so far, and "
-        "what it ended with.",
+        "what it ended with. The bands hold the outcome with a probability of 90\u00a0% and "
+        "50\u00a0%, at each step by itself.",
     )
     return section("What does it look like?", [pair(some, one), _path(shown, i, name)])
 
@@ -235,11 +236,10 @@ def _path(found: Measured, episode: int, unit: str) -> str:
         return ""
     level = path_level(found, episode)
     texts = [
-        f"The same run, foretold at step {path_step(found, episode)}. With a probability of "
+        f"The same run, predicted at step {path_step(found, episode)}. With a probability of "
         f"{percent(level)} a run stays inside such a band from there to its end: the whole path "
         "counts, not each step by itself.",
-        "The bands above are another thing: at each step, the ranges that hold the run's outcome, "
-        "its value at the end, with a probability of 90\u00a0% and 50\u00a0%.",
+        "This is another band than those above, which are about the outcome alone.",
     ]
     if level < PATH_LEVEL:
         texts[0] += (
@@ -256,7 +256,7 @@ def _why(found: Measured) -> str:
     table = Table(HEADS, rows, numbers=[1, 2, 3], sentences=True)
     text = (
         "Runs that missed the target, each at the step where p fell most. The change is shared out "
-        "among its causes; this explains the model, not the world. p rests on the "
+        "among its causes; this explains the model, not the world. p is based on the "
         "recorded runs most like this one, and the more alike, the more a run counts: that is its "
         "weight. The share of them that miss the target is not exactly 100\u00a0% less p: p may "
         "also take in models that know no single runs, and it is calibrated. The command ontarget "

@@ -15,6 +15,8 @@ _HUGE = 1e9  # beyond, a number is written with its power of ten
 def alike(*values: float) -> tuple[str, ...]:
     """The numbers to the same digit: three that count in their range, or in one by itself.
 
+    Where the range is narrow, no number has more than four digits that count.
+
     Examples
     --------
     >>> alike(0.0672, -7.8324, -15.732), alike(1_400_000.0, 0.0), alike(-2.85952)
@@ -22,7 +24,8 @@ def alike(*values: float) -> tuple[str, ...]:
     """
     finite = [value for value in values if math.isfinite(value)]
     reach = max(finite) - min(finite) if finite else 0.0
-    scale = reach or max(map(abs, finite), default=0.0) or 1.0
+    largest = max(map(abs, finite), default=0.0)
+    scale = max(reach, largest / 10.0) if reach else largest or 1.0
     digits = min(9, max(0, _COUNT - 1 - math.floor(math.log10(scale))))
     return tuple(_written(value, digits) for value in values)
 

@@ -119,8 +119,7 @@ class Track:
             return f"p = {percent(p, fixed=True)}, {self.limit}"
         told, found, _ = reason.partition(" the target at ")
         if found and isinstance(ended, float | int):
-            near = (self.place.low, self.place.high) if self.place else ()
-            return f"{told}{found}{alike(*near, float(ended))[-1]}"
+            return f"{told}{found}{alike(float(ended))[0]}"
         return reason
 
     def stand(self, places: Mapping[str, Place]) -> None:
