@@ -24,6 +24,7 @@ from ontarget import (
     Watch,
 )
 from ontarget.cli import main
+from ontarget.cli.view import change
 from ontarget.cli.view.change import ChangeHint
 from ontarget.cli.view.chart import outcome_chart, probability_chart
 from ontarget.cli.view.course import Course, Point
@@ -661,6 +662,17 @@ def test_runs_that_do_not_count_do_not_hold_up_the_hint() -> None:
         for answer in told_of("a", 0.8, met=False):  # one agent, run after run
             hint.update(answer)
     assert hint.in_words
+
+
+def test_runs_that_never_end_are_not_kept_for_the_hint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(change, "_MOST_OPEN", 10)
+    hint = hint_of(GoalMonitor.load(river().model), TARGET)
+    for i in range(10):
+        assert len(hint._open) == i
+        hint.update({"agent": f"a{i}", "t": 0, "p": 0.8, "status": "OK"})
+    for answer in told_of("b", 0.8, met=False):
+        hint.update(answer)
+    assert (hint._open, hint._guard, hint.in_words) == ({}, None, "")
 
 
 def test_a_monitor_without_a_guard_has_no_hint() -> None:

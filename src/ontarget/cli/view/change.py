@@ -58,6 +58,9 @@ class ChangeHint:
             self._take(str(answer["agent"]), answer)
         except OntargetError:  # this monitor has nothing to compare with
             self._given_up = True
+        if self._given_up or len(self._open) >= _MOST_OPEN:  # of which hardly any end
+            self._given_up, self._guard = True, None
+            self._open.clear()
 
     def _take(self, agent: str, answer: Mapping[str, Any]) -> None:
         over = bool(answer.get("end")) or answer["status"] == "DONE"
@@ -76,7 +79,6 @@ class ChangeHint:
     def _begin(self, agent: str, p: float | None) -> _Open:
         if self._guard is None:
             self._guard = self.make()
-        self._given_up = len(self._open) >= _MOST_OPEN
         self._begun += 1
         run = self._open[agent] = _Open(f"{self._begun}", p, self._ended)
         self._guard.begin(run.name)
@@ -92,8 +94,10 @@ class ChangeHint:
         self._ended += 1
         self._said, self._met = self._said + p, self._met + int(met)
         reading = self._guard.note(run.name, p - met)
-        for silent in [one for one, at in self._open.items() if self._ended - at.heard > _SILENT]:
-            reading = self._drop(silent)
+        if self._ended % _SILENT == 0:  # not at every end: there may be thousands of open runs
+            limit = self._ended - _SILENT
+            for silent in [one for one, at in self._open.items() if at.heard <= limit]:
+                reading = self._drop(silent)
         if reading.alarm:
             self.in_words = (
                 f"p has become too high: of {self._ended:,} runs that ended here, "
