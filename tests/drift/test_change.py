@@ -279,12 +279,14 @@ def test_an_evaluation_says_since_when_and_by_which_column(tmp_path: Path) -> No
         r"Changed for the worse since about run 201 of 400, .*: at step 0, p is now", page
     )
     assert re.search(
-        r"It said [\d.]+.%, [\d.]+.% of 200 runs since then met the target \(95 % ", page
+        r"p was [\d.]+.% on average, and [\d.]+.% of 200 runs since then met the target \(95.% ",
+        page,
     )
     assert "Figures that do not say otherwise cover the runs before and after it together." in page
     assert "over all 400 runs, before and after the change, p is" in found.summary()
-    both = r"points \([\d.]+ too high\) on average over all steps of all 400 runs, before "
-    assert re.search(both + "and after the change", str(found.verdict()))
+    verdict = str(found.verdict())
+    assert re.search(r"p was off by [\d.]+ percentage points \(too high\) on average", verdict)
+    assert "that is over all steps of all 400 runs, before and after the change" in verdict
     with pytest.raises(InputError, match="`order` needs one column, got 2: day, hour"):
         MONITOR.evaluate(runs, GOAL, order={"day": seasons, "hour": seasons})
     with pytest.raises(InputError, match="one value for each of 400 episodes"):

@@ -95,7 +95,9 @@ class Bias(NamedTuple):
     def _said(self, runs: str = "") -> str:
         """The mean of p, and the share of which runs met the target, as text."""
         of = runs or f"{self.n:,} run{'s' * (self.n != 1)}"
-        return f"it said {percent(self.said)}, {percent(self.met)} of {of} met the target"
+        return (
+            f"p was {percent(self.said)} on average, and {percent(self.met)} of {of} met the target"
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The fields as plain values for JSON; None for a range that is not finite."""
