@@ -167,6 +167,9 @@ def test_the_report_judges_whatever_rule_is_asked_for(rule, said: str, tmp_path:
     text = words_of((tmp_path / "report.html").read_text())
     assert said in text
     assert f"Alarm {rule.relation} {rule.compared_name} = " in text
+    (limit,) = (one.threshold for one in judged().alarms(rule).triggers)
+    shown = percent(limit).replace("\u00a0", " ") if rule.compared_name == "p" else f"{limit:.3g}"
+    assert f" {rule.compared_name} = {shown}. False alarms" in text
 
 
 def test_a_report_refuses_a_rate_that_is_none(tmp_path: Path) -> None:

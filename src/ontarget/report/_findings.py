@@ -234,7 +234,7 @@ def _before_calibration(facts: Facts) -> str:
 def _direction(facts: Facts) -> str:
     """Which way p errs, and how these runs compare with the recorded ones."""
     recorded = facts.recorded_rate
-    said = f"It is {facts.gap.way}."
+    said = f"p is {facts.gap.way}."
     if recorded is None:
         return said
     return (
@@ -249,7 +249,9 @@ def _alarm(facts: Facts) -> Statement:
         return Statement(said, sentences(*_no_alarm(facts)), False)
     quality, triggers = facts.alarms.quality, facts.alarms.triggers
     false, caught, promise = facts.false_alarms, quality.in_time, facts.asked_rate
-    below = ", ".join(f"{trigger.threshold:.3g}" for trigger in triggers)
+    by_p = facts.rule.compared_name == "p"
+    limits = (trigger.threshold for trigger in triggers)
+    below = ", ".join(percent(one) if by_p else f"{one:.3g}" for one in limits)
     which = "" if facts.rule.of_all_runs else " that met the target"
     kept = (
         f"Alarm {facts.rule.relation} {facts.rule.compared_name} = {below}. False alarms: "
