@@ -158,7 +158,7 @@ def to_png(page: Path) -> None:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         return
-    size = "1200,900" if page.suffix == ".svg" else "1200,6800"
+    size = "1200,900" if page.suffix == ".svg" else "1200,7200"
     options = ["--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={size}"]
     shot = f"--screenshot={page.with_suffix('.png').resolve()}"
     subprocess.run(
