@@ -79,11 +79,13 @@ def times_of(column: pl.Series) -> pl.Series:
     Values that cannot be read become missing.
     """
     if is_text(column):
+        text = column.cast(pl.String).str.strip_chars().str.replace(",", ".", literal=True)
         try:
-            text = column.cast(pl.String).str.strip_chars().str.replace(",", ".", literal=True)
             column = text.str.to_datetime(strict=False)
-        except pl.exceptions.PolarsError:  # no pattern fits
-            return pl.Series(column.name, [None] * column.len(), dtype=pl.Datetime("us"))
+        except pl.exceptions.PolarsError:  # no pattern that polars knows fits
+            # The oldest supported polars knows none with one or two digits after the seconds.
+            spaced = text.str.replace("T", " ", literal=True)
+            column = spaced.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=False)
     if column.dtype == pl.Date:
         return column.cast(pl.Datetime("us"))
     if isinstance(column.dtype, pl.Datetime):
