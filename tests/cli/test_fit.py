@@ -227,7 +227,7 @@ def test_earlier_steps_are_read_and_told(tmp_path: Path) -> None:
     log, model = tmp_path / "log.csv", tmp_path / "m.ontarget"
     log.write_text("\n".join(["episode,step,level,reward", *rows]))
     told(["fit", log, "--model", "marginal", "--history", "2", "-o", model])
-    assert "level; also of the 2 steps before, with rewards" in told(["inspect", model])
+    assert "level; also those of the 2 steps before, the rewards there" in told(["inspect", model])
     assert json.loads(told(["inspect", model, "--json"]))["history"] == 2
     result = call(["fit", log, "--history", "101", "-o", model])
     assert "history needs a whole number from 0 to 100, got 101" in result.stderr
