@@ -1,4 +1,4 @@
-"""The answers to agents, made from the outlooks of a fleet."""
+"""Turns a monitor's answers about runs (`Outlooks`) into the JSON that agents get back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _encoder: Final = msgspec.json.Encoder()
 
 
 class News(NamedTuple):
-    """A fleet's outlooks on some runs after a step, as plain values: one entry per run."""
+    """A monitor's answers about some runs after a step, as lists with one entry per run."""
 
     numbers: list[list[float]]  # p, spread, low, high, plausibility, assurance, so far
     n: list[int]
@@ -38,7 +38,11 @@ class News(NamedTuple):
     def of(
         cls, fleet: Fleet, keys: Sequence[str], outlooks: Outlooks, *, ends: bool, cut: bool
     ) -> News:
-        """The outlooks on these runs; ``ends`` marks runs that ended, ``cut`` those cut off."""
+        """The monitor's answers about the runs named in ``keys``, as lists.
+
+        ``ends`` says that all these runs have ended, and ``cut`` that all were cut off before their
+        end.
+        """
         standings = fleet.standings(keys)
         words = outlooks.words
         numbers = np.column_stack(
@@ -67,18 +71,18 @@ class News(NamedTuple):
 def answers_of(
     some: Sequence[Accepted], news: News, fleet: Fleet, *, label: str, at: float
 ) -> list[bytes]:
-    """The answer to each step, as JSON; NaN and infinities become null.
+    """The JSON answer to each accepted step; NaN and infinite numbers become null.
 
     Parameters
     ----------
     some
-        The steps with their runs.
+        The accepted steps, each with its run.
     news
-        The fleet's outlooks on these runs.
+        The monitor's answers about these runs after the step.
     fleet
-        The fleet that watches these runs.
+        The `FleetWatch` or `GoalRuns` object that follows these runs.
     label
-        The name and the version of the contract.
+        The name and the version of the contract (monitor, target and alarm rule), as text.
     at
         When the steps arrived, in seconds since 1970.
     """

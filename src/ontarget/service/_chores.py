@@ -23,7 +23,11 @@ _log: Final = logging.getLogger("ontarget.service")
 async def chores(
     service: Service, in_writer: Callable[[Callable[[], Any]], Awaitable[Any]]
 ) -> None:
-    """Do the background work that is due, for as long as the service runs."""
+    """Do background work every few seconds for as long as the service runs.
+
+    The work: raise alarms for silent agents, and delete old runs. ``in_writer`` runs a function in
+    the thread that writes to the database.
+    """
     while True:
         await asyncio.sleep(_EVERY)
         try:
@@ -34,7 +38,11 @@ async def chores(
 
 
 def listen_for_silence(service: Service) -> int:
-    """Raise an alarm for each unfinished run that is silent too long; clear it when it reports."""
+    """Raise an alarm for each unfinished run whose agent has been silent for too long.
+
+    Such an alarm is cleared when the agent reports again or its run ends. Returns how many alarms
+    were raised.
+    """
     store, at = service.store, service.clock()
     batch = Batch(at=at)
     with store.database.read() as reading:
@@ -70,7 +78,7 @@ def listen_for_silence(service: Service) -> int:
 
 
 def let_go(service: Service) -> int:
-    """Delete the runs that the service need not keep, after exporting them; return how many."""
+    """Export and then delete old runs that the service's settings do not keep; return how many."""
     if service.keep_seconds is None and service.keep_runs is None:
         return 0
     return service.retain(

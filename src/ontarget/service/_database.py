@@ -1,4 +1,4 @@
-"""The two databases, SQLite and PostgreSQL, behind the few calls that the store needs."""
+"""SQLite and PostgreSQL behind one small set of calls, which the service's store uses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _VALUES: Final = re.compile(r"VALUES (\([^()]*(?:\([^()]*\)[^()]*)*\))")
 
 
 class Connection:
-    """A connection to a database; statements have ``?`` for values in both databases."""
+    """A connection to a database. In SQL statements ``?`` stands for a value, in both databases."""
 
     def __init__(self, raw: Any, mark: str = "?") -> None:
         self._raw = raw
@@ -48,10 +48,11 @@ class Connection:
             self._raw.cursor().executemany(self._said(sql), rows)
 
     def run_rows(self, sql: str, rows: Sequence[Sequence[object]]) -> int:
-        """Run a statement with many rows for its one ``VALUES (…)``; return how many rows changed.
+        """Run a statement with many rows of values for its one ``VALUES (…)``.
 
-        Each value needs a cast: ``VALUES (CAST(? AS INTEGER), …)``. All rows go in one statement,
-        so that Python's lock is released only once for all of them.
+        Returns how many rows of the table changed. Each value in the statement needs a cast:
+        ``VALUES (CAST(? AS INTEGER), …)``. All rows go in one statement, so that Python's global
+        lock is released only once for all of them.
         """
         changed = at = 0
         for size in _SIZES:
@@ -72,7 +73,10 @@ class _PostgresConnection(Connection):
         super().__init__(raw, "%s")
 
     def run_rows(self, sql: str, rows: Sequence[Sequence[object]]) -> int:
-        """As in `Connection`, but the values are sent column by column: several times as fast."""
+        """Run a statement with many rows of values; see `Connection.run_rows`.
+
+        Here the values are sent to PostgreSQL column by column, which is several times as fast.
+        """
         if not rows:
             return 0
         columns = [list(column) for column in zip(*rows, strict=True)]
@@ -81,7 +85,7 @@ class _PostgresConnection(Connection):
 
 @lru_cache(maxsize=256)
 def _by_column(sql: str) -> str:
-    """The statement rewritten to take one array per column in place of its ``VALUES (…)``."""
+    """The SQL statement, changed to take one array per column instead of ``VALUES (…)``."""
     before, values, after = _split(sql)
     kinds = _CAST.findall(values)
     arrays = ", ".join(f"%b::{kind}[]" for kind in kinds)
@@ -92,13 +96,13 @@ def _by_column(sql: str) -> str:
 
 @lru_cache(maxsize=256)
 def _repeated(sql: str, size: int) -> str:
-    """The statement with its ``VALUES (…)`` repeated for this many rows."""
+    """The SQL statement with its ``VALUES (…)`` written ``size`` times, once for each row."""
     before, values, after = _split(sql)
     return before + ", ".join([values] * size) + after
 
 
 def _split(sql: str) -> tuple[str, str, str]:
-    """The three parts of a statement: what comes before its values, the values, and the rest."""
+    """The SQL statement in three parts: before ``VALUES (…)``, the values, and the rest."""
     one = _VALUES.search(sql)
     if one is None:
         raise StoreError(f"this statement has no VALUES (…): {sql}")
@@ -106,11 +110,14 @@ def _split(sql: str) -> tuple[str, str, str]:
 
 
 class Database(Protocol):
-    """What the store needs from a database."""
+    """The interface to a database: SQLite or PostgreSQL.
+
+    The service's `Store` uses only these methods.
+    """
 
     @property
     def types(self) -> Mapping[str, str]:
-        """The database's names for the types of the schema."""
+        """The database's own names of column types, by the names used in this code."""
         ...
 
     @property
@@ -119,11 +126,11 @@ class Database(Protocol):
         ...
 
     def write(self) -> AbstractContextManager[Connection]:
-        """One transaction; for one thread at a time."""
+        """A context for one transaction; only one thread at a time may use it."""
         ...
 
     def read(self) -> AbstractContextManager[Connection]:
-        """A connection that reads; any thread may ask for one."""
+        """A context with a connection for reading; any thread may use one."""
         ...
 
     def close(self) -> None:
@@ -132,7 +139,7 @@ class Database(Protocol):
 
 
 class _Pool:
-    """A pool of connections, made when they are needed."""
+    """A pool of open database connections; a new one is opened only if none is free."""
 
     def __init__(self, make: Any, size: int) -> None:
         self._make = make
@@ -165,10 +172,10 @@ class _Pool:
 
 
 class SqliteDatabase:
-    """A SQLite file. One connection writes and checkpoints; the others only read.
+    """A SQLite database in a file. One connection writes and checkpoints; the others only read.
 
-    Versions of SQLite before 3.51.3 can damage a write-ahead log that two connections write or
-    checkpoint at once, so a second service on the same file is refused.
+    Versions of SQLite before 3.51.3 can damage the write-ahead log of a database if two connections
+    write or checkpoint at once. So a second service on the same file is refused.
     """
 
     types: Final = {"key": "INTEGER", "blob": "BLOB", "real": "REAL", "text": "TEXT"}
@@ -198,7 +205,7 @@ class SqliteDatabase:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """A context for one transaction; it is on disk when the context ends."""
+        """A context for one transaction. When the context ends, the changes are on disk."""
         try:
             self._writer.execute("BEGIN IMMEDIATE")
             try:
@@ -213,7 +220,7 @@ class SqliteDatabase:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A connection that reads."""
+        """A context with a connection for reading."""
         try:
             with self._readers.taken() as raw:
                 yield Connection(raw)
@@ -228,7 +235,7 @@ class SqliteDatabase:
 
 
 class PostgresDatabase:
-    """A server that several processes may share."""
+    """A PostgreSQL database, which several processes may use at once."""
 
     types: Final = {"key": "BIGINT", "blob": "BYTEA", "real": "DOUBLE PRECISION", "text": "TEXT"}
     shared: Final = True
@@ -246,7 +253,7 @@ class PostgresDatabase:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """A context for one transaction; it is on disk when the context ends."""
+        """A context for one transaction. When the context ends, the changes are on disk."""
         try:
             if self._writer is None or self._writer.closed:
                 self._writer = self._connected()
@@ -257,7 +264,7 @@ class PostgresDatabase:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A connection that reads."""
+        """A context with a connection for reading."""
         try:
             with self._readers.taken() as raw:
                 yield _PostgresConnection(raw)
@@ -272,7 +279,7 @@ class PostgresDatabase:
 
 
 def open_database(url: str) -> Database:
-    """The database that a URL names: ``postgresql://…``, or a file."""
+    """Open the database that ``url`` names: ``postgresql://…``, or the path of a SQLite file."""
     if url.startswith(("postgresql://", "postgres://")):
         return PostgresDatabase(url)
     if "://" in url and not url.startswith("sqlite:///"):
@@ -285,7 +292,7 @@ def open_database(url: str) -> Database:
 
 
 def copy_file(source: Path, path: Path) -> None:
-    """Copy a SQLite database, also while a service writes to it."""
+    """Copy the SQLite database ``source`` to ``path``; a service may be writing to it meanwhile."""
     if not source.is_file():
         raise StoreError(f"there is no database {source}")
     if path.exists():
@@ -299,7 +306,10 @@ def copy_file(source: Path, path: Path) -> None:
 
 
 def restore_file(copy: Path, path: Path) -> None:
-    """Replace a SQLite database by a copy; no service may be using it."""
+    """Replace the SQLite database at ``path`` by a copy of it.
+
+    No service may be using the database.
+    """
     if not copy.is_file():
         raise StoreError(f"there is no copy {copy}")
     if not path.parent.is_dir():
@@ -321,7 +331,10 @@ def restore_file(copy: Path, path: Path) -> None:
 
 
 def _locked(path: Path) -> int:
-    """A lock file that only this process holds, until it closes the file or ends."""
+    """Create and lock a lock file; return its file descriptor.
+
+    The lock is held until this process closes the file or ends.
+    """
     try:
         import fcntl
     except ImportError:  # Windows: SQLite's own lock refuses a second writer, though later

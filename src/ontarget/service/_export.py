@@ -1,4 +1,4 @@
-"""Recorded runs as a table that ``ontarget fit`` reads."""
+"""Turns runs that the service has recorded into a table that ``ontarget fit`` can read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ALWAYS = ("episode", "step", "reward")
 
 
 def rows_of(store: Store, run: StoredRun, monitor: GoalMonitor) -> list[dict[str, Any]]:
-    """One row per action of a run that is over: the state before it, and the reward it earned."""
+    """The rows of a finished run, one per action: the state before it and the reward it earned."""
     features, judged = monitor.contracts.fitted.schema.names, _judged(monitor)
     sent = [read_payload(bytes(one.payload)) for one in store.history(run)]
     left_alone = not run.cut_off and run.intervened_at is None
@@ -51,12 +51,12 @@ def rows_of(store: Store, run: StoredRun, monitor: GoalMonitor) -> list[dict[str
 
 
 def _judged(monitor: GoalMonitor) -> list[str]:
-    """The signals that the monitor's behaviors read."""
+    """The names of the columns (signals) that the monitor's behaviors are computed from."""
     return [one.column for one in monitor.readings.values() if one.column is not None]
 
 
 def frame_of(store: Store, runs: Iterable[StoredRun], monitor: GoalMonitor) -> pl.DataFrame:
-    """Runs as a table; columns that none of them uses are left out."""
+    """Finished runs as one table, one row per action; columns that no run uses are left out."""
     rows = [row for run in runs for row in rows_of(store, run, monitor)]
     always = {*_ALWAYS, *monitor.contracts.fitted.schema.names, *_judged(monitor)}
     names = dict.fromkeys([*_ALWAYS, *(name for row in rows for name in row)])
@@ -67,7 +67,10 @@ def frame_of(store: Store, runs: Iterable[StoredRun], monitor: GoalMonitor) -> p
 
 
 def read_runs(store: Store, runs: Iterable[StoredRun], monitor: GoalMonitor) -> Episodes:
-    """Runs as episodes of a monitor; runs that were cut off or taken over are marked."""
+    """Finished runs as `Episodes` that the monitor can read.
+
+    Runs that were cut off, or that somebody took over, are marked as cut off.
+    """
     frame = frame_of(store, runs, monitor)
     return Episodes.from_frame(
         frame,
@@ -82,7 +85,7 @@ def read_runs(store: Store, runs: Iterable[StoredRun], monitor: GoalMonitor) -> 
 
 
 def parquet_of(store: Store, runs: Iterable[StoredRun], monitor: GoalMonitor) -> bytes:
-    """Runs as a Parquet file."""
+    """Finished runs as the bytes of a Parquet file."""
     written = io.BytesIO()
     frame_of(store, runs, monitor).write_parquet(written)
     return written.getvalue()

@@ -1,4 +1,4 @@
-"""Runs for a goal over several behaviors, in the form that the engine uses."""
+"""`GoalRuns`: runs with a goal over several behaviors, with the methods that the engine calls."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ __all__ = ["GoalRuns"]
 
 
 class GoalRuns:
-    """Runs of a `GoalFleet`, with the methods of a `FleetWatch` that the engine uses.
+    """Runs that are watched for a goal over several behaviors.
+
+    It wraps a `GoalFleet` and has the methods of a `FleetWatch` that the service's engine calls.
 
     Parameters
     ----------
     fleet
-        The fleet that watches the runs.
+        The `GoalFleet` that follows the runs.
     """
 
     def __init__(self, fleet: GoalFleet) -> None:
@@ -28,38 +30,41 @@ class GoalRuns:
 
     @property
     def triggers(self) -> tuple[Trigger, ...]:
-        """The alarm rule as numbers to compare (`Trigger`), one per group."""
+        """The alarm rule as numbers to compare (`Trigger`), one per group of runs."""
         return self._fleet.triggers
 
     def __contains__(self, agent: str) -> bool:
         return agent in self._fleet
 
     def join(self, agents: Iterable[str], *, groups: Any = None) -> None:
-        """Begin a run for each of these names."""
+        """Begin a run for each of these agents; ``groups`` has their groups."""
         self._fleet.join(agents, groups=groups)
 
     def leave(self, agents: Iterable[str]) -> None:
-        """Forget these runs."""
+        """Stop following the runs of these agents."""
         self._fleet.leave(agents)
 
     def step(self, states: Sequence[Any], rewards: Sequence[Any], *, agents: Any) -> Outlooks:
-        """The outlook of each run after a step; ``rewards`` holds its signals by name."""
+        """The monitor's answer for each run (`Outlooks`) after a step.
+
+        ``rewards`` has, for each run, the values of its signals by name.
+        """
         return self._fleet.step(states, rewards, agents=agents)
 
     def end(self, rewards: Sequence[Any], *, agents: Any) -> Outlooks:
-        """End runs, each with its last signals."""
+        """End runs, each with its last signals by name; returns the monitor's last answers."""
         return self._fleet.end(rewards, agents=agents)
 
     def intervene(self, agents: Iterable[str]) -> None:
-        """Note that somebody takes these runs over, so that an alarm which is on stays on."""
+        """Note that somebody takes these runs over; an alarm that is on then stays on."""
         self._fleet.intervene(agents)
 
     def parts(self, agent: str) -> dict[str, float | None]:
-        """The p of each behavior by itself, by name, for this agent's run."""
+        """The p of each behavior by itself, by the behavior's name, for this agent's run."""
         return {name: one.p for name, one in self._fleet[agent].parts.items()}
 
     def standings(self, agents: Sequence[str]) -> Standings:
-        """The states of runs, as arrays and as bytes."""
+        """The current states of these agents' runs, as arrays and as bytes for `unpack`."""
         watches = [self._fleet[agent] for agent in agents]
         group, alarmed, since, ended = np.array([one.standing for one in watches]).T
         return Standings(
@@ -73,5 +78,5 @@ class GoalRuns:
         )
 
     def unpack(self, packed: Mapping[Hashable, bytes]) -> None:
-        """Continue runs from stored bytes."""
+        """Continue runs from stored bytes, given by agent."""
         self._fleet.unpack(packed)

@@ -1,4 +1,4 @@
-"""Runs in the engine's memory, and how their fleets take their next step."""
+"""The runs in the memory of the service's engine, and how they take their next step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CUT_OFF: Final = "cut off: the outcome is unknown"
 
 @dataclass(slots=True)
 class Run:
-    """A run in memory: as it is stored, and what the present transaction adds."""
+    """A run in memory: what is stored of it, and what the current transaction adds."""
 
     stored: StoredRun
     held: Held
@@ -40,7 +40,7 @@ class Run:
 
 @dataclass(slots=True)
 class Accepted:
-    """An accepted message, which is the next one of its run, and its position in the request."""
+    """A message that was accepted as the next step of its run, with its position in the request."""
 
     place: int
     run: Run
@@ -49,7 +49,7 @@ class Accepted:
 
 
 def resume(fleet: Fleet, runs: Sequence[Run]) -> None:
-    """Put stored runs into their fleet."""
+    """Put runs read from the database into the `FleetWatch` (or `GoalRuns`) that follows them."""
     if not runs:
         return
     packed: dict[Hashable, bytes] = {}
@@ -76,9 +76,11 @@ def moved(
     ends: bool,
     cut: bool,
 ) -> Outlooks:
-    """The outlooks of runs after their next step, after their end, or after they were cut off.
+    """The monitor's answers about runs after a step, their end, or after they were cut off.
 
-    ``told`` says that the messages bring the value of the behavior itself, not only rewards.
+    ``told`` says that the messages contain the value of the behavior itself, not only rewards. With
+    ``ends`` these are the last messages of the runs; with ``cut`` the runs were cut off, so their
+    outcome is unknown.
     """
     if cut:
         unknown = replace(Outlooks.pending(len(some)), words=lambda _: _CUT_OFF)
@@ -106,7 +108,11 @@ def _stepped_to_goal(
     *,
     ends: bool,
 ) -> Outlooks:
-    """The outlooks of runs for a goal after a step or their end; they read signals too."""
+    """The monitor's answers about runs with a goal over several behaviors, after a step.
+
+    The signals that the behaviors are computed from are read from the messages. With ``ends`` these
+    are the last messages of the runs.
+    """
     signals = [
         _reading({**one.signals, "reward": earned})
         for one, earned in zip(messages, rewards, strict=True)
@@ -117,7 +123,7 @@ def _stepped_to_goal(
 
 
 def _reading(state: Any) -> Any:
-    """A reported state or signals, with NaN in place of None."""
+    """A state or a set of signals from a JSON message, with NaN in place of None."""
     if isinstance(state, dict):
         if None not in state.values():
             return state
@@ -126,27 +132,30 @@ def _reading(state: Any) -> Any:
 
 
 def move_on(one: Accepted, answer: bytes, state: bytes, at: float) -> None:
-    """Record that a step was answered, and the new state of its run."""
+    """Record the answer to a step, and the new packed state of the step's run."""
     stored = one.run.stored
     one.run.fresh.append((stored.next, one.payload, answer))
     stored.next, stored.state, stored.updated_at = stored.next + 1, state, at
 
 
 def change(one: Accepted, p: float, status: str, *, horizon: int, ended: bool, at: float) -> None:
-    """Record the less frequent changes of a run: its end, an intervention, the p at each quarter.
+    """Record what few steps change in a run: status, alarm, takeover, end, and p at some steps.
+
+    p is kept at the start of the run and at a quarter, half and three quarters of the horizon, so
+    that p can later be compared with the outcome.
 
     Parameters
     ----------
     one
-        The step with its run, which has taken the step.
+        The message, together with its run; the run has already taken this step.
     p, status
         The run's p and status now.
     horizon
-        How many steps its runs may have.
+        The number of steps of a complete run under this run's contract.
     ended
         Whether the run is over.
     at
-        When the step was answered.
+        When the step was answered, in seconds since 1970.
     """
     run, stored, message = one.run, one.run.stored, one.message
     alarmed = 1 if run.alarm else 0

@@ -1,4 +1,4 @@
-"""Alarms, silences and messages to send, in the database."""
+"""Reads and changes alarms, silenced agents, and messages about alarms in the database."""
 
 from __future__ import annotations
 
@@ -35,7 +35,11 @@ def alarms(
     alarm: str | None = None,
     run: str | None = None,
 ) -> list[dict[str, Any]]:
-    """Alarms, the newest first; ``after`` is the number of the last one on the previous page."""
+    """One page of alarms, the newest first.
+
+    ``after`` is the number of the last alarm on the previous page. ``is_open``, ``alarm`` and
+    ``run`` select some alarms: by whether they are still on, by id, or by run.
+    """
     where: list[str] = ["a.number < ?"]
     values: list[Any] = [after or _NEWEST]
     if is_open is not None:
@@ -57,10 +61,10 @@ def alarms(
 
 
 def _add_messages(at: Connection, found: list[dict[str, Any]]) -> None:
-    """Add the state of its messages to each alarm: where they go, and when they arrived.
+    """Add to each alarm in ``found`` how its messages are doing: receivers, arrivals, last error.
 
-    A message that says that an alarm was raised is as old as the alarm; one that says that it is
-    over is newer.
+    A message with the same time as the alarm says that it was raised. A later message says that the
+    alarm is over.
     """
     by_id = {one["id"]: one for one in found}
     for one in found:
@@ -87,7 +91,7 @@ def _add_messages(at: Connection, found: list[dict[str, Any]]) -> None:
 
 
 def acknowledge(store: Store, alarm: str, *, by: str, note: str, at: float) -> bool:
-    """Acknowledge an alarm; return whether it exists."""
+    """Note in the database who has seen an alarm, and when; return whether the alarm exists."""
     with store.database.write() as writing:
         changed = writing.run(
             "UPDATE alarms SET acknowledged_at = ?, acknowledged_by = ?, note = ? WHERE id = ?",
@@ -97,7 +101,7 @@ def acknowledge(store: Store, alarm: str, *, by: str, note: str, at: float) -> b
 
 
 def silence(store: Store, agent: str, *, until: float) -> None:
-    """Send no messages about an agent's alarms until this time."""
+    """Send no messages about this agent's alarms until the time ``until``."""
     with store.database.write() as writing:
         writing.run(
             "INSERT INTO silences VALUES (?, ?) ON CONFLICT (agent) DO UPDATE SET "
@@ -107,7 +111,7 @@ def silence(store: Store, agent: str, *, until: float) -> None:
 
 
 def silenced(store: Store, agent: str, *, at: float) -> bool:
-    """Whether an agent's alarms are silenced now."""
+    """Whether messages about this agent's alarms are turned off at the time ``at``."""
     with store.database.read() as reading:
         return bool(
             reading.rows("SELECT 1 FROM silences WHERE agent = ? AND until > ?", (agent, at))
@@ -117,7 +121,10 @@ def silenced(store: Store, agent: str, *, at: float) -> bool:
 def deliveries(
     store: Store, *, after: int = 0, limit: int = 100, state: str | None = None
 ) -> list[dict[str, Any]]:
-    """Messages about alarms, the newest first: waiting, sent, or dead, with what went wrong."""
+    """One page of messages about alarms, the newest first.
+
+    Each is waiting, sent, or dead (given up), with the last error. ``state`` selects one of these.
+    """
     where = "" if state is None else " AND state = ?"
     values: list[Any] = [after or _NEWEST, *([] if state is None else [state])]
     with store.database.read() as at:
@@ -129,7 +136,7 @@ def deliveries(
 
 
 def try_again(store: Store, delivery: int, *, at: float) -> bool:
-    """Make a dead message due at once; return whether it exists."""
+    """Send a message that was given up once more, at once; return whether there is such a one."""
     with store.database.write() as writing:
         changed = writing.run(
             "UPDATE outbox SET state = 'waiting', attempts = 0, due_at = ? "

@@ -24,17 +24,17 @@ _RENEWABLE: Final = (
 
 
 class Renewal(msgspec.Struct, frozen=True):
-    """How many runs a recalibration could use now, and how many it needs.
+    """How many recorded runs a recalibration of a contract could use now, and how many it needs.
 
     Attributes
     ----------
     runs
         The finished runs that a recalibration would use.
     counted
-        How many of these runs count: for a promised rate, the runs that met the target; otherwise,
-        all that ended by themselves.
+        How many of these runs count toward ``needed``. If the alarm has a promised false-alarm
+        rate, these are the runs that met the target; otherwise all runs that ended by themselves.
     needed
-        How many runs must count, at least, for the contract's alarm rule.
+        How many runs must count so that the contract's alarm rule can be used.
     """
 
     runs: int
@@ -43,7 +43,10 @@ class Renewal(msgspec.Struct, frozen=True):
 
 
 def renewal(store: Store, held: Held, *, since: float) -> Renewal:
-    """How many runs that began after ``since`` a recalibration could use, and how many it needs."""
+    """How many runs a recalibration of a contract could use now, and how many it needs.
+
+    Only runs that began after ``since`` (seconds since 1970) are used.
+    """
     with store.database.read() as at:
         (row,) = at.rows(
             "SELECT COUNT(*), COUNT(CASE WHEN r.met IS NOT NULL AND r.intervened_at IS NULL THEN 1 "
@@ -65,9 +68,10 @@ def renewal(store: Store, held: Held, *, since: float) -> Renewal:
 
 
 def recalibrated(store: Store, held: Held, *, since: float, renew_p: bool) -> GoalMonitor:
-    """The contract's monitor, recalibrated on runs that began after ``since``.
+    """A contract's monitor, recalibrated on the runs that began after ``since``.
 
-    Runs that were cut off or taken over count as the worst case (method M24 in docs/methods.md).
+    Runs that were cut off, or that somebody took over, count as the worst case (method M24 in
+    docs/methods.md).
     """
     with store.database.read() as at:
         rows = at.rows(f"SELECT r.id FROM {_RENEWABLE} ORDER BY r.number", (held.spec.name, since))

@@ -1,4 +1,4 @@
-"""The service's tables, as numbered migrations that both databases run."""
+"""The service's database tables, as numbered migrations that SQLite and PostgreSQL both run."""
 
 from __future__ import annotations
 

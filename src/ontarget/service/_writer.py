@@ -1,4 +1,4 @@
-"""The one thread that writes; steps that are waiting are committed together."""
+"""The one thread that writes to the database; all steps that are waiting are written together."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ class _Job(NamedTuple):
 
 
 class BusyError(ServiceError):
-    """More steps are waiting than the service allows."""
+    """A request is refused because too many steps are waiting to be written already."""
 
 
 class Writer:
-    """Runs the engine, and everything else that writes, in one thread.
+    """Runs the engine, and every other function that writes to the database, in one thread.
 
     Parameters
     ----------
     engine
-        The engine that takes the steps.
+        The engine, which computes the answers to steps and stores them.
     most_waiting
-        How many steps may wait to be written.
+        How many steps may wait to be written; more are refused.
     committed
-        Called from the writer's thread after every commit.
+        A function that the writer's thread calls after every commit.
     """
 
     def __init__(self, engine: Engine, *, most_waiting: int, committed: Callable[[], None]) -> None:
@@ -62,14 +62,14 @@ class Writer:
         self._thread.start()
 
     def take(self, messages: Sequence[StepMessage]) -> Future[list[Reply]]:
-        """The replies to these messages, after they are on disk."""
+        """The replies to these messages; they are ready once the messages are on disk."""
         self.admit(len(messages))
         found: Future[list[Reply]] = Future()
         self.submit([messages], lambda replies: _settle(found, replies[0]))
         return found
 
     def admit(self, n: int) -> None:
-        """Count n more steps as waiting; refuse them if too many are waiting already."""
+        """Count n more steps as waiting to be written; raise `BusyError` if there are too many."""
         with self._lock:
             if self._closed:
                 raise BusyError("the service is shutting down")
@@ -82,9 +82,9 @@ class Writer:
     def submit(
         self, requests: Sequence[Sequence[StepMessage]], done: Callable[[list[Replies]], None]
     ) -> None:
-        """Write the steps of several requests that were admitted.
+        """Write the steps of several requests, which `admit` has let in.
 
-        ``done`` is called from the writer's thread with the replies to each of them.
+        ``done`` is called from the writer's thread with one list of replies per request.
         """
         with self._lock:
             if not self._closed:
@@ -102,7 +102,7 @@ class Writer:
         return found
 
     def close(self) -> None:
-        """Finish what is waiting, then stop."""
+        """Finish the work that is waiting, then stop the thread."""
         with self._lock:
             self._closed = True
             self._jobs.put(None)
@@ -121,7 +121,7 @@ class Writer:
                 self._take(job)
 
     def _next(self) -> _Job | list[_Steps] | None:
-        """The next job, or all steps that wait; None at the end."""
+        """The next piece of work: a function to run, or all steps that wait; None when closed."""
         first = self._held.popleft() if self._held else self._jobs.get()
         if not isinstance(first, _Steps):
             return first
@@ -161,7 +161,7 @@ def _size(requests: Sequence[Sequence[StepMessage]]) -> int:
 
 
 def _settle(found: Future[Any], result: Any) -> None:
-    """Set a future's result or error, unless it was cancelled."""
+    """Set the result or the error of a future, unless the future was cancelled."""
     if not found.set_running_or_notify_cancel():
         return
     if isinstance(result, Exception):

@@ -49,15 +49,15 @@ class ContractSpec(
         The outcomes that count as success: LO:HI, LO: or :HI, or a goal over several behaviors such
         as ``return >= 200 & energy <= 50``. A run may have its own target instead.
     false_alarm_rate, alarm_below, ruled_out
-        The alarm, as in ``ontarget watch``; pass one of these. The default is a promised rate of
-        0.05.
+        The alarm, as in ``ontarget watch``; give one of the three. The default is a promised
+        false-alarm rate of 0.05.
     confidence, for_steps, clear_above, calibration
-        As in ``ontarget watch``.
+        The same as these options of ``ontarget watch``.
     silent_after
-        Raise an alarm when an agent in the middle of a run reports nothing for this many seconds.
+        Raise an alarm if an agent reports nothing for this many seconds during a run.
     unit
-        The unit of the behavior, such as ``minutes``, shown on the page; for a goal over several
-        behaviors, a mapping from their names.
+        The unit of the behavior, such as ``minutes``, for the web page. For a goal over several
+        behaviors, a mapping from each behavior's name to its unit.
     model_sha256, recalibrated_from
         The checksum of the model file, and that of the file it was recalibrated from. The service
         fills these in.
@@ -80,7 +80,7 @@ class ContractSpec(
 
     @property
     def rule(self) -> AlarmRule:
-        """The alarm rule."""
+        """The alarm rule that this contract describes."""
         given = (self.alarm_below, self.false_alarm_rate, self.ruled_out)
         if sum(one is not None for one in given) > 1:
             raise InputError(
@@ -100,7 +100,7 @@ class ContractSpec(
 
 @dataclass(slots=True)
 class Held:
-    """A contract in use: its opened monitor, with a fleet for each target."""
+    """A contract in use: the loaded monitor, and one `FleetWatch` or `GoalRuns` for each target."""
 
     id: int
     version: int
@@ -111,11 +111,11 @@ class Held:
 
     @property
     def label(self) -> str:
-        """The name and the version."""
+        """The contract's name and version as text, such as ``deliveries@2``."""
         return f"{self.spec.name}@{self.version}"
 
     def fleet(self, target: str) -> Fleet:
-        """The runs with this target."""
+        """The `FleetWatch` (or `GoalRuns`) for runs with this target; made at the first call."""
         found = self.fleets.get(target)
         if found is None:
             if len(self.fleets) >= _MOST_TARGETS:
@@ -128,24 +128,27 @@ class Held:
 
     @property
     def fitted(self) -> Fitted:
-        """The part of the fit that all behaviors have in common."""
+        """The result of the monitor's fit; of several behaviors, that of the first one."""
         return self.monitor.contracts.fitted
 
     def _made(self, target: str) -> Fleet:
-        """A compiled fleet without runs."""
+        """A new, compiled `FleetWatch` or `GoalRuns` for this target, without runs."""
         asked = Goal.parse(target) if self.monitor.readings else Target.parse(target)
         found = self.monitor.fleet(asked, alarm=self.spec.rule, calibration=self.spec.calibration)
         return found if isinstance(found, FleetWatch) else GoalRuns(found)
 
     def drop(self, target: str, key: str) -> None:
-        """Drop a run from memory, if it is there; it stays in the store."""
+        """Drop the run ``key`` with this target from memory; it stays in the database."""
         fleet = self.fleets.get(target)
         if fleet is not None and key in fleet:
             fleet.leave([key])
 
 
 class HeldContracts:
-    """The contracts of a service: new runs get the newest version of a name, old runs keep theirs.
+    """All contracts of a service.
+
+    New runs get the newest version of a contract; runs that are under way keep the version that
+    they began with.
 
     Parameters
     ----------
@@ -165,11 +168,11 @@ class HeldContracts:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names, the default first."""
+        """The names of all contracts; the default contract comes first."""
         return tuple(self._newest)
 
     def reload(self) -> None:
-        """Read the contracts that another worker has added."""
+        """Read the contracts that another process has added to the database."""
         with self._store.database.read() as at:
             rows = at.rows("SELECT name, id FROM contracts ORDER BY id")
         for name, number in rows:
@@ -180,7 +183,7 @@ class HeldContracts:
         return [self.held(number) for number in self._newest.values()]
 
     def named(self, name: str | None) -> Held:
-        """The newest version of a contract; without a name, the only contract."""
+        """The newest version of the contract with this name; without a name, the only contract."""
         if name is None:
             if len(self._newest) != 1:
                 raise InputError(f"`contract` needs one of these names: {self._listed()}")
@@ -192,7 +195,7 @@ class HeldContracts:
         return self.held(self._newest[name])
 
     def version(self, name: str, version: int) -> Held:
-        """A version of a contract, the newest or an older one."""
+        """The given version of the contract with this name."""
         with self._store.database.read() as at:
             sql = "SELECT id FROM contracts WHERE name = ? AND version = ?"
             rows = at.rows(sql, (name, version))
@@ -201,7 +204,7 @@ class HeldContracts:
         return self.held(int(rows[0][0]))
 
     def held(self, number: int) -> Held:
-        """A contract by its number, opened when it is first needed."""
+        """The contract with this number in the database; its model is loaded at the first call."""
         with self._lock:  # two of one contract would each know half of its runs
             return self._opened(number)
 
@@ -220,9 +223,10 @@ class HeldContracts:
         return found
 
     def add(self, spec: ContractSpec, *, at: float) -> Held:
-        """Add a contract as a new version, unless its newest version is the same; return it.
+        """Add a contract as a new version, and return it.
 
-        Another unit makes no new version, because it is only shown.
+        If the newest version under this name is the same, nothing is added, and that version is
+        returned. A different unit alone makes no new version, because units are only shown.
         """
         try:  # what is stored must be readable: a struct that Python made was not checked
             msgspec.convert(msgspec.to_builtins(spec), ContractSpec)
@@ -246,7 +250,7 @@ class HeldContracts:
         return self._put_in_force(spec, at)
 
     def recalibrated(self, held: Held, monitor: GoalMonitor, *, at: float) -> Held:
-        """A new version of a contract, with a monitor that was recalibrated."""
+        """Add a new version of the contract ``held``, with this recalibrated monitor; return it."""
         self._folder.mkdir(parents=True, exist_ok=True)
         partial = self._folder / f"recalibrated.{os.getpid()}"
         monitor.save(partial)
@@ -262,7 +266,7 @@ class HeldContracts:
         return self._put_in_force(spec, at)
 
     def _labelled(self, held: Held, unit: Unit | dict[Name, Unit]) -> Held:
-        """A contract in use, with this unit."""
+        """The same contract with another unit to show."""
         if unit != held.spec.unit:
             _check_unit(held.spec.name, unit, held.monitor)
             held.spec = msgspec.structs.replace(held.spec, unit=unit)
@@ -310,7 +314,10 @@ class HeldContracts:
 
 
 def _says_the_same(asked: ContractSpec, newest: ContractSpec) -> bool:
-    """Whether two specs are the same contract, even if it was recalibrated since."""
+    """Whether a new spec asks for the contract that exists already.
+
+    It does so even if the existing contract has been recalibrated since.
+    """
     own = newest.recalibrated_from or newest.model_sha256
     same = msgspec.structs.replace(
         newest, model=asked.model, model_sha256=own, recalibrated_from="", unit=asked.unit
@@ -319,7 +326,7 @@ def _says_the_same(asked: ContractSpec, newest: ContractSpec) -> bool:
 
 
 def _check_unit(name: str, unit: Unit | dict[Name, Unit], monitor: GoalMonitor) -> None:
-    """Refuse a unit that no behavior of the monitor can have."""
+    """Refuse a unit for something that is not a behavior of the monitor."""
     known = ", ".join(monitor.readings)
     if isinstance(unit, str):
         if unit and known:
@@ -336,7 +343,10 @@ def _check_unit(name: str, unit: Unit | dict[Name, Unit], monitor: GoalMonitor) 
 
 
 def read_contracts(path: Path) -> list[ContractSpec]:
-    """The contracts of a TOML file, a table ``[[contract]]`` each; paths are relative to it."""
+    """The contracts in a TOML file, one table ``[[contract]]`` each.
+
+    Paths in the file are relative to the file's folder.
+    """
     try:
         found: Mapping[str, Any] = tomllib.loads(path.read_text())
         specs = msgspec.convert(found.get("contract", []), list[ContractSpec])

@@ -44,29 +44,29 @@ _encoder: Final = msgspec.json.Encoder()
 
 
 class Engine:
-    """Takes steps of many runs at once, and answers each.
+    """Takes steps of many runs at once, and returns an answer to each.
 
-    Only one thread may use it. Runs are kept in memory as long as there is room, and otherwise read
-    from the store again. If a write fails, its changes are dropped from memory too, so that memory
-    and store agree.
+    Only one thread may use an engine. It keeps up to ``most_runs`` runs in memory, and reads other
+    runs from the store when they report. If a write to the store fails, its changes are dropped
+    from memory too, so that memory and store agree.
 
     Parameters
     ----------
     store
         Where runs and steps are kept.
     contracts
-        The contracts.
+        The service's contracts (each a monitor, a target and an alarm rule).
     clock
         A function that returns the time in seconds since 1970.
     most_runs
         How many runs are kept in memory.
     longest_run
-        How many steps a run may have.
+        How many steps a run may have at most.
     most_agents
-        How many agents there may be.
+        How many agents may use the service.
     notify
-        Adds the messages about an alarm to a batch: called with the batch, the run, the alarm's id
-        and ``"firing"`` or ``"resolved"``.
+        A function that adds the messages about an alarm to a batch (the data of one transaction).
+        It is called with the batch, the run, the alarm's id and ``"firing"`` or ``"resolved"``.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Engine:
         self._runs: OrderedDict[str, Run] = OrderedDict()
 
     def take(self, messages: Sequence[StepMessage]) -> list[Reply]:
-        """The reply to each message, after everything in the messages is on disk."""
+        """The reply to each message; all messages are on disk when this returns."""
         for _ in range(_ATTEMPTS):
             self._arriving.clear()
             ids = [run_id(one.agent, one.run) for one in messages]
@@ -111,21 +111,21 @@ class Engine:
         raise StoreError("other workers kept changing these runs; send the steps again")
 
     def forget(self, ids: Iterable[str]) -> None:
-        """Drop runs from memory; they stay in the store."""
+        """Drop the runs with these ids from memory; they stay in the database."""
         for key in ids:
             run = self._runs.pop(key, None)
             if run is not None:
                 run.held.drop(run.stored.target, key)
 
     def count_agents(self) -> None:
-        """Read from the store which agents there are."""
+        """Read the names of all known agents from the database."""
         with self.store.database.read() as at:
             self._agents = {row[0] for row in at.rows("SELECT DISTINCT agent FROM runs")}
 
     def _decided(
         self, messages: Sequence[StepMessage], ids: Sequence[str]
     ) -> tuple[list[Reply], Batch]:
-        """The replies, and what must be written before they are returned."""
+        """The reply to each message, and the data to write to the database before replying."""
         batch = Batch(at=self._clock())
         self._load(messages, ids)
         replies: list[Reply | None] = [None] * len(messages)
@@ -149,7 +149,10 @@ class Engine:
         return [one for one in replies if one is not None], batch
 
     def _load(self, messages: Sequence[StepMessage], ids: Sequence[str]) -> None:
-        """Read the runs that are not in memory, or that another worker may have changed."""
+        """Read from the database the runs that are not in memory.
+
+        Also those that another process may have changed.
+        """
         wanted: set[str] = set()
         crowded = 2 * len(self._runs) > self._most_runs  # then it matters which were used last
         for key, message in zip(ids, messages, strict=True):
@@ -167,7 +170,10 @@ class Engine:
             self._runs[key] = Run(stored, held, stored.next, False, marks)
 
     def _checked(self, message: StepMessage, key: str, place: int, at: float) -> Accepted | Reply:
-        """The message with its run if it is the run's next step; otherwise the reply to it."""
+        """The message and its run, if the message is the next step of the run.
+
+        Otherwise the reply: an earlier answer again, or what is wrong.
+        """
         payload = payload_of(message)
         run = self._runs.get(key)
         if run is None:
@@ -197,7 +203,7 @@ class Engine:
         return Accepted(place, run, message, payload)
 
     def _begun(self, message: StepMessage, key: str, at: float) -> Run | Problem:
-        """A new run, in memory only."""
+        """A new run, which is not in the database yet; or what is wrong with the message."""
         known = message.agent in self._agents or message.agent in self._arriving
         if not known and len(self._agents) + len(self._arriving) >= self._most_agents:
             wrong = (
@@ -221,7 +227,10 @@ class Engine:
         return Run(stored, held, -1, True, [None] * QUARTERS)
 
     def _again(self, message: StepMessage, payload: bytes, run: Run) -> Reply:
-        """The reply to a repeated step: the same answer, or a refusal if the message differs."""
+        """The reply to a step that was sent again.
+
+        It is the stored answer, or a refusal if the message differs from the first one.
+        """
         found = next((one for one in run.fresh if one[0] == message.step), None)
         if found is None and run.last is not None and run.last[0] == message.step:
             found = run.last
@@ -239,7 +248,7 @@ class Engine:
     def _advance(
         self, accepted: Sequence[Accepted], batch: Batch, replies: list[Reply | None]
     ) -> None:
-        """Let runs take their next step, those of the same fleet in one call."""
+        """Let each run take its next step; runs of the same contract and target go together."""
         alike: dict[tuple[int, str, bool, bool, bool], list[Accepted]] = {}
         for one in accepted:
             run, message = one.run, one.message
@@ -263,7 +272,7 @@ class Engine:
         batch: Batch,
         replies: list[Reply | None],
     ) -> None:
-        """Record the new states of runs, and the answers."""
+        """Record the new states of runs in ``batch``, and their answers in ``replies``."""
         judged = zip(some, news.alarmed, news.since, news.ended, news.reasons, strict=True)
         for one, alarmed, since, ended, reason in judged:
             if alarmed or one.run.alarm:
@@ -279,7 +288,7 @@ class Engine:
             replies[one.place] = answer
 
     def _judge(self, run: Run, since: int, batch: Batch, reason: str, *, stands: bool) -> None:
-        """Raise the run's alarm, or clear it."""
+        """Raise the run's alarm if ``stands`` is true, otherwise clear it."""
         if stands and not run.alarm:
             run.alarm = f"{run.stored.id}-{since}"
             batch.raised.append((run.stored.id, run.alarm, "target", reason))
@@ -304,7 +313,7 @@ class Engine:
 
 
 def _waves(ids: Sequence[str]) -> Iterable[Iterable[int | None]]:
-    """The messages divided into rounds with at most one message of each run."""
+    """The positions of the messages, divided into rounds with at most one message of each run."""
     if len(set(ids)) == len(ids):
         return [range(len(ids))]
     by_run: dict[str, list[int]] = {}
@@ -314,7 +323,7 @@ def _waves(ids: Sequence[str]) -> Iterable[Iterable[int | None]]:
 
 
 def _intervene(fleet: Fleet, some: Sequence[Accepted], outlooks: Outlooks) -> None:
-    """Tell a fleet which runs somebody has taken over now."""
+    """Tell the fleet, which follows these runs, which of them somebody has just taken over."""
     taken = [
         one.run.stored.id
         for one, status in zip(some, outlooks.status.tolist(), strict=True)

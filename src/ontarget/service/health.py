@@ -1,7 +1,7 @@
 """Whether a contract's probabilities still come true, judged by its finished runs.
 
-The verdict comes from two guards that are valid however often you look (methods M10 and
-M26 in docs/methods.md); the counts are for information only.
+The verdict comes from two guards (statistical tests for a change) that stay valid however often you
+look; see methods M10 and M26 in docs/methods.md. The counts are for information only.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _GIVEN_UP: Final = 86_400.0  # seconds of silence after which nobody waits for a
 
 
 class Bin(msgspec.Struct, frozen=True):
-    """Answers with about the same p: how many, and how many of their runs met the target."""
+    """A range of p: how many answers fell into it, and how many of their runs met the target."""
 
     least: float
     runs: int
@@ -51,27 +51,29 @@ class Health(msgspec.Struct, frozen=True):
     runs
         Finished runs without an intervention.
     met, false_alarms
-        How many of these runs met their target, and how many of the runs that met it had an alarm.
+        ``met``: how many of these runs met their target. ``false_alarms``: how many of the runs
+        that met it had an alarm.
     cut_off
-        Runs that were cut off or taken over, so that their outcome is unknown.
+        How many runs were cut off or taken over by somebody, so that their outcome is unknown.
     bins
-        Answers divided by their p. Of each run up to four answers are used: those at the start and
-        at a quarter, half and three quarters of the horizon. Each bin's ``runs`` counts such
+        Answers, divided by their p. Each run gives up to four answers: at its start and at a
+        quarter, half and three quarters of the horizon. ``runs`` of a bin is the number of its
         answers.
     guarded
-        Runs that the drift guard has counted, in the order in which they began.
+        How many runs the drift guard (the test for any change) has compared so far, in the order in
+        which they began.
     evidence
-        The evidence that runs have changed in any way: the money of a gambler who began with 1 and
-        bets on a change. The verdict is ``drifting`` as soon as it has reached ``limit``.
+        The evidence that runs have changed in any way. It is the money of a gambler who began with
+        1 and bets on a change. The verdict is ``drifting`` as soon as it has reached ``limit``.
     harm
-        The same for the bet that p has become too high.
+        The evidence that p has become too high, measured in the same way.
     limit
-        The limit for both kinds of evidence. If nothing changes, each ever reaches it in at most 1
-        service of 200, however often you look.
+        The limit for both kinds of evidence. If nothing changes, each kind ever reaches its limit
+        in at most 1 of 200 services, however often you look.
     drifted_at
         When a guard raised its alarm, in seconds since 1970. Recalibrate on runs that began later.
     guard
-        Why there is no guard; empty if there is one.
+        Why runs cannot be tested for a change; empty if they are tested.
     renewal
         How many runs a recalibration could use now; None unless the verdict is ``drifting``.
     """
@@ -93,12 +95,14 @@ class Health(msgspec.Struct, frozen=True):
 
 
 class HealthWatch:
-    """Computes the health of one contract; finished runs are counted once, by their start.
+    """Computes how well one contract's probabilities come true.
+
+    Each finished run is counted once, in the order in which the runs began.
 
     Parameters
     ----------
     store
-        Where the runs are.
+        The store (database) that has the runs.
     held
         The contract.
     """
@@ -152,10 +156,10 @@ class HealthWatch:
         return renewal(self._store, self._held, since=since)
 
     def _finished(self) -> tuple[Any, Any, Any, int]:
-        """What is known of finished runs, as three arrays with a row per run, and a count.
+        """The finished runs as three arrays with a row per run, and how many runs were left out.
 
-        The arrays are p at each quarter of the horizon, whether the run met its target, and whether
-        it had an alarm. The count is of the runs that were cut off or taken over, and left out.
+        The arrays are: p at the start and at each quarter of the horizon; whether the run met its
+        target; whether the run had an alarm. Runs that were cut off or taken over are left out.
         """
         with self._store.database.read() as at:
             rows = at.rows(
@@ -175,7 +179,10 @@ class HealthWatch:
         return found, met, alarmed, int(others[0][0])
 
     def _catch_up(self) -> None:
-        """Pass runs to the guards in order, up to the first that has not ended."""
+        """Pass finished runs to the drift guards, in the order in which the runs began.
+
+        It stops at the first run that has not ended.
+        """
         while self._guards:
             page = self._store.runs(after=self._after, limit=_PAGE, contract=self._held.id)
             ready: list[StoredRun] = []

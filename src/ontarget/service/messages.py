@@ -26,7 +26,7 @@ class EndMessage(
     kw_only=True,
     gc=False,
 ):
-    """The end of a run."""
+    """The request that ends a run: the last reward, and whether the run was cut off."""
 
     step: Number
     reward: float | None = 0.0
@@ -53,12 +53,12 @@ class StepMessage(EndMessage, frozen=True, kw_only=True):
 
     @property
     def is_last(self) -> bool:
-        """Whether the run is over."""
+        """Whether this is the last message of its run."""
         return self.end or self.truncated
 
 
 class Answer(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
-    """The outlook of a run at a step: the fields of `Outlook`, and further ones for the page."""
+    """The answer to one step: the fields of `Outlook` (p, bounds, status and so on) and more."""
 
     agent: str
     run: str
@@ -84,7 +84,7 @@ class Answer(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
 
 
 class Problem(msgspec.Struct, omit_defaults=True, frozen=True):
-    """What is wrong with a request, in the form of RFC 9457."""
+    """What is wrong with a request, in the standard form for HTTP errors (RFC 9457)."""
 
     status: int
     title: str
@@ -100,12 +100,12 @@ _payloads: Final = msgspec.msgpack.Encoder(order="deterministic")  # names of fe
 
 
 def payload_of(message: StepMessage) -> bytes:
-    """A message as it is stored: equal messages give equal bytes."""
+    """A message as bytes for the database; equal messages give equal bytes."""
     return _payloads.encode(message)
 
 
 def read_payload(payload: bytes) -> dict[str, Any]:
-    """The fields of a stored message."""
+    """The fields of a message, from the bytes in the database."""
     found: dict[str, Any] = msgspec.msgpack.decode(payload)
     return found
 

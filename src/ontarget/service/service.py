@@ -1,4 +1,4 @@
-"""The service: a store, an engine and a writer, opened and closed together."""
+"""The service: a database, an engine and a writing thread, opened and closed together."""
 
 from __future__ import annotations
 
@@ -26,24 +26,25 @@ _DOUBTED: Final = 10.0  # seconds that a service is not ready after steps could 
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a service.
+    """The limits of a service: more than these is refused.
 
     Attributes
     ----------
     body_bytes
-        The largest size of a request.
+        The largest size of a request, in bytes.
     batch
-        The most messages of one request.
+        The most messages in one request.
     steps_per_second
-        The most messages per second of one client, on average; one second's worth may come at once.
+        The most messages per second from one client, on average. A client may send one second's
+        messages at once.
     waiting
-        The most steps that may wait to be written.
+        The most steps that may wait to be written to the database.
     agents
-        The most agents.
+        The most agents that may use the service.
     run_steps
-        The most steps of one run.
+        The most steps in one run.
     streams
-        The most clients that may follow events.
+        The most clients that may follow the stream of answers at once.
     """
 
     body_bytes: int = 16 << 20
@@ -56,26 +57,27 @@ class Limits:
 
 
 class Service:
-    """The service without HTTP: its store, contracts, engine, writer and background work.
+    """The service without HTTP: its database, contracts, engine, writing thread and cleaning up.
 
     Parameters
     ----------
     database
-        A file, or ``postgresql://…``.
+        The path of a SQLite file, or ``postgresql://…``.
     contracts
-        Contracts to add; those already in the database stay.
+        Contracts to add to those that are already in the database.
     hooks
-        Where messages about alarms go.
+        The receivers of messages about alarms.
     models
         The folder that keeps copies of the model files.
     limits
         The limits of the service.
     keep_seconds, keep_runs
-        How long a run is kept after its end, and how many that have ended are kept; None for all.
+        For how many seconds a run is kept after its end, and how many finished runs are kept; None
+        for no limit.
     export
-        The folder to which runs are written before they are deleted.
+        The folder to which old runs are written before they are deleted.
     migrate
-        Whether to change the tables of an older version.
+        Whether to convert the tables of an older version of ontarget.
     clock
         A function that returns the time in seconds since 1970.
     """
@@ -138,7 +140,7 @@ class Service:
         self._readied: tuple[float, str] = (float("-inf"), "")
 
     def close(self) -> None:
-        """Write what is waiting, then close; closing twice does nothing."""
+        """Write the steps that are waiting, then close the service; closing twice does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -163,7 +165,7 @@ class Service:
             return self._readied[1]
 
     def forget(self, ids: Sequence[str]) -> int:
-        """Delete runs, in the writer's thread; return how many existed."""
+        """Delete the runs with these ids; return how many existed."""
         self.engine.forget(ids)
         found = list(self.store.find_runs(list(ids)).values())
         self.store.forget_runs(found)
@@ -177,10 +179,10 @@ class Service:
         most: int | None = None,
         export: Callable[[list[StoredRun]], Any] | None = None,
     ) -> int:
-        """Delete the runs that ended longest ago, a thousand at most, and return how many.
+        """Delete the runs that ended longest ago, a thousand at most; return how many.
 
-        Runs that ended more than ``age`` seconds ago are deleted, and all but the ``most`` that
-        ended last. ``export`` is called with these runs before they are deleted.
+        Runs that ended more than ``age`` seconds ago are deleted. So are all finished runs except
+        the ``most`` that ended last. ``export`` is called with the runs before they are deleted.
         """
         with self.store.database.read() as at:
             over = 0

@@ -1,4 +1,4 @@
-"""The store of the service: contracts, runs, their steps, alarms and messages to send."""
+"""The service's database: contracts, runs and their steps, alarms, and messages to send."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MANY: Final = 400  # keys of one query: SQLite took at most 999 values for long
 
 
 class ConflictError(StoreError):
-    """Another worker has changed a run; read it again and repeat."""
+    """Another process has changed a run meanwhile; the caller reads the run again and repeats."""
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class StoredRun:
 
 @dataclass(frozen=True, slots=True)
 class StoredStep:
-    """A step as it was sent, and as it was answered."""
+    """A step: the message that an agent sent, and the answer that it got."""
 
     id: int
     run: int
@@ -58,7 +58,11 @@ class StoredStep:
 
 
 class Progress(NamedTuple):
-    """New steps of one run, which lead from ``expected`` to the state in ``run``."""
+    """New steps of one run, to be written to the database.
+
+    ``run`` is the run after these steps. ``expected`` is the next step according to the database,
+    which must be unchanged.
+    """
 
     run: StoredRun
     expected: int  # the next step that the database must still have; −1 for a new run
@@ -68,7 +72,7 @@ class Progress(NamedTuple):
 
 @dataclass(slots=True)
 class Batch:
-    """Everything that one transaction writes."""
+    """Everything that one transaction writes to the database."""
 
     at: float
     progress: list[Progress] = field(default_factory=list)
@@ -105,12 +109,15 @@ def _values(kinds: Iterable[str], types: Mapping[str, str]) -> str:
 
 
 def _insert(table: str, columns: Mapping[str, str], types: Mapping[str, str]) -> str:
-    """A statement that adds rows with these columns."""
+    """The SQL statement that adds rows with these columns to a table."""
     return f"INSERT INTO {table} ({', '.join(columns)}) {_values(columns.values(), types)}"
 
 
 def _update(columns: Mapping[str, str], types: Mapping[str, str]) -> str:
-    """A statement that changes these columns of runs, each by its number and its next step."""
+    """The SQL statement that changes these columns of runs.
+
+    A row is changed only if the number of the run and its next step are still as expected.
+    """
     values = _values(["key", *columns.values(), "key"], types)
     changes = ", ".join(f"{name} = v.column{i}" for i, name in enumerate(columns, start=2))
     return (
@@ -120,10 +127,7 @@ def _update(columns: Mapping[str, str], types: Mapping[str, str]) -> str:
 
 
 class Store:
-    """The tables of one service.
-
-    Only one thread may write; any thread may read. When a writing method returns, its changes are
-    on disk; if it raises an error, nothing was changed.
+    """The tables of one service in its database.
 
     Parameters
     ----------
@@ -141,7 +145,7 @@ class Store:
 
     @property
     def shared(self) -> bool:
-        """Whether other processes may write to it too."""
+        """Whether other processes may write to this database too."""
         return self.database.shared
 
     def close(self) -> None:
@@ -149,14 +153,15 @@ class Store:
         self.database.close()
 
     def probe(self) -> None:
-        """Check that the store can be written, by writing one row; raise an error if not."""
+        """Check that the database can be written, by writing one row; raise an error if not."""
         with self.database.write() as at:
             at.run("UPDATE counters SET next = next WHERE name = 'id'")
 
     def commit(self, batch: Batch) -> None:
-        """Write a batch in one transaction; runs and steps get their numbers.
+        """Write a batch in one transaction; the batch's new runs and steps get their numbers.
 
-        If a run is no longer in the state that the batch expects, `ConflictError` is raised.
+        If a run in the database is no longer in the state that the batch expects, `ConflictError`
+        is raised.
         """
         try:
             self._commit(batch)
@@ -188,7 +193,7 @@ class Store:
             _write_alarms(at, batch, numbers, number)
 
     def _write_runs(self, at: Connection, new: Sequence[Progress], old: Sequence[Progress]) -> int:
-        """Write the runs; return how many were still in the expected state."""
+        """Write new and changed runs; return how many of them were still in the expected state."""
         made = at.run_rows(self._begin, [_whole(one.run) for one in new])
         moved = at.run_rows(
             self._move, [(*_moved(one.run), one.expected) for one in old if one.only_moved]
@@ -199,13 +204,16 @@ class Store:
         return made + moved + changed
 
     def commit_alarms(self, batch: Batch, runs: Mapping[str, StoredRun]) -> None:
-        """Write alarms that no step has raised, and the messages about them."""
+        """Write alarms that were not raised by a step, such as those for silent agents.
+
+        The messages about these alarms are written too.
+        """
         with self.database.write() as at:
             number = reserve(at, len(batch.raised) + len(batch.messages))
             _write_alarms(at, batch, {key: run.number for key, run in runs.items()}, number)
 
     def find_runs(self, ids: Sequence[str]) -> dict[str, StoredRun]:
-        """The runs with these ids that exist."""
+        """The stored runs with these ids, by id; ids without a run are left out."""
         found: dict[str, StoredRun] = {}
         with self.database.read() as at:
             for first in range(0, len(ids), _MANY):
@@ -218,7 +226,7 @@ class Store:
     def history(
         self, run: StoredRun, *, least: int = 0, most: int | None = None
     ) -> list[StoredStep]:
-        """The steps of a run from ``least`` to ``most``, in order."""
+        """The steps of a run from number ``least`` to number ``most``, in order."""
         with self.database.read() as at:
             rows = at.rows(
                 "WITH RECURSIVE chain (id, run, step, payload, answer, at, previous) AS ("
@@ -231,7 +239,7 @@ class Store:
         return [StoredStep(*row) for row in rows]
 
     def events(self, after: int, limit: int) -> list[StoredStep]:
-        """The steps of all runs that were committed after this one, in order."""
+        """The steps of all runs that were stored after the step with the id ``after``, in order."""
         with self.database.read() as at:
             rows = at.rows(
                 f"SELECT {_STEP} FROM steps WHERE id > ? ORDER BY id LIMIT ?", (after, limit)
@@ -239,7 +247,7 @@ class Store:
         return [StoredStep(*row) for row in rows]
 
     def newest_event(self) -> int:
-        """The id of the last step that was committed; 0 before the first."""
+        """The id of the step that was stored last; 0 if there is none."""
         with self.database.read() as at:
             return int(at.rows("SELECT COALESCE(MAX(id), 0) FROM steps")[0][0])
 
@@ -252,7 +260,7 @@ class Store:
         contract: int | None = None,
         ended: bool | None = None,
     ) -> list[tuple[StoredRun, bytes]]:
-        """Runs in the order in which they began, each with its last answer."""
+        """One page of runs in the order in which they began, each with its last answer as JSON."""
         wanted: dict[str, object] = {"r.number > ?": after}
         if agent is not None:
             wanted["r.agent = ?"] = agent
@@ -272,7 +280,7 @@ class Store:
         return [(StoredRun(*row[:-1]), bytes(row[-1])) for row in rows]
 
     def agents(self, *, after: str = "", limit: int = 100) -> list[dict[str, Any]]:
-        """Agents by name, each with its runs counted."""
+        """One page of agents in the order of their names, each with how many runs it has."""
         with self.database.read() as at:
             rows = at.rows(
                 "SELECT agent, COUNT(*), SUM(CASE WHEN ended_at IS NULL THEN 1 ELSE 0 END), "
@@ -286,7 +294,7 @@ class Store:
         ]
 
     def forget_runs(self, runs: Sequence[StoredRun]) -> None:
-        """Delete runs with their steps, their alarms and the messages about these."""
+        """Delete runs with their steps, their alarms and the messages about the alarms."""
         ids = [[(step.id,) for step in self.history(run)] for run in runs]
         with self.database.write() as at:
             for run, steps in zip(runs, ids, strict=True):
@@ -298,14 +306,14 @@ class Store:
 
 
 def open_store(url: str, *, migrate: bool = False) -> Store:
-    """The store of a database, with the tables of this version.
+    """Open a database as the service's store, with the tables of this version of ontarget.
 
     Parameters
     ----------
     url
-        A file, or ``postgresql://…``.
+        The path of a SQLite file, or ``postgresql://…``.
     migrate
-        Whether to change the tables of an older version into these.
+        Whether to convert tables that an older version of ontarget made.
     """
     database = open_database(url)
     try:
@@ -317,10 +325,10 @@ def open_store(url: str, *, migrate: bool = False) -> Store:
 
 
 def reserve(at: Connection, n: int) -> int:
-    """Reserve n ids; return the first.
+    """Reserve n ids for new rows; return the first id.
 
-    The row stays locked until the transaction ends, so ids rise in the order of commits, and a
-    client that follows them misses none.
+    The counter's row stays locked until the transaction ends. So ids rise in the order of commits,
+    and a client that follows them misses none.
     """
     sql = "UPDATE counters SET next = next + ? WHERE name = 'id' RETURNING next"
     return int(at.rows(sql, (n,))[0][0]) - n

@@ -1,4 +1,4 @@
-"""Tests that every database behind a store must pass."""
+"""Tests that the store must pass with every kind of database."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["StoreContract"]
 
 
 def a_run(store: Store, *, agent: str = "a", run: str = "1", next_step: int = 1) -> StoredRun:
-    """A run that is not stored yet, of a contract that is."""
+    """A new run that is not in the database yet; the contract that it belongs to is."""
     with store.database.write() as at:
         found = at.rows("SELECT id FROM contracts WHERE name = 'c'")
         contract = int(found[0][0]) if found else reserve(at, 1)
@@ -22,14 +22,14 @@ def a_run(store: Store, *, agent: str = "a", run: str = "1", next_step: int = 1)
 
 
 def write(store: Store, run: StoredRun, expected: int, *steps: int) -> None:
-    """Write these steps of a run."""
+    """Write the steps of a run from number ``expected`` on to the database."""
     sent = [(step, b"sent %d" % step, b"answer %d" % step) for step in steps]
     run.next = steps[-1] + 1
     store.commit(Batch(at=2.0, progress=[Progress(run, expected, sent)]))
 
 
 class StoreContract:
-    """Tests of a store. Subclass it and add a fixture ``store`` that returns an empty store."""
+    """Tests of a `Store`. Subclass it and add a fixture ``store`` that returns an empty store."""
 
     def test_what_was_committed_is_found(self, store: Store) -> None:
         """A run that was committed is found by its id, with its steps."""
@@ -38,7 +38,7 @@ class StoreContract:
         assert store.find_runs([run.id, "other"]) == {run.id: run}
 
     def test_history_is_in_order_and_can_be_cut(self, store: Store) -> None:
-        """A run's steps come in order, all of them or only a part."""
+        """The steps of a run come back in order, all of them or only the part asked for."""
         run, other = a_run(store), a_run(store, agent="b")
         write(store, run, -1, 0)
         write(store, other, -1, 0)
@@ -52,7 +52,10 @@ class StoreContract:
         ]
 
     def test_a_run_that_moved_on_is_refused_and_nothing_is_written(self, store: Store) -> None:
-        """If somebody else has advanced a run, a commit is refused and writes nothing."""
+        """If another process has moved a run to its next step, a commit is refused.
+
+        It then writes nothing.
+        """
         run = a_run(store)
         write(store, run, -1, 0)
         write(store, run, 1, 1)
@@ -78,7 +81,7 @@ class StoreContract:
         raise AssertionError("a run began twice")
 
     def test_events_follow_commits(self, store: Store) -> None:
-        """Events come in the order of the commits."""
+        """Steps of all runs are listed in the order in which they were committed."""
         run = a_run(store)
         write(store, run, -1, 0)
         first = store.newest_event()

@@ -1,4 +1,4 @@
-"""Tokens, which allow clients to report, read or administer."""
+"""Access tokens, which allow clients to report steps, to read, or to administer."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _REMEMBERED: Final = 10.0  # seconds that a token may still be taken for after i
 
 
 class Tokens:
-    """The tokens of a service: ``ot_<id>_<secret>``, of which only a checksum is stored.
+    """The access tokens of a service: ``ot_<id>_<secret>``, of which only a checksum is stored.
 
     Parameters
     ----------
     store
-        The store that keeps them.
+        The store (database) that keeps the checksums.
     clock
         A function that returns the time in seconds.
     """
@@ -36,7 +36,7 @@ class Tokens:
         self._read_at = float("-inf")
 
     def create(self, scopes: Iterable[str], *, note: str = "", at: float = 0.0) -> str:
-        """A new token; it cannot be shown again."""
+        """Make a new token and return it; it cannot be shown again."""
         wanted = sorted(set(scopes))
         if not wanted or not set(wanted) <= set(SCOPES):
             raise InputError(
@@ -59,7 +59,10 @@ class Tokens:
         return found == 1
 
     def scopes_of(self, token: str) -> frozenset[str]:
-        """The scopes of a token; none if the token is unknown. An admin may do everything."""
+        """What a token allows (its scopes); empty if the token is unknown.
+
+        The scope ``admin`` allows everything.
+        """
         kind, _, rest = token.partition("_")
         number, _, secret = rest.partition("_")
         stored, scopes = self._all().get(number, ("", frozenset[str]()))
@@ -70,16 +73,16 @@ class Tokens:
         return frozenset(SCOPES) if "admin" in scopes else scopes
 
     def any(self) -> bool:
-        """Whether there is any token."""
+        """Whether the service has any token."""
         return bool(self._all())
 
     @property
     def fresh(self) -> bool:
-        """Whether the tokens in memory are recent enough to use without asking the store."""
+        """Whether the tokens in memory are recent enough to use without reading the database."""
         return self._clock() - self._read_at <= _REMEMBERED
 
     def refresh(self) -> None:
-        """Read the tokens from the store."""
+        """Read the tokens from the database."""
         now = self._clock()
         with self._store.database.read() as at:
             rows = at.rows("SELECT id, hash, scopes FROM tokens")

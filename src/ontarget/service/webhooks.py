@@ -1,4 +1,7 @@
-"""Messages about alarms: stored with the step that raised the alarm, and sent until they arrive."""
+"""Messages about alarms.
+
+Each is stored together with the step that raised the alarm, and sent until it arrives.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +45,12 @@ class Hook(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True
     name
         The hook's name in lists and logs, where the URL, which may contain a secret, is not shown.
     url
-        The URL to post to: your own webhook, or Alertmanager.
+        The URL to send messages to by HTTP POST: your own webhook, or Alertmanager.
     kind
         ``"webhook"`` posts what Alertmanager would post (version 4), signed as Standard Webhooks;
         ``"alertmanager"`` posts to Alertmanager's own API (``/api/v2/alerts``).
     secret
-        ``whsec_`` and base64, to sign with; empty for no signature.
+        The key to sign messages with: ``whsec_`` and base64. Empty for no signature.
     """
 
     name: str
@@ -72,7 +75,7 @@ class _Message(NamedTuple):
 
 
 def signature(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
-    """The header ``webhook-signature`` of Standard Webhooks.
+    """The header ``webhook-signature`` (Standard Webhooks) that signs a message with the secret.
 
     Examples
     --------
@@ -85,7 +88,7 @@ def signature(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
 
 
 class Courier:
-    """Writes messages about alarms into a batch, and sends those that are due.
+    """Adds messages about alarms to a batch (the data of one transaction), and sends due messages.
 
     Every message arrives at least once, and messages about one alarm arrive in order. A receiver
     can recognize copies by the header ``webhook-id``.
@@ -97,7 +100,7 @@ class Courier:
     hooks
         The receivers.
     label
-        A function that returns a contract's name and version, given its number.
+        A function that returns the name and version of a contract, given its number.
     clock
         A function that returns the time in seconds since 1970.
     """
@@ -118,7 +121,7 @@ class Courier:
         self.added = False  # whether messages may have come since those that are due were sent
 
     def notify(self, batch: Batch, run: StoredRun, alarm: str, state: str) -> None:
-        """Add the messages about an alarm, unless its agent is silenced."""
+        """Add messages about an alarm to the batch, unless messages about its agent are off."""
         if not self._hooks or silenced(self._store, run.agent, at=batch.at):
             return
         reason = next((one[3] for one in batch.raised if one[1] == alarm), "")
@@ -147,7 +150,7 @@ class Courier:
         }
 
     async def work(self, in_writer: InWriter[Any], woken: asyncio.Event) -> None:
-        """Send the messages that are due, for as long as the service runs."""
+        """Send messages that are due, for as long as the service runs."""
         import httpx
 
         async with httpx.AsyncClient(timeout=10.0, follow_redirects=False) as client:
@@ -173,7 +176,7 @@ class Courier:
         return len(messages)
 
     def _claim(self) -> list[_Message]:
-        """Messages that are due, the first of each alarm, for this worker alone."""
+        """The messages that are due, at most one per alarm; no other process will send these."""
         now = self._clock()
         with self._store.database.write() as at:
             rows = at.rows(
@@ -194,7 +197,7 @@ class Courier:
             ]
 
     async def _send(self, client: Any, message: _Message) -> str:
-        """An empty text if the message arrived, or else the error."""
+        """Send one message; return an empty text if it arrived, or else the error."""
         hook = self._hooks.get(message.hook)
         if hook is None:
             return f"there is no hook {message.hook!r} any more"
@@ -228,7 +231,7 @@ class Courier:
 
 
 def read_hooks(path: Path) -> list[Hook]:
-    """The hooks of a TOML file: one table ``[[hook]]`` each."""
+    """The receivers (hooks) in a TOML file: one table ``[[hook]]`` each."""
     try:
         found = tomllib.loads(path.read_text())
         return msgspec.convert(found.get("hook", []), list[Hook])
@@ -237,7 +240,7 @@ def read_hooks(path: Path) -> list[Hook]:
 
 
 def _webhook(alert: dict[str, Any], alarm: str, receiver: str) -> dict[str, Any]:
-    """What Alertmanager posts to a webhook, version 4."""
+    """The JSON body that Alertmanager would post to a webhook, version 4."""
     full = {"startsAt": _NEVER, "endsAt": _NEVER, **alert, "generatorURL": "", "fingerprint": alarm}
     return {
         "version": "4",

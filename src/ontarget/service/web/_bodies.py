@@ -1,4 +1,4 @@
-"""Reads the steps in a request's body: one, an array, or lines."""
+"""Reads the steps in the body of a request: a single step, a JSON array, or one per line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _raw: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class Body(NamedTuple):
-    """The contents of a request."""
+    """The messages read from the body of a request, with those that could not be read."""
 
     messages: Sequence[StepMessage | Problem]  # in order; a problem for what cannot be read
     good: Sequence[StepMessage]  # those that can; ``messages`` itself if all of them
@@ -27,7 +27,7 @@ class Body(NamedTuple):
 
 
 def read_steps(content_type: str, body: bytes, most: int) -> Body:
-    """The messages of a body, at most ``most``."""
+    """Read the messages in a request's body; more than ``most`` messages are refused."""
     kind = content_type.partition(";")[0].strip()
     if kind in ("application/x-ndjson", "application/jsonl"):
         return _each([line for line in body.splitlines() if line.strip()], most, lines=True)

@@ -28,7 +28,7 @@ _PLAIN: Final = frozenset(
 
 
 class Found(Enum):
-    """What the bytes of a connection turned out to be."""
+    """What bytes from a connection are: a request for the fast path, part of one, or neither."""
 
     TAKEN = auto()  # a request that is answered soon
     PART = auto()  # the beginning of one: wait for the rest
@@ -36,15 +36,16 @@ class Found(Enum):
 
 
 class Direct:
-    """Handles small, ordinary requests with steps.
+    """Handles small, ordinary requests with steps on a fast path.
 
-    Such a request needs no task, no HTTP parser and no application. All other requests go through
-    uvicorn and Starlette. So do those of clients that may not report, which are refused there.
+    A request on this path needs no task, no HTTP parser and no web framework. All other requests go
+    through uvicorn and Starlette. So do requests of clients that may not report steps, which
+    Starlette then refuses.
 
     Parameters
     ----------
     steps
-        The handler of steps.
+        The object that takes steps and makes the response.
     service
         The service.
     open_to_all
@@ -58,7 +59,10 @@ class Direct:
         self._open = open_to_all
 
     def take(self, data: bytes, address: str, done: Callable[[Outcome], None]) -> Found:
-        """Handle these bytes if they are such a request; ``done`` is called with the response.
+        """Handle these bytes if they are a small, ordinary request with steps.
+
+        Returns what the bytes are. If they are such a request, ``done`` is later called with the
+        response.
 
         Parameters
         ----------
@@ -67,7 +71,7 @@ class Direct:
         address
             The client's address.
         done
-            Called on the event loop.
+            A function that is called on the event loop with the response.
         """
         end = data.find(_END) if data.startswith(_LINE) else -1
         fields = _fields(data[:end]) if end >= 0 else None
@@ -87,7 +91,10 @@ class Direct:
         return Found.TAKEN
 
     def _client(self, fields: dict[bytes, bytes], address: str) -> str | None:
-        """The client, by its token or address; None if the request must go through Starlette."""
+        """The client's name: from its token, or else its address.
+
+        None if the request must go through Starlette.
+        """
         said = fields.get(b"authorization")
         if said is None:
             local = self._open and is_local(fields.get(b"host", b"").decode("latin-1"))
@@ -102,7 +109,7 @@ class Direct:
 
 
 def _fields(head: bytes) -> dict[bytes, bytes] | None:
-    """The header fields of a request; None if anything about them is unusual."""
+    """The header fields of a request by name; None if the header has anything unusual."""
     lines = head.split(b"\r\n")
     breaks = len(lines) - 1
     if head.count(b"\n") != breaks or head.count(b"\r") != breaks or b"\0" in head:
@@ -118,12 +125,12 @@ def _fields(head: bytes) -> dict[bytes, bytes] | None:
 
 
 def response_of(outcome: Outcome, common: Sequence[tuple[bytes, bytes]], *, last: bool) -> bytes:
-    """The bytes of a response, with the common header fields.
+    """The bytes of an HTTP response.
 
     Parameters
     ----------
     outcome
-        The contents of the response.
+        The status and the body of the response.
     common
         Header fields of the server, such as the date.
     last
@@ -137,7 +144,7 @@ def response_of(outcome: Outcome, common: Sequence[tuple[bytes, bytes]], *, last
 
 @lru_cache(maxsize=4)  # the date changes every second
 def _good_head(more: tuple[tuple[bytes, bytes], ...]) -> bytes:
-    """The head of every response to accepted steps, without the length of the body."""
+    """The start of every response to accepted steps, up to the length of the body."""
     fields = strict(Response(media_type="application/json")).raw_headers
     kept = [one for one in fields if one[0] != b"content-length"]
     return _head(200, (*more, *kept)).removesuffix(b"\r\n")

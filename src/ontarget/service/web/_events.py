@@ -1,4 +1,7 @@
-"""Answers as a stream of events, which a client can resume where it stopped."""
+"""Sends every answer to clients as a stream of server-sent events.
+
+A client that lost its connection can continue where it stopped.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +26,12 @@ _LOOK: Final = 1.0  # seconds after which to look for what other workers have co
 
 
 class Streams:
-    """Clients that follow events.
+    """The clients that follow all answers as a stream of events.
 
     Parameters
     ----------
     store
-        The store; its events are the steps, in the order of their commits.
+        The database; each stored step is one event, in the order of the commits.
     most
         How many clients may follow at once.
     """
@@ -40,7 +43,7 @@ class Streams:
         self._closed = False
 
     def wake(self) -> None:
-        """Tell every client that something was committed."""
+        """Tell every client's stream that new steps were stored."""
         for one in self._clients:
             one.set()
 
@@ -50,7 +53,11 @@ class Streams:
         self.wake()
 
     def response(self, request: Request) -> StreamingResponse:
-        """The stream for one client: after the event in its Last-Event-ID, or from now on."""
+        """The stream for one client.
+
+        It begins after the event in the request's header ``Last-Event-ID``, or else with the next
+        event.
+        """
         if len(self._clients) >= self._most or self._closed:
             detail = f"{self._most:,} clients are following events already"
             raise Refusal(429, "too many streams", detail, retry_after="10")

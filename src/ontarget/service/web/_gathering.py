@@ -23,17 +23,17 @@ _Waiting: TypeAlias = list[tuple[Sequence[StepMessage], Callable[[Replies], None
 
 
 class Gathering:
-    """Passes requests that come at about the same time to the writer together.
+    """Passes requests that come at about the same time to the writer (the writing thread) together.
 
     A commit costs the same for one step as for fifty. So while the writer is busy, small requests
-    wait together. When it is done, the clients just answered will soon send their next step; the
-    waiting requests wait for these, for half as long as the write took and at most 5 milliseconds.
-    An agent that reports alone never waits.
+    are collected into a group. When the writer is done, the clients that it has just answered will
+    soon send their next step. So the group stays open for them a little longer: for half as long as
+    the last write took, and at most 5 milliseconds. An agent that reports alone never waits.
 
     Parameters
     ----------
     writer
-        The writer.
+        The thread that writes steps to the database.
     """
 
     def __init__(self, writer: Writer) -> None:
@@ -47,7 +47,7 @@ class Gathering:
         self._timer: asyncio.TimerHandle | None = None
 
     async def take(self, messages: Sequence[StepMessage]) -> list[Reply]:
-        """The replies to the messages of one request, after they are on disk."""
+        """The replies to the messages of one request; the messages are on disk then."""
         found: asyncio.Future[list[Reply]] = asyncio.get_running_loop().create_future()
 
         def done(replies: Replies) -> None:
@@ -62,9 +62,10 @@ class Gathering:
         return await found
 
     def add(self, messages: Sequence[StepMessage], done: Callable[[Replies], None]) -> None:
-        """Add the messages of one request; ``done`` is called after they are on disk.
+        """Add the messages of one request to the group that is written next.
 
-        ``done`` is called on the event loop, with the replies or the error.
+        After the messages are on disk, ``done`` is called on the event loop with the replies, or
+        with the error.
         """
         self._writer.admit(len(messages))
         self._waiting.append((messages, done))
@@ -77,13 +78,13 @@ class Gathering:
             self._hand_over(asyncio.get_running_loop())
 
     def _is_due(self) -> bool:
-        """Whether to pass the group to the writer now."""
+        """Whether the collected requests should go to the writer now, without waiting for more."""
         if self._steps >= _ENOUGH:
             return True
         return not self._busy and len(self._waiting) >= self._expected
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Pass the group to the writer now, or wait for more."""
+        """Pass the collected requests to the writer now, or set a timer to wait for more."""
         self._looking = False
         if not self._waiting or self._timer is not None:
             return
@@ -113,7 +114,7 @@ class Gathering:
         replies: list[Replies],
         began: float,
     ) -> None:
-        """Return the replies to the waiting requests, then continue with the next group."""
+        """Return the replies to the requests that were written; go on with the next group."""
         self._busy -= 1
         self._expected = len(self._waiting) + len(answered)
         self._patience = min(_SHARE * (loop.time() - began), _LONGEST)

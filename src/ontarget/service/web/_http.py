@@ -1,4 +1,7 @@
-"""What every request passes: checks of size, address, token and rate; errors as in RFC 9457."""
+"""Checks that every request passes: size, address, token and rate.
+
+Errors have the form of RFC 9457.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ _STRICT_RAW: Final = [(name.encode(), value.encode()) for name, value in _STRICT
 
 
 class Refusal(Exception):  # noqa: N818  # a refusal is an answer
-    """An error that refuses a request; the client gets it as a `Problem`."""
+    """An error that refuses a request; the client gets it as a `Problem` (RFC 9457)."""
 
     def __init__(self, status: int, title: str, detail: str, **headers: str) -> None:
         super().__init__(detail)
@@ -78,7 +81,7 @@ class Endpoint:
 
 
 class Buckets:
-    """How much each client may still send: up to one second's worth, refilled over time."""
+    """Limits how fast each client sends: one second's messages at once, refilled over time."""
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = rate
@@ -86,7 +89,10 @@ class Buckets:
         self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, client: str, amount: int) -> float:
-        """Seconds to wait before sending again; 0 if the amount was taken."""
+        """Seconds for which the client must wait before it sends ``amount`` messages.
+
+        It is 0 if it may send them now; they are then counted.
+        """
         now = self._clock()
         level, since = self._levels.pop(client, (self._rate, now))
         level = min(self._rate, level + (now - since) * self._rate)
@@ -106,7 +112,7 @@ def json_response(value: Any, status: int = 200) -> Response:
 def answered(
     endpoint: Endpoint, service: Service, *, open_to_all: bool
 ) -> Callable[[Request], Awaitable[Response]]:
-    """The endpoint as Starlette calls it; with ``open_to_all`` no token is needed."""
+    """The endpoint as a function that Starlette calls; with ``open_to_all`` no token is needed."""
 
     async def respond(request: Request) -> Response:
         try:
@@ -120,7 +126,7 @@ def answered(
 
 
 def strict(response: Response) -> Response:
-    """The response itself, with the security headers that all responses have."""
+    """The same response, with the security headers that all responses of the service have."""
     given = {name for name, _ in response.raw_headers}
     response.raw_headers += [one for one in _STRICT_RAW if one[0] not in given]
     return response
@@ -129,7 +135,7 @@ def strict(response: Response) -> Response:
 async def _admit(
     request: Request, endpoint: Endpoint, service: Service, *, open_to_all: bool
 ) -> None:
-    """Refuse a client that may not use this endpoint."""
+    """Raise a `Refusal` if the client may not use this endpoint."""
     kind, _, token = request.headers.get("authorization", "").partition(" ")
     request.state.client = request.client.host if request.client else ""
     if endpoint.scope is None:
@@ -171,14 +177,14 @@ async def _admit(
 
 
 def _check_same_page(request: Request) -> None:
-    """Refuse a request with a cookie if it comes from a page of another host."""
+    """Refuse a request with a cookie that comes from a web page of another host."""
     origin = request.headers.get("origin", "")
     if request.method != "GET" and origin.partition("://")[2] != request.headers.get("host", ""):
         raise Refusal(403, "another page", "a session is valid only on the page of this service")
 
 
 async def body_of(request: Request, most: int) -> bytes:
-    """The body, unless it is too large."""
+    """The body of a request; raises a `Refusal` if it has more than ``most`` bytes."""
     said = request.headers.get("content-length", "0")
     if said.isdigit() and int(said) > most:
         raise Refusal(413, "too large", f"a request has at most {most:,} bytes", connection="close")
@@ -198,7 +204,7 @@ async def body_of(request: Request, most: int) -> bytes:
 
 
 async def decoded(request: Request, service: Service, kind: Any) -> Any:
-    """The body as a type."""
+    """The JSON body of a request as an object of this type; raises a `Refusal` if it is not one."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise Refusal(415, "not JSON", "send content-type: application/json")
     body = await body_of(request, service.limits.body_bytes)
@@ -209,7 +215,7 @@ async def decoded(request: Request, service: Service, kind: Any) -> Any:
 
 
 def refused(error: Exception) -> Response:
-    """An error as a problem."""
+    """The HTTP response for an error."""
     if isinstance(error, Refusal):
         return problem_response(error.problem, error.headers)
     if isinstance(error, BusyError):
@@ -233,7 +239,7 @@ def refused(error: Exception) -> Response:
 
 
 def problem_response(problem: Problem, headers: dict[str, str] | None = None) -> Response:
-    """A problem as a response in the form of RFC 9457."""
+    """A `Problem` as an HTTP response in the form of RFC 9457."""
     return Response(
         msgspec.json.encode(problem), problem.status, headers, media_type="application/problem+json"
     )
@@ -241,7 +247,7 @@ def problem_response(problem: Problem, headers: dict[str, str] | None = None) ->
 
 @lru_cache(maxsize=1024)  # asked at every step
 def is_local(netloc: str) -> bool:
-    """Whether a host with its port is this machine."""
+    """Whether a host name, perhaps with a port, means this machine."""
     try:
         return is_loopback(urlsplit(f"//{netloc}").hostname or "")
     except ValueError:

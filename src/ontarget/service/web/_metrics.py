@@ -1,4 +1,4 @@
-"""Metrics for Prometheus. No label names an agent."""
+"""The service's metrics for Prometheus. No metric has an agent's name as a label."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Metrics"]
 
 
 class _Spread:
-    """A histogram that is cheap to update, because it is updated at every step."""
+    """A histogram that is cheap to update, because it is updated at every request."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = bounds
@@ -32,7 +32,7 @@ class _Spread:
 
 
 class _Counted(Collector):
-    """The metrics of requests with steps, updated on the event loop."""
+    """The metrics of requests with steps, which are updated on the event loop."""
 
     def __init__(self) -> None:
         self.taken = self.refused = 0

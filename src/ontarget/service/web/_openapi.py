@@ -1,4 +1,4 @@
-"""The description of the API, from the table that serves it."""
+"""Writes the OpenAPI description of the HTTP API, from the same table that serves the requests."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The live page: its files, and signing in with a token.
+"""The service's web page: its files, and signing in with a token.
 
-The page is plain HTML, CSS and JavaScript modules; it asks this service and no other host.
+The page is plain HTML, CSS and JavaScript. It sends requests to this service and to no other host.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ _SIGNED_IN: Final = 12 * 3600  # seconds
 
 
 class SignIn(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A token, to be exchanged for a cookie."""
+    """A request to sign in: a token, for which the browser gets a cookie."""
 
     token: Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class Session(msgspec.Struct, frozen=True):
-    """What the viewer of the page may do."""
+    """What the signed-in viewer of the web page may do."""
 
     scopes: list[str]
 
 
 def page_routes(service: Service, *, open_to_all: bool) -> list[Route]:
-    """The page at ``/``, its files under ``/page``, and ``/session``.
+    """The routes of the web page: the page at ``/``, its files under ``/page``, and ``/session``.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ async def _session(request: Request, service: Service, *, open_to_all: bool) -> 
 
 
 def _files() -> list[tuple[str, str, str]]:
-    """The name, kind and text of each file of the page."""
+    """The name, content type and text of each file of the web page."""
     found = [("theme.css", "text/css", theme_css())]
     for one in (files("ontarget.service.web") / "page").iterdir():
         kind = _KINDS.get("." + one.name.rpartition(".")[2])

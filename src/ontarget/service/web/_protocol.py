@@ -1,4 +1,4 @@
-"""uvicorn's HTTP protocol, with fewer writes and a fast path for steps."""
+"""A faster version of uvicorn's HTTP protocol: fewer writes, and a shortcut for steps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST: Final = 65536  # bytes that are held back until the end of a turn of the 
 
 
 class WholeWrites(asyncio.Transport):
-    """A transport that joins all writes of one turn of the event loop.
+    """A transport that joins all writes made in one turn of the event loop into one.
 
     uvicorn writes the head and the body of a response separately. Each write is a system call that
     wakes the client, and these calls took a third of the event loop's time.
@@ -22,9 +22,9 @@ class WholeWrites(asyncio.Transport):
     Parameters
     ----------
     inner
-        The transport that writes.
+        The transport that does the writing.
     loop
-        Its event loop.
+        The event loop of that transport.
     """
 
     def __init__(self, inner: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
@@ -35,7 +35,7 @@ class WholeWrites(asyncio.Transport):
         self._size = 0
 
     def write(self, data: Any) -> None:
-        """Write this soon."""
+        """Keep these bytes, to be written at the end of this turn of the event loop."""
         if not self._held:
             self._loop.call_soon(self.flush)
         self._held.append(data)
@@ -44,23 +44,23 @@ class WholeWrites(asyncio.Transport):
             self.flush()  # so that the inner transport can ask for a pause
 
     def flush(self) -> None:
-        """Write what is held back."""
+        """Write the bytes that were kept back."""
         held, self._held, self._size = self._held, [], 0
         if held:
             self._inner.write(held[0] if len(held) == 1 else b"".join(held))
 
     def close(self) -> None:
-        """Write what is held back, then close."""
+        """Write the bytes that were kept back, then close the connection."""
         self.flush()
         self._inner.close()
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close the connection at once."""
         self._held = []
         self._inner.abort()
 
     def is_closing(self) -> bool:
-        """Whether it is closed, or about to be."""
+        """Whether the connection is closed, or about to be."""
         return self._inner.is_closing()
 
     def pause_reading(self) -> None:
@@ -72,18 +72,21 @@ class WholeWrites(asyncio.Transport):
         self._inner.resume_reading()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """What the inner transport knows."""
+        """Information about the connection, as the inner transport gives it."""
         return self._inner.get_extra_info(name, default)
 
 
 def protocol(direct: Direct) -> type[asyncio.Protocol] | Literal["auto"]:
-    """The protocol for uvicorn: its faster one with two shortcuts, or else its default.
+    """The HTTP protocol class that uvicorn should use.
+
+    It is uvicorn's faster protocol with two shortcuts if that protocol is installed; otherwise
+    ``"auto"``, uvicorn's default.
 
     Parameters
     ----------
     direct
-        Handles small requests with steps without uvicorn's parser and without a task per request,
-        which cost more than the steps.
+        Handles small requests with steps without uvicorn's parser and without a task per request.
+        Parser and task would cost more time than the steps themselves.
     """
     try:
         from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -117,7 +120,7 @@ def protocol(direct: Direct) -> type[asyncio.Protocol] | Literal["auto"]:
                 self._part = data
 
         def _is_between(self) -> bool:
-            """Whether every request so far was read and answered."""
+            """Whether every request so far on this connection was read and answered."""
             most = self.limit_concurrency
             if self._reading or (most is not None and len(self.connections) >= most):
                 return False

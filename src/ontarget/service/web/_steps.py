@@ -1,4 +1,4 @@
-"""The request that every step of every agent makes, without the HTTP around it."""
+"""Takes the steps of requests and makes the responses; the HTTP around it is elsewhere."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Outcome: TypeAlias = bytes | Response  # the JSON of a request that was taken, o
 
 
 class Steps:
-    """Takes the steps of a request, and makes its response.
+    """Takes the steps in a request's body, and makes the response.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Steps:
         self._metrics = metrics
 
     def begin(self, kind: str, body: bytes, client: str, done: Callable[[Outcome], None]) -> None:
-        """Take the steps of a body; an array is answered item by item.
+        """Take the steps in a request's body. A JSON array gets one answer per item.
 
         Parameters
         ----------
@@ -52,8 +52,8 @@ class Steps:
         client
             The client that sends them.
         done
-            Called on the event loop with the response: after the steps are on disk, or at once if
-            they are refused.
+            A function that is called on the event loop with the response: once the steps are on
+            disk, or at once if they are refused.
         """
         began = time.perf_counter()
 
@@ -77,24 +77,27 @@ class Steps:
                 answered([])
 
     async def take(self, messages: Sequence[StepMessage]) -> list[Reply]:
-        """The replies to some messages, after they are on disk."""
+        """The replies to some messages; the messages are on disk then."""
         return await self._gathering.take(messages)
 
     def hold_back(self, client: str, n: int) -> None:
-        """Refuse a client that sends too much."""
+        """Raise a `Refusal` if this client sends more than its allowed number n of steps now."""
         wait = self._buckets.take(client, n)
         if wait > 0.0:
             detail = f"more than {self._limits.steps_per_second:g} steps per second"
             raise Refusal(429, "too fast", detail, retry_after=str(int(wait) + 1))
 
     def count(self, replies: Sequence[Reply], seconds: float) -> None:
-        """Count accepted and refused steps."""
+        """Count accepted and refused steps in the metrics."""
         refusals = sum([type(one) is Problem for one in replies])
         self._metrics.add(len(replies) - refusals, refusals, seconds)
 
 
 def _in_order(read: Body, replies: Sequence[Reply]) -> list[Reply]:
-    """The replies to all messages of a body, including those that could not be read."""
+    """The replies to all messages of a request's body, in their order.
+
+    Messages that could not be read have an error as their reply.
+    """
     left = iter(replies)
     return [one if isinstance(one, Problem) else next(left) for one in read.messages]
 

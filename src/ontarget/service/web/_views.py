@@ -1,4 +1,4 @@
-"""The types that the API returns, made from the store."""
+"""The types of the objects that the HTTP API returns, and functions that fill them."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _TIMES = (
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
-    """Some items; to get the next page, send ``next`` as ``after``."""
+    """One page of a list; to get the next page, send its ``next`` as ``after``."""
 
     items: list[T]
     next: str | None = None
 
 
 class RunView(msgspec.Struct, frozen=True):
-    """A run and its present outlook."""
+    """A run, with the monitor's latest answer about it."""
 
     id: str
     agent: str
@@ -58,7 +58,7 @@ class RunView(msgspec.Struct, frozen=True):
 
 
 class RunHistory(msgspec.Struct, frozen=True):
-    """A run, with its answers from a step on, and the state of each answer."""
+    """A run with its answers from some step on, and the state that each answer was about."""
 
     run: RunView
     answers: list[msgspec.Raw]
@@ -67,7 +67,7 @@ class RunHistory(msgspec.Struct, frozen=True):
 
 
 class AgentView(msgspec.Struct, frozen=True):
-    """An agent, with its runs counted."""
+    """An agent, with how many runs it has."""
 
     agent: str
     runs: int
@@ -77,12 +77,13 @@ class AgentView(msgspec.Struct, frozen=True):
 
 
 class AlarmView(msgspec.Struct, frozen=True):
-    """An alarm, and the outcome of its run: if the run met its target, the alarm was false.
+    """An alarm, and the outcome of its run; if the run met its target, the alarm was false.
 
     ``sent``, ``waiting`` and ``dead`` count the messages about the alarm; ``to`` names the hooks
-    that they go to, and ``error`` says why some are dead (given up). ``told_at`` is when the last
-    message that the alarm was raised arrived, ``told_over_at`` when the last message that it is
-    over arrived. Until ``silenced_until`` no messages about its agent are sent.
+    (receivers) that they go to, and ``error`` says why some are dead (given up). ``told_at`` is
+    when the last message that the alarm was raised arrived. ``told_over_at`` is when the last
+    message that the alarm is over arrived. Until ``silenced_until`` no messages about the alarm's
+    agent are sent.
     """
 
     id: str
@@ -109,20 +110,20 @@ class AlarmView(msgspec.Struct, frozen=True):
 
 
 class Acknowledgement(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Who has seen an alarm, and what they say."""
+    """Who has seen an alarm, with a note."""
 
     by: Annotated[str, Meta(min_length=1, max_length=200)]
     note: Annotated[str, Meta(max_length=2_000)] = ""
 
 
 class Silence(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """For how long to send no messages about an agent's alarms."""
+    """For how many minutes to send no messages about an agent's alarms."""
 
     minutes: Annotated[float, Meta(gt=0, le=100_000)]
 
 
 class ContractView(msgspec.Struct, frozen=True):
-    """A contract in use; ``made_from`` says how many runs its model was made from."""
+    """A contract in use. ``made_from`` says how many runs its model was made from."""
 
     version: int
     spec: ContractSpec
@@ -146,10 +147,11 @@ class DeliveryView(msgspec.Struct, frozen=True):
 
 
 class Recalibration(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What to recalibrate a contract on.
+    """Which runs to recalibrate a contract on.
 
-    ``since``: use runs that began after this time; by default after the newest version was added,
-    and after drift was detected. ``renew_p``: as in ``ontarget recalibrate``.
+    ``since``: use runs that began after this time. By default this is the time when the newest
+    version of the contract was added, or a later drift alarm. ``renew_p``: as in ``ontarget
+    recalibrate``.
     """
 
     since: Moment | None = None
@@ -163,26 +165,26 @@ class Deleted(msgspec.Struct, frozen=True):
 
 
 class Retried(msgspec.Struct, frozen=True):
-    """The message that will be tried again."""
+    """Which message about an alarm will be tried again."""
 
     id: int
 
 
 class NewToken(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What a token is for."""
+    """A request for a new access token: what it is for."""
 
     scopes: Annotated[list[Literal["report", "read", "admin"]], Meta(min_length=1, max_length=3)]
     note: Annotated[str, Meta(max_length=200)] = ""
 
 
 class Token(msgspec.Struct, frozen=True):
-    """A token."""
+    """A new access token."""
 
     token: str
 
 
 def page_of(request: Request, *, number: bool) -> tuple[Any, int]:
-    """Where a page begins, and how long it is."""
+    """Where the requested page begins (the value of ``after``), and how many items it may have."""
     limit = whole(request.query_params.get("limit", "100"))
     if not 1 <= limit <= 1_000:
         raise Refusal(400, "wrong limit", "`limit` needs a whole number from 1 to 1000")
@@ -193,14 +195,14 @@ def page_of(request: Request, *, number: bool) -> tuple[Any, int]:
 
 
 def whole(text: str) -> int:
-    """The whole number that a text in a URL stands for; anything else is refused."""
+    """The whole number in a URL's parameter; any other text raises a `Refusal`."""
     if not (text.isascii() and text.isdigit()) or int(text[:20]) > _MOST:
         raise Refusal(400, "wrong number", "a number in the URL needs to be whole, from 0 up")
     return int(text)
 
 
 def flag(text: str) -> bool:
-    """The truth value that a text in a URL stands for; anything else is refused."""
+    """The truth value in a URL's parameter; any other text raises a `Refusal`."""
     if text not in ("true", "false"):
         raise Refusal(400, "wrong value", "a choice in the URL needs to be true or false")
     return text == "true"
@@ -212,7 +214,7 @@ def page(items: list[T], keys: list[Any], limit: int) -> Page[T]:
 
 
 async def stored_run(service: Service, key: str) -> StoredRun:
-    """A run by its id."""
+    """The stored run with this id; raises a `Refusal` if there is none."""
     found = await run_in_threadpool(service.store.find_runs, [key.replace("\0", "")])
     if not found:
         raise Refusal(404, "unknown run", "there is no run with this id")
@@ -220,7 +222,7 @@ async def stored_run(service: Service, key: str) -> StoredRun:
 
 
 def run_view(run: StoredRun, last: bytes) -> RunView:
-    """A run and its present outlook."""
+    """A run together with the monitor's latest answer about it, which ``last`` has as JSON."""
     return RunView(
         id=run.id,
         agent=run.agent,
@@ -236,7 +238,7 @@ def run_view(run: StoredRun, last: bytes) -> RunView:
 
 
 def history(service: Service, run: StoredRun, request: Request) -> RunHistory:
-    """A run with its answers, from the step that the request names."""
+    """A run with its answers from the step on that the request's parameters name."""
     least = whole(request.query_params.get("from", "0"))
     most = min(run.next, least + _HISTORY) - 1
     answers = service.store.history(run, least=least, most=most)
@@ -248,20 +250,20 @@ def history(service: Service, run: StoredRun, request: Request) -> RunHistory:
 
 
 def agent_view(found: dict[str, Any]) -> AgentView:
-    """An agent, with its runs counted."""
+    """An agent with how many runs it has, from a row of the database."""
     return AgentView(**{**found, "seen_at": _moment(found["seen_at"])})
 
 
 def alarms_page(
     service: Service, after: int, limit: int, is_open: bool | None, run: str | None = None
 ) -> Page[AlarmView]:
-    """One page of alarms, of all runs or of one."""
+    """One page of alarms: of all runs, or of one run."""
     found = alarms(service.store, after=after, limit=limit, is_open=is_open, run=run)
     return page([_alarm(one) for one in found], [one["number"] for one in found], limit)
 
 
 def alarm(service: Service, key: str) -> AlarmView:
-    """One alarm."""
+    """The alarm with this id; raises a `Refusal` if there is none."""
     found = alarms(service.store, alarm=key.replace("\0", ""))
     if not found:
         raise Refusal(404, "unknown alarm", "there is no alarm with this id")
@@ -269,7 +271,7 @@ def alarm(service: Service, key: str) -> AlarmView:
 
 
 def acknowledged(service: Service, key: str, said: Acknowledgement) -> None:
-    """Acknowledge an alarm."""
+    """Note who has seen the alarm with this id."""
     name = key.replace("\0", "")
     by, note = said.by.replace("\0", ""), said.note.replace("\0", "")
     if not acknowledge(service.store, name, by=by, note=note, at=service.clock()):
@@ -277,18 +279,18 @@ def acknowledged(service: Service, key: str, said: Acknowledgement) -> None:
 
 
 def silenced(service: Service, agent: str, said: Silence) -> None:
-    """Silence an agent."""
+    """Send no messages about an agent's alarms for the minutes that the request asks for."""
     silence(service.store, agent, until=service.clock() + 60.0 * said.minutes)
 
 
 def contracts(service: Service) -> list[ContractView]:
-    """The contracts in use."""
+    """The contracts in use, as the HTTP API shows them."""
     service.contracts.reload()
     return [contract_view(held) for held in service.contracts.all()]
 
 
 def contract_view(held: Held) -> ContractView:
-    """A contract in use."""
+    """A contract in use, as the HTTP API shows it."""
     fitted = held.fitted
     triggers = held.fleet(held.spec.target).triggers
     return ContractView(
@@ -304,7 +306,7 @@ def contract_view(held: Held) -> ContractView:
 def deliveries_page(
     service: Service, after: int, limit: int, state: str | None
 ) -> Page[DeliveryView]:
-    """One page of messages."""
+    """One page of messages about alarms."""
     found = deliveries(service.store, after=after, limit=limit, state=state)
     items = [
         DeliveryView(**{**one, **{name: _moment(one[name]) for name in ("created_at", "due_at")}})
@@ -314,7 +316,7 @@ def deliveries_page(
 
 
 def episodes(service: Service, name: str | None) -> bytes:
-    """Finished runs of a contract, all its versions, as Parquet."""
+    """The finished runs of a contract, in all its versions, as the bytes of a Parquet file."""
     held = service.contracts.named(name)
     with service.store.database.read() as at:
         numbers = at.rows("SELECT id FROM contracts WHERE name = ?", (held.spec.name,))
@@ -333,7 +335,7 @@ def episodes(service: Service, name: str | None) -> bytes:
 
 
 def counts(store: Store) -> dict[str, int]:
-    """Runs and alarms that are open, and messages by state."""
+    """How many runs and alarms are open, and how many messages about alarms are in each state."""
     with store.database.read() as at:
         states = at.rows("SELECT state, COUNT(*) FROM outbox GROUP BY state")
         runs = at.rows("SELECT COUNT(*) FROM runs WHERE ended_at IS NULL")[0][0]

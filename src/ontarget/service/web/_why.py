@@ -1,4 +1,4 @@
-"""Explains a run's p, and predicts its path, from what its agent last reported."""
+"""Explains a run's p, and predicts its path, from the states that its agent reported."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ _LEVEL: Final = 0.9
 
 
 def why(service: Service, run: StoredRun, step: int | None = None) -> dict[str, Any]:
-    """What changed p in the run's last step, and its precedents, as plain values and in words.
+    """Why a run's p is what it is: what changed p, and the recorded runs most like it.
 
-    If ``step`` names another step, the explanation is of that step, without the path to come.
+    The result has plain values and a text. If ``step`` names an earlier step, that step is
+    explained, without a prediction of the path to come.
     """
     if step is not None and step >= run.next:
         raise Refusal(404, "unknown step", f"this run has {run.next} steps, and no step {step}")
@@ -61,11 +62,12 @@ def why(service: Service, run: StoredRun, step: int | None = None) -> dict[str, 
 
 
 def _add_rests(held: Held, told: dict[str, Any], so_far: float) -> None:
-    """Add to each precedent its ``rest``: what it earned from its step on, if behavior is a sum.
+    """Add to each precedent (a similar recorded run) its ``rest``, if the behavior is a sum.
 
-    For this run, a precedent predicts the present value plus its rest, and people can check the
-    rest in the log. If the models learn rewards relative to what nearly every step
-    earns, this holds only for a precedent at the same step, and the others get None.
+    The rest is what the recorded run earned from the matching step on. For the present run, the
+    precedent predicts the present value plus this rest, and people can check the rest in the log.
+    If the models learn rewards relative to what nearly every step earns, this holds only for a
+    precedent at the same step; others get None.
     """
     fitted = held.fitted
     adds = fitted.behavior.translation is Translation.SHIFT and fitted.behavior.scale(1) == 1.0
@@ -75,9 +77,10 @@ def _add_rests(held: Held, told: dict[str, Any], so_far: float) -> None:
 
 
 def _why_of_goal(service: Service, held: Held, run: StoredRun, step: int | None) -> dict[str, Any]:
-    """Why p is what it is for a goal over several behaviors, with p of each behavior by itself.
+    """Why p is what it is for a goal over several behaviors, and p of each behavior by itself.
 
-    The stored steps do not hold each behavior's value so far, so a watch follows the run again.
+    The stored steps do not have each behavior's value so far. So all steps of the run are passed to
+    a new watch.
     """
     wanted = Goal.parse(run.target)
     watch = held.monitor.watch(
@@ -120,7 +123,7 @@ def _nothing(step: int | None) -> Refusal:
 
 
 def _group(service: Service, held: Held, run: StoredRun) -> Any:
-    """The run's group: its first step names it."""
+    """The group of a run, which the message of its first step contains."""
     if held.fitted.groups is None:
         return None
     first = service.store.history(run, most=0)[0]
@@ -128,7 +131,7 @@ def _group(service: Service, held: Held, run: StoredRun) -> Any:
 
 
 def _signals(step: StoredStep) -> dict[str, Any]:
-    """The values of the signals since the step before; NaN where they are unknown."""
+    """The values of the signals that a step reported; NaN where they are unknown."""
     sent = read_payload(bytes(step.payload))
     earned = sent.get("reward", 0.0)
     if earned is None and step.step == 0:
@@ -138,9 +141,9 @@ def _signals(step: StoredStep) -> dict[str, Any]:
 
 
 def _states(service: Service, held: Held, run: StoredRun) -> Callable[[StoredStep], Any]:
-    """A function that returns the state of a step as the monitor reads it.
+    """A function that returns the state of a stored step in the form that the monitor reads.
 
-    For a monitor that also reads earlier steps, a watch follows the run again.
+    If the monitor also reads earlier steps, all steps of the run are passed to a new watch.
     """
     if not held.monitor.fitted.history:
         return _state
@@ -156,7 +159,7 @@ def _states(service: Service, held: Held, run: StoredRun) -> Callable[[StoredSte
 
 
 def _path(held: Held, now: StoredStep, seen: Any, group: Any) -> dict[str, Any] | None:
-    """Where the run will be at every later step, with a band; None if none can be given."""
+    """A range for the run at every later step; None if the monitor can give none."""
     monitor, so_far = held.monitor, _so_far(now)
     try:
         state = [monitor.fitted.state_schema.encode(seen)]
@@ -187,7 +190,10 @@ def _so_far(step: StoredStep) -> float:
 
 
 def _state(step: StoredStep) -> Any:
-    """The state that a step reported, with NaN for what is missing; None at the end of a run."""
+    """The state that a stored step reported, with NaN for missing values.
+
+    None at the end of a run.
+    """
     state = read_payload(bytes(step.payload)).get("state")
     if isinstance(state, list):
         return [math.nan if value is None else value for value in state]

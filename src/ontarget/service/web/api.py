@@ -56,7 +56,7 @@ _FLAG: Final = {"type": "boolean"}
 
 
 class Api:
-    """The endpoints of one service.
+    """The endpoints of the HTTP API of one service.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Api:
         self._health_lock = threading.Lock()
 
     def endpoints(self) -> list[Endpoint]:
-        """All endpoints."""
+        """All endpoints of the HTTP API."""
         return [
             Endpoint(
                 "POST", _STEPS, self.steps, "Report steps: one, an array, or NDJSON.",
@@ -145,7 +145,7 @@ class Api:
         ]  # fmt: skip
 
     async def steps(self, request: Request, service: Service) -> Response:
-        """Accept steps; an array is answered item by item."""
+        """Accept steps of runs. A JSON array gets one answer per item."""
         body = await body_of(request, service.limits.body_bytes)
         found: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
@@ -192,7 +192,7 @@ class Api:
         return json_response(await run_in_threadpool(views.history, service, run, request))
 
     async def why(self, request: Request, service: Service) -> Response:
-        """Why a run's p is what it is."""
+        """Why a run's p is what it is: what changed p, and similar recorded runs."""
         run = await views.stored_run(service, request.path_params["id"])
         asked = request.query_params.get("step")
         step = None if asked is None else views.whole(asked)
@@ -242,7 +242,10 @@ class Api:
         return json_response(await run_in_threadpool(views.alarm, service, alarm))
 
     async def silence(self, request: Request, service: Service) -> Response:
-        """Silence an alarm's agent."""
+        """Send no messages about an agent's alarms for a while.
+
+        The request names one of these alarms.
+        """
         said = await decoded(request, service, views.Silence)
         found = await run_in_threadpool(views.alarm, service, request.path_params["id"])
         await self.in_writer(lambda: views.silenced(service, found.agent, said))
@@ -273,7 +276,7 @@ class Api:
         return json_response(await run_in_threadpool(self._health_of, held))
 
     async def recalibrate(self, request: Request, service: Service) -> Response:
-        """A new version of a contract, recalibrated on recorded runs."""
+        """Recalibrate a contract on recorded runs, as a new version of the contract."""
         asked = await decoded(request, service, views.Recalibration)
         held = self._named(request)
         health = await run_in_threadpool(self._health_of, held)
@@ -299,7 +302,7 @@ class Api:
         )
 
     async def retry(self, request: Request, service: Service) -> Response:
-        """Try a dead message again."""
+        """Try once more to send a message that was given up."""
         number = views.whole(request.path_params["id"])
         if not await self.in_writer(
             lambda: views.try_again(service.store, number, at=service.clock())
@@ -308,7 +311,7 @@ class Api:
         return json_response(views.Retried(number))
 
     async def add_token(self, request: Request, service: Service) -> Response:
-        """Make a token."""
+        """Make an access token."""
         wanted = await decoded(request, service, views.NewToken)
         token = await self.in_writer(
             lambda: service.tokens.create(wanted.scopes, note=wanted.note, at=service.clock())
@@ -316,7 +319,7 @@ class Api:
         return json_response(views.Token(token))
 
     async def revoke_token(self, request: Request, service: Service) -> Response:
-        """Revoke a token."""
+        """Delete an access token."""
         number = request.path_params["id"]
         if not await self.in_writer(lambda: service.tokens.revoke(number)):
             raise Refusal(404, "unknown token", "there is no token with this id")
@@ -329,19 +332,19 @@ class Api:
         return Response(found, media_type="application/octet-stream")
 
     async def events(self, request: Request, service: Service) -> Response:
-        """All answers, as a stream of events."""
+        """The answers to all steps, as a stream of events."""
         return self.streams.response(request)
 
     async def describe(self, request: Request, service: Service) -> Response:
-        """The OpenAPI document."""
+        """The OpenAPI document that describes this API."""
         return json_response(described(self.endpoints()))
 
     async def livez(self, request: Request, service: Service) -> Response:
-        """The process runs."""
+        """Answer that the process runs."""
         return json_response({"status": "ok"})
 
     async def readyz(self, request: Request, service: Service) -> Response:
-        """Whether steps can be accepted."""
+        """Answer whether steps can be accepted now."""
         trouble = await run_in_threadpool(service.trouble)
         if trouble:
             return problem_response(Problem(status=503, title="not ready", detail=trouble))
@@ -353,7 +356,7 @@ class Api:
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def in_writer(self, work: Callable[[], T]) -> T:
-        """Run a function in the writer's thread; return its result."""
+        """Run a function in the thread that writes to the database; return its result."""
         found: T = await asyncio.wrap_future(self.service.writer.run(work))
         return found
 
@@ -385,14 +388,14 @@ class Api:
 
 
 def create_app(service: Service, *, open_to_all: bool = True) -> Starlette:
-    """The service as an ASGI application.
+    """The service as a web application (ASGI).
 
     Parameters
     ----------
     service
-        The service; it is closed when the application shuts down.
+        The service. It is closed when the application shuts down.
     open_to_all
-        Whether requests need no token; for a service that only this machine can reach.
+        Whether requests need no token. Use this for a service that only this machine can reach.
     """
     api = Api(service)
 
@@ -434,7 +437,7 @@ def create_app(service: Service, *, open_to_all: bool = True) -> Starlette:
 
 
 class _App(Starlette):
-    """The application, with a fast path for the request that every step of every agent makes."""
+    """The web application, with a shortcut for requests with steps, the most frequent kind."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] == _STEPS and scope["method"] == "POST":

@@ -1,4 +1,4 @@
-"""Runs the service on a port, by uvicorn; a shutdown finishes the requests under way."""
+"""Runs the service on a port with uvicorn. On shutdown, requests under way are finished first."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def serve_on(
     reread: Callable[[], Sequence[ContractSpec]] | None = None,
     started: Callable[[], None] | None = None,
 ) -> None:
-    """Answer requests until the process is told to stop.
+    """Run the web server until the process is told to stop.
 
     Parameters
     ----------
@@ -44,11 +44,12 @@ def serve_on(
         The address and port to listen on. If other machines can reach the address, a token must
         exist.
     require_token
-        Whether requests from this machine need a token too, as behind a proxy.
+        Whether requests from this machine need a token too. Needed behind a proxy, because all
+        requests then seem to come from this machine.
     reread
         A function that reads the contracts again, called when the process gets SIGHUP.
     started
-        Called as soon as the service accepts requests.
+        A function that is called as soon as the service accepts requests.
     """
     local = is_loopback(host)
     if not service.tokens.any():
@@ -90,7 +91,10 @@ def tune() -> None:
 
 
 class _Server(uvicorn.Server):
-    """Ends event streams when it is told to stop, since a shutdown waits for every response."""
+    """A uvicorn server that ends event streams when it is told to stop.
+
+    A shutdown waits for every response, and an event stream would never end by itself.
+    """
 
     def __init__(
         self,
@@ -133,4 +137,4 @@ def _reloader(
 
 
 def _ignore(_: object) -> None:
-    """Do nothing with the result."""
+    """Ignore the result of a future."""
