@@ -1,4 +1,4 @@
-"""Recorded episodes: reading them, choosing what they are judged by, and splitting them."""
+"""Recorded episodes: reading them, choosing the number they are judged by, splitting them."""
 
 from typing import TYPE_CHECKING
 

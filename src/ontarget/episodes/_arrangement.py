@@ -19,10 +19,10 @@ Values = TypeVar("Values", bound=AnyArray)
 
 @dataclass(frozen=True)
 class Arrangement:
-    """The order of recorded rows by step and then by episode, called time-major.
+    """The order of recorded rows: by step, and within a step by episode.
 
-    The rows of step t are ``offsets[t]:offsets[t + 1]``: one for each episode that has this step,
-    in the order of the episodes.
+    In this order, the rows of step t are ``offsets[t]:offsets[t + 1]``: one for each episode that
+    has step t. Within a step, episodes keep the order in which they first appear in the data.
     """
 
     order: IndexArray | None  # None if the rows are in this order already
@@ -31,17 +31,23 @@ class Arrangement:
     offsets: IndexArray
 
     def place(self, column: Values) -> Values:
-        """The column's values in time-major order: sorted by step, then by episode."""
+        """The values of a column, reordered: sorted by step, and within a step by episode."""
         return column if self.order is None else column[self.order]  # type: ignore[return-value]
 
     def locate(self, row: int) -> tuple[int, int]:
-        """The position of its episode and the step, for a row in time-major order."""
+        """The position of the episode that a row belongs to, and the row's step.
+
+        ``row`` counts rows that are sorted by step, and within a step by episode.
+        """
         step = int(np.searchsorted(self.offsets, row, side="right")) - 1
         alive = np.flatnonzero(self.lengths > step)
         return int(alive[row - self.offsets[step]]), step
 
     def last_rows(self) -> IndexArray:
-        """The position of each episode's last row, with rows sorted by step, then by episode."""
+        """For each episode, the number of its last row.
+
+        Rows are numbered after sorting them by step, and within a step by episode.
+        """
         last = np.empty(self.lengths.size, dtype=np.intp)
         for t in range(self.offsets.size - 1):
             alive = np.flatnonzero(self.lengths > t)
@@ -57,11 +63,11 @@ def arrange(
     first_step: int = 0,
     names: AnyArray | None = None,
 ) -> Arrangement:
-    """The time-major order of rows, given the episode's id and the step of each row.
+    """The order that sorts rows by step and then by episode, from each row's episode id and step.
 
-    Episodes keep the order of their first rows. Without steps, the rows of each episode are assumed
-    to be in order. If the ids are codes (numbers that stand for ids), ``names`` are the ids
-    themselves.
+    Episodes keep the order of their first rows. If ``steps`` is None, the rows of each episode are
+    assumed to be in order already. If ``ids`` contains codes (numbers that stand for ids),
+    ``names`` contains the ids themselves.
     """
 
     def name(episode_id: Any) -> str:
@@ -100,7 +106,10 @@ def arrange(
 
 
 def _numbered(ids: IndexArray) -> tuple[IndexArray, IndexArray]:
-    """The number of each row's episode, in order of appearance, and each episode's first row."""
+    """For each row, the number of its episode, and for each episode, its first row.
+
+    Episodes are numbered in the order in which they appear in ``ids``.
+    """
     if ids.size and not np.any(ids[1:] != ids[:1]):
         return np.zeros(ids.size, dtype=np.intp), np.zeros(1, dtype=np.intp)
     first = _block_of_distinct(ids)
@@ -115,9 +124,10 @@ def _numbered(ids: IndexArray) -> tuple[IndexArray, IndexArray]:
 
 
 def _block_of_distinct(ids: IndexArray) -> int | None:
-    """The number of episodes, if the rows repeat one block of different ids over and over.
+    """How many episodes there are, if every step has the same ids in the same order; else None.
 
-    Complete time-major data look like this, and then the rows need no sorting.
+    Rows are like this if they are sorted by step and all episodes have equally many steps. Such
+    rows need no sorting.
     """
     again = np.flatnonzero(ids[1:] == ids[0])
     n = int(again[0]) + 1 if again.size else ids.size
@@ -128,7 +138,7 @@ def _block_of_distinct(ids: IndexArray) -> int | None:
 
 
 def _counted(episodes: IndexArray, counts: IndexArray) -> IndexArray:
-    """Each row's position among its episode's rows."""
+    """For each row, how many earlier rows of the same episode there are."""
     by_episode = np.argsort(episodes, kind="stable")
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
     times = np.empty(episodes.size, dtype=np.intp)

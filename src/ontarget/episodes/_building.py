@@ -1,4 +1,4 @@
-"""The last steps of reading, common to arrays, frames and files: checks, behavior, horizon."""
+"""The last part of reading episodes from arrays, tables or files: checks, outcomes, horizon."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ __all__ = ["RawEpisodes", "RawSignal", "build", "remarked"]
 
 
 class RawSignal(NamedTuple):
-    """One of several named behaviors, and the value of its signal at each row."""
+    """The name of one of several behaviors (numbers that runs are judged by), and its data.
+
+    The data are the values, one per row, of the column that the behavior is computed from.
+    """
 
     name: str
     reading: Reading
@@ -41,7 +44,10 @@ class RawSignal(NamedTuple):
 
 @dataclass(frozen=True)
 class RawEpisodes:
-    """The columns of recorded episodes, sorted by step and then by episode, not checked yet."""
+    """The columns of recorded episodes, not checked yet.
+
+    Rows are sorted by step and then by episode.
+    """
 
     arrangement: Arrangement
     schema: Schema
@@ -62,7 +68,7 @@ class RawEpisodes:
     several: tuple[RawSignal, ...] = ()  # named behaviors; ``behavior`` is then the first of them
 
     def where(self, row: int) -> str:
-        """The episode and step of a row, as the user numbers them."""
+        """The episode and the step of a row as text for messages, with the user's numbers."""
         episode, step = self.arrangement.locate(row)
         return f"episode {self.ids[episode]!s}, step {step + self.roles.first_step}"
 
@@ -76,11 +82,12 @@ def build(
     given: bool = True,
     stop_bound: float | None = None,
 ) -> tuple[Store, IndexArray | None]:
-    """The checked rows as a store, and the positions of the episodes to keep (None for all).
+    """The recorded rows, checked and in a `Store`, and the positions of the episodes to keep.
 
-    ``declared`` is False if the horizon is only the length of the longest run of other episodes; a
-    run may then be longer. ``given`` is False if the horizon comes from other episodes or a
-    monitor.
+    The positions are None if all episodes are kept. ``declared`` is False if the horizon is only
+    the length of the longest run of other episodes; a run may then be longer. ``given`` is False if
+    the horizon was taken from other episodes or a monitor. ``censored`` says what to do with
+    episodes that were cut off before their end.
     """
     if censored not in CENSORED:
         known = ", ".join(map(repr, CENSORED))
@@ -98,9 +105,9 @@ def build(
 
 @contextmanager
 def remarked(remarks: Sequence[str]) -> Iterator[None]:
-    """A context that adds the remarks to any error's message.
+    """A context that adds these remarks to the message of any error inside it.
 
-    Remarks say which columns were guessed, and a wrong guess may be the cause of the error.
+    The remarks say which columns were guessed. A wrong guess may be the cause of the error.
     """
     try:
         yield
@@ -143,7 +150,7 @@ def _checked_store(recording: RawEpisodes, *, horizon: int | None, declared: boo
 
 
 def _only_walk(recording: RawEpisodes) -> Walk:
-    """The values of the one behavior along the rows."""
+    """The behavior (the number a run is judged by) at every row, if there is only one behavior."""
     values, behavior = recording.rewards, recording.behavior
     if behavior.told:
         values = recording.behavior_values
@@ -158,7 +165,10 @@ def _only_walk(recording: RawEpisodes) -> Walk:
 
 
 def _signal(recording: RawEpisodes, raw: RawSignal) -> Signal:
-    """One of several named behaviors, with its checked values at each row."""
+    """One of several behaviors (numbers that runs are judged by), with checked values.
+
+    There is one value for each row.
+    """
     name, reading, values = raw
     if reading.column is not None:
         _check_finite(recording, values, f"behavior {name!r} (column {reading.column!r})")
@@ -198,7 +208,10 @@ def _check_outcomes(recording: RawEpisodes, behavior: Behavior, outcomes: FloatA
 
 
 def _check_before(recording: RawEpisodes, behavior: Behavior, before: FloatArray) -> None:
-    """Refuse a run whose behavior so far is too large; NaN, for no value yet, is allowed."""
+    """Refuse a run whose behavior so far (such as its sum of rewards) is too large.
+
+    NaN is allowed. It means that the behavior has no value yet.
+    """
     bad = np.isfinite(before) & (np.abs(before) > LARGEST_OUTCOME)
     if bad.any():
         row = int(np.argmax(bad))
@@ -209,7 +222,7 @@ def _check_before(recording: RawEpisodes, behavior: Behavior, before: FloatArray
 
 
 def _check_states(recording: RawEpisodes) -> None:
-    """Refuse infinite readings; NaN is a missing reading and allowed."""
+    """Refuse infinite values in the states. NaN is allowed: it means a missing value."""
     for feature, column in zip(recording.schema.features, recording.states, strict=True):
         if np.isinf(column).any():
             row = int(np.argmax(np.isinf(column)))
@@ -220,7 +233,7 @@ def _check_states(recording: RawEpisodes) -> None:
 
 
 def _refuse_unused(recording: RawEpisodes, censored: Censored) -> None:
-    """Refuse columns about cut-off runs that this choice of ``censored`` does not use."""
+    """Refuse ``stop_probability`` or ``cutoff`` if this choice of ``censored`` ignores it."""
     for name, column, way in (
         ("stop_probability", recording.stop_probability, "weights"),
         ("cutoff", recording.cutoff, "horizon"),
@@ -264,7 +277,8 @@ def _checked_horizon(recording: RawEpisodes, horizon: int | None, declared: bool
 def _going_on(recording: RawEpisodes) -> FloatArray | None:
     """For each episode, 1 divided by the probability that nobody stopped it, (episodes,).
 
-    It is the product over the episode's steps of 1/(1 − stop_probability).
+    It is the product of 1/(1 − stop_probability) over the steps of the episode. None if the data
+    have no stop probabilities.
     """
     q = recording.stop_probability
     if q is None:
@@ -282,10 +296,10 @@ def _going_on(recording: RawEpisodes) -> FloatArray | None:
 
 
 def _cut_at_horizon(recording: RawEpisodes, horizon: int | None) -> tuple[Store, IndexArray]:
-    """The store and the positions of the runs whose cut-off is not before the horizon.
+    """The episodes whose cut-off is not before the horizon: a store of all, and their positions.
 
-    Steps after the horizon are removed. Which runs are kept depends only on the cut-off, never on
-    how a run went.
+    Steps after the horizon are removed. Whether an episode is kept depends only on its cut-off,
+    never on how the run went.
     """
     cutoff = recording.cutoff
     needs(
@@ -327,7 +341,7 @@ def _cut_at_horizon(recording: RawEpisodes, horizon: int | None) -> tuple[Store,
 
 
 def _check_cutoffs(recording: RawEpisodes, cutoff: FloatArray) -> None:
-    """Refuse cut-offs that are not numbers of steps, or that do not fit the length of their run."""
+    """Refuse cut-offs that are not numbers of steps, or that contradict how long a run is."""
     lengths, name = recording.arrangement.lengths, Argument("cutoff")
     bad = ~(cutoff >= lengths)  # true for NaN
     if bad.any():

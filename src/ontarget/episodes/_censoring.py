@@ -1,4 +1,4 @@
-"""What to do with runs that were stopped or cut off: the choices of ``censored=``.
+"""What happens to runs that were stopped before their end: the choices of the option ``censored``.
 
 The reasons are in method M24 in docs/methods.md.
 """
@@ -40,7 +40,7 @@ def all_taken_over(n: int, column: str = "") -> str:
 
 
 def some_left_out(n: int, whole: int) -> str:
-    """The remark if somebody took over n of the runs from the policy, so that they are left out."""
+    """The remark that n runs are left out, because somebody took them over from the policy."""
     return (
         f"somebody took over {n:,} of {whole:,} runs, which are left out, so the others are a "
         f"selection; the option `censored` can correct for that"
@@ -57,9 +57,9 @@ def needs(censored: Censored, given: bool, *arguments: Argument) -> None:
 
 
 def _as_horizon(store: Store) -> tuple[str | Argument, ...]:
-    """A further remedy for the message, if all cut-off episodes have the same length.
+    """More advice for an error message, if all cut-off episodes have the same length.
 
-    This usually means that a time limit ended them, so they may be complete.
+    Equal lengths usually mean that a time limit ended the episodes. Then they may be complete.
     """
     longest = int(store.lengths.max())
     if np.any(store.lengths[store.censored] < longest):
@@ -74,10 +74,11 @@ def settle_censored(
     going_on: FloatArray | None = None,
     bound: float | None = None,
 ) -> tuple[Store, IndexArray | None]:
-    """The store, and the positions of the episodes to keep, after treating cut-off episodes.
+    """The store and the positions of the episodes to keep, as the option ``censored`` says.
 
-    ``going_on`` is 1 divided by the probability that nobody stopped each episode. ``bound`` is an
-    upper bound on it. Both are needed only for ``censored="weights"``.
+    The positions are None if all episodes are kept. ``going_on`` is, for each episode, 1 divided by
+    the probability that nobody stopped it. ``bound`` is an upper bound on these numbers. Only
+    ``censored="weights"`` needs them.
     """
     cut = int(np.count_nonzero(store.censored))
     if censored == "weights":
@@ -113,9 +114,10 @@ def settle_censored(
 def _drawn(
     store: Store, going_on: FloatArray | None, bound: float | None
 ) -> tuple[Store, IndexArray]:
-    """The store, and the positions of some episodes that nobody stopped, drawn at random.
+    """The store, and the positions of episodes drawn at random from those that nobody stopped.
 
-    They are drawn so that they are distributed like runs that nobody stops.
+    The draw makes up for the selection: the drawn episodes are distributed like runs that nobody
+    ever stops. ``going_on`` is 1 divided by the probability that nobody stopped each episode.
     """
     needs(
         "weights",
@@ -142,10 +144,11 @@ def _drawn(
 def chosen_by_lot(
     weights: FloatArray, bound: float, *, keys: KeyArray, ids: AnyArray, name: str, seed: int = 0
 ) -> IndexArray:
-    """Random positions, each drawn with the probability weight / bound, by seed and id.
+    """Positions drawn at random: each with the probability of its weight divided by ``bound``.
 
-    ``name`` is the argument's name for the bound. A weight above the bound is refused, because a
-    probability cannot be above 1. The bound must be fixed before you look at the runs.
+    The draw depends only on the seed and the episodes' ids. ``name`` is what messages call the
+    bound. A weight above the bound is refused, because a probability cannot be above 1. Fix the
+    bound before you look at the runs.
     """
     if not (np.isfinite(bound) and bound > 0.0):
         raise EpisodesError(Argument(name), f" needs a finite number above 0, got {bound!r}")
@@ -162,7 +165,10 @@ def chosen_by_lot(
 
 
 def run_products(rows: FloatArray, lengths: IndexArray, offsets: IndexArray) -> FloatArray:
-    """The product of each episode's numbers. Rows are sorted by step, then by episode."""
+    """For each episode, the product of the numbers in its rows.
+
+    The rows are sorted by step, and within a step by episode.
+    """
     products = np.ones(lengths.size)
     for t in range(offsets.size - 1):
         products[lengths > t] *= rows[offsets[t] : offsets[t + 1]]

@@ -1,6 +1,6 @@
-"""Finds features that, like time, only rise or only fall from step to step.
+"""Finds features that only rise or only fall from step to step, as time does.
 
-A recording cannot show which of several such features caused a change.
+If several features change in this way, a recording cannot show which of them caused a change of p.
 """
 
 from __future__ import annotations
@@ -20,16 +20,19 @@ _ENOUGH = 20  # the fewest changes that count as evidence
 
 
 class Clocks(NamedTuple):
-    """The features that only rise or only fall, and whether the behavior so far does too."""
+    """Which features only rise or only fall during a run, and whether the behavior so far does.
+
+    The behavior is the number that a run is judged by, such as the sum of its rewards.
+    """
 
     features: frozenset[str] = frozenset()
     so_far: bool = False
 
 
 def clocks_of(episodes: Episodes | None, schema: Schema) -> Clocks:
-    """Which features only rise or only fall in these episodes.
+    """Which features only rise or only fall during the runs of these episodes.
 
-    Some pairs of neighboring steps, spread over the length of the episodes, are examined.
+    The answer comes from a few pairs of neighboring steps, spread over the length of the episodes.
     """
     if episodes is None or episodes.horizon < 2:
         return Clocks()
@@ -47,13 +50,19 @@ def clocks_of(episodes: Episodes | None, schema: Schema) -> Clocks:
 
 
 def _rows(episodes: Episodes, t: int) -> tuple[IndexArray, FloatArray]:
-    """Which episodes reach a step, and their states and behavior so far there."""
+    """At step t: which episodes are still going, and their states with the behavior so far.
+
+    The behavior is the number that a run is judged by, such as the sum of its rewards.
+    """
     rows = episodes.at(t)
     return rows.index, np.column_stack([rows.states, rows.behavior])
 
 
 def _one_way(moves: FloatArray) -> BoolArray:
-    """Which columns have enough changes that are not 0, all of the same sign."""
+    """Which columns of ``moves`` (changes from step to step) are above 0 in all rows, or below 0.
+
+    None of them is reported if there are too few rows to tell.
+    """
     up, down = (np.count_nonzero(one, axis=0) for one in (moves > 0.0, moves < 0.0))
     found: BoolArray = (np.maximum(up, down) == len(moves)) & (len(moves) >= _ENOUGH)
     return found

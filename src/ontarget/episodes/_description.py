@@ -43,7 +43,7 @@ def describe(episodes: Recorded) -> str:
 
 
 def judged_in_words(episodes: Recorded) -> str:
-    """What the episodes are judged by, in a few words."""
+    """The behavior (the number that episodes are judged by) in a few words."""
     if not episodes.names:
         return f"behavior {episodes.behavior.spec}"
     each = (f"{name} ({reading.spec})" for name, reading in episodes.readings.items())
@@ -51,7 +51,7 @@ def judged_in_words(episodes: Recorded) -> str:
 
 
 def _judged(episodes: Recorded) -> list[str]:
-    """What the episodes are judged by, and how they ended."""
+    """Lines of text: what the episodes are judged by, and how they ended."""
     if not episodes.names:
         outcomes = _distribution(episodes.outcomes)
         return [f"behavior   {plain(episodes.behavior.spec)}", f"outcomes   {outcomes}"]
@@ -71,7 +71,7 @@ def _distribution(outcomes: FloatArray) -> str:
 
 
 def listed(schema: Schema, most: int = 12) -> str:
-    """The features in one line; a series such as ``edge_0`` to ``edge_6`` is shortened.
+    """The names of the features in one line; a series such as ``x0, x1, x2`` becomes ``x0 to x2``.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def listed(schema: Schema, most: int = 12) -> str:
 
 
 def _shown(run: list[Feature]) -> list[str]:
-    """A series of features in words: all of them, or only the first and the last."""
+    """The names of a series of features: all of them, or only the first and the last."""
     kinds = [
         f" ({len(feature.categories)} categories)"
         if feature.categories is not None

@@ -1,6 +1,6 @@
-"""The dictionaries of text features, which list their categories.
+"""Dictionaries of text features: the list of a feature's categories, whose positions are its codes.
 
-Dictionaries are made from episodes, and text is recoded to the dictionaries of other episodes.
+They are made from episodes. Other episodes can then be recoded with the same dictionaries.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ __all__ = ["learned_schema", "recoded_store", "same_dictionaries"]
 
 
 def same_dictionaries(one: Schema, other: Schema) -> bool:
-    """Whether the same code stands for the same category in both schemas."""
+    """Whether the same code stands for the same category in both schemas (lists of features)."""
     pairs = zip(one.features, other.features, strict=True)
     return all(own.categories == theirs.categories for own, theirs in pairs)
 
 
 def learned_schema(train: Recorded, unseen: Unseen) -> Schema:
-    """The schema whose dictionaries contain exactly the categories of these episodes.
+    """The features of these episodes, each text feature with exactly the categories that occur.
 
-    ``unseen`` says what later happens with a category that is not in them: an error, or missing.
+    ``unseen`` says what happens later with a category that does not occur in these episodes: it is
+    an error, or it counts as a missing value.
     """
     columns = [j for j, one in enumerate(train.schema.features) if one.categories is not None]
     found: dict[int, set[float]] = {j: set() for j in columns}
@@ -45,10 +46,11 @@ def learned_schema(train: Recorded, unseen: Unseen) -> Schema:
 
 
 def recoded_store(store: Store, schema: Schema) -> Store:
-    """The store, with its text features coded by another schema's dictionaries.
+    """The same episodes, with text features coded by the dictionaries of another schema.
 
-    A category that is not in the dictionary becomes a missing value and is counted, or it is an
-    error; `Feature.unseen` says which.
+    A dictionary lists the categories of a feature; a category's position is its code. A category
+    that is not in the dictionary becomes a missing value and is counted, or it is an error:
+    `Feature.unseen` says which.
     """
     recoded: Any = getattr(store, "recoded", None)
     if recoded is not None:  # prepared rows, which are coded as they are read

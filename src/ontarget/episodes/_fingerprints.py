@@ -1,4 +1,4 @@
-"""Recognises episodes that were seen before, by a hash of their id and contents."""
+"""Recognizes episodes that a monitor has seen before, by a hash of their id and contents."""
 
 from __future__ import annotations
 
@@ -15,25 +15,26 @@ MOST_FINGERPRINTS = 200_000
 
 
 def fingerprints(episodes: Recorded) -> KeyArray:
-    """A 64-bit hash of each episode's id, states, behavior at every step and outcome."""
+    """A 64-bit hash of each episode: of its id, states, outcome and values at every step."""
     return _named(episodes, _contents(episodes))
 
 
 def known_by(episodes: Recorded) -> KeyArray:
-    """The fingerprints by which a model file recognizes these episodes, ascending.
+    """The fingerprints (64-bit hashes) by which a model file recognizes these episodes, sorted.
 
-    If there are more than `MOST_FINGERPRINTS`, only the smallest are kept. Since fingerprints are
-    hashes, these are a random part of the episodes.
+    If there are more than `MOST_FINGERPRINTS`, only the smallest are kept. Fingerprints are hashes,
+    so the smallest belong to a random part of the episodes.
     """
     return np.sort(fingerprints(episodes))[:MOST_FINGERPRINTS]
 
 
 def seen_before(episodes: Recorded, known: AnyArray) -> IndexArray:
-    """The positions of the episodes whose fingerprints are known; none if chance explains it.
+    """The positions of the episodes whose fingerprint is in ``known``; none if chance explains it.
 
-    If only a few different runs are possible, two logs with the same ids share some runs by chance.
-    That happens about as often as two runs of one log are equal. Only if clearly more runs are
-    shared are they reported.
+    A fingerprint is a 64-bit hash of an episode's id and contents. If only few different runs are
+    possible, two logs with the same ids have some equal runs by chance. That happens about as often
+    as two runs of one log are equal. So positions are returned only if clearly more runs than that
+    are equal.
 
     Examples
     --------
@@ -56,7 +57,7 @@ def _named(episodes: Recorded, contents: KeyArray) -> KeyArray:
 
 
 def _contents(episodes: Recorded) -> KeyArray:
-    """A 64-bit hash of each episode's contents, without its id."""
+    """A 64-bit hash of each episode's states, outcome and values at every step, without its id."""
     # Values as recorded, not rounded, so that the same episode gets the same hash on every grid.
     store, index = episodes._store, episodes._index
     words = keyed_hash(_bits(episodes._unsnapped_outcomes), 0, "outcome")

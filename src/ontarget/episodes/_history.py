@@ -1,9 +1,10 @@
-"""The columns that ``history`` adds to a state: earlier steps, and means over the run so far.
+"""The columns that the option ``history`` adds to a state: earlier steps, and means so far.
 
 With a history of k steps, a state has these columns: its features; the features of the k steps
-before, the latest first; the last k rewards (or values of the behavior, if it is read from a
-column), the latest first; the mean of each feature so far, except categories; and the mean of these
-rewards so far. Values that do not exist yet, or are not numbers, are NaN.
+before, the latest first; the last k rewards, the latest first; the mean of each feature so far,
+except categories; and the mean reward so far. If runs are judged by a column instead of rewards,
+the values of this column take the place of the rewards. Values that do not exist yet, or are not
+numbers, are NaN.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ MOST_STEPS = 100
 
 
 def state_schema(schema: Schema, history: int) -> Schema:
-    """The columns of a state with a history of this many steps.
+    """The columns of a state that also has the features and rewards of ``history`` earlier steps.
 
     Examples
     --------
@@ -44,22 +45,23 @@ def state_schema(schema: Schema, history: int) -> Schema:
 
 
 def state_width(schema: Schema, history: int) -> int:
-    """The number of columns of a state with such a history."""
+    """How many columns a state with ``history`` earlier steps has."""
     if not history:
         return len(schema)
     return len(schema) * (history + 1) + history + int(measured(schema).sum()) + 1
 
 
 def measured(schema: Schema) -> BoolArray:
-    """The features that have a mean: all except categories."""
+    """For each feature, whether a mean makes sense: true for all except categories."""
     return np.array([not one.categorical for one in schema.features], dtype=np.bool_)
 
 
 def running_means(values: FloatArray, lengths: IndexArray, offsets: IndexArray) -> FloatArray:
-    """The mean of each column over a run's rows up to and including each row, (columns, rows).
+    """For every row, the mean of each column over the run up to that row, (columns, rows).
 
-    Rows are sorted by step, then by episode. Values are summed in order, as when a run is watched,
-    so that both give the same floats. NaN values are skipped.
+    The row itself counts, and NaN values do not. Rows are sorted by step, and within a step by
+    episode. Values are summed in the order of the steps, exactly as when a live run is watched, so
+    that recorded and live runs give the same floats.
     """
     means = np.empty(values.shape)
     sums, counts = np.zeros((2, len(values), lengths.size))
@@ -74,9 +76,9 @@ def running_means(values: FloatArray, lengths: IndexArray, offsets: IndexArray) 
 
 
 def _named(feature: Feature, name: str) -> Feature:
-    """The feature under another name, for its value some steps earlier.
+    """The feature under another name, which stands for its value some steps earlier.
 
-    An unknown category there counts as missing.
+    A category that is not known counts as missing in the new feature.
     """
     unseen = feature.unseen if feature.categories is None else "missing"
     return replace(feature, name=name, unseen=unseen)

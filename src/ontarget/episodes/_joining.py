@@ -1,4 +1,4 @@
-"""Joins several recordings: checks what they must have in common, and merges their rows."""
+"""Joins several recordings: checks that they fit together, and merges their rows."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _LIKE = "read the later ones with like= the first"
 
 
 def joined_store(stores: Sequence[Store]) -> Store:
-    """One store of all episodes, in the order given.
+    """One store with the episodes of all these stores, in the order given.
 
-    Refused if the stores differ in a property that all episodes must share, such as the features.
+    Stores that differ in something that all episodes must share, such as their features, are
+    refused.
     """
     first, *others = stores
     for number, other in enumerate(others, start=2):
@@ -67,7 +68,7 @@ def joined_store(stores: Sequence[Store]) -> Store:
 
 
 def _joined_signal(stores: Sequence[Store], parts: Sequence[Signal]) -> Signal:
-    """One of several behaviors, along the rows of all stores."""
+    """One of several behaviors (numbers that runs are judged by), for the rows of all stores."""
     ahead = [part.ahead for part in parts if part.ahead is not None]
     return replace(
         parts[0],
@@ -79,7 +80,10 @@ def _joined_signal(stores: Sequence[Store], parts: Sequence[Signal]) -> Signal:
 
 
 def _check_alike(first: Store, other: Store, number: int) -> None:
-    """Refuse recordings that differ in a property that all episodes must share."""
+    """Refuse a store that differs from the first in something all episodes must share.
+
+    ``number`` is the place of the other store in the list, for the message.
+    """
     pairs: dict[str, tuple[Any, Any, str]] = {
         "list of features": (first.schema.names, other.schema.names, _LIKE),
         "kind of features": (_kinds(first), _kinds(other), _LIKE),
@@ -128,7 +132,7 @@ def _signals(store: Store) -> list[str]:
 
 
 def _check_ids(stores: Sequence[Store]) -> None:
-    """Refuse an id that two episodes have."""
+    """Refuse stores if an id occurs twice."""
     kinds = {"text" if store.ids.dtype.kind in "OUST" else "number" for store in stores}
     if len(kinds) > 1:
         raise EpisodesError(
@@ -147,7 +151,11 @@ def _check_ids(stores: Sequence[Store]) -> None:
 
 
 def _check_complete(stores: Sequence[Store], found: Store) -> None:
-    """Refuse recordings whose common horizon would make complete episodes incomplete."""
+    """Refuse to join stores if that makes complete episodes incomplete.
+
+    The joined store ``found`` has the longest horizon (number of steps of a complete episode). A
+    shorter episode that was complete by its own horizon would be incomplete by that one.
+    """
     before = sum(int(np.count_nonzero(store.censored)) for store in stores)
     more = int(np.count_nonzero(found.censored)) - before
     if more:
@@ -159,7 +167,7 @@ def _check_complete(stores: Sequence[Store], found: Store) -> None:
 
 
 def _common_schema(stores: Sequence[Store]) -> Schema:
-    """The first schema, with the categories of all recordings in its dictionaries."""
+    """The features of the first store; each text feature gets the categories of all stores."""
     features = list(stores[0].schema.features)
     for j, feature in enumerate(features):
         if feature.categories is not None:
@@ -169,7 +177,7 @@ def _common_schema(stores: Sequence[Store]) -> Schema:
 
 
 def _by_step(stores: Sequence[Store], columns: Sequence[FloatArray]) -> FloatArray:
-    """A column of all stores: for each step, the rows of one store after the other."""
+    """One column for all stores: step by step, and within a step one store after the other."""
     offsets = [_padded(store.offsets, stores) for store in stores]
     parts = [
         column[own[t] : own[t + 1]]
@@ -180,7 +188,7 @@ def _by_step(stores: Sequence[Store], columns: Sequence[FloatArray]) -> FloatArr
 
 
 def _padded(offsets: AnyArray, stores: Sequence[Store]) -> AnyArray:
-    """The offsets of a store, extended to the number of steps of the longest store."""
+    """The index of each step's first row in a store, extended to the steps of the longest store."""
     more = max(store.offsets.size for store in stores) - offsets.size
     return np.concatenate([offsets, np.full(more, offsets[-1])]).astype(np.intp)
 
@@ -196,7 +204,10 @@ def _of_each(stores: Sequence[Store], name: str) -> Any:
 
 
 def _flags(stores: Sequence[Store], name: str) -> BoolArray | None:
-    """One flag per episode; for a recording without this flag, the opposite of its other flag."""
+    """One flag per episode of all stores: terminated, or truncated (cut off).
+
+    If a store does not have this flag, the opposite of its other flag is used.
+    """
     if all(getattr(store, name) is None for store in stores):
         return None
     found = []

@@ -1,6 +1,6 @@
-"""What episodes are judged by: one behavior, or several with names, and their signals.
+"""The numbers that episodes are judged by: one behavior, or several with names.
 
-A signal is what a behavior is computed from: the reward or another column.
+A behavior is computed from a signal: the reward, or another column.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ _NAME: Final = re.compile(r"[^\W\d]\w*")
 
 @dataclass(frozen=True)
 class Reading:
-    """A behavior, and the name of the signal that it is computed from.
+    """A behavior (a number that runs are judged by), and the signal that it is computed from.
 
-    ``signal`` is None for the reward, and for a behavior whose values are read from a column.
+    ``signal`` is the name of a column. It is None if the behavior is computed from the reward, or
+    if its values themselves are read from a column.
     """
 
     behavior: Behavior
@@ -34,12 +35,15 @@ class Reading:
 
     @property
     def column(self) -> str | None:
-        """The column that the behavior reads; None for the reward."""
+        """The column that the behavior (the judged number) needs; None if that is the reward."""
         return self.behavior.column or self.signal
 
     @property
     def spec(self) -> str:
-        """The behavior and its signal as text, such as "min:distance"; `reading_of` reads it."""
+        """The behavior and its signal as text, such as "min:distance" (the smallest distance).
+
+        `reading_of` turns the text back into an object.
+        """
         spec = self.behavior.spec
         if self.signal is None:
             return spec
@@ -56,13 +60,19 @@ JudgedBy: TypeAlias = OneBehavior | Mapping[str, OneBehavior]
 
 @dataclass(frozen=True)
 class Judged:
-    """What a table's episodes are judged by: one behavior without a name, or several with names."""
+    """What the episodes of a table are judged by: one number without a name, or several with names.
+
+    Such a number is called a behavior. The sum of the rewards is one.
+    """
 
     readings: Mapping[str, Reading]
 
     @classmethod
     def of(cls, judged: JudgedBy, columns: tuple[str, ...]) -> Judged:
-        """The behaviors that these specs mean, in a table with these columns."""
+        """The behaviors (numbers that runs are judged by) that ``judged`` asks for.
+
+        ``columns`` are the columns of the table that a behavior may be computed from.
+        """
         if isinstance(judged, Mapping):
             return cls(readings_of(judged, columns=columns))
         return cls({"": reading_of(judged, columns=columns)})
@@ -74,28 +84,28 @@ class Judged:
 
     @property
     def several(self) -> bool:
-        """Whether the behaviors have names."""
+        """Whether there are several behaviors (numbers that runs are judged by), with names."""
         return "" not in self.readings
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that the behaviors read, except the reward; each once."""
+        """The columns other than the reward that the behaviors are computed from, each once."""
         found = [one.column for one in self.readings.values() if one.column is not None]
         return tuple(dict.fromkeys(found))
 
     @property
     def reads_reward(self) -> bool:
-        """Whether a behavior is computed from the reward."""
+        """Whether any behavior (a number that runs are judged by) is computed from the reward."""
         return any(one.column is None for one in self.readings.values())
 
     @property
     def spec(self) -> str:
-        """The behaviors' names, as a message shows them."""
+        """The behaviors (numbers that runs are judged by) as text for messages."""
         return ", ".join(one.spec for one in self.readings.values())
 
 
 def reading_of(spec: OneBehavior, *, columns: tuple[str, ...] = ()) -> Reading:
-    """The behavior of this name and the signal it reads.
+    """The behavior (a number that runs are judged by) that a text describes, and its column.
 
     Examples
     --------
@@ -124,13 +134,19 @@ def reading_of(spec: OneBehavior, *, columns: tuple[str, ...] = ()) -> Reading:
 def readings_of(
     judged: Mapping[str, OneBehavior], *, columns: tuple[str, ...] = ()
 ) -> dict[str, Reading]:
-    """A dictionary from the name of each behavior to the behavior and its signal."""
+    """For each name, the behavior (a number that runs are judged by) and its column.
+
+    ``judged`` maps each name to a behavior, or to its text such as "min:distance".
+    """
     _check_names(judged)
     return {name: reading_of(spec, columns=columns) for name, spec in judged.items()}
 
 
 def _check_names(names: Iterable[str]) -> None:
-    """Refuse names that can't be used in a goal; they need letters, digits and underscores."""
+    """Refuse names of behaviors with other characters than letters, digits and underscores.
+
+    Other names can't be used in a goal, such as ``energy <= 12``.
+    """
     found = list(names)
     if not found:
         raise EpisodesError("behavior needs at least one name, got an empty mapping")

@@ -1,8 +1,8 @@
-"""Turns observations of an environment into rows of named numbers.
+"""Turns the observations of an environment into rows of named numbers.
 
-The layout says which number has which name. It is the same whether it was read from a Gymnasium
-space or from a dataset's metadata. So a monitor that was fitted on recorded data can watch the
-environment itself.
+A layout says which number gets which name. The layout is the same whether it was read from a
+Gymnasium space or from the metadata of a dataset. So a monitor that was fitted on a dataset can
+watch the environment itself.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MOST_IN_ROW: Final = 2_000
 
 @dataclass(frozen=True)
 class Leaf:
-    """One array or single number inside an observation.
+    """One array, or one single number, inside an observation.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Leaf:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """One name per number: ``x0, x1`` at the root, ``arm_0, arm_1`` below the key ``arm``."""
+        """A name for each number of this array: ``x0, x1``, or below a key ``arm_0, arm_1``."""
         stem = _name_of(self.path)
         if self.size == 1:
             return (stem or "x0",)
@@ -68,7 +68,7 @@ class Leaf:
         return tuple(f"{stem}_{spot}" if stem else f"x{spot}" for spot in spots)
 
     def of(self, observation: Any) -> Any:
-        """The values of this array in one observation, or in a batch of observations."""
+        """The values of this part of an observation, or of a batch of observations."""
         for key in self.path:
             observation = observation[key]
         return observation
@@ -76,7 +76,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class ObservationLayout:
-    """How an observation becomes a row of named numbers.
+    """Turns observations into rows of named numbers: which number has which name and place.
 
     Examples
     --------
@@ -103,7 +103,7 @@ class ObservationLayout:
             found.add(name)
 
     def _refuse_images(self) -> None:
-        """Refuse images: each pixel would become a feature, from which a monitor learns nothing."""
+        """Refuse images. Each pixel would become a feature, from which a monitor learns nothing."""
         for leaf in self.leaves:
             if leaf.size > (_MOST_IN_IMAGE if len(leaf.shape) > 1 else _MOST_IN_ROW):
                 name = _name_of(leaf.path)
@@ -116,17 +116,17 @@ class ObservationLayout:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The features' names, in order."""
+        """The names of the numbers in a row, in order."""
         return tuple(name for leaf in self.leaves for name in leaf.names)
 
     @cached_property
     def categorical(self) -> tuple[str, ...]:
-        """The names of the categorical features."""
+        """The names of the numbers that stand for categories."""
         return tuple(name for leaf in self.leaves if leaf.categorical for name in leaf.names)
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
-        """The type that can hold every number of a row."""
+        """The NumPy type that can hold every number of a row."""
         found = np.result_type(*(np.dtype(leaf.dtype) for leaf in self.leaves))
         return np.dtype(np.float32) if found == np.float16 else found
 
@@ -134,13 +134,13 @@ class ObservationLayout:
         return len(self.names)
 
     def row(self, observation: Any) -> AnyArray:
-        """One observation as a new row."""
+        """The numbers of one observation, in a new array."""
         return self._join(observation, ())
 
     def rows(self, observations: Any, n: int) -> AnyArray:
-        """A batch of n observations as new rows, (n, features).
+        """The numbers of n observations, one row each, (n, features).
 
-        Each array inside the batch has n entries along its first axis.
+        ``observations`` is a batch: each array inside it has n entries along its first axis.
         """
         return self._join(observations, (n,))
 
@@ -166,7 +166,7 @@ class ObservationLayout:
 
 
 class Numbers(NamedTuple):
-    """A part of an observation that is an array: its shape, type, and whether it is categorical."""
+    """Describes an array inside an observation: shape, type, and whether it has categories."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -179,9 +179,10 @@ ReadPlace: TypeAlias = Callable[[Any, str], Numbers | Mapping[Any, Any]]
 
 
 def read_layout(space: Any, read: ReadPlace) -> ObservationLayout:
-    """The layout of the observations of a space.
+    """Which number of an observation gets which name, for the observations of a space.
 
-    ``read`` returns what one place in the space contains, so the space may have any form.
+    The space may be of any kind, because ``read`` is called for each place in it. ``read`` returns
+    the parts of this place by their keys, or `Numbers` if the place is an array.
 
     Examples
     --------
@@ -203,7 +204,7 @@ def _leaves(space: Any, path: Path, read: ReadPlace) -> list[Leaf]:
 
 
 def _name_of(path: Path) -> str:
-    """The name of a part of an observation: keys joined by dots, positions as ``x0, x1``."""
+    """The name of a place in an observation: keys joined by dots; positions are ``x0, x1``."""
     return ".".join(f"x{key}" if isinstance(key, int) else str(key) for key in path)
 
 

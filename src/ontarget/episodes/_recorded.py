@@ -1,4 +1,4 @@
-"""The contents of recorded episodes. `Episodes` adds how they are built and divided."""
+"""`Recorded`: the contents of recorded episodes. `Episodes` adds building and dividing them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ Kind = TypeVar("Kind", bound=np.generic)
 
 
 class Recorded:
-    """All episodes of a store, or those at some positions.
+    """Recorded episodes: all episodes of a store, or those at the positions in ``index``.
 
-    Outcomes are rounded to multiples of ``grid``. By default it is computed from the episodes' own
-    outcomes. It is passed if the episodes must share the grid of others: all parts of a split use
-    the grid of the part to learn from, and episodes read with ``like=`` use the grid of ``like``.
+    Outcomes are rounded to multiples of ``grid``. By default the grid is computed from the outcomes
+    of these episodes. It is passed if these episodes must share the grid of others: all parts of a
+    split use the grid of the part that models learn from, and episodes read with ``like=`` use the
+    grid of ``like``.
     """
 
     def __init__(
@@ -57,22 +58,31 @@ class Recorded:
 
     @property
     def behavior(self) -> Behavior:
-        """The behavior that the episodes are judged by; `only` chooses one of several."""
+        """The behavior: the number that the episodes are judged by, such as the sum of rewards.
+
+        An error if there are several; `only` chooses one of them.
+        """
         return self._judged.behavior
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the behaviors; empty if there is a single one without a name."""
+        """The names of the behaviors (numbers that episodes are judged by).
+
+        Empty if there is only one behavior, which then has no name.
+        """
         return tuple(signal.name for signal in self._store.several)
 
     @property
     def readings(self) -> dict[str, Reading]:
-        """The signal that each named behavior reads; empty for a single behavior without a name."""
+        """For each named behavior (a number that episodes are judged by), what it is computed from.
+
+        Empty if there is only one behavior, which then has no name.
+        """
         return {signal.name: signal.reading for signal in self._store.several}
 
     @property
     def _judged(self) -> Store:
-        """The store, if its episodes are judged by a single behavior."""
+        """The arrays of the episodes; an error if the episodes are judged by several behaviors."""
         if self._store.several:
             raise EpisodesError(
                 f"these episodes have several behaviors ({', '.join(self.names)}); choose one of "
@@ -82,7 +92,7 @@ class Recorded:
 
     @property
     def is_prepared(self) -> bool:
-        """Whether the rows are on disk, read step by step; see `PreparedEpisodes`."""
+        """Whether the episodes are on disk and read step by step; see `PreparedEpisodes`."""
         return hasattr(self._store, "recoded")
 
     @property
@@ -92,17 +102,20 @@ class Recorded:
 
     @property
     def horizon_declared(self) -> bool:
-        """Whether the horizon was declared; otherwise it is only the longest run seen."""
+        """Whether the user declared the horizon (the number of steps of a complete run).
+
+        Otherwise the horizon is the length of the longest run seen.
+        """
         return self._store.horizon_declared
 
     @property
     def roles(self) -> Roles:
-        """Which column of the user's data was used for what."""
+        """Which column of the user's data was the step, which the reward, and so on."""
         return self._store.roles
 
     @property
     def dropped(self) -> int:
-        """How many episodes were left out when these were built, because of cut-offs."""
+        """How many episodes were left out when these were read, because they were cut off."""
         return self._store.dropped
 
     @property
@@ -121,12 +134,12 @@ class Recorded:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What was guessed when the columns were read, in sentences; empty if nothing was."""
+        """Sentences for the user about what was guessed when the columns were read."""
         return self._store.remarks
 
     @property
     def unseen(self) -> int:
-        """How many readings of unknown categories were turned into missing values."""
+        """How many values were categories that are not known, and so became missing values."""
         return self._store.unseen
 
     @cached_property
@@ -141,17 +154,20 @@ class Recorded:
 
     @cached_property
     def groups(self) -> AnyArray | None:
-        """The episodes' groups, or None."""
+        """The group of each episode, such as the weather; None without groups."""
         return None if self._store.groups is None else self._own(self._store.groups)
 
     @cached_property
     def weights(self) -> FloatArray | None:
-        """The weight of each episode, as given to `Episodes.weighted`; None without weights."""
+        """How much more likely the start of each episode is now than when it was recorded.
+
+        The numbers were given to `Episodes.weighted`; None if no weights were given.
+        """
         return None if self._store.weights is None else self._own(self._store.weights)
 
     @property
     def targets(self) -> tuple[Target | None, ...] | None:
-        """Each episode's own target, given by `Episodes.aimed`; None if there are no targets."""
+        """The target of each episode, given by `Episodes.aimed`; None if none were given."""
         wanted = self._store.wanted
         if wanted is None or self._index is None:
             return wanted
@@ -169,12 +185,12 @@ class Recorded:
 
     @cached_property
     def lengths(self) -> IndexArray:
-        """The episodes' numbers of steps."""
+        """The number of steps of each episode."""
         return self._own(self._store.lengths)
 
     @cached_property
     def outcomes(self) -> FloatArray:
-        """The outcome of each episode: its behavior at the end, rounded to `grid`.
+        """The outcome of each episode: the number it is judged by, at its end, rounded to `grid`.
 
         Intervals and promises are rounded to the same grid, so that comparisons are exact.
         """
@@ -182,7 +198,7 @@ class Recorded:
 
     @cached_property
     def grid(self) -> float:
-        """Outcomes are rounded to multiples of this number before they are compared."""
+        """Outcomes are rounded to multiples of this number, so that 0.1 + 0.2 equals 0.3."""
         return grid_of(self._unsnapped_outcomes) if self._grid is None else self._grid
 
     @cached_property
@@ -191,16 +207,18 @@ class Recorded:
 
     @cached_property
     def reward_range(self) -> tuple[float, float] | None:
-        """The least and the greatest reward of all steps; None without rewards."""
+        """The smallest and the largest reward of any step; None without rewards."""
         if self._judged.rewards is None:
             return None
         by_step = [self.rewards_at(t) for t in range(int(self.lengths.max()))]
         return min(float(r.min()) for r in by_step), max(float(r.max()) for r in by_step)
 
     def at(self, t: int, *, grid: float | None = None) -> Step:
-        """The episodes that are still going at step t; those that ended before are left out.
+        """The states, outcomes and values so far of the episodes still going at step t.
 
-        Their outcomes and behavior so far are rounded to `grid`, or to another grid that is passed.
+        Episodes that ended before step t are left out. Outcomes and the behavior so far (the number
+        that an episode is judged by, up to step t) are rounded to `grid`, or to another grid that
+        is passed.
         """
         if not 0 <= t < self.horizon:
             raise InputError(f"`t` needs a step from 0 to {self.horizon - 1}, got {t}")
@@ -227,7 +245,7 @@ class Recorded:
         )
 
     def rewards_at(self, t: int) -> FloatArray:
-        """The rewards that the episodes still going at step t received at this step."""
+        """The reward at step t of each episode that is still going there."""
         earned = self._judged.rewards
         if earned is None:
             raise EpisodesError(

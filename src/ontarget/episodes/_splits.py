@@ -1,4 +1,4 @@
-"""Splits whole episodes into parts at random; the seed and the ids decide, not the order."""
+"""Divides whole episodes into parts at random, by a seed and the ids; their order plays no part."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REST = "rest"
 def asked_parts(
     learn: float | None, train: float | None, calibrate: float | None, assure: float | None
 ) -> dict[str, float]:
-    """The parts of a split and their sizes; sizes that were not given get their defaults."""
+    """The names of the parts of a split and their sizes, with defaults for sizes not given."""
     if train is None and calibrate is None:
         if learn is None:
             learn = 1.0 if assure == 0 else 0.8
@@ -42,7 +42,10 @@ def asked_parts(
 
 
 def capped_parts(n: int, assure: float, most: int) -> dict[str, float]:
-    """The shares of learn and assure among n episodes, with at most this many in learn.
+    """Which share of n episodes to learn from, and which to hold out (``assure``).
+
+    The share to learn from is 1 − ``assure``, but not more than ``most`` episodes; all others are
+    held out. If ``assure`` is 0, all episodes are for learning.
 
     Examples
     --------
@@ -64,14 +67,17 @@ def divide(
     seed: int,
     by_group: ByGroup | None,
 ) -> dict[str, IndexArray]:
-    """The positions of each part's episodes and of the rest; see `Episodes.split`."""
+    """For each part of a split, the positions of its episodes; also of those left over.
+
+    See `Episodes.split` for the parameters.
+    """
     if by_group not in (None, "stratify", "whole", "cluster"):
         raise EpisodesError(
             f"by_group needs 'stratify', 'whole', 'cluster' or None, got {by_group!r}"
         )
 
     def cut(among: IndexArray) -> list[IndexArray]:
-        """These episodes, divided in the order of a hash of their ids."""
+        """The positions in ``among``, divided into the parts; a hash of the ids decides which."""
         order = np.lexsort((ids[among], keyed_hash(keys[among], seed, "split")))
         return np.split(among[order], np.cumsum(_counts(parts, among.size)))
 
@@ -106,7 +112,10 @@ def _stratify(
 
 
 def _keep_whole(groups: AnyArray, parts: Parts, seed: int) -> list[IndexArray]:
-    """Assign whole groups to parts: in random order, each to the part that lacks most episodes."""
+    """The positions of each part's episodes, if each group of episodes stays in one part.
+
+    The groups are taken in random order. Each goes to the part that still lacks most episodes.
+    """
     names, which = np.unique(groups, return_inverse=True)
     sizes = np.bincount(which)
     counts = _counts(parts, groups.size)
@@ -123,12 +132,14 @@ def _keep_whole(groups: AnyArray, parts: Parts, seed: int) -> list[IndexArray]:
 def _clusters(
     ids: AnyArray, keys: KeyArray, groups: AnyArray, parts: Parts, seed: int
 ) -> list[IndexArray]:
-    """The positions of each part's episodes, if whole groups are divided.
+    """The positions of each part's episodes, if a whole group goes to one part.
 
-    Parts after the first keep one run per group (method M11 in docs/methods.md).
+    The first part keeps all episodes of its groups. Every other part keeps one episode per group,
+    drawn at random.
 
-    Runs of one group are not exchangeable with other runs, but whole groups are exchangeable. So
-    one run drawn from each group is exchangeable with a run from a new group.
+    Runs of one group resemble each other, so a shuffle with other runs would show which are which:
+    they are not exchangeable. But whole groups are exchangeable. So one run drawn from each group
+    is exchangeable with a run of a new group (method M11 in docs/methods.md).
     """
     names, which = np.unique(groups, return_inverse=True)
     order = np.argsort(keyed_hash(keys_of(names), seed, "split"), kind="stable")
@@ -140,7 +151,7 @@ def _clusters(
 
 
 def _counts(parts: Parts, n: int) -> list[int]:
-    """The number of episodes of each part, given as a fraction of n or as a count."""
+    """How many of n episodes each part gets; a part is given as a fraction of n, or as a count."""
     counts = []
     for name, part in parts.items():
         is_count = isinstance(part, (int, np.integer)) and not isinstance(part, bool)

@@ -1,4 +1,4 @@
-"""The arrays behind `Episodes`: one per column, read-only, sorted by step and then by episode."""
+"""The arrays of recorded episodes: one per column, read-only, rows sorted by step and episode."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ __all__ = ["Roles", "RowValues", "Signal", "Store"]
 
 @dataclass(frozen=True)
 class Roles:
-    """Which column of the user's data was used for what, so that a table can be written back."""
+    """Which column of the user's data was the step, the reward, and so on.
+
+    With these names, a table can be written back as the user had it.
+    """
 
     episode: str = "episode"
     step: str = "step"
@@ -35,7 +38,7 @@ class Roles:
 
 @dataclass(frozen=True)
 class Signal:
-    """One of several named behaviors, with its values along the rows of a store."""
+    """One of several behaviors (numbers that runs are judged by), and its value at each row."""
 
     name: str
     reading: Reading
@@ -49,7 +52,7 @@ class Signal:
         _freeze(self)
 
     def part(self, rows: IndexArray, episodes: IndexArray) -> Signal:
-        """The signal of some rows and episodes only."""
+        """The same behavior, with the values of these rows and episodes only."""
         return replace(
             self,
             values=self.values[rows],
@@ -60,7 +63,7 @@ class Signal:
 
 
 class RowValues(NamedTuple):
-    """The values of some rows of a store."""
+    """States, rewards and other values of some recorded rows."""
 
     states: FloatArray  # (features, rows)
     rewards: FloatArray | None
@@ -70,7 +73,7 @@ class RowValues(NamedTuple):
 
 @dataclass(frozen=True)
 class Store:
-    """All recorded rows, sorted by step and then by episode.
+    """All rows of recorded episodes, as arrays sorted by step and then by episode.
 
     The rows of step t are ``offsets[t]:offsets[t + 1]``: one for each episode with ``lengths > t``,
     in the order of the episodes.
@@ -105,7 +108,7 @@ class Store:
         _freeze(self)
 
     def only(self, signal: Signal) -> Store:
-        """The same episodes, judged by one of several behaviors alone."""
+        """The same episodes, judged only by this one of their several behaviors."""
         reading = signal.reading
         told = reading.behavior.told
         own = reading.signal or self.roles.reward
@@ -122,14 +125,14 @@ class Store:
 
     @cached_property
     def keys(self) -> KeyArray:
-        """A 64-bit hash of each id."""
+        """A 64-bit hash of each episode's id."""
         keys = keys_of(self.ids)
         keys.setflags(write=False)
         return keys
 
     @cached_property
     def censored(self) -> BoolArray:
-        """Which episodes were cut off before they ended and before the horizon."""
+        """For each episode, whether it was cut off before its end and before the horizon."""
         if self.terminated is not None:
             cut = ~self.terminated
         elif self.truncated is not None:
@@ -140,9 +143,10 @@ class Store:
 
     @cached_property
     def brought(self) -> FloatArray:
-        """What arrives together with each row's state, (rows,).
+        """The number that becomes known together with the state of each row, (rows,).
 
-        It is the reward of the previous step, or the behavior so far if it is read from a column.
+        It is the reward of the previous step. If runs are judged by a column instead of rewards, it
+        is the value of that column so far. In first rows it is NaN.
         """
         found = np.array(self.before)
         if self.rewards is not None:
@@ -154,14 +158,17 @@ class Store:
 
     @cached_property
     def means(self) -> FloatArray:
-        """The means over the run so far, which are the last columns of states with a history."""
+        """For every row, the means of features and rewards over the run so far.
+
+        They are the last columns of a state if the option ``history`` is used.
+        """
         values = np.vstack([self.states[measured(self.schema)], self.brought])
         return running_means(values, self.lengths, self.offsets)
 
     def states_at(self, step: int, rows: slice | IndexArray, alive: IndexArray) -> FloatArray:
-        """The states in these rows of a step, (episodes, columns).
+        """The states of the episodes in these rows of one step, (episodes, columns).
 
-        ``alive`` are the positions of the episodes that the rows belong to.
+        ``alive`` contains the positions of the episodes that the rows belong to.
         """
         if not self.history:
             return self.states[:, rows].T
@@ -178,7 +185,7 @@ class Store:
         return found
 
     def part(self, episodes: IndexArray) -> Store:
-        """A store of these episodes only."""
+        """A store that contains only the episodes at these positions."""
         slices = [self.rows(t, episodes)[0] for t in range(int(self.lengths[episodes].max()))]
         rows = np.concatenate([np.asarray(part) for part in slices])
         counts = [np.asarray(part).size for part in slices]
@@ -210,7 +217,7 @@ class Store:
         )
 
     def values_of(self, rows: IndexArray) -> RowValues:
-        """The values of these rows, whose numbers must be sorted by step."""
+        """States, rewards and other values of these rows, whose numbers must be sorted by step."""
         return RowValues(
             states=self.states[:, rows],
             rewards=None if self.rewards is None else self.rewards[rows],
@@ -219,10 +226,11 @@ class Store:
         )
 
     def rows(self, step: int, episodes: IndexArray | None) -> tuple[slice | IndexArray, IndexArray]:
-        """The rows of a step, and the positions of the episodes that they belong to.
+        """The rows of a step, and for each of them the position of its episode.
 
-        Only episodes that are still going at the step have a row. If ``episodes`` is given, only
-        these are considered, and positions are positions in this array.
+        Only episodes that are still going at this step have a row. If ``episodes`` is given, only
+        the episodes at these positions are considered, and the returned positions are positions in
+        ``episodes``.
         """
         if step >= self.offsets.size - 1:
             return slice(0, 0), np.zeros(0, dtype=np.intp)

@@ -1,4 +1,7 @@
-"""Computes a behavior along many runs at once, even if its methods do not take arrays."""
+"""Computes a behavior (the number a run is judged by) for many runs at once.
+
+That works even if the behavior's methods do not take arrays.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ __all__ = ["Walk", "advance", "begin", "steps_of", "values_of", "walk"]
 
 
 class Walk(NamedTuple):
-    """The values of a behavior along recorded rows."""
+    """The behavior (the number a run is judged by) at each recorded row and at each run's end."""
 
     before: FloatArray  # the behavior so far, before acting, one per row
     outcomes: FloatArray  # one per episode
@@ -22,9 +25,10 @@ class Walk(NamedTuple):
 
 
 def begin(behavior: Behavior, n: int) -> AnyArray:
-    """The behavior's internal states of n runs before their first step, (n,).
+    """The values from which a behavior starts to count, for n runs before their first step, (n,).
 
-    The array is of floats if the states are floats, otherwise of objects.
+    A behavior is the number that a run is judged by. Its internal state is what it must remember,
+    such as the sum so far. The array has floats if the states are floats, otherwise objects.
     """
     states = np.empty(n, dtype=np.float64 if behavior.vectorised else np.object_)
     states.fill(behavior.start())
@@ -32,7 +36,11 @@ def begin(behavior: Behavior, n: int) -> AnyArray:
 
 
 def advance(behavior: Behavior, states: AnyArray, rewards: FloatArray, t: int) -> AnyArray:
-    """The behavior's internal states after step t, from the states before it and the rewards."""
+    """What a behavior remembers after step t, for many runs at once.
+
+    A behavior is the number that a run is judged by. Its internal states after the step are
+    computed from those before the step, ``states``, and the rewards.
+    """
     if behavior.vectorised:
         return np.asarray(behavior.update(states, rewards, t))
     one_by_one = np.frompyfunc(lambda state, reward: behavior.update(state, reward, t), 2, 1)
@@ -40,16 +48,20 @@ def advance(behavior: Behavior, states: AnyArray, rewards: FloatArray, t: int) -
 
 
 def values_of(behavior: Behavior, states: AnyArray) -> FloatArray:
-    """The behavior so far of many runs, (n,), from their internal states."""
+    """The behavior so far (the number a run is judged by) of many runs, (n,).
+
+    It is computed from what the behavior remembers of each run, ``states``.
+    """
     if behavior.vectorised:
         return np.asarray(behavior.value(states), dtype=np.float64)
     return np.asarray(np.frompyfunc(behavior.value, 1, 1)(states), dtype=np.float64)
 
 
 def walk(behavior: Behavior, values: FloatArray, lengths: IndexArray, offsets: IndexArray) -> Walk:
-    """The values of a behavior along recorded rows, which are sorted by step, then by episode.
+    """The behavior (the number a run is judged by) at each recorded row and at each run's end.
 
-    ``values`` are the rewards, or the values of the behavior's column after each row.
+    Rows are sorted by step, and within a step by episode. ``values`` are the rewards. If the
+    behavior is read from a column, they are the values of this column after each row.
     """
     before = np.empty(values.size)
     states = begin(behavior, lengths.size)
@@ -74,7 +86,10 @@ def walk(behavior: Behavior, values: FloatArray, lengths: IndexArray, offsets: I
 def steps_of(
     lengths: IndexArray, offsets: IndexArray, *, backwards: bool = False
 ) -> Iterator[tuple[int, slice, IndexArray]]:
-    """Each step, its slice of rows, and the positions of the episodes still going there."""
+    """For each step: its number, the slice of its rows, and the episodes still going there.
+
+    Episodes are given by their positions. Rows are sorted by step, and within a step by episode.
+    """
     alive: IndexArray = np.arange(lengths.size)
     steps = range(offsets.size - 1)
     for t in reversed(steps) if backwards else steps:

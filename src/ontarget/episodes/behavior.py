@@ -1,4 +1,4 @@
-"""Behaviors: the number that a run is judged by, updated with every reward."""
+"""Behaviors: a behavior is the number that a run is judged by, updated with every reward."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ Bounds: TypeAlias = tuple[float | None, float | None]
 
 
 class Translation(IntEnum):
-    """How a target for the outcome becomes a target for the remainder, what is still to come.
+    """How a target for the outcome becomes a target for the remainder (what is still to come).
 
-    With `KEEP`, the remainder is the outcome itself. With `SHIFT`, it is the outcome minus the
-    behavior so far, and the target is shifted by the same amount. With `FLOOR`, the outcome is the
-    larger of the behavior so far and what follows; with `CEILING`, the smaller. With `OWN`, the
+    A behavior is the number that a run is judged by, and the outcome is its value at the end. With
+    `KEEP`, the remainder is the outcome itself. With `SHIFT`, the remainder is the outcome minus
+    the behavior so far, and the target is shifted by the same amount. With `FLOOR`, the outcome is
+    the larger of the behavior so far and what follows; with `CEILING`, the smaller. With `OWN`, the
     remainder is the outcome, and the behavior defines its own `translate`.
     """
 
@@ -82,7 +83,10 @@ class Behavior(ABC):
 
     @property
     def spec(self) -> str:
-        """The name of the behavior. `behavior_of` makes a built-in behavior from its name."""
+        """The name of this behavior (the number a run is judged by), such as "sum".
+
+        `behavior_of` makes a built-in behavior from its name.
+        """
         this: Any = self  # a subclass may be a dataclass
         settings = [one.name for one in fields(this)] if is_dataclass(this) else []
         shown = ", ".join(f"{name}={getattr(this, name)!r}" for name in settings)
@@ -90,66 +94,78 @@ class Behavior(ABC):
 
     @property
     def label(self) -> str:
-        """The name of the outcome for people, such as "sum of rewards"."""
+        """What people call the number that a run is judged by, such as "sum of rewards"."""
         return "outcome"
 
     @property
     def told(self) -> bool:
-        """Whether the value is read from a column rather than computed from rewards."""
+        """Whether the value is read from a column of the data, not computed from rewards."""
         return self.column is not None
 
     @property
     def forgets(self) -> bool:
         """Whether a bad reward (such as NaN) does no harm once a good one follows.
 
-        This is so for the last reward, but not for a sum.
+        That is true for the last reward of a run, but not for a sum of rewards.
         """
         return False
 
     @property
     def translation(self) -> Translation:
-        """How a target for the outcome becomes a target for the remainder."""
+        """How a target for the outcome becomes one for the remainder (what is still to come)."""
         return Translation.KEEP if type(self).translate is Behavior.translate else Translation.OWN
 
     @property
     def additive(self) -> bool:
-        """Whether the outcome is the behavior so far plus the remainder."""
+        """Whether the outcome is a sum: the behavior so far plus what is still to come."""
         return self.translation is Translation.SHIFT
 
     @property
     def reads_so_far(self) -> bool:
-        """Whether the behavior so far is given to the models as one more feature."""
+        """Whether models get the behavior so far (such as the sum so far) as one more feature."""
         return self.translation is not Translation.SHIFT
 
     @property
     def initial(self) -> float:
-        """The behavior before the first step; NaN if it has no value yet."""
+        """The behavior (the number to judge a run by) before the first step; NaN for no value."""
         return float(self.value(self.start()))
 
     def start(self) -> State:
-        """The state before the first step: a float, or a (nested) tuple of plain values."""
+        """What the behavior remembers of a run before its first step.
+
+        It is a float, or a (nested) tuple of plain values.
+        """
         return math.nan
 
     @abstractmethod
     def update(self, state: State, reward: Any, t: int) -> State:
-        """The state after step t, from the state before it and the step's reward.
+        """What the behavior remembers after step t, computed from ``state`` and the step's reward.
 
-        A behavior that is read from a column gets the column's value instead of the reward.
+        ``state`` is what it remembered before step t. A behavior that is read from a column gets
+        the value of the column instead of the reward.
         """
 
     def value(self, state: State) -> Any:
-        """The behavior so far; NaN if it has no value yet."""
+        """The behavior so far (the number a run is judged by), from what it remembers in ``state``.
+
+        It is NaN if there is no value yet.
+        """
         return state
 
     def scale(self, t: int) -> float:
-        """The factor by which a model scales remainders at step t, so that steps are comparable."""
+        """The factor by which a model scales what is still to come at step t.
+
+        It makes different steps comparable, if later rewards count less.
+        """
         return 1.0
 
     def translate(self, target: Target, so_far: float, t: int, grid: float | None = None) -> Target:
-        """The target for the remainder: the remainders with which the run meets the target.
+        """The target for the remainder (what is still to come), if ``so_far`` is reached at step t.
 
-        ``so_far`` is the behavior so far at step t. If the result is empty, the run cannot meet the
-        target any more. If it contains every number, the run cannot miss the target.
+        The run meets ``target`` exactly if its remainder is in the returned target. ``so_far`` is
+        the behavior (the number that the run is judged by) up to step t. If the returned target is
+        empty, the run cannot meet its target any more. If the returned target contains every
+        number, the run cannot miss its target.
 
         Examples
         --------
@@ -174,7 +190,10 @@ class Behavior(ABC):
         return ahead | ~beyond if wanted.contains(had) else ahead
 
     def combine(self, so_far: ArrayLike, remainder: ArrayLike) -> FloatArray:
-        """The outcome of a run with this behavior so far and this remainder, as arrays."""
+        """The outcomes of runs, from the behavior so far and the remainder (what is still to come).
+
+        The behavior is the number that a run is judged by.
+        """
         had, ahead = np.asarray(so_far, np.float64), np.asarray(remainder, np.float64)
         if self.translation is Translation.SHIFT:
             return had + ahead
@@ -185,7 +204,9 @@ class Behavior(ABC):
         return np.broadcast_arrays(had, ahead)[1]
 
     def ahead(self, t: int, *, bounds: Bounds, horizon: int, declared: bool) -> tuple[float, float]:
-        """The range in which the remainder from step t on must lie, if rewards have bounds.
+        """The range that must contain the remainder (what is still to come) from step t on.
+
+        It follows from bounds on the rewards.
 
         Parameters
         ----------

@@ -1,7 +1,8 @@
-"""The behaviors that come with the library, and their names.
+"""The behaviors (numbers that a run is judged by) that come with the library, and their names.
 
 The same ``update`` works on arrays (recorded episodes) and on floats (a run that is being watched),
-so both give exactly the same numbers. Sums are computed in the order of the steps.
+so recorded and watched runs give exactly the same numbers. Sums are computed in the order of the
+steps.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _LARGEST_SCALE = 1e12
 
 
 class _BuiltIn(Behavior):
-    """A behavior whose state is its value."""
+    """A behavior (a number that runs are judged by) that remembers only its value so far."""
 
     vectorised: ClassVar[bool] = True
 
@@ -56,7 +57,7 @@ class _BuiltIn(Behavior):
 
 
 class _Reward(_BuiltIn):
-    """A behavior whose values lie in the range of single rewards."""
+    """A behavior (a number that runs are judged by) that stays in the range of the rewards."""
 
     def ahead(self, t: int, *, bounds: Bounds, horizon: int, declared: bool) -> tuple[float, float]:
         return _ends(bounds)
@@ -64,7 +65,7 @@ class _Reward(_BuiltIn):
 
 @dataclass(frozen=True)
 class Sum(_BuiltIn):
-    """The sum of the rewards; this is the default behavior."""
+    """Judges a run by the sum of its rewards; this is the default."""
 
     label = "sum of rewards"
     translation = Translation.SHIFT
@@ -83,7 +84,7 @@ class Sum(_BuiltIn):
 
 @dataclass(frozen=True)
 class DiscountedSum(Sum):
-    """The sum of γ^t times the reward of step t.
+    """Judges a run by its discounted sum of rewards: each reward counts γ^t, where t is its step.
 
     Parameters
     ----------
@@ -129,7 +130,7 @@ class DiscountedSum(Sum):
 
 @dataclass(frozen=True)
 class Last(_Reward):
-    """The last reward of the run."""
+    """Judges a run by its last reward."""
 
     label = "last reward"
     forgets = True
@@ -140,7 +141,7 @@ class Last(_Reward):
 
 @dataclass(frozen=True)
 class Max(_Reward):
-    """The largest reward of the run."""
+    """Judges a run by its largest reward."""
 
     label = "largest reward"
     translation = Translation.FLOOR
@@ -152,7 +153,7 @@ class Max(_Reward):
 
 @dataclass(frozen=True)
 class Min(_Reward):
-    """The smallest reward of the run."""
+    """Judges a run by its smallest reward."""
 
     label = "smallest reward"
     translation = Translation.CEILING
@@ -164,7 +165,7 @@ class Min(_Reward):
 
 @dataclass(frozen=True)
 class Mean(_Reward):
-    """The mean of the run's rewards."""
+    """Judges a run by the mean of its rewards."""
 
     label = "mean reward"
 
@@ -174,7 +175,7 @@ class Mean(_Reward):
 
 @dataclass(frozen=True)
 class Column(_BuiltIn):
-    """A behavior that is read from a column of your data, which has its value **after** each step.
+    """Judges a run by a column of your data, which has the value **after** each step.
 
     Parameters
     ----------
@@ -209,7 +210,7 @@ class Column(_BuiltIn):
 
 @dataclass(frozen=True)
 class _Conditional(_BuiltIn):
-    """A behavior that checks at each step whether a condition holds for the reward."""
+    """Judges a run by the steps at which its reward fulfils a condition, such as ``< 0.3``."""
 
     comparison: str
     bound: float
@@ -223,7 +224,7 @@ class _Conditional(_BuiltIn):
 
     @property
     def condition(self) -> str:
-        """The condition as text."""
+        """The condition on the reward as text, such as "<0.3"."""
         return f"{self.comparison}{self.bound:g}"
 
     def _holds(self, reward: Number) -> Any:
@@ -232,7 +233,7 @@ class _Conditional(_BuiltIn):
 
 @dataclass(frozen=True)
 class FirstStep(_Conditional):
-    """The first step at which a condition holds for the reward, such as ``< 0.3``.
+    """Judges a run by the first step at which its reward fulfils a condition, such as ``< 0.3``.
 
     Parameters
     ----------
@@ -277,7 +278,7 @@ class FirstStep(_Conditional):
 
 @dataclass(frozen=True)
 class ShareOfSteps(_Conditional):
-    """The share of steps at which a condition holds for the reward, from 0 to 1.
+    """Judges a run by the share of its steps (0 to 1) whose reward fulfils a condition: ``< 0.3``.
 
     Parameters
     ----------
@@ -313,7 +314,9 @@ _CONDITIONAL: Final = re.compile(r"(first|share):\s*(<=|>=|<|>)\s*([^:]+?)(?::([
 
 
 def behavior_of(spec: str | Behavior, *, columns: tuple[str, ...] = ()) -> Behavior:
-    """The behavior with this name; a behavior object is returned as it is.
+    """The behavior (the number that runs are judged by) with this name.
+
+    A behavior object is returned as it is.
 
     Parameters
     ----------
@@ -365,7 +368,11 @@ def behavior_of(spec: str | Behavior, *, columns: tuple[str, ...] = ()) -> Behav
 def _conditional(
     spec: str, kind: str, comparison: str, bound: str, never: str | None
 ) -> FirstStep | ShareOfSteps:
-    """The behavior of a condition, from the parts of its name."""
+    """The behavior for a text such as "first:<0.3:200" or "share:<0.3", from the parts of the text.
+
+    A behavior is a number that runs are judged by: here the first step, or the share of steps, at
+    which the reward fulfils the condition.
+    """
     try:
         if kind == "share" and never is None:
             return ShareOfSteps(comparison, float(bound))
@@ -387,9 +394,10 @@ def _ends(bounds: Bounds) -> tuple[float, float]:
 
 
 def _span(first: float, whole: float, bounds: Bounds) -> tuple[float, float]:
-    """The range of a weighted sum of rewards, of which at least the first is earned.
+    """The smallest and the largest possible weighted sum of rewards, given bounds on a reward.
 
-    ``first`` is the weight of the first reward, ``whole`` the sum of all weights.
+    At least the first reward is earned; later ones may be missing. ``first`` is the weight of the
+    first reward, and ``whole`` is the sum of all weights.
     """
     low, high = _ends(bounds)
     # The weights of late steps may vanish, and 0 times an infinite bound is NaN.

@@ -1,4 +1,4 @@
-"""`Episodes`: recorded runs of one fixed policy, step by step."""
+"""`Episodes`: recorded runs of one fixed policy, with a state and a reward for every step."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ Values: TypeAlias = ArrayLike | Sequence[ArrayLike]
 
 
 class Split(NamedTuple):
-    """Episodes divided in two: ``learn``, for models and p, and ``assure``, for promises.
+    """Episodes divided in two: ``learn`` for the models, and ``assure``, held out for promises.
 
-    A part of size 0 is None. ``rest`` contains the episodes that are in no part.
+    Everything that is estimated comes from ``learn``. Every guarantee comes from ``assure``. A part
+    of size 0 is None. ``rest`` contains the episodes that are in neither part.
     """
 
     learn: Episodes
@@ -52,7 +53,9 @@ class Split(NamedTuple):
 class PaperSplit(NamedTuple):
     """Episodes divided in three as in the paper: ``train``, ``calibrate`` and ``assure``.
 
-    A part of size 0 is None. ``rest`` contains the episodes that are in no part.
+    Models learn from ``train``; ``calibrate`` corrects their probabilities; promises about whole
+    runs come from ``assure``. A part of size 0 is None. ``rest`` contains the episodes that are in
+    no part.
     """
 
     train: Episodes
@@ -173,12 +176,12 @@ class Episodes(Recorded):
         frame
             A pandas, polars or PyArrow table, or any other that narwhals reads.
         episode, step, reward
-            The names of these columns. By default, the columns of ``like`` are used, then columns
-            with these names, then the only column with another common name, such as ``run``, ``t``
-            or ``gain``. Several columns can name an episode together,
-            ``episode=["home", "season"]``. A step is a whole number, or a time, which only sorts
-            the rows of an episode. Several columns sort them too: ``step=["over", "ball"]``. With
-            ``step=None``, each episode's rows are taken in the order of the table.
+            The names of the columns with the episode's id, the step and the reward. By default, the
+            columns of ``like`` are used, then columns with these names, then the only column with
+            another common name, such as ``run``, ``t`` or ``gain``. Several columns can name an
+            episode together, ``episode=["home", "season"]``. A step is a whole number, or a time,
+            which only sorts the rows of an episode. Several columns sort them too: ``step=["over",
+            "ball"]``. With ``step=None``, each episode's rows are taken in the order of the table.
         reward_since_last
             Whether the reward column contains what was earned since the previous row, as in many
             exports of tickets: hours since the last event. Each row then gets the reward that is
@@ -199,8 +202,8 @@ class Episodes(Recorded):
             step's state is the last row up to its tick, and its reward is all that is earned until
             the next tick.
         outcome
-            A column with a run's result, the same in all of its rows or in the last row only. It
-            counts as the reward of the last step and is not a feature.
+            A column with a run's result, the same in all rows of the run or in its last row only.
+            The result counts as the reward of the last step and is not a feature.
         behavior
             What an episode is judged by: the name of a behavior, or of a column with the behavior's
             value after each row. For several behaviors, and behaviors that read a signal, see
@@ -216,9 +219,9 @@ class Episodes(Recorded):
         intervened
             The name of a column that is true in rows where somebody acted in place of the policy;
             None for no column. By default it is the column named ``intervened``, if there is one.
-            Runs with such rows are left out, so the other runs are a selection; `remarks` says so.
-            With ``censored="drop"``, ``"worst-case"`` or ``"weights"`` they count as cut off at the
-            first such row.
+            Runs in which somebody acted are left out, so the other runs are a selection; `remarks`
+            says so. With ``censored="drop"``, ``"worst-case"`` or ``"weights"``, a run counts as
+            cut off at the first row in which somebody acted.
         target
             The name of a column with each run's own target, such as ``60:`` (at least 60); see
             `aimed`.
@@ -228,10 +231,8 @@ class Episodes(Recorded):
             Other episodes, or a fitted monitor. The new episodes must have the same features,
             categories, behavior and horizon; columns with the same names are tried first.
 
-        Notes
-        -----
-        `remarks` says what was guessed, and `describe` shows it. If several columns could have the
-        same role, an error names them.
+        Notes ----- `remarks` says which columns were guessed, and `describe` shows these remarks.
+        If several columns could have the same role, an error names them.
 
         Examples
         --------
@@ -256,12 +257,12 @@ class Episodes(Recorded):
         A `minari.MinariDataset` works too: its episodes are read from its folder.
 
         The options are those of `from_frame`, and columns are found in the same way. A Parquet file
-        that `write` made needs no options, because it stores the role of each column. A Minari
+        that `write` made needs no options, because the file says what each column is. A Minari
         dataset takes ``features``, ``categorical``, ``behavior``, ``horizon``, ``censored`` and
         ``like``; its runs are complete at the environment's time limit. In a LeRobot dataset, the
-        observed numbers are the state; the reward is ``next.reward``, or else ``next.success`` with
-        the behavior ``"max"``. Prepared episodes (`prepare`) stay on disk; their only option is
-        ``like``.
+        observed numbers are the state. The reward is the column ``next.reward``; without that
+        column it is ``next.success``, and a run is judged by whether it ever succeeded (behavior
+        ``"max"``). Prepared episodes (see `prepare`) stay on disk; their only option is ``like``.
         """
         from ontarget.episodes.prepared._manifest import is_prepared
         from ontarget.episodes.reading._files import record_file
@@ -341,7 +342,10 @@ class Episodes(Recorded):
         return frame_of(self)
 
     def take(self, index: ArrayLike) -> Episodes:
-        """Some of the episodes, by position or by a mask; nothing is copied."""
+        """Some of the episodes, chosen by position or by a mask (true or false per episode).
+
+        Nothing is copied.
+        """
         chosen = np.asarray(index)
         if chosen.dtype == np.bool_:
             if chosen.shape != (len(self),):
@@ -365,7 +369,9 @@ class Episodes(Recorded):
         return Episodes(self._store, index, grid=self._kept_grid)
 
     def sample(self, most: int, *, seed: int = 0) -> Episodes:
-        """At most ``most`` of the episodes, chosen at random by seed and id; nothing is copied.
+        """At most ``most`` episodes, chosen at random; nothing is copied.
+
+        The choice depends only on the seed and the episodes' ids.
 
         Examples
         --------
@@ -379,7 +385,9 @@ class Episodes(Recorded):
         return self.take(np.sort(order[:most]))
 
     def only(self, name: str) -> Episodes:
-        """The same episodes, judged by one of their named behaviors alone; nothing is copied.
+        """The same episodes, judged by only one of their named behaviors; nothing is copied.
+
+        A behavior is a number that a run is judged by, such as its smallest distance.
 
         Examples
         --------
@@ -406,9 +414,10 @@ class Episodes(Recorded):
     def with_history(self, history: int) -> Episodes:
         """The same episodes, with the last ``history`` steps in every state; nothing is copied.
 
-        A ``GoalMonitor(history=…)`` reads episodes in this form. A state then has further columns
+        A ``GoalMonitor(history=…)`` uses episodes in this form. A state then has more columns
         (`state_schema`): the features and rewards of that many earlier steps, and the mean of each
-        over the run so far. They are NaN where the run has no such earlier step.
+        feature and of the reward over the run so far. A value is NaN if the run has no such earlier
+        step.
 
         Parameters
         ----------
@@ -437,20 +446,28 @@ class Episodes(Recorded):
 
     @property
     def _kept_grid(self) -> float | None:
-        """The grid for parts of these episodes; None for several behaviors, which have one each."""
+        """The grid (the step size of rounded outcomes) for parts of these episodes.
+
+        None if the episodes are judged by several behaviors, because each behavior has its own
+        grid.
+        """
         return None if self._store.several else self.grid
 
     def _on_grids(self, grids: Mapping[str, float]) -> Episodes:
-        """The same episodes, each of whose behaviors is rounded to the grid given for it."""
+        """The same episodes, each behavior rounded to multiples of the number given for it.
+
+        A behavior is a number that the episodes are judged by; ``grids`` maps its name to the
+        number.
+        """
         several = tuple(replace(one, grid=grids[one.name]) for one in self._store.several)
         return Episodes(replace(self._store, several=several), self._index)
 
     def weighted(self, weights: ArrayLike) -> Episodes:
-        """The same episodes, each with a weight: how much more likely its start is now.
+        """The same episodes, each with a weight: how much more likely a start like this is now.
 
         Use weights if new runs start in other states than the recorded runs did, or in the same
-        states with other frequencies. The promises of a monitor fitted on weighted episodes hold
-        for the new runs.
+        states but more or less often. The promises of a monitor that is fitted on the weighted
+        episodes then hold for the new runs.
 
         Parameters
         ----------
@@ -487,8 +504,8 @@ class Episodes(Recorded):
     def aimed(self, targets: Sequence[Target | None]) -> Episodes:
         """The same episodes, each with its own target.
 
-        A monitor that is fitted on them can watch runs that each have their own target; see
-        `GoalMonitor.watch_own`.
+        A monitor that is fitted on the returned episodes can watch runs that each have their own
+        target; see `GoalMonitor.watch_own`.
 
         Parameters
         ----------
@@ -524,12 +541,14 @@ class Episodes(Recorded):
         Parameters
         ----------
         ratios
-            For each action of a run, its probability under the new policy divided by that under the
-            recorded policy: an array (episodes, steps), or a list with one array per episode. Or
-            one number per episode: the product of its ratios.
+            For each action of a run, the probability of the action under the new policy, divided by
+            its probability under the recorded policy: an array (episodes, steps), or a list with
+            one array per episode. Or one number per episode: the product of the ratios of its
+            actions.
         bound
-            An upper bound on the product, chosen before you look at the runs. An episode is drawn
-            with the probability product / bound; a product above the bound is refused.
+            An upper bound on an episode's product of ratios, chosen before you look at the runs. An
+            episode is drawn with the probability product / bound; a product above the bound is
+            refused.
         seed
             The seed and the episodes' ids determine which episodes are drawn.
 
@@ -562,7 +581,10 @@ class Episodes(Recorded):
         return self.take(lots)
 
     def _products(self, ratios: Any) -> FloatArray:
-        """The product of the ratios of each episode, (n,), if it was not already given."""
+        """For each episode, the product of its ratios, (n,).
+
+        ``ratios`` has one number per action, or already one product per episode.
+        """
         n = len(self)
         if isinstance(ratios, np.ndarray) and ratios.shape == (n,) and ratios.dtype != np.object_:
             return ratios.astype(np.float64)
@@ -582,21 +604,28 @@ class Episodes(Recorded):
         return np.array([own.prod() for own in rows])
 
     def recoded(self, schema: Schema) -> Episodes:
-        """The same episodes, with text features coded by the categories of another schema."""
+        """The same episodes, with text features coded by the categories of another schema.
+
+        A category's code is its position in the schema's list of categories.
+        """
         if same_dictionaries(self.schema, schema):
             return self
         return Episodes(recoded_store(self._alone, schema), grid=self._kept_grid)
 
     @property
     def _alone(self) -> Store:
-        """A store with the arrays of these episodes only.
+        """The arrays of these episodes only, without other episodes of the same recording.
 
-        If these are all episodes of the present store, it is the present store, maybe on disk.
+        If these are all episodes of the recording, nothing is copied, and the rows may stay on
+        disk.
         """
         return self._store if self._index is None else self._store.part(self._index)
 
     def compact(self) -> Episodes:
-        """A copy of these episodes in memory, so that those they were taken from can be freed."""
+        """A copy of these episodes in memory.
+
+        The recording they were taken from can then be freed.
+        """
         store = self._alone
         if self.is_prepared and self._index is None:
             store = store.part(np.arange(len(self)))
@@ -639,12 +668,12 @@ class Episodes(Recorded):
         ----------
         learn, assure
             Fractions (floats up to 1) or counts (whole numbers); by default 0.8 and 0.2. All
-            estimates come from the part ``learn``, and all promises from the part ``assure``. With
-            ``assure=0`` all episodes are in learn, and nothing is promised. Episodes in neither
-            part are the ``rest``.
+            estimates come from the part ``learn``, and all promises (guarantees) from the part
+            ``assure``. With ``assure=0`` all episodes are in learn, and nothing is promised.
+            Episodes in neither part are the ``rest``.
         train, calibrate, assure
-            The paper's three parts, by default 0.4, 0.4 and 0.2. They cannot be combined with
-            ``learn``.
+            The sizes of the paper's three parts, by default 0.4, 0.4 and 0.2. They cannot be
+            combined with ``learn``.
         seed
             A different seed divides the episodes differently.
         by_group
@@ -684,24 +713,25 @@ class Episodes(Recorded):
         return found
 
     def describe(self) -> str:
-        """A short text: number, lengths and outcomes of episodes, and what was left out."""
+        """A text of a few lines: number, lengths and outcomes of episodes, what was left out."""
         from ontarget.episodes._description import describe
 
         return describe(self)
 
     def look(self, target: Target | None = None) -> Look:
-        """A look at the episodes and what to clear up before a fit; print the result.
+        """An overview of the episodes, and what to clear up before a fit; print the result.
 
-        The look shows lengths, outcomes, gaps, constant columns, rare categories and the order of
-        the file. Above all it searches for leaks: features that contain what is not known yet at
-        their step, such as the outcome, the number of steps left, or the reward of the same row.
-        Each caution says what was found, where, why it matters and what to do. A weak leak, or one
-        that shows only when several columns are combined, can be missed.
+        The overview shows lengths, outcomes, gaps, constant columns, rare categories and the order
+        of the file. Above all it searches for leaks: features that contain something that is not
+        known yet at that step, such as the outcome, the number of steps left, or the reward of the
+        same row. Each caution says what was found, where, why it matters and what to do. A weak
+        leak, or one that shows only when several columns are combined, can be missed.
 
         Parameters
         ----------
         target
-            Also count the episodes that met this target, and look for columns that give it away.
+            If given, count the episodes that met this target, and look for columns that give away
+            whether a run meets it.
 
         Examples
         --------

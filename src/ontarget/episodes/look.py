@@ -1,4 +1,4 @@
-"""`Look`: an overview of recorded episodes, and what to clear up before a fit."""
+"""`Look`: an overview of recorded episodes, and what to clear up before fitting a monitor."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ _MOST = 6  # names in one line
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """What `Episodes.look` found; print it.
+    """An overview of recorded episodes, made by `Episodes.look`; print it.
 
     Attributes
     ----------
     episodes
         The episodes looked at.
     columns
-        Facts about each feature: missing values, constants, categories that only one episode has.
+        Facts about each feature: missing values, whether it is constant, categories that only one
+        episode has.
     order
         The order of the episodes in their file: sorted by their outcomes, for example.
     cautions
@@ -67,7 +68,7 @@ class Look:
         return self.told()
 
     def told(self, spell: Callable[[Argument], str] = str) -> str:
-        """The whole look as text; ``spell`` returns how an argument is written in it."""
+        """The whole overview as text. ``spell`` returns how the text names an argument (option)."""
         lines = [describe(self.episodes), _beside("picture", str(self.outcomes))]
         if self.met is not None:
             n = len(self.episodes)
@@ -80,11 +81,14 @@ class Look:
         return "\n".join([*lines, *self._noted(), *self._cautioned(spell), *self._cleared()])
 
     def head(self, spell: Callable[[Argument], str] = str) -> str:
-        """Only the problems, as text to show at the beginning of a fit; empty if there are none."""
+        """Only the cautions, as text to show at the beginning of a fit; empty if there are none.
+
+        ``spell`` returns how the text names an argument (option).
+        """
         return "\n".join([*self._noted(), *self._cautioned(spell)])
 
     def _cautioned(self, spell: Callable[[Argument], str]) -> Iterator[str]:
-        """One line for each caution."""
+        """One line of text for each caution (something to clear up before a fit)."""
         for caution in self.cautions:
             yield f"caution    {caution.told(spell)}"
 
@@ -114,7 +118,7 @@ class Look:
             yield "leaks      none found: no feature reveals an outcome, a length or a reward early"
 
     def to_json(self) -> dict[str, Any]:
-        """The look as plain JSON values."""
+        """The overview of the episodes as plain JSON values."""
         lengths, outcomes = self.episodes.lengths, self.episodes.outcomes
         found: dict[str, Any] = {
             "episodes": len(self.episodes),
@@ -150,7 +154,7 @@ class Look:
 
 
 def look_at(episodes: Recorded, target: Target | None = None) -> Look:
-    """The look at these episodes; see `Episodes.look`."""
+    """An overview of these episodes, and what to clear up before a fit; see `Episodes.look`."""
     sample = sampled(episodes)
     leaks = [] if sample is None else find_leaks(episodes.schema.names, sample, target)
     order, more = find_order(episodes)

@@ -34,12 +34,12 @@ class Feature:
     name
         The column's name.
     dtype
-        The type in the user's data, which is restored when episodes are written: a NumPy name, or
-        ``"text"``.
+        The type of the column in the user's data, which is restored when episodes are written: a
+        NumPy name, or ``"text"``.
     categories
         The categories of a text feature (its dictionary); a category's position is its code.
     categorical
-        Whether the numbers stand for categories.
+        Whether the column's numbers stand for categories.
     unseen
         How to treat a category that is not in the dictionary: as an ``"error"``, or as
         ``"missing"``.
@@ -136,7 +136,7 @@ class Schema:
 
     @cached_property
     def categorical(self) -> tuple[int, ...]:
-        """The positions of the categorical features."""
+        """The positions of the features whose values are categories."""
         return tuple(i for i, feature in enumerate(self.features) if feature.categorical)
 
     def __len__(self) -> int:
@@ -174,7 +174,7 @@ class Schema:
         )
 
     def unseen_in(self, state: Any) -> dict[str, str]:
-        """The unknown categories in a state that count as missing values, by feature.
+        """The categories in this state that are not known and so count as missing, by feature.
 
         Examples
         --------
@@ -198,12 +198,12 @@ class Schema:
 
     @cached_property
     def _lenient(self) -> tuple[int, ...]:
-        """The positions of the text features whose unknown categories count as missing."""
+        """The positions of the text features in which an unknown category counts as missing."""
         features = enumerate(self.features)
         return tuple(j for j, one in features if one.categories and one.unseen == "missing")
 
     def encode_many(self, states: Any) -> tuple[FloatArray, dict[int, str]]:
-        """States as rows of numbers, and for each state that cannot be read the reason, by row.
+        """States as rows of numbers; and for each state that cannot be read, the reason, by row.
 
         The rows of states that cannot be read are NaN. Pass a matrix, a dataframe (whose columns
         are found by name), or a sequence of states that `encode` can read.
@@ -244,17 +244,17 @@ class Schema:
         return f"state needs numbers in the order {_listed(self.names)}, or a mapping by name"
 
     def to_json(self) -> list[dict[str, Any]]:
-        """The schema as plain JSON values."""
+        """The list of features as plain JSON values."""
         return [feature.to_json() for feature in self.features]
 
     @classmethod
     def from_json(cls, found: Sequence[Mapping[str, Any]]) -> Schema:
-        """The schema that `to_json` wrote."""
+        """The list of features that `to_json` wrote."""
         return cls(tuple(Feature.from_json(feature) for feature in found))
 
 
 def _by_name(state: Any, names: Sequence[str]) -> Mapping[str, object] | None:
-    """The state as a mapping from names to values; None if it has no names, only an order."""
+    """The state's values by their names; None if the values have only an order."""
     if isinstance(state, Mapping):
         return state
     if isinstance(state, np.ndarray | np.void):
@@ -272,7 +272,7 @@ def _by_name(state: Any, names: Sequence[str]) -> Mapping[str, object] | None:
 
 
 def _matrix_of(ones: Any) -> FloatArray | None:
-    """The states as a matrix, if they are rows of numbers without names."""
+    """The states as a matrix, if they are rows of numbers without names; else None."""
     if not (isinstance(ones, np.ndarray) or _UNNAMED.issuperset(map(type, ones))):
         return None
     try:

@@ -1,4 +1,4 @@
-"""`Step`: the episodes that are still going at one step."""
+"""`Step`: the episodes that are still going at one step, with their states and outcomes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Step"]
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """The n episodes that are still going at one step.
+    """The n episodes that are still going at one step, with their states and outcomes.
 
     Attributes
     ----------
@@ -20,7 +20,7 @@ class Step:
     states
         The state of each episode before acting at this step, (n, columns).
     behavior
-        The behavior so far of each episode, (n,).
+        The behavior so far (the number that an episode is judged by, up to this step), (n,).
     remaining
         The remainder of each episode, (n,): what was still to come. For a sum, the outcome minus
         the behavior so far. For a maximum or minimum, the extreme of the rewards from this step on.
@@ -50,5 +50,5 @@ class Step:
 
     @property
     def response(self) -> FloatArray:
-        """What a model learns to predict: the remainder of each episode, (n,)."""
+        """What a model learns to predict: what was still to come in each episode, (n,)."""
         return self.remaining

@@ -38,11 +38,12 @@ class Caution:
         of the log. ``order`` and ``id`` mean that the order of the file or the ids reveal results.
         ``since last`` means that the reward seems to be what was earned since the previous row.
     columns
-        The columns concerned.
+        The columns that the caution is about.
     what, why
-        What was found and where, and why it matters; a sentence each.
+        ``what`` says what was found and where, ``why`` says why it matters; a sentence each.
     remedy
-        What to do about it: texts, and an `Argument` wherever they name an argument.
+        What to do about it, in pieces: texts, and an `Argument` wherever an argument (option) is
+        named.
     """
 
     kind: CautionKind
@@ -52,7 +53,7 @@ class Caution:
     remedy: tuple[str | Argument, ...]
 
     def told(self, spell: Callable[[Argument], str] = str) -> str:
-        """The caution in one line; ``spell`` returns how an argument is written in it."""
+        """The caution in one line. ``spell`` returns how the line names an argument (option)."""
         remedy = "".join(part if isinstance(part, str) else spell(part) for part in self.remedy)
         return plain(f"{self.what}. {self.why}. {remedy}")
 

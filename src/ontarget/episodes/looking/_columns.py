@@ -1,4 +1,4 @@
-"""Facts about each feature's column: missing values, constants, values that hardly ever repeat."""
+"""Facts about the column of each feature: missing values, constants, values that hardly repeat."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MANY = 20  # a column with fewer different values is never like an id
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """Facts about one feature's column.
+    """What was noticed about the column of one feature.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class ColumnFacts:
 
 
 def column_facts(episodes: Recorded) -> tuple[ColumnFacts, ...]:
-    """The facts about every feature, in order."""
+    """What was noticed about the column of each feature, in the order of the features."""
     rows, owner = _rows_of(episodes)
     return tuple(
         _facts(feature, episodes._store.states[j, rows], owner)
@@ -51,7 +51,10 @@ def column_facts(episodes: Recorded) -> tuple[ColumnFacts, ...]:
 
 
 def _rows_of(episodes: Recorded) -> tuple[slice | IndexArray, IndexArray]:
-    """All rows of these episodes, sorted by step, and the position of each row's episode."""
+    """Which rows belong to these episodes, sorted by step, and the episode of each row.
+
+    Episodes are given by their positions.
+    """
     store, chosen = episodes._store, episodes._index
     parts = [store.rows(t, chosen) for t in range(int(episodes.lengths.max()))]
     owner = np.concatenate([alive for _, alive in parts])
@@ -75,7 +78,7 @@ def _facts(feature: Feature, values: FloatArray, owner: IndexArray) -> ColumnFac
 
 
 def _seen_once(values: FloatArray, owner: IndexArray) -> FloatArray:
-    """The values that only one episode has."""
+    """The values that occur in only one episode. ``owner`` is the episode of each value."""
     present, codes = np.unique(values, return_inverse=True)
     first, last = np.full(present.size, owner.size), np.full(present.size, -1)
     np.minimum.at(first, codes, owner)
@@ -85,7 +88,11 @@ def _seen_once(values: FloatArray, owner: IndexArray) -> FloatArray:
 
 
 def _numbers_runs(values: FloatArray, owner: IndexArray) -> bool:
-    """Whether the column numbers the episodes: a different whole number for each of them."""
+    """Whether the column looks like a numbering of the episodes.
+
+    It does if it has whole numbers, the same in all rows of an episode, and hardly ever the same in
+    two episodes. ``owner`` is the episode of each value.
+    """
     own = values[: int(owner.max()) + 1]  # the first rows are step 0 of every episode
     if not np.all(own == np.rint(own)) or np.unique(own).size <= max(_MANY, 0.9 * own.size):
         return False

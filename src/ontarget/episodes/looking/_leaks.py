@@ -1,4 +1,4 @@
-"""Finds leaks: features that reveal what is not known yet, such as the outcome."""
+"""Finds leaks: features that reveal what is not known yet at their step, such as the outcome."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ _PERFECT = (
 def find_leaks(
     names: tuple[str, ...], sample: Sample, target: Target | None = None
 ) -> list[Caution]:
-    """Cautions about features that seem to reveal the future; each feature is reported once."""
+    """Cautions about features that seem to reveal the future; each feature is reported once.
+
+    ``sample`` is a sample of the episodes at some of their steps.
+    """
     start = sample.moments[0]
     with np.errstate(all="ignore"):  # numbers too large to square are taken as unrelated
         leaks = (
@@ -113,9 +116,9 @@ def _this_row(name: str, j: int, sample: Sample) -> Caution | None:
 
 
 def _earned(x: FloatArray, moment: Moment, judged: BoolArray) -> CautionKind | bool | None:
-    """What x reveals about the rewards of these rows, as a kind of caution.
+    """Whether x reveals the rewards of these rows, and how: as a kind of caution.
 
-    False if nothing, None if there are too few rows to say.
+    False if x reveals nothing, None if there are too few rows to say.
     """
     known = np.isfinite(x) & judged
     if np.count_nonzero(known) < LEAST or _constant(x[known]):
@@ -187,21 +190,25 @@ def _together(names: tuple[str, ...], start: Moment) -> Iterator[Caution]:
 
 
 def _given_away(kind: CautionKind, name: str, what: str, unless: str = "") -> Caution:
-    """A caution about a feature that cannot be known yet."""
+    """A caution about a feature that seems to contain something that cannot be known yet."""
     return Caution(kind, (name,), what, _PERFECT, ("Pass ", Argument("drop", [name]), unless))
 
 
 def _split(x: FloatArray, y: FloatArray) -> float:
-    """How well x, or whether x is missing, divides the outcomes into ranges."""
+    """How well the values of x divide the outcomes y into separate ranges, from 0 to 1.
+
+    If x is better at it by whether its value is missing, that counts.
+    """
     gaps = np.isnan(x)
     missing = separated(gaps.astype(np.float64), y) if gaps.any() else 0.0
     return max(separated(x, y), missing)
 
 
 def _equal(x: FloatArray, y: FloatArray, *, so_far: FloatArray) -> bool | None:
-    """Whether x equals the outcomes y in rows where the behavior so far differs from the outcome.
+    """Whether x equals the outcomes y, in rows where that says something.
 
-    None if there are too few such rows.
+    In rows where the run already has its outcome (``so_far`` equals y), x may know it honestly. So
+    only the other rows count. None if there are too few of these.
     """
     spread = float(y.std())
     # If the behavior so far is the same for all runs, rows where it equals the outcome count too.
@@ -216,7 +223,7 @@ def _equal(x: FloatArray, y: FloatArray, *, so_far: FloatArray) -> bool | None:
 def _usual_share(X: FloatArray, y: FloatArray) -> float:
     """The share of y's variance that a linear function of X explains, without extreme outcomes.
 
-    A few extreme outcomes alone could make the share large.
+    Extreme outcomes are left out, because a few of them alone could make the share large.
     """
     low, high = np.quantile(y, [0.01, 0.99])
     usual = (y >= low) & (y <= high)

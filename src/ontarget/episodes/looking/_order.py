@@ -1,4 +1,4 @@
-"""Finds out whether the order of a file, or the ids of its episodes, reveal their results."""
+"""Finds out whether the order of a file, or the ids of its episodes, reveal the outcomes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class FileOrder:
 
 
 def find_order(episodes: Recorded) -> tuple[FileOrder, list[Caution]]:
-    """The order of the file, and cautions if it or the ids follow the results."""
+    """How the file is ordered, and cautions if its order or the ids go along with the outcomes."""
     outcomes = episodes.outcomes
     if len(episodes) < LEAST:
         return FileOrder((), 0.0), []
@@ -82,7 +82,7 @@ def _is_sorted(x: FloatArray) -> bool:
 
 
 def _parts_of(ids: AnyArray) -> Iterator[FloatArray]:
-    """The numbers and words that ids are made of, each as a column of numbers."""
+    """The numbers and words in ids such as ``run-17``, each as a column of numbers."""
     if ids.dtype.kind in "iu":
         yield ids.astype(np.float64)
         return

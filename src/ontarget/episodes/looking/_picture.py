@@ -1,4 +1,4 @@
-"""A small histogram in text."""
+"""A small histogram made of text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 class Histogram:
-    """Counts of values, one bar for each value or range; its text has one line per bar.
+    """A histogram made of text: one line with a bar for each value, or for each range of values.
 
     Attributes
     ----------
@@ -42,7 +42,10 @@ class Histogram:
 
 
 def histogram(values: FloatArray) -> Histogram:
-    """The histogram of these values; the first and last bar also count all values beyond them.
+    """The histogram of these values.
+
+    If the values are grouped into ranges, the first and the last bar also count the values below
+    and above all ranges.
 
     Examples
     --------
@@ -69,7 +72,7 @@ def histogram(values: FloatArray) -> Histogram:
 
 
 def _round_width(rough: float) -> float:
-    """The smallest 1, 2 or 5 times a power of ten that is not below the width."""
+    """The smallest round number (1, 2 or 5 times a power of ten) that is not below ``rough``."""
     power = 10.0 ** math.floor(math.log10(rough))
     return next(k * power for k in (1.0, 2.0, 5.0, 10.0) if k * power >= rough * (1.0 - 1e-9))
 

@@ -1,4 +1,4 @@
-"""A sample of the episodes at some of their steps, to search for leaks in a log of any size."""
+"""A sample of the episodes at some of their steps, so that leaks are found fast in any log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STEPS = 8
 
 @dataclass(frozen=True, eq=False)
 class Moment:
-    """Sampled episodes at one step, or each in its last row (``t`` is then −1)."""
+    """Values of sampled episodes at one step t, or, if t is −1, in the last row of each."""
 
     t: int
     states: FloatArray  # (features, episodes)
@@ -32,14 +32,14 @@ class Moment:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """The sampled episodes: at their start, at a few steps, and in their last rows."""
+    """Sampled episodes: at their first step, at a few later steps, and in their last rows."""
 
     moments: tuple[Moment, ...]
     last: Moment
 
 
 def sampled(episodes: Recorded) -> Sample | None:
-    """A sample that depends on the episodes' ids alone; None if there are too few episodes."""
+    """A sample of the episodes that depends only on their ids; None if there are too few."""
     if len(episodes) < LEAST:
         return None
     store = episodes._store

@@ -1,4 +1,4 @@
-"""Finds a reward that was written one row too late: what was earned since the previous row."""
+"""Finds rewards that are one row too late: a row contains what the row before it earned."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _SELDOM = 0.1
 
 
 def find_since_last(episodes: Recorded) -> list[Caution]:
-    """A caution if the reward is 0 in every first row and seldom elsewhere; none otherwise."""
+    """A caution if each row seems to contain the reward of the row before it; else an empty list.
+
+    It seems so if the reward is 0 in the first row of every episode, and seldom 0 elsewhere.
+    """
     reward, store = episodes.roles.reward, episodes._store
     if reward is None or store.rewards is None or reward.startswith((AN_OUTCOME, FROM_NEXT)):
         return []

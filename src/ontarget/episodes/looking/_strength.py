@@ -13,10 +13,11 @@ _BEYOND_CHANCE = 5.0  # groups must explain this many times what groups drawn at
 
 
 def determined(x: FloatArray, y: FloatArray) -> float:
-    """The share of the variance of y's ranks that some function of x explains.
+    """How much x says about y: the share of the variance of y's ranks that x explains.
 
-    Each row is predicted by the other rows with the same x, or else by its two neighbours along x.
-    So a column of unique values explains nothing unless y really follows it. NaN counts as a value.
+    The rank of a value is its place in ascending order. Each row's rank is predicted from the other
+    rows with the same x, or else from its two neighbours in the order of x. So a column of unique
+    values explains nothing unless y really follows it. NaN counts as a value of x.
     """
     response = _ranks(y)
     total = float(np.square(response - response.mean()).sum())
@@ -37,8 +38,9 @@ def determined(x: FloatArray, y: FloatArray) -> float:
 def separated(x: FloatArray, y: FloatArray) -> float:
     """How well x separates the outcomes y: 1 if each value of x has an unbroken range of outcomes.
 
-    This finds columns such as "won" or "lost". They explain only a part of the outcome's variance,
-    but they say on which side of a limit it fell. 0 if chance may explain the separation.
+    This finds columns such as "won" or "lost". They explain only a part of the variance of the
+    outcomes, but they say on which side of a limit an outcome fell. The result is 0 if chance may
+    explain the separation.
     """
     codes, sizes = _coded(x)
     large: BoolArray = (sizes >= _MEMBERS)[codes]
@@ -70,7 +72,7 @@ def linear_share(X: FloatArray, y: FloatArray) -> float:
 
 
 def _standard(X: FloatArray) -> FloatArray:
-    """The columns, shifted and scaled to mean 0 and variance 1; a constant column becomes 0."""
+    """The columns of X, scaled to mean 0 and variance 1; a constant column becomes 0."""
     largest = np.abs(X).max(axis=0)
     columns = X / np.where(largest > 0.0, largest, 1.0)
     columns = columns - columns.mean(axis=0)
@@ -88,6 +90,6 @@ def _ranks(values: FloatArray) -> FloatArray:
 
 
 def _coded(x: FloatArray) -> tuple[IndexArray, IndexArray]:
-    """The index of each value among the sorted different values, and how often each occurs."""
+    """For each value, its index among the sorted different values; and how often each occurs."""
     _, codes, sizes = np.unique(x, return_inverse=True, return_counts=True)
     return codes, sizes

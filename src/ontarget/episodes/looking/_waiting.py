@@ -1,4 +1,4 @@
-"""Finds a reward that is the time until the next row of the log, if ``every=`` is used."""
+"""Finds rewards that are the time until the next row of the log, if ``every=`` makes the steps."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ _ROUNDED = 1.05  # how many ticks a wait may differ, as its ends may be anywhere
 
 
 def find_waits(episodes: Recorded) -> list[Caution]:
-    """A caution if steps are intervals of time and rewards are the times until the next row.
+    """A caution if rewards are the times until the next row; else an empty list.
 
-    Such a reward is earned at the first tick (start of an interval) after its row. From then on,
-    the behavior so far reveals when the next row comes, which is not known yet.
+    This matters only with ``every=``, where steps are intervals of time. Such a reward is earned at
+    the first step after its row. From then on, the sum of rewards so far reveals when the next row
+    comes, although that is not known yet.
     """
     clock, reward = episodes.roles.step or "", episodes.roles.reward
     if ON_CLOCK not in clock or reward is None or episodes.behavior.spec != "sum":
@@ -45,7 +46,10 @@ def find_waits(episodes: Recorded) -> list[Caution]:
 
 
 def _earned_and_gaps(episodes: Recorded) -> tuple[FloatArray, FloatArray]:
-    """What was earned at a tick, and after how many ticks something was earned again."""
+    """What was earned at a step, and after how many steps something was earned again.
+
+    There is one pair of numbers for each reward that is followed by another.
+    """
     store = episodes._store
     own = np.arange(len(episodes)) if episodes._index is None else episodes._index
     chosen = np.sort(own[np.argsort(episodes.keys, kind="stable")[:_MOST]])
@@ -66,7 +70,10 @@ def _earned_and_gaps(episodes: Recorded) -> tuple[FloatArray, FloatArray]:
 
 
 def _are_waits(earned: FloatArray, gaps: FloatArray) -> bool:
-    """Whether what was earned is the time to the next row, in whatever unit."""
+    """Whether rewards are the time to the next row, in whatever unit.
+
+    ``earned`` are the rewards, ``gaps`` the steps until something was earned again.
+    """
     long = gaps > 1.0  # a wait shorter than one tick shows nothing
     if np.count_nonzero(long) < LEAST or np.ptp(gaps[long]) == 0.0 or np.ptp(earned[long]) == 0.0:
         return False

@@ -1,1 +1,1 @@
-"""Prepared episodes: they stay on disk, sorted by step, and are read one step at a time."""
+"""Prepared episodes: stored on disk, sorted by step, and read one step at a time."""

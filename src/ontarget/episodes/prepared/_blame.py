@@ -1,4 +1,4 @@
-"""Finds which of several files causes an error, and names it in the message."""
+"""Finds which of several data files causes an error, and names this file in the message."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BY_FILE = (
 
 
 def refuse_spread(rows: pl.DataFrame, layout: Layout, buckets: Buckets) -> None:
-    """Refuse an episode with rows in several files if no column gives their order."""
+    """Refuse an episode that has rows in several files, if no column says in which order."""
     if layout.step is not None:
         return
     keys = list(buckets.parts.episode_columns)
@@ -42,7 +42,10 @@ def refuse_spread(rows: pl.DataFrame, layout: Layout, buckets: Buckets) -> None:
 def blamed(
     error: EpisodesError, rows: pl.DataFrame, layout: Layout, buckets: Buckets
 ) -> EpisodesError:
-    """The same error, with the names of the files that cause it in its message."""
+    """The same error, with a message that names the files whose rows cause it.
+
+    ``rows`` are the rows in which the error was found.
+    """
     twice = _twice(rows, buckets)
     if twice is not None:
         return twice
@@ -62,9 +65,10 @@ def blamed(
 
 
 def _portions(rows: pl.DataFrame, buckets: Buckets) -> Iterator[tuple[list[int], pl.DataFrame]]:
-    """Portions of the rows in which to look for an error, each with the numbers of its files.
+    """Parts of the rows in which to look for an error, each with the numbers of its files.
 
-    First the rows of each file, then whole episodes, grouped by the files that have their rows.
+    First come the rows of each file. Then come whole episodes: those with rows in the same files
+    are returned together.
     """
     for (number,), own in rows.partition_by(FILE, as_dict=True, maintain_order=True).items():
         yield [number], own
@@ -75,12 +79,12 @@ def _portions(rows: pl.DataFrame, buckets: Buckets) -> Iterator[tuple[list[int],
 
 
 def _first_words(error: EpisodesError) -> str:
-    """The message without the number of further bad rows."""
+    """The error's message, without the words about further bad rows."""
     return str(error).partition(" and in ")[0]
 
 
 def _twice(rows: pl.DataFrame, buckets: Buckets) -> EpisodesError | None:
-    """An error for a step that an episode has in two files; None if there is none."""
+    """An error if two files both contain the same step of the same episode; else None."""
     parts = buckets.parts
     keys = [*parts.episode_columns, *parts.step_columns]
     if parts.step is None:

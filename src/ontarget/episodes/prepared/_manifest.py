@@ -1,4 +1,4 @@
-"""The manifest of prepared episodes: a JSON file that lists what the folder contains."""
+"""The manifest of prepared episodes: a JSON file that lists the contents of their folder."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ _MOST_STEPS = 2**31 - 1
 
 @dataclass(frozen=True)
 class PreparedFile:
-    """One Parquet file: its path below the folder, its number of rows, its steps, its checksum.
+    """One Parquet file of prepared episodes: path, number of rows, range of steps, checksum.
 
-    The checksum is BLAKE2b of 16 bytes in hexadecimal; other programs may leave it out.
+    The path starts in the folder of the prepared episodes. The checksum is BLAKE2b of 16 bytes in
+    hexadecimal; other programs may leave it out.
     """
 
     path: str
@@ -42,7 +43,7 @@ class PreparedFile:
 
 @dataclass(frozen=True)
 class PreparedPart:
-    """One part of the split: the number of its episodes and rows, and its files."""
+    """One part of prepared episodes, such as "learn": how many episodes and rows, its files."""
 
     episodes: int
     rows: int
@@ -68,7 +69,10 @@ class Manifest:
     unseen: int = 0
 
     def write(self, folder: Path) -> None:
-        """Write the manifest; the folder counts as prepared from then on."""
+        """Write this manifest to the folder.
+
+        From then on, the folder counts as completely prepared.
+        """
         found = {
             "kind": _KIND,
             "format": _FORMAT,
@@ -90,7 +94,7 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
-        """The manifest of a folder, checked."""
+        """The manifest (list of contents) of a folder of prepared episodes, checked."""
         path = folder / MANIFEST
         try:
             found = json.loads(path.read_bytes())
@@ -145,7 +149,7 @@ class Manifest:
 def _number(
     found: Mapping[str, Any], name: str, *, least: int = 0, default: int | None = None
 ) -> int:
-    """A whole number of the manifest, or its default if the manifest leaves it out."""
+    """The whole number of this name in a manifest, or ``default`` if the manifest leaves it out."""
     value = found[name] if default is None else found.get(name, default)
     most = _MOST_STEPS if name in ("horizon", "start", "stop") else None
     return whole_number(name, value, least=least, most=most, error=EpisodesError)
@@ -159,7 +163,10 @@ def _flag(found: Mapping[str, Any], name: str) -> bool:
 
 
 def _roles(found: Mapping[str, Any]) -> Roles:
-    """The role of each column in the user's data, and the number of the first step."""
+    """Which column of the user's data was the step, the reward and so on.
+
+    The result also has the number of the first step.
+    """
     for role, name in found.items():
         if not (isinstance(name, int) if role == "first_step" else isinstance(name, str | None)):
             raise ValueError(f"roles needs the name of a column for {role}, got {name!r}")
@@ -215,7 +222,7 @@ def is_prepared(folder: Path) -> bool:
 
 
 def checksum(path: Path) -> str:
-    """The checksum of a file, or of all Parquet files in a folder in the order of their names."""
+    """The checksum of a file; for a folder, of all its Parquet files, in order of their names."""
     digest = blake2b(digest_size=16)
     for one in [path] if path.is_file() else sorted(path.glob("*.parquet")):
         with one.open("rb") as file:

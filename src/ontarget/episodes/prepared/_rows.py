@@ -1,6 +1,6 @@
-"""The rows of prepared episodes, used like arrays.
+"""The rows of prepared episodes: they are on disk, but can be indexed like arrays.
 
-A step is read from disk when some of its rows are asked for.
+A step is read from disk when one of its rows is asked for.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Step(NamedTuple):
 
 
 class _Cache:
-    """The steps that were read last in this process, up to a number of bytes."""
+    """Keeps the steps that were read last from disk in memory, up to a number of bytes."""
 
     def __init__(self) -> None:
         self._steps: OrderedDict[tuple[int, int], _Step] = OrderedDict()
@@ -68,7 +68,7 @@ _CACHE, _NUMBERS = _Cache(), count()
 
 
 class PartFiles(NamedTuple):
-    """The files of one part, and how many steps each of its episodes has."""
+    """The files of one part (learn or assure) of prepared episodes, and the episodes' lengths."""
 
     folder: Path
     steps: tuple[PreparedFile, ...]
@@ -77,9 +77,11 @@ class PartFiles(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PreparedRows:
-    """The rows of one or several parts, one part after the other within each step.
+    """The rows of one or several parts of prepared episodes, which are read from disk.
 
-    ``columns`` are the columns besides the features, such as ``before``, the behavior so far.
+    A part is, for example, the episodes to learn from. Rows are sorted by step; within a step, the
+    rows of one part follow those of another. ``columns`` are the columns besides the features, such
+    as ``before``, the value that the run is judged by so far.
     """
 
     parts: tuple[PartFiles, ...]
@@ -88,7 +90,7 @@ class PreparedRows:
 
     @cached_property
     def offsets(self) -> IndexArray:
-        """The index of each step's first row, then the number of all rows."""
+        """The number of each step's first row; the last entry is the number of all rows."""
         lengths = np.concatenate([part.lengths for part in self.parts])
         ending = np.bincount(lengths, minlength=int(lengths.max()) + 1)
         alive = lengths.size - np.cumsum(ending)[:-1]
@@ -96,15 +98,15 @@ class PreparedRows:
 
     @cached_property
     def _number(self) -> int:
-        """A number that identifies this table in the cache."""
+        """A number that identifies these rows in the cache of steps."""
         return next(_NUMBERS)
 
     def recoded(self, schema: Schema) -> PreparedRows:
-        """The same rows, with text coded by another schema's dictionaries."""
+        """The same rows, with text coded by the categories of another schema (list of features)."""
         return replace(self, schema=schema)
 
     def step(self, t: int) -> _Step:
-        """All values of one step."""
+        """The states and all other columns of one step, read from disk or from the cache."""
         key = (self._number, t)
         found = _CACHE.find(key)
         if found is None:
@@ -120,7 +122,10 @@ class PreparedRows:
         return found
 
     def values_of(self, rows: IndexArray) -> RowValues:
-        """The values of these rows, whose numbers must be sorted by step; a step is read once."""
+        """States, rewards and other values of these rows; each step is read from disk only once.
+
+        The numbers of the rows must be sorted by step.
+        """
         cuts = np.searchsorted(rows, self.offsets)
         states: list[FloatArray] = []
         columns: dict[str, list[FloatArray]] = {name: [] for name in self.columns}
@@ -178,7 +183,7 @@ def _floats(column: pl.Series) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class RowColumn:
-    """One number per row, (rows,), indexed like an array; read from disk when indexed."""
+    """One number for each row of prepared episodes; indexing it reads from disk."""
 
     rows: PreparedRows
     name: str
@@ -195,7 +200,7 @@ class RowColumn:
 
 @dataclass(frozen=True, eq=False)
 class States:
-    """The states, (features, rows), read from disk when indexed.
+    """The states of prepared episodes, (features, rows); indexing them reads from disk.
 
     Index them like a matrix: all features or one feature, and some rows.
     """
@@ -204,7 +209,7 @@ class States:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """How many features and rows there are."""
+        """How many features and how many rows there are."""
         return len(self.rows.schema), int(self.rows.offsets[-1])
 
     def __getitem__(self, key: tuple[slice | int, slice | IndexArray]) -> FloatArray:
@@ -214,7 +219,10 @@ class States:
 
 
 def _gathered(rows: PreparedRows, wanted: slice | IndexArray, values: Any) -> AnyArray:
-    """The values of the wanted rows, read step by step; those of one whole step are not copied."""
+    """The values of the wanted rows, read step by step.
+
+    The values of one whole step are not copied.
+    """
     offsets = rows.offsets
     if isinstance(wanted, slice):
         start, stop, _ = wanted.indices(int(offsets[-1]))

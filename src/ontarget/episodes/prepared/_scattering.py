@@ -1,8 +1,8 @@
 """The first half of preparing: divides the rows of all files into buckets.
 
-A bucket contains all rows of some episodes. It fits in memory, however many rows there are in all,
-and is read like any other table. Files get their final names only when they are finished, so after
-an interruption the same call continues from there.
+A bucket is a set of files with all rows of some episodes. A bucket fits in memory, however many
+rows there are in all, and is read like any other table. A file gets its final name only when it is
+finished, so after an interruption the same call continues with the files that are missing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ROWS_A_FILE = 1 << 40  # more rows than any file has, so that row numbers of al
 
 
 class _First(NamedTuple):
-    """What the first file that has rows shows: its columns, their roles, how to read them."""
+    """What the first file with rows shows: its columns, what each column is, how to read them."""
 
     name: str
     types: pl.Schema
@@ -45,8 +45,9 @@ class _First(NamedTuple):
 
 @dataclass(frozen=True)
 class Buckets:
-    """All rows of the sources, divided by a hash of their episode.
+    """The rows of all source files, divided into buckets that fit in memory.
 
+    A hash of the episode's id decides which bucket a row goes to, so a bucket has whole episodes.
     ``file_column`` is the name of a column to add, with the name of each row's file. It is for
     files that use the same episode numbers.
     """
@@ -57,7 +58,7 @@ class Buckets:
 
     @cached_property
     def n(self) -> int:
-        """How many buckets there are."""
+        """How many buckets (parts of the rows that fit in memory) there are."""
         rows = 0
         for source in self.sources:
             rows += 0 if source.is_dataset else source.n_rows()
@@ -66,7 +67,7 @@ class Buckets:
 
     @cached_property
     def _first(self) -> _First:
-        """Some rows of the first file that has rows, the roles of columns, and how to read them."""
+        """The first file with rows: its name and columns, what each column is, how to read them."""
         for source in self.sources:
             head = self._named(next(source.batches(), pl.DataFrame()), source)
             if head.height:
@@ -77,11 +78,14 @@ class Buckets:
 
     @property
     def parts(self) -> Parts:
-        """The column for each role, as found in the first file."""
+        """Which column is the episode, the step, the reward and so on, as in the first file."""
         return self._first.parts
 
     def scatter(self, number: int) -> None:
-        """Write the rows of one source file to the buckets, unless that is done already."""
+        """Write the rows of one source file to the buckets, unless that is done already.
+
+        A bucket has all rows of some episodes. ``number`` is the position of the file in the list.
+        """
         done = self.folder / f"rows-{number:05d}"
         if done.exists():
             return
@@ -124,7 +128,7 @@ class Buckets:
         part.rename(done)
 
     def rows(self, bucket: int) -> pl.DataFrame:
-        """All rows of a bucket, in the order of the files and of the rows in them."""
+        """All rows of a bucket (all rows of some episodes), in the order of the source files."""
         paths = self._pieces.get(bucket, [])
         if not paths:
             return pl.DataFrame()
@@ -137,7 +141,7 @@ class Buckets:
 
     @cached_property
     def _pieces(self) -> dict[int, list[Path]]:
-        """The files of each bucket that has rows, in the order of the sources."""
+        """For each bucket that has rows, its files, in the order of the source files."""
         found: dict[int, list[Path]] = {}
         for path in sorted(self.folder.glob("rows-*/*.parquet")):
             found.setdefault(int(path.name[:4]), []).append(path)
@@ -145,7 +149,7 @@ class Buckets:
 
     @cached_property
     def _types(self) -> pl.Schema:
-        """One type for each column that can represent its values in every file."""
+        """For each column, a type that can represent its values in every source file."""
         schemas: dict[tuple[tuple[str, pl.DataType], ...], str] = {}
         for path in sorted(path for paths in self._pieces.values() for path in paths):
             name = self.sources[int(path.parent.name.removeprefix("rows-"))].name
@@ -170,7 +174,10 @@ class Buckets:
 
     @cached_property
     def layout(self) -> Layout:
-        """The options for reading every bucket; what depends on all data is decided here, once."""
+        """The options with which every bucket is read as a table.
+
+        What depends on the data of all files, such as the longest run, is decided here.
+        """
         parts, asked = self.parts, self._first.layout
         episode = parts.episode_columns
         step: Any = list(parts.step_columns) if parts.sorts else parts.step
@@ -191,7 +198,7 @@ class Buckets:
 
     @cached_property
     def texts(self) -> dict[str, tuple[str, ...]]:
-        """All values of each column of text, sorted."""
+        """For each column of text, all values that occur in any file, sorted."""
         found: dict[str, set[str]] = {}
         for facts in self._facts():
             for name, own in facts["texts"].items():
@@ -220,7 +227,7 @@ class Buckets:
         return min(known) if known else None
 
     def _longest(self, bucket: int) -> int:
-        """The number of steps of the longest episode in the bucket, which is its number of rows."""
+        """How many rows, and so steps, the longest episode in a bucket has."""
         layout = self._first.layout
         if layout.every is not None:
             raise EpisodesError(
@@ -241,11 +248,14 @@ class Buckets:
 
     @property
     def _names(self) -> tuple[str, ...]:
-        """The columns that name episodes."""
+        """The columns that name a row's episode, and the column of groups if there is one."""
         return (*self.parts.episode_columns, *filter(None, (self.parts.group,)))
 
     def _refuse_nameless(self, rows: pl.DataFrame, source: Source, at: int) -> None:
-        """Refuse a row that does not name its episode."""
+        """Refuse a row without the id of its episode.
+
+        ``at`` is the number of the first of these rows in the source file.
+        """
         for name in self.parts.episode_columns:
             missing = rows.get_column(name).is_null()
             if missing.any():
@@ -257,7 +267,7 @@ class Buckets:
 
     @property
     def _keys(self) -> tuple[str, ...]:
-        """The text columns that are never features."""
+        """The columns of text that are never features, such as those that name episodes."""
         parts = self.parts
         return (*parts.episode_columns, *parts.step_columns, *filter(None, (parts.group,)))
 
@@ -278,7 +288,7 @@ class Buckets:
 
 
 def written_layout(source: Source) -> Layout | None:
-    """What `Episodes.write` stored in a Parquet file; None for any other file."""
+    """What `Episodes.write` stored in a Parquet file about its columns; None for other files."""
     from ontarget.episodes.reading._files import layout_in
 
     if source.path.suffix != ".parquet":

@@ -1,4 +1,4 @@
-"""The files that episodes are prepared from: finding them, and reading them batch by batch."""
+"""The data files that episodes are prepared from: finding them, and reading them in batches."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _LARGEST_TEXT = 256 << 20
 
 @dataclass(frozen=True)
 class Source:
-    """One file or dataset to prepare episodes from.
+    """One data file, or one dataset, to prepare episodes from.
 
-    ``name`` identifies it in messages and in ``file_column``: the name of the file, with its
+    ``name`` identifies the file in messages and in ``file_column``: the name of the file, with its
     folders if two files have the same name.
     """
 
@@ -44,7 +44,7 @@ class Source:
 
     @property
     def is_dataset(self) -> bool:
-        """Whether this is the folder of a dataset, which is read as a whole."""
+        """Whether this is the folder of a dataset (such as Minari's), which is read as a whole."""
         return self.path.is_dir()
 
     @property
@@ -53,7 +53,7 @@ class Source:
         return not self.is_dataset and self.path.suffix != ".parquet"
 
     def stamp(self) -> list[object]:
-        """Values that show whether the file has changed since."""
+        """Values that change if somebody changes the file, such as its size."""
         with explained(self.path, "read"):
             seen = self.path.stat()
         return [str(self.path), seen.st_size, seen.st_mtime_ns]
@@ -93,9 +93,9 @@ def _large_text(path: Path) -> Iterator[pl.DataFrame]:
 
 
 def sources_of(given: Sources, options: FrameOptions, output: Path) -> list[Source]:
-    """The files in a folder, of a pattern, or of a list of these, sorted by name.
+    """The data files that ``given`` names, sorted by name: a folder, a pattern, or a list of these.
 
-    Files in the output's folder are left out.
+    Files in the folder ``output`` are left out.
     """
     several = [given] if isinstance(given, str | PathLike) else list(given)
     found: list[Path] = []
@@ -148,7 +148,7 @@ def _within(path: Path, folder: Path) -> bool:
 
 
 def _told_apart(paths: Sequence[Path]) -> list[str]:
-    """The name of each file, with as many of its folders as needed to make names unique."""
+    """The name of each file, with as many of its folders as needed to make all names different."""
     if len({path.name for path in paths}) == len(paths):
         return [path.name for path in paths]
     whole = [path.absolute() for path in paths]
@@ -159,10 +159,10 @@ def _told_apart(paths: Sequence[Path]) -> list[str]:
 def check_alike(
     first: tuple[str, pl.Schema], other: tuple[str, pl.Schema], names: Collection[str]
 ) -> None:
-    """Refuse a file whose columns or their types differ from those of the first file.
+    """Refuse a file whose columns, or their types, differ from those of the first file.
 
-    A column without any values fits every type. Columns that name episodes need whole numbers in
-    both files, or text in both.
+    Each file is given by its name and its columns. A column without any values fits every type. The
+    columns in ``names``, which name episodes, need whole numbers in both files, or text in both.
     """
     (one, known), (two, schema) = first, other
     for column in (*known.names(), *schema.names()):

@@ -1,4 +1,4 @@
-"""The store behind prepared episodes, whose rows are on disk."""
+"""The arrays of prepared episodes, whose rows are on disk."""
 
 from __future__ import annotations
 
@@ -25,22 +25,25 @@ __all__ = ["PreparedStore", "opened_store", "prepared_store"]
 
 @dataclass(frozen=True)
 class PreparedStore(Store):
-    """A store whose rows are on disk; unpickling opens the same folder again."""
+    """Recorded episodes whose rows are on disk; unpickling opens the same folder again."""
 
     origin: tuple[str, tuple[str, ...], str] = ("", (), "")
 
     def recoded(self, schema: Schema) -> PreparedStore:
-        """The same rows, with text coded by another schema's dictionaries when it is read."""
+        """The same episodes, with text coded by another schema's categories when it is read."""
         rows = cast(States, self.states).rows.recoded(schema)
         return _over(replace(self, schema=schema), rows)
 
     def part(self, episodes: IndexArray) -> Store:
-        """A store of these episodes only, in memory."""
+        """The episodes at these positions, read into memory."""
         found = super().part(episodes)
         return Store(**{one.name: getattr(found, one.name) for one in fields(Store)})
 
     def values_of(self, rows: IndexArray) -> RowValues:
-        """The values of these rows, whose numbers must be sorted by step; a step is read once."""
+        """States, rewards and other values of these rows; each step is read from disk only once.
+
+        The numbers of the rows must be sorted by step.
+        """
         return cast(States, self.states).rows.values_of(rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -61,14 +64,21 @@ def _coded_store(origin: tuple[str, tuple[str, ...], str], schema: Schema) -> Pr
 
 
 def opened_store(folder: Path, parts: tuple[str, ...] = ()) -> PreparedStore:
-    """The store of some parts of a folder, of all parts by default."""
+    """The prepared episodes in a folder: those of the named parts, or of all parts.
+
+    The parts are called "learn" and "assure".
+    """
     own = parts or tuple(Manifest.read(folder).parts)
     return prepared_store(folder.resolve(), own, checksum(folder / MANIFEST))
 
 
 @lru_cache(maxsize=8)
 def prepared_store(folder: Path, parts: tuple[str, ...], digest: str) -> PreparedStore:
-    """The store of some parts of a folder whose manifest has this checksum."""
+    """The prepared episodes of some parts of a folder.
+
+    The parts are called "learn" and "assure". ``digest`` is the checksum that the folder's list of
+    contents (its manifest) must have.
+    """
     if checksum(folder / MANIFEST) != digest:
         raise EpisodesFileError(f"{folder} has changed since it was opened; open it again")
     manifest = Manifest.read(folder)
@@ -115,7 +125,7 @@ def prepared_store(folder: Path, parts: tuple[str, ...], digest: str) -> Prepare
 
 
 def _over(store: PreparedStore, rows: PreparedRows) -> PreparedStore:
-    """The store, with these rows in place of its arrays."""
+    """The same store, whose columns are read from these rows on disk."""
 
     def column(name: str) -> FloatArray | None:
         return cast(FloatArray, RowColumn(rows, name)) if name in rows.columns else None
@@ -132,7 +142,10 @@ def _over(store: PreparedStore, rows: PreparedRows) -> PreparedStore:
 
 
 def _episodes_in(folder: Path, name: str, manifest: Manifest) -> dict[str, AnyArray]:
-    """The columns of a part's table of episodes, checked."""
+    """The checked table of a part's episodes: id, length, outcome and others, as columns.
+
+    ``name`` is the name of the part, "learn" or "assure".
+    """
     part = manifest.parts[name]
     path = folder / part.table.path
     with explained(path, "read"):
@@ -173,7 +186,7 @@ def _episodes_in(folder: Path, name: str, manifest: Manifest) -> dict[str, AnyAr
 
 
 def _check_rows(folder: Path, part: PreparedPart) -> None:
-    """Refuse a part whose files do not have the numbers of rows that the manifest says."""
+    """Refuse a part whose files have other numbers of rows than the folder's manifest says."""
     for file in part.steps:
         path = folder / file.path
         with explained(path, "read"):

@@ -1,4 +1,4 @@
-"""`PreparedEpisodes`: episodes on disk, more of them than fit in memory."""
+"""`PreparedEpisodes`: episodes that stay on disk, so there may be more than fit in memory."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["PreparedEpisodes"]
 
 
 class PreparedEpisodes:
-    """Episodes that `ontarget prepare` wrote to a folder, sorted by step.
+    """Episodes in a folder that `ontarget prepare` wrote, sorted by step.
 
-    They are divided into the parts learn and assure. Only the id, length and outcome of each
-    episode (some 60 bytes) are in memory, and the rows of the steps that were read last. Fits,
-    evaluations, drift and recalibration work as with other `Episodes`, because they read one step
-    after the other.
+    They are divided into the parts "learn" (for the models) and "assure" (held out for promises).
+    In memory are only the id, length and outcome of each episode (some 60 bytes), and the rows of
+    the steps that were read last. You can fit, evaluate, check for drift and recalibrate as with
+    other `Episodes`, because all of this reads one step after the other.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class PreparedEpisodes:
         self.manifest = Manifest.read(self.folder)
 
     def part(self, name: str) -> Episodes:
-        """The episodes of one part, ``"learn"`` or ``"assure"``, by themselves."""
+        """The episodes of one part: ``"learn"`` (for the models) or ``"assure"`` (held out)."""
         if name not in self.manifest.parts:
             known = ", ".join(self.manifest.parts)
             raise EpisodesError(f"`name` needs one of the parts {known}, got {name!r}")
@@ -54,19 +54,19 @@ class PreparedEpisodes:
 
     @cached_property
     def episodes(self) -> Episodes:
-        """All episodes, those of learn first."""
+        """All episodes: first those to learn from, then those held out for promises ("assure")."""
         return Episodes(opened_store(self.folder))
 
     @cached_property
     def split(self) -> Split:
-        """The parts in the form that `Episodes.split` returns."""
+        """The two parts, learn and assure, in the form that `Episodes.split` returns."""
         learn = self.part("learn")
         grid = grid_of(learn._unsnapped_outcomes)
         own = {name: Episodes(self.part(name)._store, grid=grid) for name in self.manifest.parts}
         return Split(own["learn"], own.get("assure"), None)
 
     def check(self) -> None:
-        """Compare every file with its checksum; one that differs raises an `EpisodesFileError`."""
+        """Compare every file with its checksum; a damaged file raises an `EpisodesFileError`."""
         for part in self.manifest.parts.values():
             for file in (part.table, *part.steps):
                 path = self.folder / file.path

@@ -1,4 +1,4 @@
-"""`prepare`: writes recorded episodes to a folder that is read step by step."""
+"""`prepare`: writes recorded episodes to a folder from which they are read step by step."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ def prepare(
     progress: bool = True,
     **options: Unpack[FrameOptions],
 ) -> PreparedEpisodes:
-    """Write recorded episodes to a folder that is read step by step, if they do not fit in memory.
+    """Write episodes to a folder from which they are read step by step, if memory is too small.
 
-    The rows of an episode may be spread over files and come in any order. Only a part of the rows
-    is in memory at a time, and some 100 bytes per episode. If the process is killed, the same call
-    continues where it stopped, and the resulting files are exactly the same.
+    The rows of an episode may be spread over several files and come in any order. Only a part of
+    the rows is in memory at a time, and some 100 bytes per episode. If the process is killed, the
+    same call continues where it stopped, and the resulting files are exactly the same.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def _refuse_unprepared(options: FrameOptions) -> None:
 
 
 def _shown(value: object) -> str:
-    """An option as text, to check that an interrupted call is continued with the same options."""
+    """An option as text. An interrupted call may be continued only if these texts are the same."""
     if hasattr(value, "schema"):
         like: Any = value
         return repr([like.schema.to_json(), like.behavior.spec, like.horizon])
@@ -146,7 +146,10 @@ def _shown(value: object) -> str:
 
 @contextmanager
 def _room_for(folder: Path) -> Iterator[None]:
-    """A context that turns errors about the folder into one message; a full disk gets a remedy."""
+    """A context that turns system errors about the folder into one clear message.
+
+    If the disk is full, the message says what to do.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         yield
@@ -166,9 +169,9 @@ def _room_for(folder: Path) -> Iterator[None]:
 
 
 def _begun(folder: Path, asked: dict[str, Any]) -> bool:
-    """Whether the folder is already complete.
+    """Whether the folder is already completely prepared.
 
-    A folder that was begun with other files or options, or that contains other files, is refused.
+    Refuses a folder that was begun with other files or options, or that contains other files.
     """
     plan, text = folder / _WORK / "plan.json", json.dumps(asked, indent=1, sort_keys=True)
     kept = folder / "sources.json"
@@ -195,7 +198,10 @@ def _begun(folder: Path, asked: dict[str, Any]) -> bool:
 
 
 def _difference(was: str, asked: dict[str, Any]) -> str:
-    """The first file or option that differs from the earlier call, in words."""
+    """The first file or option that differs from the earlier call, in words.
+
+    ``was`` describes the earlier call, ``asked`` the present one.
+    """
     before = json.loads(was)
     files = {one[0] for one in before["sources"]} ^ {one[0] for one in asked["sources"]}
     if files:
@@ -208,7 +214,10 @@ def _difference(was: str, asked: dict[str, Any]) -> str:
 
 
 class _Table(NamedTuple):
-    """The table of episodes, in the order of their first rows, and the bucket of each."""
+    """A table of all episodes, in the order in which they first appear in the files.
+
+    It also says in which bucket (file with the rows of some episodes) each episode is.
+    """
 
     columns: dict[str, AnyArray]
     bucket: IndexArray
@@ -221,7 +230,10 @@ class _Table(NamedTuple):
 
 @dataclass(frozen=True)
 class _Preparing:
-    """The second half of preparing: reads the buckets, and writes all rows by part and by step."""
+    """The second half of preparing: sorts the rows of all buckets by part and step.
+
+    A bucket is a file with all rows of some episodes. The parts are learn and assure.
+    """
 
     folder: Path
     buckets: Buckets
@@ -232,7 +244,7 @@ class _Preparing:
         return self.buckets.folder
 
     def run(self, *, progress: bool) -> None:
-        """Do everything that is not done yet; the manifest is written last."""
+        """Do everything that is not done yet; the manifest (list of contents) is written last."""
         sources, n = self.buckets.sources, self.buckets.n
         total = 2 * len(sources) + 3 * n
         with progress_bar("preparing", total, unit="pieces", shown=progress) as reached:
@@ -268,7 +280,7 @@ class _Preparing:
 
     @cached_property
     def _sample(self) -> Episodes:
-        """The episodes of the first bucket with rows, for properties that all buckets share."""
+        """Some of the episodes, to see what all have in common: the first bucket with rows."""
         for bucket in range(self.buckets.n):
             rows = self.buckets.rows(bucket)
             if rows.height:
@@ -277,7 +289,7 @@ class _Preparing:
 
     @cached_property
     def _schema(self) -> Schema:
-        """The features, with dictionaries of all text that any file has."""
+        """The features; each text feature has the categories of all files."""
         own = self._sample.schema
         if self.buckets.layout.schema is not None:
             return own
@@ -296,7 +308,7 @@ class _Preparing:
         return [json.loads(path.read_bytes()) for path in paths]
 
     def _read(self, rows: pl.DataFrame, layout: Layout) -> Episodes:
-        """The episodes in a bucket's rows; an error names the file that it is about."""
+        """The episodes in these rows; if there is an error, its message names the file at fault."""
         try:
             plain = rows.drop(ROW, FILE)
             refuse_spread(rows, layout, self.buckets)
@@ -305,7 +317,10 @@ class _Preparing:
             raise blamed(error, rows, layout, self.buckets) from error
 
     def _gather(self, bucket: int) -> None:
-        """Write the episodes of one bucket, sorted by step, unless that is done already."""
+        """Write the episodes of one bucket, sorted by step, unless that is done already.
+
+        A bucket has all rows of some episodes.
+        """
         done = self.work / f"bucket-{bucket:04d}.json"
         rows = pl.DataFrame() if done.exists() else self.buckets.rows(bucket)
         if not rows.height:
@@ -333,7 +348,7 @@ class _Preparing:
         write_whole(done, [json.dumps(facts).encode()])
 
     def _table(self) -> _Table:
-        """All episodes of all buckets, in the order of their first rows."""
+        """A table of all episodes, in the order in which they first appear in the files."""
         tables, buckets = [], []
         for path in sorted(self.work.glob("bucket-*-episodes.parquet")):
             tables.append(pl.read_parquet(path))
@@ -361,7 +376,7 @@ class _Preparing:
         return {name: np.sort(index) for name, index in found.items()}
 
     def _part(self, name: str, table: _Table) -> PreparedPart:
-        """Write all files of one part; existing ones are kept."""
+        """Write all files of one part (learn or assure); files that exist already are kept."""
         folder = self.folder / f"part={name}"
         folder.mkdir(exist_ok=True)
         own = {key: values for key, values in table.columns.items() if key != "first"}
@@ -387,7 +402,10 @@ class _Preparing:
         return PreparedPart(lengths.size, int(lengths.sum()), listing, tuple(files))
 
     def _steps(self, table: _Table, start: int, stop: int) -> list[pl.Series]:
-        """The rows of some steps of a part's episodes, sorted by step and episode."""
+        """The rows of the steps from ``start`` to before ``stop``, sorted by step and episode.
+
+        Only the episodes in ``table`` are included.
+        """
         found = []
         for bucket in np.unique(table.bucket).tolist():
             own = np.flatnonzero(table.bucket == bucket)
@@ -406,7 +424,10 @@ class _Preparing:
 
 
 def _by_step(rows: pl.DataFrame, start: int) -> pl.DataFrame:
-    """The rows sorted by step, then episode; positions are computed, without comparing rows."""
+    """The rows sorted by step and then by episode.
+
+    This is fast: a row's place is computed from its step and episode, without comparing rows.
+    """
     episode, step = (rows.get_column(name).to_numpy() for name in ("episode", "step"))
     place = (step - start).astype(np.intp) * (int(episode.max()) + 1) + episode
     found = np.full(int(place.max()) + 1, -1)
@@ -415,7 +436,7 @@ def _by_step(rows: pl.DataFrame, start: int) -> pl.DataFrame:
 
 
 def _row_columns(store: Store) -> list[pl.Series]:
-    """The rows of episodes in memory as columns: episode, step and all values."""
+    """The rows of episodes in memory as the columns of a table: episode, step and all values."""
     counts = np.diff(store.offsets)
     alive = [np.flatnonzero(store.lengths > t) for t in range(counts.size)]
     found = [
@@ -432,7 +453,7 @@ def _row_columns(store: Store) -> list[pl.Series]:
 
 
 def _episode_columns(found: Episodes) -> dict[str, AnyArray]:
-    """The columns of the table of episodes: id, length, outcome and others, one row per episode."""
+    """The columns of a table with one row per episode: id, length, outcome and others."""
     store = found._store
     named = {"group": store.groups, "truncated": store.truncated, "terminated": store.terminated}
     about: dict[str, AnyArray] = {
@@ -444,7 +465,7 @@ def _episode_columns(found: Episodes) -> dict[str, AnyArray]:
 
 
 def _first_rows(found: Episodes, rows: pl.DataFrame, buckets: Buckets) -> IndexArray:
-    """The number of the row where each episode first appears in the files."""
+    """For each episode, the number of the row in which it first appears in the files."""
     columns = [rows.get_column(name) for name in buckets.parts.episode_columns]
     names = joined_labels(columns, "episode")
     first = np.unique(names.codes, return_index=True)[1]
@@ -456,7 +477,7 @@ def _first_rows(found: Episodes, rows: pl.DataFrame, buckets: Buckets) -> IndexA
 
 
 def _values(column: pl.Series) -> AnyArray:
-    """A column of names, numbers or flags as an array."""
+    """A column of names, numbers or flags as a NumPy array."""
     if column.dtype == pl.String:
         return labels(column, column.name)[np.arange(len(column))]
     found: AnyArray = column.to_numpy()
@@ -472,7 +493,10 @@ def _series(name: str, values: AnyArray) -> pl.Series:
 def _write_table(
     path: Path, columns: list[pl.Series], rows: int = _GROUP_ROWS, *, passing: bool = False
 ) -> None:
-    """Write a table; a temporary one is compressed less, to save time."""
+    """Write a table to a file.
+
+    With ``passing``, the file is temporary and compressed less, to save time.
+    """
     with explained(path, "written"), replacing(path) as part:
         pl.DataFrame(columns).write_parquet(
             part,

@@ -36,7 +36,7 @@ def record_arrays(
     stop_probability: Any = None,
     cutoff: ArrayLike | None = None,
 ) -> RawEpisodes:
-    """The unchecked episodes in these arrays; see `Episodes.from_arrays`."""
+    """The episodes in these arrays, sorted by step, not checked yet; see `Episodes.from_arrays`."""
     judged, rewards, signals = _signals(behavior, rewards, told=behavior_values is not None)
     whole, lengths, dtype = _states(states)
     n, d = lengths.size, whole.shape[-1]
@@ -90,9 +90,11 @@ def record_arrays(
 def _signals(
     behavior: JudgedBy, rewards: Any, *, told: bool
 ) -> tuple[Behavior, Any, list[tuple[str, Reading, Any]]]:
-    """The behavior, the rewards, and a list of several behaviors: name, reading and values.
+    """The first behavior, the rewards, and all behaviors if there are several; else an empty list.
 
-    The list is empty for a single behavior.
+    A behavior is a number that runs are judged by. In the list, each has its name, what it is
+    computed from, and these values. With ``told``, the user passes the values of the behavior
+    itself.
     """
     if not isinstance(behavior, Mapping):
         reading = reading_of(_named_column(behavior) if told else behavior)
@@ -114,18 +116,19 @@ def _signals(
 
 
 def _named_column(behavior: Any) -> Any:
-    """The behavior to use if its values are passed as ``behavior_values``.
+    """The behavior (the number runs are judged by) if the user passes its values directly.
 
-    A behavior without a column's name is called "behavior".
+    It needs a column's name. If ``behavior`` has none, the column is called "behavior".
     """
     is_column = isinstance(behavior, str) and behavior.startswith(("column:", "total:"))
     return behavior if is_column or not isinstance(behavior, str) else "column:behavior"
 
 
 def _read_by(reading: Reading, name: str, signals: Mapping[str, Any]) -> tuple[Reading, Any]:
-    """The behavior with its signal, and the signal's values.
+    """The behavior with the signal that it is computed from, and the values of this signal.
 
-    The signal is the one specified, or the one with the behavior's own name, or the reward.
+    ``signals`` maps names to values. The signal is the one that the behavior asks for, else the one
+    with the behavior's own name, else the reward.
     """
     if reading.column is None and name in signals:
         reading = replace(reading, signal=name)
@@ -146,7 +149,7 @@ def _present(values: FloatArray | None) -> FloatArray:
 
 
 def _states(states: Any) -> tuple[AnyArray, AnyArray, str]:
-    """The states, the lengths of the episodes, and the type of the numbers.
+    """The states, the number of steps of each episode, and the NumPy type of the numbers.
 
     The states are (episodes, steps, features), or one matrix of all rows if lengths differ.
     """
@@ -188,7 +191,10 @@ def _arrangement(lengths: AnyArray, *, rectangular: bool) -> Arrangement:
 
 
 def _flat(values: Any, lengths: AnyArray, what: str) -> FloatArray:
-    """A flat array with one number per episode and step, one episode after the other."""
+    """One number for each episode and step, in one flat array, one episode after the other.
+
+    ``what`` names the values in messages.
+    """
     n = lengths.size
     if isinstance(values, np.ndarray) and values.dtype != np.object_:
         shape = (n, int(lengths[0])) if np.all(lengths == lengths[0]) else None

@@ -1,4 +1,4 @@
-"""Turns rows recorded at any times into one row per tick, a fixed interval, of an episode."""
+"""Turns rows recorded at any times into one row per interval of time (option ``every``)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOST_COPIES: Final = 100
 
 @dataclass(frozen=True, eq=False)
 class Clock:
-    """Which rows of the table belong to each tick; ticks come at a fixed interval of time.
+    """Which rows of a table belong to each tick; a tick begins an interval of time (``every=``).
 
     Attributes
     ----------
@@ -38,9 +38,9 @@ class Clock:
     steps
         The number of each tick in its episode, from 0.
     seen
-        For each tick, the last row up to it, which is the state known then.
+        For each tick, the last row up to it: the state that is known at the tick.
     ended
-        For each tick, the last row before the next tick, which is known after acting.
+        For each tick, the last row before the next tick: what is known after acting.
     tick
         For each row of the table, the last tick before it.
     times
@@ -62,9 +62,11 @@ class Clock:
         *,
         summed: str | None,
     ) -> Callable[[str], pl.Series]:
-        """A function that reads a column with one value per tick.
+        """A function that reads a column of the table with one value per tick.
 
-        States are those known at the tick. Rewards are summed from one tick to the next.
+        A tick begins an interval of time, and becomes one step of an episode. The state is what is
+        known at the tick. Rewards are added up from one tick to the next. ``summed`` is the column
+        of rewards.
         """
         late = {parts.truncated, parts.terminated, parts.reward, behavior.column}
 
@@ -78,7 +80,7 @@ class Clock:
         return column
 
     def _earned(self, column: pl.Series, behavior: Behavior) -> pl.Series:
-        """The reward of each tick, made so that the outcomes of runs stay the same."""
+        """The reward of each tick (start of an interval); the outcomes of runs stay the same."""
         rewards = numbers(column, f"reward (column {column.name!r})", lambda row: f"row {row}")
         if behavior.spec == "sum":
             total = np.bincount(self.tick, weights=rewards, minlength=self.seen.size)
@@ -92,7 +94,10 @@ class Clock:
 
 
 def clock_of(column: pl.Series, ids: Labels, every: str, behavior: Behavior) -> Clock:
-    """The clock that ticks at this interval from each episode's first row on."""
+    """A clock that ticks every ``every``, starting at the first row of each episode.
+
+    It says which rows of the table belong to which tick.
+    """
     length = _microseconds(every)
     column = year_first(column, f"step (column {column.name!r})")
     if not is_times(column):

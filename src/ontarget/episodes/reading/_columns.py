@@ -1,4 +1,4 @@
-"""Converts columns of a user's table into numbers and back; messages say what is wrong."""
+"""Converts columns of a user's table into numbers and back; error messages say what is wrong."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ def is_text(column: pl.Series) -> bool:
 
 
 def numbers(column: pl.Series, what: str, where: Where) -> FloatArray:
-    """The column as float64; missing values become NaN."""
+    """The values of a column as float64; missing values become NaN.
+
+    In messages, ``what`` names the column, and ``where`` names the place of a row.
+    """
     if is_text(column):
         text = column.cast(pl.String)
         parsed = text.cast(pl.Float64, strict=False)
@@ -65,7 +68,7 @@ def numbers(column: pl.Series, what: str, where: Where) -> FloatArray:
 
 
 def whole_numbers(column: pl.Series, what: str) -> IndexArray:
-    """The column as integers; floats must be whole."""
+    """The values of a column as integers; floats must be whole. ``what`` names it in messages."""
     _refuse_missing(column, what)
     if column.dtype.is_integer():
         _refuse_inexact(column, what, lambda row: f"row {row}")
@@ -84,7 +87,7 @@ def whole_numbers(column: pl.Series, what: str) -> IndexArray:
 
 @dataclass(frozen=True)
 class Labels:
-    """A column of names, coded as integers, which are fast to compare."""
+    """A column of names, such as episode ids; each name is coded as an integer, for speed."""
 
     codes: IndexArray
     dictionary: AnyArray | None  # None: the codes are the names
@@ -95,12 +98,15 @@ class Labels:
         return codes if self.dictionary is None else self.dictionary[codes]
 
     def place(self, arrangement: Arrangement) -> IndexArray:
-        """The codes of the rows, sorted by step and then by episode."""
+        """The codes of the names, one per row, sorted by step and then by episode."""
         return arrangement.place(self.codes)
 
 
 def labels(column: pl.Series, what: str) -> Labels:
-    """The column as names; integers stay integers and text stays text."""
+    """The values of a column as names; whole numbers stay numbers and text stays text.
+
+    ``what`` names the column in messages.
+    """
     _refuse_missing(column, what)
     if column.dtype.is_integer() and column.dtype not in _WIDER_THAN_NUMPY:
         return Labels(column.to_numpy(), None)
@@ -115,7 +121,10 @@ def labels(column: pl.Series, what: str) -> Labels:
 
 
 def joined_labels(columns: Sequence[pl.Series], what: str) -> Labels:
-    """The names that several columns make together, such as ``Leeds/2026``."""
+    """The names that several columns make together, such as ``Leeds/2026``.
+
+    ``what`` names the columns in messages.
+    """
     parts = [labels(column, f"{what} (column {column.name!r})") for column in columns]
     if len(parts) == 1:
         return parts[0]
@@ -130,12 +139,15 @@ def joined_labels(columns: Sequence[pl.Series], what: str) -> Labels:
 
 
 def _part_of_name(value: object) -> str:
-    """A value as a part of a name, so that different values never make the same name."""
+    """A value as a part of a joined name such as ``Leeds/2026``.
+
+    A slash in the value is escaped, so that different values never make the same name.
+    """
     return str(value).replace("\\", "\\\\").replace("/", "\\/")
 
 
 def flags(column: pl.Series, what: str) -> BoolArray:
-    """The column as booleans; numbers must be 0 or 1."""
+    """The values of a column as booleans; numbers must be 0 or 1. ``what`` names it in messages."""
     _refuse_missing(column, what)
     if column.dtype == pl.Boolean:
         truth: BoolArray = column.to_numpy()
@@ -150,12 +162,15 @@ def flags(column: pl.Series, what: str) -> BoolArray:
 
 
 def number_feature(column: pl.Series, *, categorical: bool) -> Feature:
-    """The feature of a column of numbers."""
+    """The feature (name and type) for a column of numbers."""
     return Feature(column.name, _name_of(column.dtype), categorical=categorical)
 
 
 def feature_of(column: pl.Series, *, categorical: bool, where: Where) -> Feature:
-    """The feature in a column: numbers of some type, or text with its dictionary."""
+    """The feature (name, type, categories of text) for a column of numbers or text.
+
+    ``where`` names the place of a row in messages.
+    """
     if not is_text(column):
         return number_feature(column, categorical=categorical)
     text = column.cast(pl.String)
@@ -166,7 +181,10 @@ def feature_of(column: pl.Series, *, categorical: bool, where: Where) -> Feature
 
 
 def encoded(column: pl.Series, feature: Feature, where: Where) -> FloatArray:
-    """The column's values as the numbers that models read."""
+    """The values of a column as the numbers that models read; text becomes codes.
+
+    ``where`` names the place of a row in messages.
+    """
     what = f"feature {feature.name!r}"
     if feature.categories is None:
         return numbers(column, what, where)
@@ -183,10 +201,10 @@ def encoded(column: pl.Series, feature: Feature, where: Where) -> FloatArray:
 
 
 def decoded(values: FloatArray, feature: Feature) -> pl.Series:
-    """The original column again, from the numbers that `encoded` made of it.
+    """The original column, made from the numbers that `encoded` returned.
 
-    It has its original type; a missing float is NaN. If polars does not have this type, or the
-    values do not fit it, the column is float64.
+    The column has its original type; a missing float is NaN. If polars does not have this type, or
+    the values do not fit it, the column is float64.
     """
     column = pl.Series(feature.name, values)
     if feature.categories is None:
@@ -238,7 +256,10 @@ def _refuse_missing(column: pl.Series, what: str) -> None:
 
 
 def _refuse_mixed(text: pl.Series, where: Where) -> None:
-    """Refuse numbers mixed with text, which are usually a damaged column, not categories."""
+    """Refuse a column in which some values are numbers and others are text.
+
+    Such a column is usually damaged, not a column of categories.
+    """
     parsed = text.cast(pl.Float64, strict=False).is_not_null()
     spoilt = text.is_not_null() & ~parsed
     row = _first(spoilt)

@@ -27,12 +27,13 @@ def check_order(
     ids: IndexArray,
     read: Callable[[str], pl.Series],
 ) -> Parts:
-    """The roles, with a remark if one of the columns counts the rows of each episode.
+    """Checks the order of rows by columns that count the rows of an episode.
 
-    Such a column contains 0, 1, 2, … or 1, 2, 3, …, each number once in an episode. If the rows are
-    in another order than every such column says, they are refused: with the last row first, a
+    Such a column contains 0, 1, 2, … or 1, 2, 3, …, each number once in an episode. If every such
+    column says another order than the table, the rows are refused: with the last row first, a
     monitor would see the future. Nothing is checked if a column is known to be the step, or if the
-    user says that there is no such column.
+    user says that there is no such column. Returned are ``parts`` (which column is what), with a
+    remark if there is a column that counts.
     """
     if layout.step is None or parts.step is not None:
         return parts
@@ -59,7 +60,7 @@ def check_order(
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """The rows grouped by episode, each episode's rows in the order of the table."""
+    """The rows of a table grouped by episode; within an episode they keep their order."""
 
     order: IndexArray
     starts: IndexArray
@@ -72,9 +73,9 @@ class _Rows:
         return cls(order, starts, np.diff(np.append(starts, order.size)))
 
     def counted_in_order(self, column: pl.Series) -> bool | None:
-        """Whether the column counts the rows in their present order.
+        """Whether the column counts the rows of each episode (0, 1, 2, …) in their present order.
 
-        False if it counts them in another order, None if it does not count rows at all.
+        False if it counts the rows in another order, None if it does not count rows at all.
         """
         if not column.dtype.is_numeric() or column.has_nulls():
             return None

@@ -1,4 +1,4 @@
-"""Reads a table from a text file; recognizes and reports its encoding and separator."""
+"""Reads a table from a text file; finds out its encoding and the separator of columns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NO_TEXT: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table, and remarks on how its text was read, if that was unusual."""
+    """A table read from text, and remarks on how the text was read, if that was unusual."""
 
     table: pl.DataFrame
     notes: tuple[str, ...]
@@ -37,11 +37,11 @@ class TextTable:
 
 
 def read_text_table(path: Path, *, as_text: bool = False) -> TextTable:
-    """The table in a text file; types are inferred from all rows, and uneven lines are refused.
+    """The table in a text file; types are inferred from all rows.
 
-    The file is UTF-8, or UTF-16 if it says so in its first bytes; otherwise it is read as
-    Windows-1252, which includes Latin-1, and this is noted. ``as_text`` leaves every value as it is
-    written.
+    A line with more or fewer fields than the first is refused. The file is UTF-8, or UTF-16 if it
+    says so in its first bytes; otherwise it is read as Windows-1252, which includes Latin-1, and a
+    remark says so. ``as_text`` leaves every value as it is written.
     """
     with path.open("rb") as file:
         head = file.read(_HEAD)
@@ -96,6 +96,8 @@ def _table_in(
 def _separator_of(head: bytes) -> str:
     r"""The character between columns: a comma, unless the first line has another and no comma.
 
+    ``head`` is the beginning of the file.
+
     Examples
     --------
     >>> _separator_of(b"run;step;reward\n1;0;0,5\n"), _separator_of(b"run,note\n1,a;b\n")
@@ -118,7 +120,9 @@ def _first_rows(head: bytes, most: int = 20) -> str:
 
 
 def _carriage_returns(head: bytes, separator: str, name: str) -> list[str]:
-    r"""A note on columns whose values end in a carriage return, so that numbers look like text.
+    r"""A remark on columns whose values end in a carriage return, so that numbers look like text.
+
+    ``head`` is the beginning of the file, ``name`` the name of the file. Empty if there are none.
 
     Examples
     --------
@@ -153,7 +157,7 @@ def _bytes(source: Path | bytes) -> bytes:
 
 
 def _is_utf8(data: bytes, *, whole: bool = True) -> bool:
-    """Whether the bytes are UTF-8; in a part of a file, the last character may be incomplete."""
+    """Whether the bytes are UTF-8. If not ``whole``, the last character may be incomplete."""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(data, final=whole)
     except UnicodeDecodeError:
@@ -162,7 +166,7 @@ def _is_utf8(data: bytes, *, whole: bool = True) -> bool:
 
 
 def _check_header(path: Path, columns: list[str]) -> None:
-    """Refuse a table of one column, or with numbers instead of column names."""
+    """Refuse a table that has only one column, or numbers instead of column names."""
     if len(columns) == 1:
         raise EpisodesFileError(
             f"{path.name} has one column, {columns[0][:80]!r}; separate columns by commas"
@@ -186,7 +190,10 @@ def _is_number(text: str) -> bool:
 
 
 def _refuse_bad_lines(path: Path, data: bytes, separator: str) -> None:
-    """Refuse a line with another number of fields than the header, by its number."""
+    """Refuse a file if a line has another number of fields than the first line.
+
+    The message gives the line's number.
+    """
     reader = csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), delimiter=separator)
     try:
         width = len(next(reader, ()))

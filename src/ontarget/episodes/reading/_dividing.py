@@ -1,4 +1,4 @@
-"""Divides a log into the rows of earlier and of later runs, without changing any row."""
+"""Divides a log into two: the rows of earlier runs and of later runs. No row is changed."""
 
 from __future__ import annotations
 
@@ -48,22 +48,25 @@ class DividedLog:
     starts: pl.Series | None
 
     def part(self, *, later: bool) -> pl.DataFrame:
-        """The rows of one part, in the order of the file."""
+        """The rows of the earlier or of the later runs, in the order of the file."""
         return self.table.filter(pl.Series(self.later[self.episode] == later))
 
     def runs(self, *, later: bool) -> int:
-        """How many runs one part has."""
+        """How many earlier or later runs there are."""
         return int(np.count_nonzero(self.later == later))
 
     def reach(self, *, later: bool) -> tuple[Any, Any] | None:
-        """The smallest and the largest start in one part; None if runs were divided at random."""
+        """The smallest and the largest start of the earlier or of the later runs.
+
+        None if runs were divided at random.
+        """
         if self.starts is None:
             return None
         own = self.starts.filter(pl.Series(self.later == later))
         return own.min(), own.max()
 
     def write(self, path: Path, *, later: bool) -> int:
-        """Write one part to a file, and return its number of rows."""
+        """Write the rows of the earlier or of the later runs to a file; returns their number."""
         part = self.part(later=later)
         with explained(path, "written"), replacing(path) as file:
             if path.suffix == ".parquet":
@@ -73,7 +76,7 @@ class DividedLog:
         return part.height
 
     def _metadata(self) -> dict[str, str] | None:
-        """The file's metadata, such as a declared horizon."""
+        """What the file says about its columns, such as a declared horizon; None if nothing."""
         if self.source.suffix != ".parquet":
             return None
         found = pl.read_parquet_metadata(self.source)
@@ -89,7 +92,9 @@ def divided_log(
     share: float = 0.8,
     seed: int = 0,
 ) -> DividedLog:
-    """The runs of a file, divided at a value of a column, or by shares.
+    """The runs of a file, divided into earlier and later ones.
+
+    They are divided at a value of a column, or by a share of the runs.
 
     Parameters
     ----------
@@ -98,8 +103,8 @@ def divided_log(
     episode
         The column of episode ids, or several joined by commas; found by its name if not given.
     by
-        The column that says when a run started: dates, times, numbers or texts. A run starts at its
-        smallest value. Without it, runs are divided at random.
+        The column that says when a run started: dates, times, numbers or texts. A run starts at the
+        smallest value in its rows. Without ``by``, runs are divided at random.
     at
         Runs that start before this value are the earlier ones.
     share
@@ -122,7 +127,7 @@ def divided_log(
 
 
 class _Opened(NamedTuple):
-    """A file's rows as they are and with their types, and its metadata."""
+    """The contents of a file: rows as they are written, rows with types, and its metadata."""
 
     table: pl.DataFrame
     typed: pl.DataFrame
@@ -147,7 +152,10 @@ def _opened(path: Path) -> _Opened:
 def _divided(
     starts: pl.Series | None, runs: AnyArray, at: str | None, share: float, seed: int
 ) -> BoolArray:
-    """Which runs are the later ones; both parts get at least one run."""
+    """Which runs are the later ones; there is at least one earlier and one later run.
+
+    ``starts`` has the start of each run; if it is None, runs are divided at random.
+    """
     if runs.size < 2:
         raise EpisodesError(f"dividing a log needs at least two runs, got {runs.size}")
     if starts is None:
@@ -170,7 +178,10 @@ def _divided(
 
 
 def _by_lot(ids: AnyArray, share: float, seed: int) -> BoolArray:
-    """A random choice of later runs, which depends on the seed and the ids, not on their order."""
+    """A random choice of later runs, which depends on the seed and the ids, not on their order.
+
+    ``share`` is the share of earlier runs.
+    """
     order = np.lexsort((ids, keyed_hash(keys_of(ids), seed, "old and new")))
     later = np.ones(ids.size, dtype=np.bool_)
     later[order[: _cut(share, ids.size)]] = False
@@ -178,7 +189,10 @@ def _by_lot(ids: AnyArray, share: float, seed: int) -> BoolArray:
 
 
 def _starts(table: pl.DataFrame, by: str, rows: IndexArray, ids: AnyArray) -> pl.Series:
-    """The smallest value of a column in each run: a time, a number or a text."""
+    """For each run, the smallest value of the column ``by``: a time, a number or a text.
+
+    ``rows`` has the number of each row's run.
+    """
     if by not in table.columns:
         listed = ", ".join(table.columns)
         raise EpisodesError(
@@ -202,7 +216,7 @@ def _starts(table: pl.DataFrame, by: str, rows: IndexArray, ids: AnyArray) -> pl
 
 
 def _from(starts: pl.Series, at: str) -> BoolArray:
-    """Which runs start at this value or later."""
+    """Which runs start at the value ``at`` or later."""
     value: Any = at
     if starts.dtype.is_temporal():
         value = times_of(pl.Series([at]))[0] if is_times(pl.Series([at])) else None
@@ -222,7 +236,10 @@ def _from(starts: pl.Series, at: str) -> BoolArray:
 
 
 def _last(starts: pl.Series, share: float) -> BoolArray:
-    """Which runs are the last ones; runs that start at the same value stay together."""
+    """Which runs are the later ones, so that about ``share`` of the runs are earlier.
+
+    Runs that start at the same value stay together.
+    """
     first: Any = starts.sort()[_cut(share, starts.len())]
     if first == starts.min():  # most runs start at the same value: these are the earlier ones
         first = starts.filter(starts > first).min()
@@ -231,5 +248,5 @@ def _last(starts: pl.Series, share: float) -> BoolArray:
 
 
 def _cut(share: float, n: int) -> int:
-    """How many of n runs are the earlier ones: at least one, and not all."""
+    """How many of n runs are the earlier ones: the given share, but at least one and not all."""
     return max(1, min(round(share * n), n - 1))

@@ -1,4 +1,4 @@
-"""Reads episodes from Parquet, CSV and Minari datasets, and writes Parquet and CSV."""
+"""Reads episodes from Parquet and CSV files and from datasets, and writes Parquet and CSV."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ _MOST_STEPS = 2**31 - 1
 def record_file(
     path: Path, options: FrameOptions, chosen: Sequence[int] | None = None
 ) -> tuple[RawEpisodes, Layout]:
-    """The unchecked episodes in a file or Minari folder, and the options they were read with.
+    """The episodes in a file or in the folder of a dataset, not checked yet.
 
-    For a Minari folder, ``chosen`` are the numbers of the episodes to read; all by default.
+    The options that the episodes were read with are returned too. In a Minari folder, only the
+    episodes with the numbers in ``chosen`` are read; all by default.
     """
     if path.is_dir() and not is_lerobot(path):
         from ontarget.episodes.reading._minari import record_minari
@@ -49,9 +50,9 @@ def record_file(
 
 
 def read_log(path: Path, options: FrameOptions) -> KeyedRows | None:
-    """The rows of a file as they are, each with its episode and step.
+    """The rows of a file as they are, each with the id of its episode and its step.
 
-    None if steps are not rows of the file, as with ``every=`` or in a Minari dataset.
+    None if a step is not a row of the file: with ``every=``, and in a Minari dataset.
     """
     if path.is_dir() and not is_lerobot(path):
         return None
@@ -67,7 +68,7 @@ class _Log(NamedTuple):
 
 @contextmanager
 def _opened(path: Path, options: FrameOptions) -> Iterator[_Log]:
-    """A context that gives the table in a file and its layout; errors inside it name the file."""
+    """A context that gives the table in a file and how to read it; errors name the file."""
     if not path.exists():
         raise EpisodesFileError(f"{path}: no such file or folder")
     if path.is_dir():
@@ -118,7 +119,11 @@ def write(episodes: Recorded, path: Path) -> None:
 
 
 def _described(episodes: Recorded) -> str:
-    """What the columns alone do not say (roles, behavior, horizon), as JSON with sorted keys."""
+    """What a file must say besides its columns, as JSON with sorted keys.
+
+    It says which column is the step, the reward and so on, what runs are judged by, and the
+    horizon.
+    """
     roles = episodes.roles
     found: dict[str, Any] = {
         "version": _VERSION,
@@ -140,9 +145,9 @@ def _described(episodes: Recorded) -> str:
 
 
 def _judged_spec(episodes: Recorded) -> str | list[list[str]]:
-    """The behavior's name, or for several behaviors a list of pairs (name, behavior).
+    """The behavior (the number runs are judged by) as text; for several, a list of pairs.
 
-    A list, not an object, because the order matters.
+    Each pair is (name, behavior). It is a list, not an object, because the order matters.
     """
     if not episodes.names:
         return episodes.behavior.spec
@@ -150,7 +155,7 @@ def _judged_spec(episodes: Recorded) -> str | list[list[str]]:
 
 
 def layout_in(path: Path, options: FrameOptions) -> Layout | None:
-    """The layout that `write` stored in a Parquet file; None for a file of another program."""
+    """How to read the columns of a Parquet file that `write` made; None for other files."""
     text = pl.read_parquet_metadata(path).get(_KEY)
     if text is None:
         return None
@@ -184,7 +189,7 @@ def layout_in(path: Path, options: FrameOptions) -> Layout | None:
 
 
 def _roles_in(found: Any) -> dict[str, Any]:
-    """The roles of the columns, as the file describes them."""
+    """Which column is the step, the reward and so on, as ``found`` in the file says."""
     named = dict(found)
     first_step = named.pop("first_step", None)
     for part, name in named.items():
@@ -196,7 +201,10 @@ def _roles_in(found: Any) -> dict[str, Any]:
 
 
 def _judged(spec: Any, path: Path, options: FrameOptions) -> JudgedBy:
-    """The behavior or behaviors that the file names, unless the user passes others."""
+    """The behavior or behaviors (numbers runs are judged by) that the file names.
+
+    If the user passes other behaviors in the options, those are returned.
+    """
     if "behavior" in options:
         return options["behavior"]
     like = options.get("like")
@@ -215,7 +223,10 @@ def _judged(spec: Any, path: Path, options: FrameOptions) -> JudgedBy:
 
 @contextmanager
 def explained(path: Path, done: Literal["read", "written"]) -> Iterator[None]:
-    """A context that turns errors of polars and the system into a message that names the file."""
+    """A context that turns errors of polars and the system into a message that names the file.
+
+    ``done`` says what was tried: the file was to be read, or written.
+    """
     try:
         yield
     except OntargetError:

@@ -84,9 +84,10 @@ def _series_of(column: nw.Series[Any]) -> pl.Series:
 def record_frame(
     table: pl.LazyFrame | pl.DataFrame, layout: Layout, notes: Sequence[str] = ()
 ) -> RawEpisodes:
-    """The unchecked episodes in a table. Only some columns at a time are read into memory.
+    """The episodes in a table, not checked yet.
 
-    ``notes`` are remarks for the user on how the table itself was read.
+    Only some columns at a time are read into memory. ``layout`` says how to read the table;
+    ``notes`` are remarks for the user about how it was opened.
     """
     taken_over = named_column(layout, table.collect_schema().names())
     if taken_over is not None:
@@ -108,7 +109,10 @@ def record_frame(
 
 
 def found_parts(table: pl.DataFrame, layout: Layout) -> Parts:
-    """The column for each role, found in rows of the first of several similar tables."""
+    """Which column of a table is the episode, the step, the reward and so on.
+
+    The table is the beginning of the first of several similar tables.
+    """
     columns = kept_columns(layout, table.columns)
     layout, judged = _judged(layout, columns)
     parts = find_parts(layout, columns, judged, table.get_column)
@@ -121,7 +125,7 @@ def found_parts(table: pl.DataFrame, layout: Layout) -> Parts:
 
 
 class KeyedRows(NamedTuple):
-    """A table as it is, with the id of each row's episode and its step, counted from 0."""
+    """The rows of a table, each with the id of its episode and its step, counted from 0."""
 
     table: pl.DataFrame
     ids: AnyArray
@@ -129,9 +133,9 @@ class KeyedRows(NamedTuple):
 
 
 def keyed_rows(table: pl.LazyFrame | pl.DataFrame, layout: Layout) -> KeyedRows | None:
-    """The rows of the table with their episodes and steps; None with ``every=``.
+    """The rows of a table, each with the id of its episode and its step; None with ``every=``.
 
-    With ``every=``, steps are intervals of time, not rows.
+    With the option ``every``, steps are intervals of time, not rows.
     """
     columns = kept_columns(layout, table.collect_schema().names())
     layout, judged = _judged(layout, columns)
@@ -148,7 +152,10 @@ def keyed_rows(table: pl.LazyFrame | pl.DataFrame, layout: Layout) -> KeyedRows 
 
 
 def _judged(layout: Layout, columns: tuple[str, ...]) -> tuple[Layout, Judged]:
-    """The options for reading, with those that the behavior implies, and the behaviors."""
+    """The options for reading, completed, and the behaviors (numbers runs are judged by).
+
+    Options that follow from the behaviors are filled in.
+    """
     layout = _with_reward_since_last(_with_outcome(layout, columns), columns)
     judged = Judged.of(layout.behavior, columns)
     told = judged.several or judged.first.behavior.told
@@ -180,9 +187,9 @@ def _ids_and_steps(table: pl.DataFrame, layout: Layout) -> tuple[AnyArray, Index
 
 
 def _with_outcome(layout: Layout, columns: tuple[str, ...]) -> Layout:
-    """The layout in which the outcome column is the reward.
+    """The options for reading, with the outcome column as the reward, if there is one.
 
-    It is unchanged if the rewards in the table were already made from that column.
+    They are unchanged if the rewards in the table were already made from that column.
     """
     name = layout.outcome
     if name is None or (layout.like is not None and f"{AN_OUTCOME}{name}" in columns):
@@ -199,9 +206,9 @@ def _with_outcome(layout: Layout, columns: tuple[str, ...]) -> Layout:
 
 
 def _with_reward_since_last(layout: Layout, columns: tuple[str, ...]) -> Layout:
-    """The layout without ``reward_since_last`` for a file that `Episodes.write` made.
+    """The options, without ``reward_since_last`` if `Episodes.write` made the table.
 
-    In such a file every reward is already in its own row.
+    In such a table, every reward is already in the row that earned it.
     """
     role = None if layout.like is None else layout.like.roles.reward
     made = role is not None and role.startswith(FROM_NEXT) and role in columns
@@ -222,7 +229,10 @@ class _Rows:
 
 
 def _every(layout: Layout, parts: Parts) -> str | None:
-    """The interval of ``every=``; None without one, or if there is already one row per interval."""
+    """The interval of time of the option ``every``; None without it.
+
+    It is also None if the table already has one row per interval.
+    """
     on_it = layout.like is not None and parts.step == layout.like.roles.step
     return None if on_it else layout.every
 
@@ -275,14 +285,14 @@ def _rows_of(
 
 
 def _free(parts: Parts, layout: Layout, judged: Judged, columns: tuple[str, ...]) -> list[str]:
-    """The columns that have no role other than that of a feature."""
+    """The columns that can be features, because they are not the step, the reward or the like."""
     taken = {*parts.episode_columns, parts.reward, parts.truncated, parts.terminated, parts.group}
     taken |= {*judged.columns, layout.stop_probability, layout.cutoff, layout.target}
     return [name for name in columns if name not in taken]
 
 
 def _refuse_times(names: Sequence[str], types: pl.Schema) -> None:
-    """Refuse all dates and times among the features at once."""
+    """Refuse features that are dates or times, all in one message."""
     found = [name for name in names if name in types and types[name].is_temporal()]
     if found:
         s, one = "s" * (len(found) > 1), "them" if len(found) > 1 else "it"
@@ -352,7 +362,10 @@ def _recording(rows: _Rows, layout: Layout, judged: Judged, types: pl.Schema) ->
 def _targets(
     reader: Reader, name: str | None, columns: Sequence[str]
 ) -> tuple[Target | None, ...] | None:
-    """Each episode's own target, from a column of texts such as ``60:``; None if it is empty."""
+    """Each episode's own target, from a column of texts such as ``60:``.
+
+    An empty text means that an episode has no target. None if there is no such column.
+    """
     if name is None:
         return None
     if name not in columns:
@@ -372,9 +385,9 @@ def _targets(
 
 
 def _signals(reader: Reader, judged: Judged, reward: str | None) -> tuple[RawSignal, ...]:
-    """Each of several behaviors with the values of its signal at each row.
+    """Each of several behaviors (numbers runs are judged by), with the values it needs at each row.
 
-    A column that several of them read is read once.
+    A column that several behaviors need is read only once.
     """
     read: dict[str, FloatArray] = {}
     found = []
@@ -390,7 +403,10 @@ def _signals(reader: Reader, judged: Judged, reward: str | None) -> tuple[RawSig
 
 
 def _few_at_a_time(table: pl.LazyFrame, columns: tuple[str, ...]) -> Callable[[str], pl.Series]:
-    """A function that reads a column; a wide table is read in a hundred blocks, to save time."""
+    """A function that reads one column of a table.
+
+    A wide table is read in a hundred blocks of columns, to save time.
+    """
     size = max(1, len(columns) // 100)
     places = {name: place // size for place, name in enumerate(columns)}
 
@@ -404,7 +420,7 @@ def _few_at_a_time(table: pl.LazyFrame, columns: tuple[str, ...]) -> Callable[[s
 def _states(
     reader: Reader, names: tuple[str, ...], layout: Layout
 ) -> tuple[tuple[Feature, ...], FloatArray, int]:
-    """The features, their values, and how many unknown categories became missing values."""
+    """The features, their values, and how many categories were not known and became missing."""
     features: list[Feature] = []
     unseen = 0
     states = np.empty((len(names), int(reader.arrangement.offsets[-1])))
@@ -425,7 +441,7 @@ def _states(
 
 
 def _many_categories(features: tuple[Feature, ...], n_episodes: int) -> tuple[str, ...]:
-    """A remark on each text feature with so many values that new runs will have new values."""
+    """A remark on each text feature with so many categories that new runs will have others."""
     return tuple(
         f"{feature.name!r} is text with {len(feature.categories):,} different values in "
         f"{n_episodes:,} episodes. {_what_to_do(feature.categories)}"

@@ -23,9 +23,10 @@ _USUAL = "intervened"
 
 
 def named_column(layout: Layout, columns: Collection[str]) -> str | None:
-    """The column that flags interventions: as passed, or else the column ``intervened``.
+    """The column that says where somebody acted in place of the policy.
 
-    None if there is no such column, or if it has another role.
+    It is the column that was passed, or else the column ``intervened``. None if there is no such
+    column, or if it is used for something else.
     """
     if not isinstance(layout.intervened, EllipsisType):
         return layout.intervened
@@ -36,7 +37,7 @@ def named_column(layout: Layout, columns: Collection[str]) -> str | None:
 
 
 class LeftAlone(NamedTuple):
-    """The rows from before anybody intervened, the layout to read them by, and remarks."""
+    """The rows before anybody acted in place of the policy, how to read them, and a remark."""
 
     table: pl.DataFrame
     layout: Layout
@@ -46,11 +47,11 @@ class LeftAlone(NamedTuple):
 def left_alone(
     table: pl.DataFrame, layout: Layout, keyed: Callable[[Layout], tuple[AnyArray, IndexArray]]
 ) -> LeftAlone:
-    """The rows from before somebody acted in place of the policy, as a column flags it.
+    """The rows before somebody acted in place of the policy; a column says where that was.
 
-    ``keyed`` returns the episode's id and the step of each row. By default a run that somebody took
-    over is left out. If ``censored`` says how to treat cut-off runs, the run is cut off at the
-    first step at which somebody acted in place of the policy.
+    ``keyed`` returns the episode's id and the step of each row. By default, a run that somebody
+    took over is left out. If the option ``censored`` says how to treat cut-off runs, the run is cut
+    off at the first step at which somebody acted in place of the policy.
     """
     name = layout.intervened
     assert isinstance(name, str)

@@ -38,7 +38,7 @@ _Parts: TypeAlias = _Part | Sequence[str]
 
 
 class Alike(Protocol):
-    """What can be passed as ``like=``: other episodes, or a fitted monitor."""
+    """What can be passed as ``like=``: other episodes, or a fitted monitor, to be read alike."""
 
     @property
     def schema(self) -> Schema:
@@ -47,16 +47,19 @@ class Alike(Protocol):
 
     @property
     def behavior(self) -> Behavior:
-        """The behavior that an episode is judged by."""
+        """The behavior: the number that an episode is judged by, such as the sum of rewards."""
         ...
 
     @property
     def readings(self) -> Mapping[str, Reading]:
-        """The signal that each named behavior reads; empty for a single behavior without a name."""
+        """For each named behavior (a number episodes are judged by), what it is computed from.
+
+        Empty if there is only one behavior, which then has no name.
+        """
         ...
 
     def only(self, name: str) -> Alike:
-        """The same episodes or monitor, judged by one of several behaviors alone."""
+        """The same episodes or monitor, judged by only one of several behaviors."""
         ...
 
     @property
@@ -66,17 +69,20 @@ class Alike(Protocol):
 
     @property
     def horizon_declared(self) -> bool:
-        """Whether the horizon was declared; otherwise it is the longest run seen."""
+        """Whether the user declared the horizon (the number of steps of a complete run).
+
+        Otherwise the horizon is the length of the longest run seen.
+        """
         ...
 
     @property
     def grid(self) -> float:
-        """Outcomes are rounded to multiples of this number."""
+        """Outcomes are rounded to multiples of this number, so that 0.1 + 0.2 equals 0.3."""
         ...
 
     @property
     def roles(self) -> Roles:
-        """Which column was used for what."""
+        """Which column of the user's data was the step, which the reward, and so on."""
         ...
 
 
@@ -110,7 +116,7 @@ class FrameOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Layout:
-    """The options of `FrameOptions`, with defaults for those not given."""
+    """How to read a table: the options of `FrameOptions`, with defaults for those not given."""
 
     episode: _Parts = ...
     step: _Parts = ...
@@ -142,7 +148,10 @@ class Layout:
 
 
 def layout_of(options: FrameOptions, known: Layout | None = None) -> Layout:
-    """The layout that the options describe. ``known``, a file's own layout, fills in the rest."""
+    """How to read a table, by these options.
+
+    ``known`` is what a file says about its own columns; it is used for options that are not given.
+    """
     allowed = {item.name for item in fields(Layout)} - {"schema", "declared"}
     unknown = sorted(set(options) - allowed)
     if unknown:
@@ -177,7 +186,7 @@ def layout_of(options: FrameOptions, known: Layout | None = None) -> Layout:
 
 
 def _refuse_unlike(options: FrameOptions, schema: Schema) -> None:
-    """Refuse features that differ from those of ``like``."""
+    """Refuse features other than those of the episodes or monitor passed as ``like``."""
     asked = options.get("features")
     if asked is not None and set(asked) != set(schema.names):
         raise EpisodesError(
@@ -196,7 +205,10 @@ def _refuse_unlike(options: FrameOptions, schema: Schema) -> None:
 
 
 def _every_alike(options: FrameOptions, roles: Roles) -> str | None:
-    """The interval ``every`` of the episodes ``like``, which these episodes must share."""
+    """The interval of time (``every``) of the episodes passed as ``like``.
+
+    It must be the same for the new episodes.
+    """
     step, sign, every = roles.step.rpartition(ON_CLOCK)
     theirs = every if sign and step else None
     passed = options.get("every", theirs)
@@ -218,12 +230,15 @@ def _outcome_alike(options: FrameOptions, roles: Roles) -> str | None:
 
 
 def _is_from_next(roles: Roles) -> bool:
-    """Whether each row's reward was taken from the next row (``reward_since_last``)."""
+    """Whether each row's reward was taken from the next row (option ``reward_since_last``)."""
     return roles.reward is not None and roles.reward.startswith(FROM_NEXT)
 
 
 def kept_columns(layout: Layout, columns: Sequence[str]) -> tuple[str, ...]:
-    """The columns without those to drop; a column to drop that does not exist is an error."""
+    """The columns to read: all except those of the option ``drop``.
+
+    An error if a column to drop does not exist.
+    """
     if isinstance(layout.drop, str):
         raise EpisodesError(
             Argument("drop"), f" needs a list of columns, got the text {layout.drop!r}"
@@ -243,9 +258,10 @@ def feature_names(
     early: Collection[str | None],
     late: Collection[str | None],
 ) -> tuple[str, ...]:
-    """The features: those asked for, or else every column that has no other role.
+    """The columns that are features: those asked for, or else all that are nothing else.
 
-    ``late`` are the columns known only after acting, ``early`` other columns with a role.
+    ``late`` are the columns known only after acting, such as the reward. ``early`` are other
+    columns that are no features, such as the episode.
     """
     names = (
         tuple(name for name in columns if name not in early and name not in late)

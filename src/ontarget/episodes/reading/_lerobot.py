@@ -1,6 +1,7 @@
 """Reads episodes from the JSON and Parquet files of a LeRobot dataset; no code in it is run.
 
-Versions 2 and 3 differ in how many episodes a file has, not in its columns. Videos are not read.
+Versions 2 and 3 of the format differ in how many episodes a file has, not in the columns. Videos
+are not read.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ def is_lerobot(path: Path) -> bool:
 
 
 def lerobot_table(path: Path, options: FrameOptions) -> tuple[pl.LazyFrame, FrameOptions]:
-    """The dataset's rows with one number per column, and the options for reading them.
+    """The rows of a LeRobot dataset with one number per column, and the options for reading them.
 
-    The state is what was observed, without images. The reward is ``next.reward``, or else
-    ``next.success``; then a run is judged by whether it ever succeeded.
+    The state is what was observed, without images. The reward is the column ``next.reward``.
+    Without that column it is ``next.success``, and a run is judged by whether it ever succeeded.
     """
     described = _described(path)
     files = sorted((path / "data").glob("*/*.parquet"))
@@ -71,7 +72,10 @@ def lerobot_table(path: Path, options: FrameOptions) -> tuple[pl.LazyFrame, Fram
 
 
 def _numbers_in(path: Path, name: str, kind: pl.DataType, described: Any) -> list[pl.Expr]:
-    """One column expression for each number of a reading; none for an image, which is a struct."""
+    """One polars expression for each number in a column of arrays; none for an image.
+
+    ``described`` is what the dataset says about this column.
+    """
     column = pl.col(name)
     if kind.is_numeric() or kind == pl.Boolean:
         return [column]
@@ -94,7 +98,10 @@ def _elements(kind: pl.DataType, column: pl.Expr, place: int) -> pl.Expr:
 
 
 def _names_of(found: Any, size: int) -> list[str]:
-    """The names of a reading's numbers, which may be nested under a key; else their positions."""
+    """The names of the numbers in an array, as the dataset lists them; else their positions.
+
+    ``found`` is the list, which may be nested under a key.
+    """
     if isinstance(found, dict) and len(found) == 1:
         found = next(iter(found.values()))
     fits = isinstance(found, list) and len(found) == size and len(set(map(str, found))) == size
@@ -102,7 +109,7 @@ def _names_of(found: Any, size: int) -> list[str]:
 
 
 def _described(path: Path) -> dict[str, Any]:
-    """The features that the dataset's description lists."""
+    """What the dataset's description says about each column."""
     info = path / _INFO
     if info.stat().st_size > _LARGEST_INFO:
         raise EpisodesFileError(f"{path.name}: {_INFO} is too large to be a description")

@@ -47,9 +47,10 @@ _Found: TypeAlias = tuple[dict[int, MinariEpisode], ObservationLayout]
 def record_minari(
     path: Path, options: FrameOptions, chosen: Sequence[int] | None = None
 ) -> tuple[RawEpisodes, Layout]:
-    """The unchecked episodes in a Minari dataset folder, and the options they were read with.
+    """The episodes in the folder of a Minari dataset, not checked yet.
 
-    ``chosen`` are the numbers of the episodes to read; all by default.
+    The options that the episodes were read with are returned too. Only the episodes with the
+    numbers in ``chosen`` are read; all by default.
     """
     unfit = sorted(set(options) - set(_OPTIONS))
     if unfit:
@@ -94,7 +95,10 @@ def _read_arrow(folder: Path, metadata: Mapping[str, Any], chosen: Sequence[int]
 def _wanted(
     numbers: list[int], metadata: Mapping[str, Any], chosen: Sequence[int] | None
 ) -> list[int]:
-    """The numbers of the episodes to read, after checking that all are there."""
+    """The numbers of the episodes to read, after checking that the dataset has all of them.
+
+    ``numbers`` are the episodes in the files; ``chosen`` are those asked for, all if None.
+    """
     if not numbers or (chosen is not None and not len(chosen)):
         raise EpisodesFileError("there is no episode 0, 1, … to read")
     told = metadata.get("total_episodes", len(numbers))
@@ -174,7 +178,7 @@ def _metadata_in(folder: Path) -> Mapping[str, Any]:
 
 
 def _time_limit(metadata: Mapping[str, Any]) -> int | None:
-    """The recorded environment's time limit; None if the metadata do not contain it."""
+    """The time limit of the environment that was recorded; None if the metadata do not say."""
     try:
         limit = json.loads(metadata["env_spec"])["max_episode_steps"]
     except (KeyError, TypeError, ValueError, RecursionError):
@@ -183,7 +187,7 @@ def _time_limit(metadata: Mapping[str, Any]) -> int | None:
 
 
 def _observed(file: Any, first: str, metadata: Mapping[str, Any], h5py: Any) -> ObservationLayout:
-    """The layout of observations, from the metadata or else from the first episode."""
+    """Which number of an observation has which name, from the metadata or the first episode."""
     told = metadata.get("observation_space", file.attrs.get("observation_space"))
     if told is not None:
         return layout_of_json(json.loads(told))
@@ -216,7 +220,7 @@ def _group(file: Any, name: str, h5py: Any) -> Any:
 
 
 def _child(group: Any, key: str, name: str, h5py: Any) -> Any:
-    """The object under a key; refused if it is stored in another file."""
+    """The object under a key of a group in an HDF5 file; refused if it is in another file."""
     if not isinstance(group, h5py.Group) or key not in group:
         raise EpisodesFileError(f"{name} lacks {key!r}, which its layout needs")
     if not isinstance(group.get(key, getlink=True), h5py.HardLink):
@@ -225,7 +229,7 @@ def _child(group: Any, key: str, name: str, h5py: Any) -> Any:
 
 
 def _numbers(dataset: Any, name: str, h5py: Any) -> AnyArray:
-    """The dataset's numbers; refused unless it holds numbers that are stored in this file."""
+    """The numbers of an HDF5 dataset; refused unless they are numbers stored in this file."""
     where = getattr(dataset, "name", name)
     if not isinstance(dataset, h5py.Dataset) or dataset.dtype.kind not in "fiub":
         kind = getattr(dataset, "dtype", "a group")

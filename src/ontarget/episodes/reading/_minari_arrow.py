@@ -24,14 +24,14 @@ _COLUMNS: Final = ["observations", "rewards", "terminations", "truncations"]
 
 
 def arrow_numbers(folder: Path) -> list[int]:
-    """The numbers of the episodes in a dataset's data folder."""
+    """The numbers of the episodes in the data folder of a Minari dataset."""
     return sorted(int(one.name) for one in folder.iterdir() if one.is_dir() and one.name.isdigit())
 
 
 def arrow_episodes(
     folder: Path, numbers: list[int], ending: str, seen: ObservationLayout
 ) -> Iterator[MinariEpisode]:
-    """These episodes, in order; ``ending`` is the file name extension of their files."""
+    """The episodes with these numbers, in order; ``ending`` is the extension of their files."""
     for number in numbers:
         files = sorted((folder / str(number)).glob(f"*.{ending}"))
         if not files:

@@ -15,7 +15,7 @@ __all__ = ["MinariEpisode", "episode_of"]
 
 
 class MinariEpisode(NamedTuple):
-    """The states before each action, the rewards, and whether the run was cut off."""
+    """One episode: the state before each action, the rewards, and whether the run was cut off."""
 
     states: AnyArray
     rewards: FloatArray
@@ -30,7 +30,8 @@ def episode_of(
 ) -> MinariEpisode:
     """An episode of a Minari dataset, checked.
 
-    ``column`` reads one of its columns by name, ``part`` reads one part of its observations.
+    ``column`` reads one of the episode's columns by its name, ``part`` reads one array of its
+    observations.
     """
     rewards = column("rewards").astype(np.float64)
     steps = rewards.size

@@ -1,4 +1,4 @@
-"""The layout of a Minari dataset's observations, from its metadata or from the file itself."""
+"""Which number of a Minari dataset's observations has which name, from its metadata or its file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WIDEST = 1_000_000
 
 
 def layout_of_json(space: Any) -> ObservationLayout:
-    """The layout that a dataset's metadata describe.
+    """Which number of an observation has which name, as the metadata of a dataset describe it.
 
     Examples
     --------
@@ -60,9 +60,9 @@ def _described(space: Any, where: str) -> Numbers | Mapping[Any, Any]:
 
 
 def layout_in_file(observations: Any, h5py: Any) -> ObservationLayout:
-    """The layout of an episode's observations, taken from how the file stores them.
+    """Which number of an observation has which name, taken from how the file stores an episode.
 
-    It is used if no metadata describe the layout. Categories are then read as plain numbers.
+    This is used if no metadata describe the observations. Categories are then plain numbers.
     """
 
     def stored(node: Any, where: str) -> Numbers | Mapping[Any, Any]:
@@ -82,7 +82,7 @@ def layout_in_file(observations: Any, h5py: Any) -> ObservationLayout:
 
 
 def _read(space: Any, read: ReadPlace) -> ObservationLayout:
-    """The layout; anything wrong with it is reported as an error in the file."""
+    """Which number of an observation has which name; problems are errors in the file."""
     try:
         return read_layout(space, read)
     except EpisodesFileError:

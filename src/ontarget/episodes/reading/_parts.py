@@ -1,4 +1,4 @@
-"""Finds the role of each column: as passed, as in other episodes, or by its name."""
+"""Finds out which column of a table is the episode, the step, the reward and so on."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ _SEVERAL: Final = ("episode", "step")  # roles that several columns can play tog
 
 @dataclass(frozen=True)
 class Parts:
-    """The column for each role; None if there is none.
+    """Which column of a table is the episode, the step, the reward and so on; None if none is.
 
     Several columns may name an episode together, and several may sort its rows; their names are
-    then joined by commas. ``guessed`` are the roles whose column was guessed, because it does not
-    have the usual name. ``notes`` are further remarks for the user.
+    then joined by commas. ``guessed`` says which columns were guessed, because they do not have the
+    usual names. ``notes`` are further remarks for the user.
     """
 
     episode: str
@@ -82,17 +82,20 @@ class Parts:
 
     @property
     def sorts(self) -> bool:
-        """Whether the columns of the step only sort the rows; the steps are then counted."""
+        """Whether the columns of the step only sort the rows.
+
+        The step of a row is then its place in the sorted episode.
+        """
         return self.step is not None and self.step_columns != (self.step,)
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Remarks for the user: which columns were guessed, and the notes."""
+        """Remarks for the user: which columns were guessed, and further notes."""
         shown = ", ".join(f"{part} = {getattr(self, part)}" for part in self.guessed)
         return (f"guessed by name: {shown}", *self.notes) if shown else self.notes
 
     def roles(self, first_step: int) -> Roles:
-        """The roles in the form that episodes store, with the number of the first step."""
+        """Which column is the step, the reward and so on, in the form that episodes store."""
         return Roles(
             episode=self.episode,
             step=self.step or "step",
@@ -110,11 +113,11 @@ def find_parts(
     judged: Judged,
     read: Callable[[str], pl.Series],
 ) -> Parts:
-    """The column for each role.
+    """Which column of a table is the episode, the step, the reward and so on.
 
-    Columns that the user or the file names come first, then those of ``like``, then columns with
-    the usual names, then columns with other common names. Two common names for one role are an
-    error. Guesses are added to the remarks.
+    Columns that the user or the file names come first, then those of the episodes passed as
+    ``like``, then columns with the usual names, then columns with other common names. It is an
+    error if two columns have common names for the same thing. Remarks say what was guessed.
     """
     for name in judged.columns:
         if name not in columns:
@@ -151,7 +154,7 @@ def find_parts(
 def episode_columns(
     layout: Layout, columns: Sequence[str], read: Callable[[str], pl.Series]
 ) -> tuple[str, ...]:
-    """The columns that name a row's episode, found without looking for any other role."""
+    """The columns that name a row's episode; what the other columns are does not matter here."""
     name = None if layout.episode is ... else _joined("episode", layout.episode)
     if name is None:
         candidates = _candidates("episode", columns, layout, read, needed=True)
@@ -165,7 +168,7 @@ def episode_columns(
 
 
 def _passed(layout: Layout, columns: Sequence[str], judged: Judged) -> dict[str, str | None]:
-    """The roles whose columns the user or the file names."""
+    """The columns that the user or the file names: for the episode, the step and so on."""
     passed = {part: getattr(layout, part) for part in _NAMES}
     found = {part: _joined(part, name) for part, name in passed.items() if name is not ...}
     for part, name in found.items():
@@ -182,7 +185,7 @@ def _passed(layout: Layout, columns: Sequence[str], judged: Judged) -> dict[str,
 
 
 def _named_alike(layout: Layout, columns: Sequence[str], judged: Judged) -> dict[str, str | None]:
-    """The columns of ``like`` for each role, as far as this table has them too."""
+    """The columns that ``like`` used as episode, step and so on, if this table has them."""
     if layout.like is None:
         return {}
     theirs = {part: getattr(layout.like.roles, part) for part in _NAMES}
@@ -201,7 +204,10 @@ def _named_alike(layout: Layout, columns: Sequence[str], judged: Judged) -> dict
 
 
 def _joined(part: str, name: str | Sequence[str] | None) -> str | None:
-    """Several columns as one name, joined by commas; a single column to sort by ends in a comma."""
+    """The names of several columns joined by commas; a single column to sort by ends in a comma.
+
+    ``part`` says what the columns are for, such as the step.
+    """
     if name is None or isinstance(name, str):
         return name
     names = list(name)
@@ -212,7 +218,7 @@ def _joined(part: str, name: str | Sequence[str] | None) -> str | None:
 
 
 def _several(name: str | None, columns: Sequence[str]) -> tuple[str, ...]:
-    """The columns in this name: one, or several joined by commas; empty if any is missing."""
+    """The columns in a name: one, or several joined by commas; empty if the table lacks any."""
     if name is None or name in columns:
         return () if name is None else (name,)
     parts = tuple(part.strip() for part in name.removesuffix(",").split(","))
@@ -227,7 +233,10 @@ def _candidates(
     *,
     needed: bool,
 ) -> list[str]:
-    """The columns whose names fit a role, the most likely first."""
+    """The columns whose names suggest that they are the ``part``, the most likely first.
+
+    A part is the episode, the step, the reward and so on.
+    """
     listed = set(layout.features or ())
     if part == "step" and layout.like is not None:
         listed = set()  # times that only order the rows were a feature at the fit as well
@@ -247,7 +256,10 @@ def _candidates(
 
 
 def _chosen(part: str, candidates: Sequence[str], *, needed: bool) -> str | None:
-    """The column with the usual name, or the only candidate; several candidates are an error."""
+    """The column with the usual name for the ``part`` (such as the step), or the only candidate.
+
+    Several other candidates are an error.
+    """
     best = [name for name in candidates if name == part]
     best = best or [name for name in candidates if _plain(name) == part] or list(candidates)
     if len(best) > 1:
@@ -259,7 +271,10 @@ def _chosen(part: str, candidates: Sequence[str], *, needed: bool) -> str | None
 
 
 def no_column(part: str, name: str | None, columns: Sequence[str]) -> tuple[str | Argument, ...]:
-    """The parts of the error message for a column that was named but does not exist."""
+    """The words of the error message for a column that the user named but that does not exist.
+
+    ``part`` says what the column was for, such as the step.
+    """
     message = f"no {part} column {name!r} among {', '.join(columns)}; pass "
     return message, Argument(part, _NAME)
 

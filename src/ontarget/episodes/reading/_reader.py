@@ -1,4 +1,4 @@
-"""Reads the columns of a table, sorted by step and then by episode."""
+"""Reads the columns of a table, with rows sorted by step and then by episode."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Reader"]
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads one column of a table at a time, sorted by step and then by episode."""
+    """Reads one column of a table at a time, with rows sorted by step and then by episode."""
 
     read: Callable[[str], pl.Series]
     arrangement: Arrangement
@@ -26,7 +26,7 @@ class Reader:
     first_step: int
 
     def where(self, row: int) -> str:
-        """The episode and step of a row of the table."""
+        """The episode and the step of a row of the table, as text for messages."""
         order = self.arrangement.order
         episode, step = self.arrangement.locate(
             row if order is None else int(np.argmax(order == row))
@@ -34,19 +34,28 @@ class Reader:
         return f"episode {self.ids[episode]!s}, step {step + self.first_step}"
 
     def per_row(self, name: str | None, what: str) -> FloatArray | None:
-        """The number in each row of a column; ``what`` is the column's name in messages."""
+        """The numbers of a column, one per row; ``what`` is what messages call the column.
+
+        None if ``name`` is None.
+        """
         if name is None:
             return None
         values = numbers(self.read(name), f"{what} (column {name!r})", self.where)
         return self.arrangement.place(values)
 
     def at_start(self, name: str | None, what: str) -> FloatArray | None:
-        """The number in each episode's first row."""
+        """The number in the first row of each episode; ``what`` is what messages call it.
+
+        None if ``name`` is None.
+        """
         values = self.per_row(name, what)
         return None if values is None else values[: self.arrangement.lengths.size]
 
     def per_episode(self, column: pl.Series, what: str) -> AnyArray:
-        """One label per episode; refused if it differs between rows of an episode."""
+        """One value per episode; refused if the value differs between rows of an episode.
+
+        ``what`` is what messages call the column.
+        """
         name = column.name
         found = labels(column, f"{what} (column {name!r})")
         own = found.codes[self.arrangement.first_rows]
@@ -64,9 +73,10 @@ class Reader:
         return found[self.arrangement.first_rows]
 
     def at_last(self, values: FloatArray, name: str) -> FloatArray:
-        """The outcome of each episode in its last row, and 0 in its other rows.
+        """A reward for each row: the outcome of an episode in its last row, 0 in its other rows.
 
-        In the other rows of the column, the outcome may be missing, but it may not differ.
+        ``values`` is a column of outcomes. In other rows than the last, the outcome may be missing,
+        but it may not differ.
         """
         last = self.arrangement.last_rows()
         own = values[last]
@@ -91,7 +101,7 @@ class Reader:
     def refuse_first_gaps(self, rewards: FloatArray, name: str) -> None:
         """Refuse rewards that are missing in the first row of every episode and nowhere else.
 
-        The message says that they may be what was earned since the row before.
+        The message says that each row may contain what was earned since the row before it.
         """
         n = self.arrangement.lengths.size
         if np.isnan(rewards[:n]).all() and rewards.size > n and not np.isnan(rewards[n:]).any():
@@ -123,7 +133,10 @@ class Reader:
         return found
 
     def at_end(self, name: str | None, what: str) -> BoolArray | None:
-        """The flag in each episode's last row; refused if it is set in any other row."""
+        """The flag in the last row of each episode; refused if it is set in any other row.
+
+        ``what`` is what messages call the column. None if ``name`` is None.
+        """
         if name is None:
             return None
         raised = self.arrangement.place(flags(self.read(name), f"{what} (column {name!r})"))

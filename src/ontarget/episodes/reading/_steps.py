@@ -1,4 +1,4 @@
-"""The step of each row: a whole number, or the row's position after its episode is sorted."""
+"""The step of each row: a number in the table, or the place of the row in its sorted episode."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ __all__ = ["Steps", "read_steps", "sortable"]
 
 
 class Steps(NamedTuple):
-    """The steps (None if the rows are in order), the number of the first step, and the roles."""
+    """The step of each row (None if the rows are in order), and the number of the first step.
+
+    It also says which column is the step, the reward and so on.
+    """
 
     values: IndexArray | None
     first: int
@@ -30,12 +33,12 @@ class Steps(NamedTuple):
 def read_steps(
     parts: Parts, layout: Layout, ids: Labels, read: Callable[[str], pl.Series]
 ) -> Steps:
-    """The step of each row.
+    """The step of each row of a table.
 
     The first step has the number that the user passed, or else the smallest number in the table. A
-    column of times, or several columns, only sort the rows of an episode; the rows are then
-    counted. If a column that was guessed to be the step has decimals, it becomes a feature, and the
-    roles are returned without it.
+    column of times, or several columns together, only sort the rows of an episode; the steps are
+    then 0, 1, 2, … If a column that was guessed to be the step has decimals, it becomes a feature,
+    and the returned ``Steps`` does not list it as the step.
     """
     name, first = parts.step, layout.first_step
     columns = [year_first(read(one), f"step (column {one!r})") for one in parts.step_columns]
@@ -67,7 +70,7 @@ def read_steps(
 
 
 def _places(columns: list[pl.Series], ids: Labels) -> IndexArray:
-    """Each row's position in its episode, after sorting by these columns."""
+    """For each row, its place in its episode after sorting the episode by these columns."""
     keys = [sortable(column) for column in columns]
     order = np.lexsort((*reversed(keys), ids.codes))
     same = np.diff(ids.codes[order]) == 0
@@ -91,7 +94,7 @@ def _places(columns: list[pl.Series], ids: Labels) -> IndexArray:
 
 
 def sortable(column: pl.Series) -> AnyArray:
-    """The column as numbers to sort by."""
+    """The values of a column as numbers, in the same order as the values."""
     what = f"step (column {column.name!r})"
     if is_times(column):
         times = times_of(column)
@@ -109,7 +112,7 @@ def sortable(column: pl.Series) -> AnyArray:
 
 
 def _refuse_disorder(times: pl.Series, ids: IndexArray) -> None:
-    """Refuse times that do not increase from one row of an episode to the next."""
+    """Refuse times that do not grow from one row of an episode to the next."""
     by_episode = np.argsort(ids, kind="stable")
     same = np.diff(ids[by_episode]) == 0
     if np.all(np.diff(times.to_numpy()[by_episode])[same] > 0):
@@ -127,7 +130,7 @@ def _refuse_disorder(times: pl.Series, ids: IndexArray) -> None:
 
 
 def _has_decimals(column: pl.Series) -> bool:
-    """Whether these are numbers, none missing, of which some are not whole."""
+    """Whether the column has only numbers, none missing, and some of them are not whole."""
     if not column.dtype.is_float() or column.has_nulls():
         return False
     return bool(column.is_finite().all() and (column != column.round()).any())

@@ -1,4 +1,4 @@
-"""Episodes as a table with one row per episode and step."""
+"""Turns episodes into a table with one row per episode and step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["frame_of"]
 
 
 def frame_of(episodes: Recorded) -> pl.DataFrame:
-    """The episodes as a table, sorted by step and then by episode."""
+    """The episodes as a table, one row per episode and step, sorted by step and then by episode."""
     store, chosen = episodes._store, episodes._index
     steps = store.offsets.size - 1
     parts = [store.rows(t, chosen) for t in range(steps)]
@@ -57,9 +57,9 @@ def frame_of(episodes: Recorded) -> pl.DataFrame:
 
 
 def _after(store: Store) -> FloatArray:
-    """The value after each row of a behavior that is read from a column, (rows,).
+    """For episodes that are judged by a column: the value of this column after each row, (rows,).
 
-    It is the behavior so far at the next row of the episode; in the last row, the outcome.
+    It is the value so far at the next row of the episode. In the last row, it is the outcome.
     """
     after = np.empty_like(store.before)
     for t in range(store.offsets.size - 1):

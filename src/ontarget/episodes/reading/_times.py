@@ -1,4 +1,4 @@
-"""Columns of dates and times, with a time type or as text, and the features made from them."""
+"""Columns of dates and times, with a type for times or as text, and features made from them."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def year_first(column: pl.Series, what: str) -> pl.Series:
     """The column, with dates such as 31/01/2026 rewritten with the year first, as 2026-01-31.
 
     Dates with dots have the day first. Otherwise some date of the column must show whether the day
-    or the month comes first, by a number above 12, which can only be a day. If none does, the
-    column is refused.
+    or the month comes first, by a number above 12, which can only be a day. If no date shows it,
+    the column is refused. ``what`` is what messages call the column.
     """
     first = _first(column) if is_text(column) else None
     if first is None or not _YEAR_LAST.match(str(first)):
@@ -74,7 +74,7 @@ def year_first(column: pl.Series, what: str) -> pl.Series:
 
 
 def times_of(column: pl.Series) -> pl.Series:
-    """The column as times without a zone (in UTC), or as durations.
+    """The values of a column as times without a zone (in UTC), or as durations.
 
     Values that cannot be read become missing.
     """
@@ -124,10 +124,11 @@ def checked_times(layout: Layout, columns: Collection[str]) -> tuple[str, ...]:
 def with_time_features(
     read: Callable[[str], pl.Series], names: Sequence[str], episodes: IndexArray
 ) -> Callable[[str], pl.Series]:
-    """A function that reads columns, and also the features made from these columns of times.
+    """A function that reads a column of a table, or a feature that is made from a column of times.
 
-    They are the hours since the episode's earliest row, the hour of the day with its minutes as a
-    fraction, and the weekday (Monday is 1). Times with a zone are taken in UTC.
+    ``names`` are the columns of times. The features are the hours since the episode's earliest row,
+    the hour of the day with its minutes as a fraction, and the weekday (Monday is 1). Times with a
+    zone are taken in UTC.
     """
     sources = {
         feature: (name, kind)
@@ -152,7 +153,7 @@ def with_time_features(
 
 
 def _checked(column: pl.Series) -> pl.Series:
-    """The column; refused unless it holds dates or times, at least half of them readable."""
+    """The column; refused unless it has dates or times, at least half of which can be read."""
     column = year_first(column, f"times (column {column.name!r})")
     if column.dtype in (pl.Duration, pl.Time) or not is_times(column):
         raise EpisodesError(
