@@ -1,4 +1,4 @@
-"""What a package shows: public names, imported on first use, and a mark for inner methods."""
+"""Helpers for packages: import public names on first use, and mark internal methods."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def lazy_names(
 def internal(method: _Method) -> _Method:
     """Mark a method that other modules of ontarget call, and that users should not.
 
-    The reference leaves it out, and later versions may change it without notice. The function
-    itself is returned, so the mark costs nothing in a call.
+    The API reference leaves a marked method out, and later versions may change it without notice.
+    The decorator returns the function itself, so marking does not slow down calls.
     """
     setattr(method, _MARK, True)
     return method
 
 
 def is_internal(method: object) -> bool:
-    """Whether a function, or the function behind a property, has the mark."""
+    """Whether `internal` has marked this function, or the function behind this property."""
     return bool(getattr(getattr(method, "fget", method), _MARK, False))

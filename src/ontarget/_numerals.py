@@ -22,7 +22,7 @@ def number(value: float) -> str:
 
 
 def percent(share: float, digits: int = 1, *, fixed: bool = False) -> str:
-    r"""A share as a percentage; a dash, or ``?`` with ``fixed``, if it is not known.
+    r"""A share from 0 to 1 as a percentage; if it is NaN, a dash, or ``?`` with ``fixed``.
 
     By default, for running text, trailing zeros are dropped, the space is a non-breaking one, and a
     share that is neither 0 nor 1 is never rounded to 0 % or 100 %. With ``fixed``, the number of

@@ -88,7 +88,8 @@ def progress_bar(
 def _terminal() -> Console | None:
     """The terminal to draw on; None if the error stream is no terminal.
 
-    A bar that is disabled would not do: the oldest supported Rich ends it with an empty line.
+    Without a terminal, no progress bar is made at all. A bar that is only disabled would still
+    print an empty line in the oldest supported version of Rich.
     """
     from rich.console import Console
 
@@ -120,7 +121,7 @@ def working(doing: str) -> Iterator[None]:
 
 @cache
 def announce_compiling() -> None:
-    """From now on, print a message once when kernels are compiled, if a terminal shows it."""
+    """From now on, print one message when compilation of kernels begins, if there is a terminal."""
     from numba.core.event import Listener, register
 
     class Announcer(Listener):

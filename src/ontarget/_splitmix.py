@@ -1,7 +1,8 @@
-"""SplitMix64 (Steele, Lea and Flood, 2014), the generator of all random numbers from keys.
+"""SplitMix64 (Steele, Lea and Flood, 2014): a generator of random numbers from 64-bit keys.
 
-`mix` is for NumPy arrays. `mix_word` is the same function for kernels. It is compiled only when a
-module with kernels imports it, so code that uses arrays alone does not load Numba.
+`mix` is for NumPy arrays. `mix_word` is the same function for kernels. `mix_word` is compiled only
+when a module with kernels (compiled functions) imports it, so code that uses arrays alone does not
+load Numba.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def _threads(size: int) -> ThreadPoolExecutor:
 
 
 def _forget_pool() -> None:
-    """Drop the pool in a forked child, which has none of its parent's threads."""
+    """Drop the thread pool in a forked child process, where the parent's threads do not exist."""
     global _pool
     _pool = None
 

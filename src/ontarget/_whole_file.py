@@ -14,7 +14,7 @@ __all__ = ["replacing", "write_whole"]
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A context with an empty file to write to, which then replaces `path` in one step.
+    """A context that gives a new file to write to; at the end, the file replaces `path` at once.
 
     The empty file is ``.ontarget-<16 hex digits>.part`` in the same folder, a name that no two
     writers share. It is synced to the disk before it replaces `path`. After any failure it is

@@ -69,19 +69,19 @@ class _Talk:
         return len(self._buffer.waiting)
 
     def report(self, message: Message) -> Generator[bytes, Any, Any]:
-        """Send all waiting messages and then this one; its answer, or None if it still waits."""
+        """Send all unanswered messages, then this one; return its answer, None if it has none."""
         answers = yield from self.report_all([message])
         return answers[-1] if answers and not self._buffer.waiting else None
 
     def report_all(self, messages: Sequence[Message]) -> Generator[bytes, Any, Any]:
-        """Send all waiting messages and then these; return the answers to all of them, in order."""
+        """Send all unanswered messages, then these; return the answers to all of them, in order."""
         for one in messages:
             self._buffer.add(dict(one))
         answers = yield from self.flush()
         return answers
 
     def flush(self) -> Generator[bytes, Any, Any]:
-        """Send all waiting messages; return their answers, in order."""
+        """Send all messages that the service has not answered; return their answers, in order."""
         answers: list[Answer] = []
         while self._buffer.waiting:
             batch = self._buffer.batch()
@@ -166,11 +166,11 @@ class Client:
     def step(
         self, agent: str, run: str, step: int, state: Any, reward: float | None = 0.0, **more: Any
     ) -> Answer | None:
-        """The answer to a step; None while the service cannot be reached (``offline``).
+        """Send one step of a run; return the service's answer, a dictionary.
 
-        The answer is a dictionary. ``more`` are further fields of the message, such as
-        ``behavior``, ``group`` or ``signals``. If the service refuses the step, a `ServiceError` is
-        raised.
+        With ``offline=True``, the result is None while the service cannot be reached. ``more`` are
+        further fields of the message, such as ``behavior``, ``group`` or ``signals``. If the
+        service refuses the step, a `ServiceError` is raised.
         """
         return _unless_refused(
             self._run(self._talk.report(_message(agent, run, step, state, reward, more)))
@@ -186,16 +186,16 @@ class Client:
         )
 
     def report(self, messages: Sequence[Message]) -> list[Answer]:
-        """The answers to many messages, in order.
+        """Send many messages; return the service's answers to them, in order.
 
-        Steps that were still waiting are sent first, and their answers come first. The answer to a
-        refused message has an HTTP status number as its ``status``.
+        Steps that the service has not answered yet are sent first, and their answers come first.
+        The answer to a refused message has an HTTP status number as its ``status``.
         """
         found: list[Answer] = self._run(self._talk.report_all(messages))
         return found
 
     def flush(self) -> list[Answer]:
-        """Send all waiting steps; return their answers, in order."""
+        """Send all steps that the service has not answered yet; return their answers, in order."""
         found: list[Answer] = self._run(self._talk.flush())
         return found
 
@@ -257,7 +257,10 @@ class AsyncClient:
     async def step(
         self, agent: str, run: str, step: int, state: Any, reward: float | None = 0.0, **more: Any
     ) -> Answer | None:
-        """The answer to a step; None while the service cannot be reached (``offline``)."""
+        """Send one step of a run; return the service's answer, a dictionary.
+
+        With ``offline=True``, the result is None while the service cannot be reached.
+        """
         message = _message(agent, run, step, state, reward, more)
         return _unless_refused(await self._run(self._talk.report, message))
 
@@ -270,16 +273,16 @@ class AsyncClient:
         return _unless_refused(await self._run(self._talk.report, message))
 
     async def report(self, messages: Sequence[Message]) -> list[Answer]:
-        """The answers to many messages, in order.
+        """Send many messages; return the service's answers to them, in order.
 
-        Steps that were still waiting are sent first, and their answers come first. The answer to a
-        refused message has an HTTP status number as its ``status``.
+        Steps that the service has not answered yet are sent first, and their answers come first.
+        The answer to a refused message has an HTTP status number as its ``status``.
         """
         found: list[Answer] = await self._run(self._talk.report_all, messages)
         return found
 
     async def flush(self) -> list[Answer]:
-        """Send all waiting steps; return their answers, in order."""
+        """Send all steps that the service has not answered yet; return their answers, in order."""
         found: list[Answer] = await self._run(self._talk.flush)
         return found
 
@@ -337,7 +340,7 @@ def _message(
 
 
 def _known(value: Any) -> Any:
-    """The value as JSON can hold it: None for NaN, and a Python number for one of NumPy."""
+    """The value as JSON can hold it: None for NaN, and a Python number for a NumPy number."""
     plain = value.item() if hasattr(value, "item") else value
     return None if isinstance(plain, float) and plain != plain else plain
 

@@ -333,7 +333,10 @@ def _rebuild(boxes: tuple[Box, ...]) -> Goal:
 
 
 def _both(one: Box, other: Box) -> Box:
-    """The outcomes that lie in both boxes, as a box; a target in it may be empty."""
+    """The outcomes that lie in both boxes, as a box; a target in it may be empty.
+
+    A *box* asks each of some behaviors to meet one target.
+    """
     found = dict(one)
     for name, target in other:
         found[name] = found[name] & target if name in found else target
@@ -341,7 +344,10 @@ def _both(one: Box, other: Box) -> Box:
 
 
 def _without(box: Box, other: Box) -> list[Box]:
-    """The part of a box that lies outside another box, as boxes that do not overlap."""
+    """The part of a box that lies outside another box, as boxes that do not overlap.
+
+    A *box* asks each of some behaviors to meet one target.
+    """
     found: list[Box] = []
     inside = box
     for name, target in other:
@@ -355,7 +361,8 @@ def _without(box: Box, other: Box) -> list[Box]:
 def _tidy(box: Box) -> Box | None:
     """The box with its behaviors in alphabetical order; None if no outcome lies in it.
 
-    A behavior whose target contains every number is left out.
+    A *box* asks each of some behaviors to meet one target. A behavior whose target contains every
+    number is left out.
     """
     if not all(target for _, target in box):
         return None
@@ -363,7 +370,10 @@ def _tidy(box: Box) -> Box | None:
 
 
 def _holds(one: Box, other: Box) -> bool:
-    """Whether every outcome in box ``other`` also lies in box ``one``."""
+    """Whether every outcome in box ``other`` also lies in box ``one``.
+
+    A *box* asks each of some behaviors to meet one target.
+    """
     inner = dict(other)
     return all(name in inner and inner[name] & ~target == Target.empty() for name, target in one)
 
@@ -371,9 +381,10 @@ def _holds(one: Box, other: Box) -> bool:
 def _checked(boxes: Iterable[Box], shown: str) -> tuple[Box, ...]:
     """The boxes of a goal in a standard form, so that equal goals compare as equal.
 
-    No box is empty or lies inside another, and boxes about a single behavior are merged. A goal
-    that every outcome meets, or none, is refused, because there is nothing to watch. ``shown`` is
-    the goal as error messages show it.
+    A *box* asks each of some behaviors to meet one target. In the result, no box is empty or lies
+    inside another, and boxes about a single behavior are merged. A goal that every outcome meets,
+    or none, is refused, because there is nothing to watch. ``shown`` is the goal as error messages
+    show it.
     """
     found = [tidy for tidy in map(_tidy, boxes) if tidy is not None]
     if not found:

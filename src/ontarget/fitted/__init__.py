@@ -1,4 +1,7 @@
-"""The result of a fit: predicted distributions of every step, calibration, assure episodes."""
+"""The result of a fit: the predicted distributions of every step, and their calibration.
+
+It also holds the assure episodes, the held-out runs that back the promises.
+"""
 
 from typing import TYPE_CHECKING
 

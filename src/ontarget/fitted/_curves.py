@@ -1,7 +1,8 @@
 """The calibration curve of every step, from a predicted probability to a calibrated one.
 
-The curves are learned from out-of-bag ranks of the learning episodes: where an outcome fell in the
-distribution predicted by trees that never saw that episode. See method M17 in docs/methods.md.
+A curve is learned from the *ranks* of the learning episodes, the recorded runs that models learn
+from. The rank of an episode is where its outcome fell in its predicted distribution, from 0 to 1.
+The prediction comes from trees that never saw the episode. See method M17 in docs/methods.md.
 """
 
 from __future__ import annotations
@@ -38,10 +39,11 @@ class CurveTable:
     Attributes
     ----------
     values
-        (steps, groups, knots): the calibrated probability for each predicted probability in
-        `KNOTS`, rising from 0 to 1.
+        (steps, groups, knots): the calibrated probability for each predicted probability in `KNOTS`
+        (129 fixed numbers from 0 to 1), rising from 0 to 1.
     counts
-        (steps, groups): the number of learning episodes with a good reading at each step.
+        (steps, groups): how many learning episodes each curve comes from: those with a usable state
+        at the step.
     """
 
     values: FloatArray
@@ -66,16 +68,21 @@ class CurveTable:
         return {"curves": self.values, "learned": self.counts.astype(np.int64)}
 
     def at(self, t: int, group: int) -> FloatArray:
-        """(knots,): the curve of one step and group; nothing is copied."""
+        """(knots,): the calibration curve of one step and group, as a view that copies nothing.
+
+        It holds the calibrated probability for each predicted probability in `KNOTS`.
+        """
         found: FloatArray = self.values[t, group]
         return found
 
 
 def calibrating_curve(ranks: FloatArray) -> FloatArray:
-    """(knots,): the distribution function of these sorted ranks at `KNOTS`.
+    """(knots,): the calibration curve that these sorted ranks give, at each of `KNOTS`.
 
-    It is linear between two ranks (method M19 in docs/methods.md). Evenly spread ranks give the
-    identity.
+    A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1. The curve
+    is the distribution function of the ranks, linear between two ranks (method M19 in
+    docs/methods.md). If the ranks are evenly spread, the curve is the identity: it changes no
+    probability.
 
     Examples
     --------
@@ -90,11 +97,12 @@ def calibrating_curve(ranks: FloatArray) -> FloatArray:
 
 
 def learned_curves(ranks: RankTable) -> CurveTable:
-    """The calibration curve of each step, from the out-of-bag ranks of the learning episodes.
+    """The calibration curve of each step, from the ranks of the learning episodes.
 
-    The ranks of a step and its neighbours are averaged, with larger weights for nearer steps. The
-    fewer episodes the step has, the nearer its curve stays to the identity, which leaves the
-    model's probabilities as they are.
+    A rank is where an episode's outcome fell in the distribution that was predicted by trees that
+    never saw the episode. The curves of a step and its neighbours are averaged, with larger weights
+    for nearer steps. The fewer episodes a step has, the nearer its curve stays to the identity,
+    which leaves the model's probabilities as they are.
     """
     horizon, n_groups = ranks.counts.shape
     reach = max(1.0, horizon * _REACH) + 1.0  # where a neighbour's weight has fallen to 0
@@ -121,11 +129,12 @@ def learned_curves(ranks: RankTable) -> CurveTable:
 
 
 def without_one(curve: FloatArray, n: int, own: FloatArray, a: FloatArray) -> FloatArray:
-    """The curve at the probabilities a, as if one of its n episodes had been left out.
+    """The calibration curve at the probabilities a, as if one of its n episodes had been left out.
 
-    ``own`` is the rank of that episode. Taking it out of the distribution G of n ranks leaves ((n +
-    1) G − 1[own < a])/n. This is exact except between the two ranks next to it. The episode is
-    assumed to have the same rank at neighbouring steps. See method M17 in docs/methods.md.
+    ``own`` is the rank of that episode: where its outcome fell in its predicted distribution. If G
+    is the curve of n ranks, the curve without this rank is ((n + 1) G − 1[own < a])/n. This is
+    exact except between the two ranks next to ``own``. The episode is assumed to have the same rank
+    at neighbouring steps. See method M17 in docs/methods.md.
 
     Examples
     --------
@@ -142,11 +151,12 @@ def without_one(curve: FloatArray, n: int, own: FloatArray, a: FloatArray) -> Fl
 
 
 def _trust(mean: FloatArray, n: int) -> float:
-    """How much the ranks of n episodes count, from 0 (use the model as it is) to 1 (ranks alone).
+    """How much the ranks of n episodes count in a calibration curve, from 0 to 1.
 
-    ``mean`` is the curve of the ranks. Few episodes count little, unless their curve differs from
-    the identity by more than chance explains. So a group whose outcomes the model gets wrong is
-    corrected at once.
+    With 0, the model's probabilities are used as they are; with 1, the curve comes from the ranks
+    (where outcomes fell in their predicted distributions) alone. ``mean`` is the curve of the
+    ranks. Few episodes count little, unless their curve differs from the identity by more than
+    chance explains. So a group whose outcomes the model gets wrong is corrected at once.
     """
     apart = _apart(mean)
     surely = 1.0 - _BEYOND_CHANCE / (6.0 * n * apart) if n * apart > 0.0 else 0.0
@@ -154,10 +164,11 @@ def _trust(mean: FloatArray, n: int) -> float:
 
 
 def _trust_in(curve: FloatArray, n: int) -> float:
-    """How much the ranks of n episodes counted when this curve was learned, from 0 to 1.
+    """How much the ranks of n episodes counted when a calibration curve was learned, from 0 to 1.
 
-    A curve's distance from the identity is the distance of its ranks' curve times this number. So
-    this is `_trust` solved for the trust, given the finished curve.
+    The finished curve is a mixture of the identity and the curve of the ranks (where outcomes fell
+    in their predicted distributions). This function recovers, from the finished curve, the weight
+    that `_trust` gave to the ranks.
     """
     apart = _apart(curve)
     if n * apart == 0.0:
@@ -168,5 +179,5 @@ def _trust_in(curve: FloatArray, n: int) -> float:
 
 
 def _apart(curve: FloatArray) -> float:
-    """The mean squared distance of a curve from the identity."""
+    """The mean squared distance of a calibration curve from the identity, which changes nothing."""
     return float(np.trapezoid(np.square(curve - KNOTS), KNOTS))

@@ -21,8 +21,9 @@ def bad_readings(states: FloatArray, may_miss: BoolArray) -> BoolArray:
 def inputs_of(states: FloatArray, behavior: FloatArray | None, t: int | None) -> FloatArray:
     """(runs, inputs): what a model reads of each run at one step.
 
-    These are the features of its state, then the behavior so far (None if the model does not need
-    it, as for a sum of rewards), then the step number t (None if the model serves one step only).
+    These are the features of the run's state, then the behavior so far (None if the model does not
+    need it, as for a sum of rewards), then the step number t (None if the model serves one step
+    only).
     """
     columns = [states]
     if behavior is not None:

@@ -1,10 +1,11 @@
 """Learns the target map, which corrects p for one target (method M17 in docs/methods.md).
 
-It is learned from learning episodes: from the p that each had, given by models that did not learn
-from that episode, and from whether the episode met the target. The map is a weighted mean of
-several candidates: the identity (p as it is), logistic maps, and mixtures of p with Venn–Abers. The
-weights depend on how well the candidates predict held-out episodes. Every candidate rises with p,
-so the map does too. The map of a step is stored as its values at `KNOTS`.
+The map is learned from the learning episodes (the recorded runs that models learn from): from the p
+that each had, given by models that did not learn from that episode, and from whether the episode
+met the target. The map is a weighted mean of several candidates: the identity (p as it is),
+logistic maps, and mixtures of p with Venn–Abers. The weights depend on how well the candidates
+predict held-out episodes. Every candidate rises with p, so the map does too. The map of a step is
+stored as its values at `KNOTS`, 129 fixed probabilities.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ _BESIDE: Final = 0.5  # how much a neighbouring step counts, compared with the s
 
 
 class StepAnswers(NamedTuple):
-    """p of some episodes at one step, each as if it were a new run; decided episodes are left out.
+    """The p of some episodes at one step, each as if the episode were a new run.
 
-    ``episodes`` are the positions of these episodes among all of them.
+    ``episodes`` are the positions of these episodes among all of them. Episodes whose success or
+    failure is already certain at this step are left out.
     """
 
     episodes: IndexArray
@@ -46,17 +48,18 @@ class StepAnswers(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Maps:
-    """The target map of each step.
+    """The target map of each step, which turns p into a corrected p for one target.
 
     Attributes
     ----------
     tables
-        (folds + 1, steps, knots): the corrected p at each of `KNOTS`, ascending. Entry f is learned
-        without the episodes of fold f and is used for those episodes; the last entry is learned
-        from all episodes.
+        (folds + 1, steps, knots): the corrected p for each p in `KNOTS` (129 fixed probabilities),
+        ascending. Entry f is learned without the episodes of fold f and is used for those episodes;
+        the last entry is learned from all episodes.
     weights
-        (steps, candidates): how much each candidate counts. The identity comes first, and has
-        weight 1 at steps where nothing can be learned.
+        (steps, candidates): how much each candidate counts, of those that are averaged to the map.
+        The first candidate is the identity (p as it is), and has weight 1 at steps where nothing
+        can be learned.
     losses
         (steps, candidates): the cross-validated log loss that the weights come from; NaN at steps
         where nothing can be learned.
@@ -68,7 +71,9 @@ class Maps:
 
 
 def folds_of(met: BoolArray) -> IndexArray:
-    """(episodes,): the fold of each; all folds have about the same share that met the target.
+    """(episodes,): the fold (part held out together) of each episode, for cross-validation.
+
+    ``met`` says which episodes met the target. About the same share of them did in every fold.
 
     Examples
     --------
@@ -81,10 +86,10 @@ def folds_of(met: BoolArray) -> IndexArray:
 
 
 def fit_maps(steps: Sequence[StepAnswers], met: BoolArray, folds: IndexArray) -> Maps:
-    """The map of each of these steps, for one target.
+    """The target map of each of these steps: a function from p to a corrected p, for one target.
 
     ``steps`` has p of the episodes at each step, ``met`` says which of all episodes met the target,
-    and ``folds`` is the fold of each.
+    and ``folds`` is the part in which each episode is held out.
     """
     labels = met.astype(np.float64)
     losses = np.full((len(steps), _N_CANDIDATES), np.nan)
@@ -101,7 +106,9 @@ def fit_maps(steps: Sequence[StepAnswers], met: BoolArray, folds: IndexArray) ->
 
 
 def _weights(losses: FloatArray, steps: Sequence[StepAnswers], place: int) -> FloatArray:
-    """The weight of each candidate at one step; they add up to 1.
+    """The weight of each candidate at one step; the weights add up to 1.
+
+    The candidates are several ways to correct p; the target map is their weighted mean.
 
     The weight of candidate k is proportional to π_k exp(−n L_k): π_k is its prior weight, n the
     number of episodes at the step, L_k its log loss, averaged over the step and its neighbours.
@@ -127,7 +134,10 @@ def _near(n_steps: int, place: int) -> list[tuple[int, float]]:
 
 @dataclass(frozen=True, eq=False)
 class _Window:
-    """The p and results of the episodes at a step and its neighbours; the step's own come first."""
+    """The p of the episodes at a step and its neighbours, and whether each met the target.
+
+    The rows of the step itself come first.
+    """
 
     p: FloatArray
     met: FloatArray
@@ -157,14 +167,14 @@ class _Window:
 
     @property
     def least(self) -> float:
-        """The least p that is used in a logit or a log loss; the most is 1 minus this."""
+        """The smallest p that is used in a logit or a log loss; the largest is 1 minus this."""
         return 0.5 / (self.n + 1)
 
     def judge(self, answers: FloatArray) -> FloatArray:
-        """The cross-validated log loss of each candidate.
+        """The cross-validated log loss of each candidate, that is, of each way to correct p.
 
-        Also writes what each candidate makes of p at each of `KNOTS` into ``answers``, which is
-        (folds + 1, candidates, knots).
+        Also writes the corrected p of each candidate, for each p in `KNOTS`, into ``answers``,
+        which is (folds + 1, candidates, knots).
         """
         slopes = self._slopes()
         answers[FOLDS] = self._answers(slopes[FOLDS], slice(0, self.n), KNOTS)
@@ -184,9 +194,10 @@ class _Window:
         return np.clip(p, self.least, 1.0 - self.least)
 
     def _slopes(self) -> FloatArray:
-        """(folds + 1, logistic candidates, 3): coefficients fitted without each fold; last on all.
+        """(folds + 1, logistic candidates, 3): the coefficients of the logistic ways to correct p.
 
-        Rows with nearly equal logits are merged first, which saves most of the time.
+        Entry f is fitted without fold f; the last entry is fitted on all rows. Rows with nearly
+        equal logits are merged first, which saves most of the time.
         """
         logits, place = np.unique(
             np.rint(logit(self._clipped(self.p)) * _PER_UNIT) / _PER_UNIT, return_inverse=True
@@ -205,7 +216,7 @@ class _Window:
         return found
 
     def _answers(self, slopes: FloatArray, rows: IndexArray | slice, p: FloatArray) -> FloatArray:
-        """(candidates, values): what each candidate makes of these values of p.
+        """(candidates, values): these values of p as corrected by each candidate.
 
         ``slopes`` are the logistic candidates' coefficients; Venn–Abers is fitted on ``rows``.
         """

@@ -1,6 +1,7 @@
-"""Outlooks on the learning episodes, each as if it were a new run.
+"""The monitor's answers (outlooks) about learning episodes, each as if it were a new run.
 
-See methods M16 and M17 in docs/methods.md.
+Learning episodes are the recorded runs that models learn from. See methods M16 and M17 in
+docs/methods.md.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ __all__ = ["AskedStep", "RehearsedStep", "rehearsed_laws", "rehearsed_steps"]
 
 
 class RehearsedStep(NamedTuple):
-    """The outlooks on some learning episodes of one group at one step.
+    """The monitor's answers (outlooks) about some learning episodes of one group at one step.
 
-    ``episodes`` are positions in the rehearsal. ``numbers`` is (episodes, numbers); of these,
-    bounds and plausibility are not filled in. p is interpolated between the values at which the
-    rehearsal stores the predicted distribution.
+    ``episodes`` are positions in the rehearsal, the learning episodes that are predicted as if they
+    were new. ``numbers`` is (episodes, numbers), the numbers of each outlook; bounds and
+    plausibility are not filled in. p is interpolated between the values at which the rehearsal
+    stores the predicted distribution.
     """
 
     t: int
@@ -38,8 +40,9 @@ class RehearsedStep(NamedTuple):
 class AskedStep(NamedTuple):
     """The predicted distributions of some learning episodes of one group at one step.
 
-    ``episodes`` are positions in the rehearsal. The only feature that ``step`` reads is the
-    position of the episode in this list. ``before`` is the behavior so far of each.
+    ``episodes`` are positions in the rehearsal, the learning episodes that are predicted as if they
+    were new. ``step`` answers for an episode given its position in ``episodes`` as the only
+    feature. ``before`` is the behavior so far of each episode.
     """
 
     step: StepLaw
@@ -51,11 +54,11 @@ class AskedStep(NamedTuple):
 def rehearsed_laws(
     fitted: Fitted, places: Iterable[int], *, calibration: TargetCalibration | None = None
 ) -> Iterator[AskedStep]:
-    """The predicted distributions of the rehearsed episodes, for each of some steps and each group.
+    """Predicted distributions of learning episodes as if they were new, by step and group.
 
-    ``places`` are positions among the rehearsed steps. The distributions are calibrated, with each
-    episode's own rank left out of the calibration curve. If a target calibration is given, they are
-    not calibrated.
+    ``places`` says which steps: positions among the *rehearsed* steps, those with such predictions.
+    The distributions are calibrated, with each episode's own outcome left out of the calibration
+    curve. If a target calibration is given, they are not calibrated.
     """
     rehearsal, curves = fitted.rehearsal, fitted.curves
     assert rehearsal is not None
@@ -83,10 +86,12 @@ def rehearsed_steps(
     *,
     calibration: TargetCalibration | None = None,
 ) -> Iterator[RehearsedStep]:
-    """Outlooks on the rehearsed episodes, for each of some steps and each group.
+    """Outlooks on learning episodes as if they were new runs, by step and group.
 
-    ``places`` are positions among the rehearsed steps. p comes from the step's calibration curve,
-    with each episode's own rank left out, or from Venn–Abers if a target calibration is given.
+    An outlook is the monitor's answer: p and related numbers. ``places`` says which steps:
+    positions among the *rehearsed* steps, those with such predictions. p comes from the step's
+    calibration curve, with each episode's own outcome left out, or from Venn–Abers if a target
+    calibration is given.
     """
     for step, group, episodes, before in rehearsed_laws(fitted, places, calibration=calibration):
         who = np.arange(episodes.size, dtype=np.float64)[:, None]

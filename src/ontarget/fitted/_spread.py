@@ -1,4 +1,6 @@
-"""The spread of p: the range that so few assure episodes leave open for a share.
+"""The spread of p: how exactly a limited number of assure episodes can confirm p.
+
+Assure episodes are the held-out runs that back the promises.
 
 See method M20 in docs/methods.md.
 """
@@ -24,9 +26,9 @@ _EXACT, _RATIO = 64, 1.02
 
 
 def share_bounds(n: int) -> FloatArray:
-    """(2, entries): lower and upper 90 % Clopper–Pearson bounds of a share of n episodes.
+    """(2, entries): lower and upper end of the 90 % Clopper–Pearson interval of a share of n.
 
-    The entries are for evenly spaced observed shares, from 0 to 1.
+    The share is that of n episodes, and the entries are for evenly spaced shares from 0 to 1.
 
     Examples
     --------
@@ -38,10 +40,10 @@ def share_bounds(n: int) -> FloatArray:
 
 
 def spread_table(counts: IndexArray) -> tuple[FloatArray, IndexArray]:
-    """The bounds for several numbers of episodes in one table, and where each number finds its own.
+    """The bounds of a share for several numbers of episodes in one table, and where each begins.
 
-    Returns a table (2, entries) and spans of the shape of ``counts`` plus (2,): where the bounds
-    for each count begin and end.
+    Returns a table (2, entries) with the lower and upper bounds of `share_bounds`, and spans of the
+    shape of ``counts`` plus (2,): where the bounds for each count begin and end in the table.
     """
     sizes, place = np.unique(counts, return_inverse=True)
     names, rung = np.unique([_rung(n) for n in sizes.tolist()], return_inverse=True)

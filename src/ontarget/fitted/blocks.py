@@ -44,17 +44,17 @@ class Block:
 
     @property
     def steps(self) -> range:
-        """The steps at which the block's model answers."""
+        """The steps at which the model of this block (range of steps) answers."""
         return range(self.start, self.stop)
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Numbers that seed the block's model; they differ from those of all other blocks."""
+        """Numbers that seed the model of this block (range of steps); different for every block."""
         return (self.start,) if len(self.steps) == 1 else (self.start, self.stop)
 
     @property
     def train_steps(self) -> range:
-        """The steps that the block's model learns from."""
+        """The steps whose rows the model of this block (range of steps) learns from."""
         return range(self.train_start, self.train_stop)
 
 
@@ -62,9 +62,9 @@ class Block:
 class LawTable:
     """Which blocks make up the predicted distribution of each step, and with which weights.
 
-    The prediction at a step is the weighted mixture of its blocks' models. The list of step t is
-    ``starts[t]:starts[t + 1]`` of ``blocks`` and ``weights``; its weights are above 0 and add up
-    to 1.
+    A block is a range of steps that share a model. The prediction at a step is the weighted mixture
+    of the models of some blocks. For step t, these are the entries ``starts[t]:starts[t + 1]`` of
+    ``blocks`` and ``weights``; the weights are above 0 and add up to 1.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class LawTable:
 
     @classmethod
     def of(cls, lists: Sequence[Sequence[tuple[float, int]]]) -> LawTable:
-        """The table of these lists of (weight, block) pairs, one list per step."""
+        """The table made from these lists of (weight, block number) pairs, one list per step."""
         entries = [entry for one in lists for entry in one]
         return cls(
             starts=np.cumsum([0, *(len(one) for one in lists)]),
@@ -107,13 +107,13 @@ class LawTable:
         return int(self.starts.size - 1)
 
     def at(self, t: int) -> tuple[tuple[float, int], ...]:
-        """The (weight, block) pairs of step t."""
+        """The (weight, block number) pairs whose mixture is the prediction at step t."""
         here = slice(self.starts[t], self.starts[t + 1])
         return tuple(zip(self.weights[here].tolist(), self.blocks[here].tolist(), strict=True))
 
     @cached_property
     def numbers(self) -> IndexArray:
-        """(steps,): a number per step; equal numbers mean equal blocks and weights."""
+        """(steps,): a number per step; steps with equal numbers have equal blocks and weights."""
         sizes, found, taken = np.diff(self.starts), np.empty(self.horizon, dtype=np.intp), 0
         for size in np.unique(sizes).tolist():
             steps = np.flatnonzero(sizes == size)
@@ -125,7 +125,7 @@ class LawTable:
         return read_only(found)
 
     def steps_of(self, block: int) -> tuple[int, ...]:
-        """The steps whose prediction uses this block."""
+        """The steps whose prediction uses the model of this block."""
         entries = np.flatnonzero(self.blocks == block)
         return tuple((np.searchsorted(self.starts, entries, side="right") - 1).tolist())
 
@@ -138,6 +138,8 @@ def plan_blocks(
     spacing: int | None = None,
 ) -> tuple[tuple[Block, ...], LawTable]:
     """The blocks that cover ``range(horizon)``, and which blocks make up each step's prediction.
+
+    A block is a range of steps that share a model.
 
     Parameters
     ----------
@@ -185,8 +187,8 @@ def plan_blocks(
 def blended_blocks(horizon: int, spacing: int) -> tuple[tuple[Block, ...], LawTable]:
     """Overlapping blocks with centres at most ``spacing`` steps apart, and their weights per step.
 
-    A block extends to the centres of its two neighbours. Its weight falls linearly from 1 at its
-    own centre to 0 at theirs.
+    A block is a range of steps that share a model. It extends to the centres of its two neighbours.
+    The weight of a block falls linearly from 1 at its own centre to 0 at its neighbours' centres.
     """
     n_gaps = math.ceil((horizon - 1) / spacing)
     centres = np.linspace(0.0, horizon - 1.0, n_gaps + 1)
@@ -204,9 +206,10 @@ def blended_blocks(horizon: int, spacing: int) -> tuple[tuple[Block, ...], LawTa
 
 
 def opened(law: LawTable, share: float) -> LawTable:
-    """The table with one more block, which has this share of the weight at the first step only.
+    """The table of blocks with one more block, for a separate model of the first step.
 
-    The new block gets the next free number.
+    The new block has the share ``share`` of the weight at the first step, and none at other steps.
+    It gets the next free number.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Calibrates p for one fixed target: by Venn–Abers, or by a target map.
+"""Calibrates p for one fixed target: by Venn–Abers, or by a target map (a curve from p to p).
 
 See methods M7 and M17 in docs/methods.md.
 """
@@ -36,7 +36,10 @@ _MOST_STEPS, _ENOUGH_EPISODES = 20, 100
 
 
 def calibrate_target(fitted: Fitted, target: Target, episodes: Episodes) -> TargetCalibration:
-    """The Venn–Abers calibration of the target; see `GoalMonitor.calibrate_target`."""
+    """The Venn–Abers calibration of the target, from episodes that the monitor has not used.
+
+    See `GoalMonitor.calibrate_target`.
+    """
     episodes = fitted.alike(episodes)
     _check_unused(fitted, episodes)
     question, groups = Question.of(target, fitted.grid), fitted.groups_in(episodes)
@@ -65,7 +68,8 @@ def calibrate_target(fitted: Fitted, target: Target, episodes: Episodes) -> Targ
 def map_target(fitted: Fitted, target: Target) -> TargetMap | None:
     """The target map, which corrects p for this target; None with ``preset="paper"``.
 
-    It is learned from the learning episodes. See method M17 in docs/methods.md.
+    The map is learned from the learning episodes, the recorded runs that models learn from. See
+    method M17 in docs/methods.md.
     """
     rehearsal = fitted.rehearsal
     if rehearsal is None:
@@ -78,7 +82,7 @@ def map_target(fitted: Fitted, target: Target) -> TargetMap | None:
 
 
 def map_goal(joint: Joint, question: GoalQuestion) -> TargetMap:
-    """The map that corrects p for this goal; it is learned in the same way as a target map."""
+    """The function that corrects p for this goal; it is learned in the same way as a target map."""
     n, first = joint.n_rehearsed, joint.parts[question.names[0]]
     outcomes = {name: joint.rehearsal(name).outcomes[:n] for name in question.names}
     met = question.goal.contains(outcomes, joint.grids)
@@ -94,7 +98,10 @@ def _rehearsal(fitted: Fitted) -> Rehearsal:
 
 
 def _map_places(n: int) -> list[int]:
-    """The positions, among n rehearsed steps, of the steps at which a map is learned."""
+    """The steps at which a target map is learned, as positions among n rehearsed steps.
+
+    Rehearsed steps are those at which learning episodes were predicted as if they were new.
+    """
     found: list[int] = np.unique(np.linspace(0, n - 1, _MOST_STEPS).round().astype(int)).tolist()
     return found
 
@@ -106,10 +113,10 @@ def _learned_map(
     steps: IndexArray,
     answers: Iterable[RehearsedStep],
 ) -> TargetMap:
-    """The map that corrects p for a target or goal.
+    """The function that corrects p for a target or goal, learned from learning episodes.
 
-    ``met`` says which learning episodes met it, ``steps`` are the steps at which to learn the map,
-    and ``answers`` are outlooks on the episodes at these steps.
+    ``met`` says which learning episodes met the target or goal, ``steps`` are the steps at which to
+    learn the function, and ``answers`` are the monitor's answers about the episodes at these steps.
     """
     place_of = {int(t): place for place, t in enumerate(steps)}
     said: list[list[StepAnswers]] = [[] for _ in steps]
@@ -138,7 +145,7 @@ def _learned_map(
 
 
 def _together(answers: list[StepAnswers]) -> StepAnswers:
-    """The answers of all groups, in the order of the episodes."""
+    """The p values of all groups at one step, merged in the order of the episodes."""
     episodes = np.concatenate([np.empty(0, dtype=np.intp), *(one.episodes for one in answers)])
     p = np.concatenate([np.empty(0), *(one.p for one in answers)])
     order = np.argsort(episodes)
@@ -151,7 +158,10 @@ def _among(answers: StepAnswers, inside: BoolArray) -> StepAnswers:
 
 
 def _check_unused(fitted: Fitted, episodes: Episodes) -> None:
-    """Raise a `CalibrationError` if the model or the promised alarms already use these episodes."""
+    """Raise a `CalibrationError` if the fit has already used these episodes.
+
+    It may have used them to learn its model, or for promised alarms.
+    """
     learned = "learn" if fitted.curves is not None else "train"
     for part, why in (
         (learned, "the model has seen their outcomes"),

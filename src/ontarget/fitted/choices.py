@@ -1,4 +1,4 @@
-"""What a fit chose by trying it on learning episodes; `ontarget inspect` shows it.
+"""A record of what a fit chose by trials on learning episodes; `ontarget inspect` shows it.
 
 See method M16 in docs/methods.md.
 """
@@ -19,11 +19,12 @@ _SURELY = 2.0  # standard errors; a smaller gain may be chance
 
 
 class Trial(NamedTuple):
-    """A spacing of blocks (the distance of their centres), tried on held-out learning episodes.
+    """One trial of how far apart blocks (ranges of steps that share a model) are centred.
 
-    ``gain`` is how much lower (better) the CRPS is than in the trial before, and ``error`` is the
-    standard error of the gain. Both are in units of the spread of all outcomes; both are NaN for
-    the first trial.
+    It was made on learning episodes that the tried models had not seen. ``gain`` is how much lower
+    (better) the CRPS, a score of predicted distributions, is than in the trial before. ``error`` is
+    the standard error of the gain. ``gain`` and ``error`` are in units of the spread of all
+    outcomes, and are NaN for the first trial.
     """
 
     spacing: int
@@ -45,8 +46,9 @@ class Trial(NamedTuple):
 class ModelTrial(NamedTuple):
     """A kind of model, tried on learning episodes that it has not seen.
 
-    ``crps`` is its CRPS (lower is better) in units of the spread of all outcomes. ``error`` is the
-    standard error of the difference between this CRPS and that of the best model.
+    ``crps`` is the CRPS of the model, a score of predicted distributions (lower is better), in
+    units of the spread of all outcomes. ``error`` is the standard error of the difference between
+    this CRPS and that of the best model.
     """
 
     name: str
@@ -58,12 +60,14 @@ class ModelTrial(NamedTuple):
 class Choices:
     """What a fit chose: the spacing of blocks, the model, and how much each expert counts.
 
-    ``spacing`` is the largest distance between the centres of two blocks, in steps; None if blocks
-    were given as ``steps_per_model``. ``trials`` is empty if the spacing was given or there were
-    too few episodes to choose it. ``opening`` is how much the first step's own model counts in the
-    prediction at that step, from 0 to 1. ``experts`` has the mean weight of each expert over all
-    blocks, by name; it is empty for a model without experts. ``models`` holds the trials if the fit
-    chose the model itself, the best first.
+    A block is a range of steps that share a model; an expert is one of several models that answer
+    together in a block. ``spacing`` is the largest distance between the centres of two blocks, in
+    steps; None if blocks were given as ``steps_per_model``. ``trials`` are the spacings that were
+    tried; it is empty if the spacing was given or there were too few episodes to choose it.
+    ``opening`` is how much the first step's own model counts in the prediction at that step, from 0
+    to 1. ``experts`` has the mean weight of each expert over all blocks, by name; it is empty for a
+    model without experts. ``models`` has the kinds of model that were tried, the best first, if the
+    fit chose the model itself.
     """
 
     spacing: int | None = None
@@ -73,7 +77,10 @@ class Choices:
     models: tuple[ModelTrial, ...] = ()
 
     def with_experts(self, models: Iterable[Any]) -> Self:
-        """The same choices, with the mean weights of the experts in these fitted models."""
+        """The same choices, with the mean weight of each expert taken from these fitted models.
+
+        Experts are the models that answer together in a mixture.
+        """
         weights = [model.weights_ for model in models if hasattr(model, "weights_")]
         names = weights[0] if weights else ()
         means = {name: sum(one[name] for one in weights) / len(weights) for name in names}
@@ -81,7 +88,7 @@ class Choices:
 
     @property
     def blocks_in_words(self) -> str:
-        """How far apart the blocks are centred, and why, as text."""
+        """How far apart the blocks (ranges of steps that share a model) are, and why, as text."""
         if self.spacing is None:
             return "as given"
         said = f"centred up to {self.spacing} steps apart"
@@ -102,7 +109,7 @@ class Choices:
 
     @property
     def models_in_words(self) -> str:
-        """The model that was chosen, and how much worse each of the others was, as text."""
+        """The kind of model that was chosen, and how much worse each other kind was, as text."""
         if not self.models:
             return ""
         best, *others = self.models
@@ -116,7 +123,7 @@ class Choices:
 
     @property
     def experts_in_words(self) -> str:
-        """How much each expert counts on average over the blocks, as text."""
+        """How much each expert (one model of the mixture) counts on average, as text."""
         if not self.experts:
             return ""
         shares = [
@@ -125,7 +132,7 @@ class Choices:
         return f"{', '.join(shares)}, weighted by how well each predicts unseen outcomes"
 
     def to_json(self) -> dict[str, Any]:
-        """The choices as plain values, for the header of a model file."""
+        """The choices that the fit made, as plain values for the header of a model file."""
         return {
             "spacing": self.spacing,
             "trials": [_plain(trial) for trial in self.trials],

@@ -1,4 +1,7 @@
-"""The result of a fit: predictions and calibration of every step, and the assure episodes."""
+"""The result of a fit: predictions and calibration of every step, and the assure episodes.
+
+Assure episodes are the held-out runs that back the promises.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +41,10 @@ __all__ = ["Fitted", "Models", "Trained"]
 
 
 class Models(Protocol):
-    """The fitted model of each block, or None if a block has none; loaded when first used."""
+    """The fitted model of each block (range of steps); loaded when first used, None if missing."""
 
     def __getitem__(self, index: int) -> Any:
-        """The fitted model of the block with this number, or None."""
+        """The fitted model of the block (range of steps) with this number; None if it has none."""
         ...
 
 
@@ -66,7 +69,7 @@ class Trained:
 
     @property
     def in_words(self) -> str:
-        """What the episodes of each part were used for, and how many there are, as text."""
+        """How many episodes each part (such as learn or assure) has and what they were used for."""
         used = {
             "learn": "learned from {:,}",
             "train": "trained on {:,}",
@@ -77,7 +80,7 @@ class Trained:
         return f"{said} episodes" if self.sizes["assure"] else f"{said} episodes, nothing promised"
 
     def fingerprints_of(self, part: str) -> KeyArray:
-        """The fingerprints (hashes) of the episodes of one part."""
+        """The fingerprints (hashes) of the episodes in one part of the split, such as ``learn``."""
         kept = {name: min(size, MOST_FINGERPRINTS) for name, size in self.sizes.items()}
         start = sum(list(kept.values())[: list(kept).index(part)])
         return self.fingerprints[start : start + kept[part]]
@@ -151,12 +154,12 @@ class Fitted:
 
     @cached_property
     def reads_step(self) -> bool:
-        """Whether the models have the step as an input, because each learns from several steps."""
+        """Whether the models read the step number, because each model learns from several steps."""
         return any(len(block.train_steps) > 1 for block in self.blocks)
 
     @cached_property
     def state_schema(self) -> Schema:
-        """The columns that the models read: the features, and what a history of steps adds."""
+        """The columns of a state as models read it: the features, and columns about past steps."""
         return state_schema(self.schema, self.history)
 
     @property
@@ -166,7 +169,10 @@ class Fitted:
 
     @property
     def width(self) -> int:
-        """How many numbers the models read of a run: state, maybe behavior so far and step."""
+        """How many numbers the models read of a run.
+
+        They are the state, and where needed the behavior so far and the step number.
+        """
         return self.state_width + self.behavior.reads_so_far + self.reads_step
 
     @cached_property
@@ -203,7 +209,7 @@ class Fitted:
         return read_only(np.array([self.grid, scale_of(self.grid), *self.reward_bounds]))
 
     def at(self, t: int, group: int = 0, calibration: Calibrated | None = None) -> StepLaw:
-        """The predicted distribution of step t in a group, and the given calibration, if any."""
+        """The predicted distribution at step t in a group, with the given calibration, if any."""
         try:
             known = 0 <= index(t) < self.horizon
         except TypeError:  # not even a whole number
@@ -232,9 +238,9 @@ class Fitted:
 
     @property
     def only_measures(self) -> bool:
-        """Whether there are no assure episodes, so alarm rates are measured, not promised.
+        """Whether there are no assure episodes, the held-out runs that back promises.
 
-        See method M16 in docs/methods.md.
+        Alarm rates are then only measured, not promised. See method M16 in docs/methods.md.
         """
         return self.assure is None and self.rehearsal is not None
 
@@ -250,7 +256,7 @@ class Fitted:
 
     @property
     def calibrated_by(self) -> str:
-        """The name of the part of the episodes that calibrates p."""
+        """The name of the part of the episodes that calibrates p, such as ``learn``."""
         return "calibration" if self.curves is None else "learning"
 
     def is_trained(self, t: int) -> bool:
@@ -267,14 +273,18 @@ class Fitted:
 
     @cached_property
     def answered(self) -> BoolArray:
-        """(steps, groups): whether a model answers there. If not, only decided runs have a p."""
+        """(steps, groups): whether a model answers at this step for this group.
+
+        Where no model answers, p is known only for runs whose success or failure is already
+        certain.
+        """
         return self.trained_steps[:, None] & (self.learned >= self.min_calibration)
 
     def unknown(self, t: int, group: int = 0) -> str:
         """Why no model answers at a step, as text; empty if one does.
 
-        Runs are UNKNOWN at such a step, except those that arithmetic already decides: their p is
-        exactly 0 or 1 (method M18 in docs/methods.md).
+        If no model answers, runs have the status UNKNOWN at that step, except runs that arithmetic
+        already decides: their p is exactly 0 or 1 (method M18 in docs/methods.md).
         """
         if not self.is_trained(t):
             return "no model was fitted for this step"
@@ -289,10 +299,11 @@ class Fitted:
     def known_steps(
         self, episodes: Episodes, groups: IndexArray
     ) -> Iterator[tuple[int, int, Any, IndexArray]]:
-        """For each step and group: t, group, the rows of step t, and which rows are usable.
+        """For each step and group: the step t, the group, the rows of step t, and the usable rows.
 
-        Usable rows belong to the group and have good readings. Steps without such rows, and steps
-        at which no model answers, are left out.
+        A row is usable if it belongs to the group and its state can be read: finite, and not
+        missing what was never missing in training. Steps without usable rows, and steps at which no
+        model answers, are left out.
         """
         for t in range(min(self.horizon, episodes.horizon)):
             rows = episodes.at(t, grid=self.grid)
@@ -323,7 +334,10 @@ class Fitted:
 
     @cached_property
     def members(self) -> tuple[IndexArray, ...]:
-        """For each group, the positions of its assure episodes, ascending."""
+        """For each group, the positions of its episodes among the assure episodes, ascending.
+
+        Assure episodes are the held-out runs that back the promises.
+        """
         order = np.argsort(self.assure_groups, kind="stable")
         ends = np.searchsorted(self.assure_groups[order], np.arange(1, self.n_groups))
         return tuple(np.split(order, ends))
@@ -393,11 +407,17 @@ class Fitted:
         return episodes.recoded(self.schema).with_history(self.history)
 
     def bad_readings(self, states: FloatArray) -> BoolArray:
-        """(runs,): whether each state is infinite somewhere, or lacks what was never missing."""
+        """(runs,): whether a state has an infinite feature, or an unexpectedly missing one.
+
+        Unexpectedly missing means: it was never missing in training.
+        """
         return bad_readings(states, self.may_miss)
 
     def bad_feature(self, state: FloatArray) -> tuple[int, float] | None:
-        """Position and value of the first bad feature of a state; None if the state is good."""
+        """The position and value of the first unusable feature of a state; None if there is none.
+
+        A feature is unusable if it is infinite, or is missing but never was in training.
+        """
         bad = np.isinf(state) | (np.isnan(state) & ~self.may_miss)
         if not bad.any():
             return None
@@ -405,14 +425,14 @@ class Fitted:
         return j, float(state[j])
 
     def feature_in_words(self, feature: int, value: float) -> str:
-        """What is wrong with this feature of a bad reading, as text."""
+        """What is wrong with this feature of a state (infinite, or missing), as text."""
         name = self.state_schema.names[feature]
         if math.isnan(value):
             return f"feature {name!r} is missing, and it was never missing in training"
         return f"feature {name!r} needs a number, got {value}"
 
     def check_readings(self, states: FloatArray, so_far: FloatArray) -> None:
-        """Raise an `InputError` for the first run with a bad reading, and name the feature."""
+        """Raise an `InputError` that names the first infinite or unexpectedly missing feature."""
         for i in np.flatnonzero(self.bad_readings(states))[:1].tolist():
             found = self.bad_feature(states[i])
             assert found is not None
@@ -430,14 +450,15 @@ class Fitted:
 
     @cached_property
     def known_outcomes(self) -> IndexArray:
-        """The positions of the assure episodes that were not cut off."""
+        """The positions of the assure episodes that ended by themselves and were not cut off."""
         return np.flatnonzero(np.isfinite(self.excess))
 
     @cached_property
     def observed(self) -> Episodes | None:
-        """The assure episodes whose outcome is known: all but those that were cut off.
+        """The assure episodes that were not cut off, so that their outcome is known.
 
-        See method M24 in docs/methods.md.
+        Assure episodes are the held-out runs that back the promises. See method M24 in
+        docs/methods.md.
         """
         if self.assure is None or self.known_outcomes.size == self.excess.size:
             return self.assure
@@ -445,17 +466,23 @@ class Fitted:
 
     @cached_property
     def clocks(self) -> Clocks:
-        """The features that only rise or only fall in all assure episodes, as a clock does."""
+        """The features that, in all assure episodes (held-out runs), only rise or only fall.
+
+        They behave as a clock does.
+        """
         return clocks_of(self.assure, self.state_schema)
 
     @cached_property
     def stopped(self) -> tuple[int, ...]:
-        """For each group, how many assure episodes were cut off (method M24 in docs/methods.md)."""
+        """For each group, how many assure episodes (held-out runs behind promises) were cut off.
+
+        See method M24 in docs/methods.md.
+        """
         return tuple(int(np.count_nonzero(np.isinf(own))) for own in self.sorted_excess)
 
     @property
     def weights(self) -> FloatArray | None:
-        """The weight of each assure episode; None if they have no weights.
+        """The weight of each assure episode (held-out run); None if the episodes have no weights.
 
         See method M25 in docs/methods.md.
         """
@@ -468,12 +495,18 @@ class Fitted:
 
     @property
     def n_eff(self) -> float | None:
-        """How many unweighted episodes the weighted assure episodes are worth: (Σw)²/Σw²."""
+        """How many unweighted episodes the weighted assure episodes are worth: (Σw)²/Σw².
+
+        w are the weights of the assure episodes, the held-out runs that back the promises.
+        """
         w = self.weights
         return None if w is None else float(w.sum() ** 2 / (w**2).sum())
 
     def checked_weights(self, weights: Any, n: int) -> FloatArray:
-        """(n,): the weights of n new runs; an `InputError` if missing, invalid or not needed."""
+        """(n,): the weights of n new runs; an `InputError` if missing, invalid or not needed.
+
+        New runs need weights if and only if the assure episodes (held-out runs) have weights.
+        """
         if not self.is_weighted:
             if weights is not None:
                 raise InputError(
@@ -501,9 +534,9 @@ class Fitted:
         return np.array(np.broadcast_to(found, (n,)))
 
     def refuse_weights(self, what: str, remedy: str) -> None:
-        """Raise an `InputError` if the assure episodes have weights: then there is no ``what``.
+        """Raise an `InputError` if the assure episodes have weights.
 
-        The message ends with ``remedy``.
+        The message says that ``what`` is not available with weights, and ends with ``remedy``.
         """
         if self.is_weighted:
             raise InputError(
@@ -512,7 +545,11 @@ class Fitted:
 
     @cached_property
     def excess_weights(self) -> tuple[FloatArray, ...]:
-        """For each group, the total weight of its assure episodes up to each of `sorted_excess`."""
+        """For each group, the total weight of its assure episodes up to each of `sorted_excess`.
+
+        The excess of an episode is how far its outcome ever was, at any step, from the middle of
+        its predicted distribution.
+        """
         if self.weights is None:
             return (NO_WEIGHTS,) * self.n_groups
         found = []

@@ -1,4 +1,4 @@
-"""What the assure episodes promise: alarm thresholds and bands for the outcome.
+"""Promises from the assure episodes (held-out runs): alarm thresholds, bands for the outcome.
 
 See methods M8 and M9 in docs/methods.md.
 """
@@ -53,10 +53,11 @@ class Threshold:
     (method M20 in docs/methods.md). Whether the rate is promised or measured is in
     `Trigger.measured`.
 
-    The threshold ``value`` is the k-th lowest score of m episodes: the assure episodes that met the
-    target and the ``stopped`` ones, which were cut off. A stopped episode counts as one that met
-    the target and raised an alarm (method M24). If episodes have weights, the threshold is for a
-    run of this ``weight``, and the episodes are worth ``n_eff`` unweighted ones (method M25).
+    The threshold ``value`` is the k-th lowest score of m episodes, where the score of an episode is
+    the lowest p that it ever had (see `alarm_scores`). The m episodes are the assure episodes that
+    met the target and the ``stopped`` ones, which were cut off. A stopped episode counts as one
+    that met the target and raised an alarm (method M24). If episodes have weights, the threshold is
+    for a run of this ``weight``, and the episodes are worth ``n_eff`` unweighted ones (method M25).
     ``others`` estimates the range in which the threshold would be with another set of as many
     assure episodes, in nine of ten cases; None if episodes have weights.
     """
@@ -91,12 +92,13 @@ class Threshold:
 def alarm_scores(
     p: FloatArray, for_steps: int = 1, *, resets: BoolArray | None = None
 ) -> FloatArray:
-    """(episodes,): the score of each; every threshold above it would have raised an alarm.
+    """(episodes,): each episode's score: any alarm threshold above it would have raised an alarm.
 
     ``p`` is (steps, episodes), NaN after the end of an episode and at steps that are UNKNOWN. The
-    alarm needs p below the threshold at ``for_steps`` known steps in a row. The score is +inf if an
-    episode never has so many. ``resets`` marks bad readings, where the count starts again. See
-    method M8 in docs/methods.md.
+    alarm is raised if p is below the threshold at ``for_steps`` known steps in a row, so for one
+    step the score is the episode's lowest p. The score is +inf if an episode never has so many
+    known steps. ``resets`` marks unusable states, where the count starts again. See method M8 in
+    docs/methods.md.
 
     Examples
     --------
@@ -110,7 +112,10 @@ def alarm_scores(
 
 
 def check_known(p: FloatArray) -> None:
-    """Raise a `FewEpisodesError` if no episode has a known step to compute a threshold from."""
+    """Raise a `FewEpisodesError` if p is known at no step of any episode.
+
+    An alarm threshold is computed from known p.
+    """
     if np.isnan(p).all():
         raise FewEpisodesError(
             "a false-alarm rate needs episodes with a known p at some step, and there are none; "
@@ -129,13 +134,14 @@ def promised_threshold(
     weights: FloatArray | None = None,
     weight: float | None = None,
 ) -> Threshold:
-    """The highest threshold whose false-alarm rate is at most ``rate``.
+    """The highest alarm threshold whose false-alarm rate is at most ``rate``.
 
     ``scores`` come from `alarm_scores`, and ``met`` says which episodes met the target. ``part`` is
-    the name of the part that these episodes are, for messages. ``stopped`` further episodes were
-    cut off: in the worst case each would have met the target and raised an alarm (method M24). With
-    scores of learning episodes the threshold is computed in the same way, but its rate is only
-    measured, not promised (method M16). See methods M8 and M20 in docs/methods.md.
+    the name of the part of the split that these episodes come from, for messages. ``stopped``
+    further episodes were cut off: in the worst case each would have met the target and raised an
+    alarm (method M24). With scores of learning episodes the threshold is computed in the same way,
+    but its rate is only measured, not promised (method M16). See methods M8 and M20 in
+    docs/methods.md.
     """
     exact = exact_rate(rate)
     if weights is not None:
@@ -165,18 +171,22 @@ def promised_threshold(
 
 
 def _others(kept: FloatArray, k: int, m: int, stopped: int) -> tuple[float, float]:
-    """The 5th and 95th percentile of the k-th lowest of m scores that are drawn from these."""
+    """The 5th and 95th percentile of the k-th lowest of m scores, drawn at random from ``kept``.
+
+    It is the range in which the threshold would be with another set of episodes. ``stopped`` of the
+    m episodes were cut off.
+    """
     places = np.ceil(m * betaincinv(k, m + 1 - k, np.array([0.05, 0.95]))).astype(np.intp)
     low, high = kept[np.clip(places - stopped - 1, 0, kept.size - 1)].tolist()
     return low, high
 
 
 def allowance(rate: Level, weights: FloatArray, weight: float | None) -> Fraction:
-    """The total weight that episodes scored at or below a new run may have: ε(W + w) − w.
+    """How much weight the episodes with a score at or below a new run's may have: ε(W + w) − w.
 
-    ε is the rate, W the total weight of the episodes, and w the weight of the new run, by default
-    the mean weight. A w that is too large to promise anything is an error. See method M25 in
-    docs/methods.md.
+    ε is the promised false-alarm rate, W the total weight of the episodes, and w the weight of the
+    new run, by default the mean weight. A w that is too large to promise anything is an error. See
+    method M25 in docs/methods.md.
     """
     exact = exact_level(rate)
     own = float(weights.mean()) if weight is None and weights.size else weight or 1.0
@@ -194,10 +204,11 @@ def allowance(rate: Level, weights: FloatArray, weight: float | None) -> Fractio
 def _weighted_threshold(
     scores: FloatArray, rate: Fraction, weights: FloatArray, weight: float | None
 ) -> Threshold:
-    """The highest threshold that keeps the rate for a new run of this weight.
+    """The highest alarm threshold that keeps the false-alarm rate for a new run of this weight.
 
-    Below the threshold, (w + the total weight of episodes with a score of at most p)/(W + w) is at
-    most the rate, where w is the weight of the run and W the total weight of all episodes.
+    Let w be the weight of the run, W the total weight of all episodes, and S(p) the total weight of
+    the episodes with a score of at most p. For every p below the threshold, (w + S(p))/(W + w) is
+    at most the rate.
     """
     left = allowance(rate, weights, weight)
     order = np.argsort(scores, kind="stable")
@@ -218,23 +229,24 @@ def _weighted_threshold(
 
 
 def band_depth(excess: FloatArray, level: Level, confidence: Level | None = None) -> float:
-    """How far from the median, in probability, the band at this level reaches.
+    """How far the band for the outcome reaches from the predicted median, in probability.
 
-    A depth of 0.4 means the band from the 10 % to the 90 % quantile. ``excess`` says how far each
-    of m assure outcomes ever was from the median; the depth is the k-th lowest of these numbers,
-    with k = ⌈level (m + 1)⌉. It is +inf if m episodes are too few for this level; the band is then
-    the whole line. See methods M9 and M20 in docs/methods.md.
+    A depth of 0.4 means the band from the 10 % to the 90 % quantile. ``excess`` says how far the
+    outcome of each of m assure episodes (held-out runs) ever was from the median; the depth is the
+    k-th lowest of these numbers, with k = ⌈level (m + 1)⌉. It is +inf if m episodes are too few for
+    this level; the band is then the whole line. See methods M9 and M20 in docs/methods.md.
     """
     k = ceil_rank(level, excess.size, confidence)
     return math.inf if k > excess.size else float(np.sort(excess)[k - 1])
 
 
 def band_interval(step: StepLaw, X: FloatArray, depth: float) -> Interval:
-    """For each row, the band of remainders of this depth: a closed interval.
+    """For each row, the band for the remainder (what is still to earn): a closed interval.
 
-    It reaches from the quantile at c⁻¹(½ − depth) to the quantile at c⁻¹(½ + depth). Here c is the
-    step's calibration curve, or with ``preset="paper"`` its ranks, interpolated (method M19). See
-    method M9 in docs/methods.md.
+    The band reaches from the predicted quantile at c⁻¹(½ − depth) to that at c⁻¹(½ + depth). Here c
+    is the step's calibration curve, from a predicted to a calibrated probability. With
+    ``preset="paper"``, c interpolates the ranks of the calibration episodes instead (method M19).
+    See method M9 in docs/methods.md.
     """
     low, high = _band_levels(step, depth)
     if math.isinf(high):
@@ -248,8 +260,9 @@ def band_interval(step: StepLaw, X: FloatArray, depth: float) -> Interval:
 def in_band(step: StepLaw, X: FloatArray, y: FloatArray, depth: float) -> BoolArray:
     """(rows,): whether each row's remainder y is in its band; no quantile is computed.
 
-    y is at or above the lower end if P(remainder <= y) reaches the lower quantile level. It is at
-    or below the upper end if P(remainder < y) does not exceed the upper quantile level.
+    The remainder is what the run still has to earn. y is at or above the lower end of the band if
+    P(remainder <= y) reaches the lower quantile level. y is at or below the upper end if
+    P(remainder < y) does not exceed the upper quantile level.
     """
     low, high = _band_levels(step, depth)
     below, up_to = step.cdf_limits(X, y)
@@ -257,7 +270,10 @@ def in_band(step: StepLaw, X: FloatArray, y: FloatArray, depth: float) -> BoolAr
 
 
 def _band_levels(step: StepLaw, depth: float) -> tuple[float, float]:
-    """The quantile levels of the band's lower and upper end; infinite for the whole line."""
+    """The quantile levels of a band's lower and upper end; infinite for the whole line.
+
+    ``depth`` is how far the band reaches from the median, in probability.
+    """
     knots, heights = KNOTS, step.curve
     if not heights.size:
         knots = np.concatenate([[0.0], step.ranks.values, [1.0]])

@@ -52,8 +52,8 @@ class StepLaw:
         Whether models answer at this step. If not, p is known only for runs whose result is already
         decided by arithmetic (method M18).
     ranks
-        Where the outcomes of episodes that no model has seen fell in their predicted distributions.
-        ``low`` and ``high`` come from these ranks.
+        Numbers from 0 to 1: where the outcomes of episodes that no model has seen fell in their
+        predicted distributions. ``low`` and ``high`` come from these ranks.
     curve
         The step's calibration curve: from a predicted probability to a calibrated one. p comes from
         it. Empty with ``preset="paper"``, where p comes from the ranks.
@@ -74,8 +74,8 @@ class StepLaw:
     envelopes
         The Venn–Abers table of the target, if there is one (method M7).
     own_map
-        The target map, which corrects p for one target, as its values at `KNOTS`, if there is one
-        (method M17).
+        The target map, which corrects p for one target: the corrected p for each p in `KNOTS`, 129
+        fixed probabilities; empty if there is none (method M17).
     stopped
         How many further episodes were cut off, so that they have no rank (method M24).
     rank_weights, excess_weights
@@ -102,7 +102,7 @@ class StepLaw:
 
     @property
     def scale(self) -> float:
-        """The factor by which a remainder is multiplied for the models."""
+        """The factor from a remainder (what is still to earn) to the number that models predict."""
         return float(self.behavior.scale(self.t))
 
     def inputs(self, states: FloatArray, so_far: FloatArray) -> FloatArray:
@@ -118,14 +118,20 @@ class StepLaw:
         return np.column_stack([X, so_far]) if self.impossible.size else X
 
     def cdf_limits(self, X: FloatArray, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """P(remainder < y) and P(remainder <= y) as predicted, at each row's values y."""
+        """P(remainder < y) and P(remainder <= y) as predicted, at each row's values y.
+
+        The remainder is what the run still has to earn.
+        """
         scaled = np.asarray(y, dtype=np.float64) * self.scale
         if self.moved:
             scaled = snap(scaled + self.moved, float(self.amounts[0]))
         return self._limits(X, scaled)
 
     def _limits(self, X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """P(value < y) and P(value <= y) for values in the scale of the models."""
+        """P(value < y) and P(value <= y), where values are remainders as the models scale them.
+
+        The remainder is what the run still has to earn.
+        """
         if not self.impossible.size:
             return mixture_limits(self.parts, [X] * len(self.parts), y)
         values, flat = check_values(y, X.shape[0])
@@ -138,7 +144,10 @@ class StepLaw:
         return (out[0][:, 0], out[1][:, 0]) if flat else out
 
     def quantile(self, X: FloatArray, q: ArrayLike, *, side: Side = "left") -> FloatArray:
-        """Predicted quantiles of the remainder; exact inverses of `cdf_limits`."""
+        """Predicted quantiles of the remainder; exact inverses of `cdf_limits`.
+
+        The remainder is what the run still has to earn.
+        """
         if self.impossible.size:
             found = quantile_of(self._limits, X, q, side)
         else:
@@ -146,7 +155,7 @@ class StepLaw:
         return self.remainders(found)
 
     def remainders(self, seen: FloatArray) -> FloatArray:
-        """Remainders in the units of outcomes, from values in the scale of the models."""
+        """Remainders (what is still to earn) in units of outcomes, from the models' own scale."""
         if self.moved:
             # Back on the grid: outcomes lie there, and rounding must not move an end past one.
             return snap(seen - self.moved, float(self.amounts[0]))
@@ -160,12 +169,14 @@ class StepLaw:
         excess: FloatArray,
         weights: FloatArray | None = None,
     ) -> FloatArray:
-        """(runs, targets, numbers): outlooks, as listed in `ontarget.fitted._kernels`.
+        """(runs, targets, numbers): the monitor's answers, such as p, for each run and target.
 
-        ``excess`` is sorted, one number per assure episode; see `Fitted.sorted_excess`. If no model
-        answers at this step, the numbers of a run are NaN, unless arithmetic decides the run.
-        ``weights`` are those of the runs, if the assure episodes have weights (method M25 in
-        docs/methods.md).
+        `ontarget.fitted._kernels` lists the numbers of an answer in order.
+
+        ``excess`` has one number per assure episode (held-out run), ascending: how far its outcome
+        ever was from the middle of its prediction. If no model answers at this step, the numbers of
+        a run are NaN, unless arithmetic decides the run. ``weights`` are the weights of the runs,
+        if the assure episodes have weights (method M25 in docs/methods.md).
         """
         heavy = np.ones(so_far.size) if weights is None else weights
         if self.behavior.translation is Translation.OWN:
@@ -173,9 +184,9 @@ class StepLaw:
         return self._outlook(states, so_far, question, excess, heavy)
 
     def translated(self, question: Question, so_far: float) -> Question:
-        """The question about the remainder, for a behavior class with its own `translate`.
+        """The targets for the remainder (what is still to earn), given the behavior so far.
 
-        See method M18 in docs/methods.md.
+        It is for a behavior class with its own `translate`. See method M18 in docs/methods.md.
         """
         grid, translate = float(self.amounts[0]), self.behavior.translate
         return Question.of([translate(one, so_far, self.t, grid) for one in question.targets], grid)
@@ -188,7 +199,10 @@ class StepLaw:
         excess: FloatArray,
         weights: FloatArray,
     ) -> FloatArray:
-        """`outlook` for a behavior with its own `translate`; one question per value so far."""
+        """`outlook` for a behavior class with its own `translate` from outcomes to remainders.
+
+        Runs with the same behavior so far are answered together.
+        """
         out = np.empty((so_far.size, len(question.targets), NUMBERS))
         for value in np.unique(so_far).tolist():
             own = np.flatnonzero((so_far == value) | (np.isnan(so_far) & math.isnan(value)))
@@ -230,8 +244,8 @@ class StepLaw:
     ) -> tuple[FloatArray, FloatArray]:
         """(runs, bounds), twice: each run's predicted P(outcome < bound) and P(outcome <= bound).
 
-        The bounds are the finite ones of the question's targets. Both arrays are 0 if no model
-        answers at this step.
+        The bounds are the finite bounds of the targets in ``question``. Both arrays are 0 if no
+        model answers at this step.
         """
         ends = np.empty((so_far.size, question.values.size))
         if not self.is_known:
@@ -241,9 +255,10 @@ class StepLaw:
         return self._limits(self.inputs(states, so_far), ends) if ends.size else (ends, ends)
 
     def stored(self, excess: FloatArray) -> Stored:
-        """The arrays of this step that the kernels read.
+        """The arrays of this step that the kernels (compiled functions) read.
 
-        ``excess`` is sorted, with one number per assure episode; see `Fitted.sorted_excess`.
+        ``excess`` has one number per assure episode (held-out run), ascending: how far its outcome
+        ever was from the middle of its prediction.
         """
         return (
             self.ranks.values,
@@ -259,8 +274,8 @@ class StepLaw:
     def level_of(self, share: float) -> float:
         """The quantile level whose quantile has this share of outcomes below it, after calibration.
 
-        If the model is well calibrated, it is the share itself. It is never 0 or 1, so the quantile
-        is finite.
+        If the model is well calibrated, the level is the share itself. The level is never 0 or 1,
+        so the quantile is finite.
         """
         if self.curve.size:
             return float(np.interp(share, self.curve, KNOTS))
@@ -277,7 +292,10 @@ class StepLaw:
         return self.behavior.combine(so_far[:, None], remainders)
 
     def pcqr(self) -> PCQR:
-        """A `PCQR` (the paper's method) over this step's remainders, for intervals and promises."""
+        """A `PCQR` (the paper's method) for intervals and promises about this step's remainders.
+
+        The remainder is what a run still has to earn.
+        """
         return PCQR.from_ranks(
             self,  # type: ignore[arg-type]  # it answers like a model
             self.ranks,
@@ -286,6 +304,9 @@ class StepLaw:
         )
 
     def outcomes(self, so_far: FloatArray, remainders: Interval) -> Interval:
-        """An interval of remainders as an interval of outcomes (method M18 in docs/methods.md)."""
+        """An interval of remainders (what is still to earn) as an interval of outcomes.
+
+        See method M18 in docs/methods.md.
+        """
         combine = self.behavior.combine
         return Interval(combine(so_far, remainders.lower), combine(so_far, remainders.upper))

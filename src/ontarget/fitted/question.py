@@ -46,7 +46,7 @@ class Question:
 
     @classmethod
     def of(cls, targets: Target | Sequence[Target], grid: float) -> Question:
-        """The question whether a run ends in each of these targets, as arrays."""
+        """These targets as arrays for the kernels; bounds are rounded to multiples of ``grid``."""
         several = (targets,) if isinstance(targets, Target) else tuple(targets)
         snapped = tuple(target.shift(0.0, grid) for target in several)
         ends = TargetEnds.of([*snapped, *(target.complement() for target in snapped)], grid)
@@ -61,5 +61,5 @@ class Question:
 
     @property
     def components(self) -> tuple[IndexArray, FloatArray, IndexArray]:
-        """The arrays that the kernels take: ``columns``, ``sides`` and ``first``."""
+        """The arrays ``columns``, ``sides`` and ``first``, which describe the targets."""
         return self.columns, self.sides, self.first

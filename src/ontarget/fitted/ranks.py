@@ -27,6 +27,8 @@ NO_WEIGHTS: FloatArray = read_only(np.empty(0))
 class RankTable:
     """The sorted ranks of each step and group, one set after the other in one flat array.
 
+    A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1.
+
     Attributes
     ----------
     values
@@ -49,7 +51,10 @@ class RankTable:
         n_groups: int,
         weights: Sequence[FloatArray] | None = None,
     ) -> RankTable:
-        """The table of these sets of ranks, ordered by step and, within a step, by group."""
+        """The table of these sets of ranks, ordered by step and, within a step, by group.
+
+        A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1.
+        """
         ends = np.cumsum([one.size for one in sets])
         table = cls._spanned(np.concatenate(sets), ends, n_groups)
         if weights is None:
@@ -96,23 +101,30 @@ class RankTable:
 
     @cached_property
     def upto(self) -> FloatArray:
-        """(ranks,): the total weight up to each rank within its set; empty without weights."""
+        """(ranks,): for each rank, the total weight of the ranks up to it in the same set.
+
+        A set has the ranks of one step and group: where outcomes fell in their predicted
+        distributions. The result is empty if the episodes have no weights.
+        """
         found = self.weights.copy()
         for start, stop in self.spans.reshape(-1, 2).tolist() if found.size else ():
             np.cumsum(self.weights[start:stop], out=found[start:stop])
         return read_only(found)
 
     def upto_at(self, t: int, group: int) -> FloatArray:
-        """The part of `upto` that belongs to one step and group."""
+        """The total weight of the ranks up to each rank, for one step and group."""
         start, stop = self.spans[t, group].tolist()
         return read_only(self.upto[start:stop])
 
     @property
     def counts(self) -> IndexArray:
-        """(steps, groups): the number of ranks of each step and group."""
+        """(steps, groups): how many ranks each step and group has, one per episode."""
         return self.spans[:, :, 1] - self.spans[:, :, 0]
 
     def at(self, t: int, group: int) -> Ranks:
-        """The sorted ranks of one step and group, without copying them."""
+        """The sorted ranks of one step and group, without copying them.
+
+        A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1.
+        """
         start, stop = self.spans[t, group].tolist()
         return Ranks(self.values[start:stop])

@@ -1,6 +1,7 @@
-"""What a fit keeps of the runs it learned from, for precedents and path bands.
+"""The data that a fit keeps about the runs it learned from, for precedents and path bands.
 
-See methods M28 and M22 in docs/methods.md.
+Precedents are the recorded runs that count most for p. A path band is a range for every later step
+of a run. See methods M28 and M22 in docs/methods.md.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ _PER_STEP = 64
 
 @dataclass(frozen=True, eq=False)
 class RecordedRuns:
-    """What a fit keeps of the learning episodes; training rows refer to them by position.
+    """The data that a fit keeps about the episodes it learned from.
+
+    Training rows refer to episodes by their position here. Precedents are the recorded runs that
+    count most for p; paths are the values of the behavior at every step.
 
     Attributes
     ----------
@@ -51,7 +55,11 @@ class RecordedRuns:
 
     @classmethod
     def of(cls, learned: Episodes, *, precedents: bool, paths: bool) -> RecordedRuns:
-        """The ids, outcomes and paths of these episodes, as far as they are to be kept."""
+        """The ids, outcomes and paths of these episodes, as far as they are to be kept.
+
+        ``precedents`` says whether to keep ids, and ``paths`` whether to keep the behavior at every
+        step.
+        """
         store = learned.compact()._store if paths else None
         return cls(
             ids=_plain_ids(learned.ids) if precedents else None,
@@ -69,7 +77,7 @@ class RecordedRuns:
             )
 
     def check_paths(self) -> None:
-        """Raise an `InputError` if the fit did not keep the paths of its runs."""
+        """Raise an `InputError` if the fit did not keep the behavior at every step of its runs."""
         if self.before is None:
             raise InputError(
                 "this monitor does not keep the paths of the runs it learned from; fit it with "
@@ -80,7 +88,8 @@ class RecordedRuns:
     def paths(self) -> FloatArray:
         """(episodes, steps + 1): the behavior before every step; after the end, the outcome.
 
-        There are as many steps as the longest run has.
+        There are as many steps as the longest run has. An episode that ended earlier has its
+        outcome in the remaining columns.
         """
         self.check_paths()
         assert self.lengths is not None
@@ -97,7 +106,7 @@ class RecordedRuns:
         return read_only(found)
 
     def to_arrays(self) -> dict[str, AnyArray]:
-        """The runs as flat arrays for the model file."""
+        """The recorded ids, outcomes and paths as flat arrays for the model file."""
         arrays: dict[str, AnyArray] = {}
         if self.ids is not None and self.ids.dtype.kind == "i":
             arrays["ids"] = self.ids
@@ -168,8 +177,8 @@ def _require(rule: bool, what: str) -> None:
 def check_room(lengths: Any, steps: int) -> None:
     """Raise an `InputError` if a table of these runs by this many steps would be nearly empty.
 
-    A file may name one run of a million steps beside many of a single step. A table that gives each
-    of them a million cells would take far more memory than the file.
+    A file may contain one run of a million steps and many runs of a single step. A table that gives
+    each of these runs a million cells would take far more memory than the file.
     """
     cells, taken = lengths.size * steps, int(np.sum(lengths))
     if cells > max(_ALWAYS, _PER_STEP * taken):

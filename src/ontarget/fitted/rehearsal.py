@@ -1,7 +1,7 @@
 """The rehearsal: predictions for learning episodes, each as if it were a new run.
 
-They come from models that did not learn from that episode. See methods M16 and M17 in
-docs/methods.md.
+The predictions for an episode come from models that did not learn from that episode. See methods
+M16 and M17 in docs/methods.md.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ _WHOLE = 65_535  # probabilities are stored in two bytes each
 
 @dataclass(frozen=True, eq=False)
 class RehearsedLaw:
-    """Predicted distributions of some learning episodes at one step, stored at a ladder of values.
+    """Predicted distributions of some learning episodes at one step, stored at a list of values.
 
-    The *ladder* is an ascending list of remainders. Between two of its values a distribution
-    function rises linearly; at a value it may jump. The methods are those of a model whose only
-    feature is the position of the episode among these.
+    The list of values, the *ladder*, holds remainders (what a run may still earn) in ascending
+    order. Between two of its values a distribution function rises linearly; at a value it may jump.
+    The object has the methods of a model. The only feature that it reads is the position of an
+    episode in this object.
 
     Attributes
     ----------
@@ -57,7 +58,11 @@ class RehearsedLaw:
     n: int
 
     def cdf_limits(self, X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(rows, values), twice: P(remainder < y) and P(remainder <= y) at each row's values y."""
+        """(rows, values), twice: P(remainder < y) and P(remainder <= y) at each row's values y.
+
+        The remainder is what the run still has to earn. X has one column: the position of the row's
+        episode.
+        """
         rows = X[:, :1].astype(np.intp)
         last = self.ladder.size - 1
         above = np.searchsorted(self.ladder, y, side="left")
@@ -80,10 +85,11 @@ class RehearsedLaw:
 class Rehearsal:
     """Learning episodes, with predictions by models that did not learn from them.
 
-    For any target, they give the p that each learning episode would have had as a new run. The
-    target map is learned from these p (method M17 in docs/methods.md). If there are no assure
-    episodes, alarm thresholds come from these p too; the false-alarm rates are then measured, not
-    promised (method M16).
+    For any target, these predictions give the p that each learning episode would have had as a new
+    run. The target map, which corrects p for one target, is learned from these p (method M17 in
+    docs/methods.md). If there are no assure episodes (held-out runs that back promises), alarm
+    thresholds come from these p too; the false-alarm rates are then measured, not promised (method
+    M16).
 
     Attributes
     ----------
@@ -94,15 +100,15 @@ class Rehearsal:
         The steps that were rehearsed, ascending.
     before
         The behavior before each row's step. The rows of the first rehearsed step come first, in the
-        order of the episodes; then those of the second one for the episodes that last as long, and
-        so on.
+        order of the episodes. Then come the rows of the second rehearsed step, for the episodes
+        that reach it, and so on.
     ranks
         Where the row's own outcome falls in its predicted distribution; NaN if the row has none.
     ladder
-        (steps, values): the remainders, in the scale of the models, at which the predicted
-        distributions are stored.
+        (steps, values): the remainders (what a run may still earn), in the scale of the models, at
+        which the predicted distributions are stored.
     left, right
-        (rows, values): P(remainder < value) and P(remainder <= value), in 65,535ths. If they are
+        (rows, values): P(remainder < value) and P(remainder <= value), in 65,535ths. If both are
         equal everywhere, ``left`` has no rows.
     """
 
@@ -125,25 +131,33 @@ class Rehearsal:
 
     @cached_property
     def offsets(self) -> IndexArray:
-        """Where the rows of each rehearsed step begin, and then where the last ones end."""
+        """Where the rows of each step begin in arrays of all rows, and last, the number of rows.
+
+        Only rehearsed steps have rows: those at which learning episodes are predicted as if new.
+        """
         return _offsets(self.lengths, self.steps)
 
     def rows_at(self, place: int) -> tuple[slice, IndexArray]:
-        """The rows of one rehearsed step, and the positions of the episodes that they belong to.
+        """The rows of one rehearsed step, and the position of the episode of each row.
 
-        ``place`` is the position of the step among the rehearsed steps.
+        Rehearsed steps are those at which learning episodes are predicted as if they were new runs.
+        ``place`` is the position of the step among these steps.
         """
         alive = np.flatnonzero(self.lengths > self.steps[place])
         return slice(*self.offsets[place : place + 2].tolist()), alive
 
     def law(self, place: int, rows: IndexArray, curve: FloatArray, n: int) -> RehearsedLaw:
-        """The predicted distributions of these rows at one rehearsed step; see `RehearsedLaw`."""
+        """The predicted distributions of these rows (learning episodes) at one rehearsed step.
+
+        ``place`` is the position of the step among the rehearsed steps. ``curve`` calibrates the
+        distributions; n is the number of episodes that it was learned from. See `RehearsedLaw`.
+        """
         right = self.right[rows] / _WHOLE
         left = self.left[rows] / _WHOLE if len(self.left) else right
         return RehearsedLaw(self.ladder[place], left, right, self.ranks[rows], curve, n)
 
     def to_arrays(self) -> dict[str, AnyArray]:
-        """The rehearsal as arrays for the model file."""
+        """The rehearsal (predictions for learning episodes) as arrays for the model file."""
         found = {one.name: getattr(self, one.name) for one in fields(self)}
         return found | {
             name: found[name].astype(np.int64) for name in ("lengths", "groups", "steps")
@@ -191,7 +205,11 @@ class Rehearsal:
 
 
 def _offsets(lengths: IndexArray, steps: IndexArray) -> IndexArray:
-    """Where the rows of each step begin, if every episode has one row at each step it reaches."""
+    """Where the rows of each step begin, if every episode has one row at each step it reaches.
+
+    ``lengths`` are the episodes' numbers of steps. The last entry of the result is the number of
+    rows.
+    """
     over = np.searchsorted(np.sort(lengths), steps, side="right")
     return np.concatenate([[0], np.cumsum(lengths.size - over)]).astype(np.intp)
 

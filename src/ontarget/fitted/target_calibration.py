@@ -50,17 +50,16 @@ class TargetCalibration(OfOneTarget):
 
     Notes
     -----
-    The guarantee assumes three things: the calibration episodes and a new run are exchangeable,
-    the model has seen none of them, and the target was fixed before their outcomes were looked
-    at. Then, at each step, one number of the pair is calibrated: with Z = 1 if the target is met
-    and Z = 0 if not, ``E[Z | p_Z] = p_Z``. Nothing is promised about the single number between
-    the two.
+    The guarantee assumes three things: the calibration episodes and a new run are exchangeable, the
+    model has seen none of these, and the target was fixed before anybody looked at their outcomes.
+    Then, at each step, one number of the pair is calibrated: with Z = 1 if the target is met and Z
+    = 0 if not, ``E[Z | p_Z] = p_Z``. Nothing is promised about the single number between the two.
     """
 
     table: FloatArray
     spans: IndexArray
 
     def at(self, step: StepLaw, group: int) -> StepLaw:
-        """The step's predicted distribution, with this calibration attached."""
+        """The step's predicted distribution, with this Venn–Abers calibration attached."""
         start, stop = self.spans[step.t, group].tolist()
         return replace(step, envelopes=read_only(self.table[:, start:stop]))

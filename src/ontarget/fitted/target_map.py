@@ -24,10 +24,11 @@ __all__ = ["Calibrated", "TargetMap"]
 
 @dataclass(frozen=True, eq=False)
 class TargetMap(OfOneTarget):
-    """The target map: turns p as it is for all targets into the p of a watch with this one target.
+    """A function that corrects p for one fixed target (a *target map*).
 
-    It is a rising function of p at every step, and is learned from the learning episodes alone. If
-    arithmetic decides a run, p stays exactly 0 or 1. `map_target` makes it.
+    A watch uses the target map of its target. At every step the map is a rising function of p. It
+    is learned from the learning episodes (recorded runs that models learn from) alone. If
+    arithmetic decides a run, p stays exactly 0 or 1. `map_target` makes the map.
 
     Attributes
     ----------
@@ -38,11 +39,12 @@ class TargetMap(OfOneTarget):
     steps
         The steps whose maps were learned, ascending. Between two of them the map is interpolated.
     tables
-        (folds + 1, steps, groups, knots): the corrected p at each of `KNOTS`. Entry f is learned
-        without the episodes of fold f; the last entry is learned from all episodes.
+        (folds + 1, steps, groups, knots): the corrected p for each p in `KNOTS`, 129 fixed
+        probabilities. Entry f is learned without the episodes of fold f; the last entry is learned
+        from all episodes.
     identity
-        (steps, groups): how much of each map is the identity, from 0 to 1; 1 if nothing could be
-        learned.
+        (steps, groups): how much of each map is the identity (p as it is), from 0 to 1; 1 if
+        nothing could be learned.
     folds
         The fold of each learning episode that the map comes from.
     """
@@ -55,19 +57,23 @@ class TargetMap(OfOneTarget):
 
     @property
     def n(self) -> int:
-        """The number of learning episodes that the map comes from."""
+        """The number of learning episodes from which this correction of p was learned."""
         return int(self.folds.size)
 
     @cached_property
     def values(self) -> FloatArray:
-        """(steps of a run, groups, knots): the corrected p at each of `KNOTS`, for every step."""
+        """(steps of a run, groups, knots): the corrected p for each p in `KNOTS`, at every step.
+
+        `KNOTS` are 129 fixed probabilities from 0 to 1.
+        """
         return read_only(self._between(self.tables[FOLDS]))
 
     @cached_property
     def spans(self) -> IndexArray:
         """(steps of a run, groups, 2): where each step's map begins and ends in the flat `values`.
 
-        The two are equal if the map is the identity; p is then left unchanged to the last bit.
+        A map turns p into a corrected p. Begin and end are equal if the map is the identity; p is
+        then left unchanged to the last bit.
         """
         shape = self.values.shape[:2]
         ends = np.arange(1, shape[0] * shape[1] + 1).reshape(shape) * KNOTS.size
@@ -75,18 +81,22 @@ class TargetMap(OfOneTarget):
         return read_only(np.stack([ends - KNOTS.size * learned, ends], axis=-1).astype(np.intp))
 
     def at(self, step: StepLaw, group: int) -> StepLaw:
-        """The step's predicted distribution, with this map attached."""
+        """The step's predicted distribution, with this correction of p attached."""
         return replace(step, own_map=self.knots_at(step.t, group))
 
     def knots_at(self, t: int, group: int) -> FloatArray:
-        """(knots,): the corrected p at each of `KNOTS` at a step; empty if p stays unchanged."""
+        """(knots,): the corrected p for each p in `KNOTS` at a step; empty if p stays unchanged.
+
+        `KNOTS` are 129 fixed probabilities from 0 to 1.
+        """
         start, stop = self.spans[t, group].tolist()
         return read_only(self.values.reshape(-1)[start:stop])
 
     def held_out(self, t: int, group: int, episodes: IndexArray, p: FloatArray) -> FloatArray:
         """(episodes,): corrected p of learning episodes, by maps that did not learn from them.
 
-        Each episode's p is corrected by the map that was learned without the episode's fold.
+        A map is the function that corrects p. The episodes are divided into parts (folds), and each
+        episode's p is corrected by the map that was learned without the episode's part.
         """
         found = np.array(p)
         for fold in range(FOLDS):
@@ -97,7 +107,7 @@ class TargetMap(OfOneTarget):
 
     @property
     def in_words(self) -> str:
-        """How p is calibrated, as text, with how much of the map is the identity."""
+        """How p is calibrated, as text that also says to what extent p is left as it is."""
         first, middle, last = (
             percent(float(self.identity[at].mean())) for at in (0, self.steps.size // 2, -1)
         )
@@ -107,7 +117,10 @@ class TargetMap(OfOneTarget):
         )
 
     def _between(self, learned: FloatArray, at: IndexArray | None = None) -> FloatArray:
-        """Values learned at some steps, interpolated for all steps of a run or the steps ``at``."""
+        """Values that were learned at some steps, interpolated linearly for other steps.
+
+        The result has all steps of a run, or only the steps ``at``.
+        """
         at = np.arange(self.horizon) if at is None else at
         place = np.interp(at, self.steps, np.arange(self.steps.size))
         below = np.minimum(place.astype(np.intp), max(self.steps.size - 2, 0))

@@ -1,6 +1,6 @@
 """Predictions of the fitted models about episodes that none of them learned from.
 
-Every step is a separate task. It needs only the few models of that step and one step of the
+Every step is a separate task. A task needs only the few models of its step and one step of the
 episodes, so the episodes need not fit in memory.
 """
 
@@ -41,7 +41,10 @@ _FEWEST_KEPT = 2_000
 
 @dataclass(frozen=True)
 class Answerer:
-    """All that determines the predictions of every step: the models, and how rows are made."""
+    """All that determines the predictions at every step: the models, and how rows are made.
+
+    A row holds the inputs of the models for one episode at one step.
+    """
 
     models: tuple[Any, ...]
     law: LawTable
@@ -52,14 +55,18 @@ class Answerer:
     impossible: FloatArray = field(default_factory=lambda: np.empty(0))
 
     def at(self, t: int) -> StepAnswerer | None:
-        """The models of one step; None if one of them could not be trained for lack of episodes."""
+        """The models that answer at step t; None if one of them had no episodes to learn from."""
         parts = tuple((weight, self.models[block]) for weight, block in self.law.at(t))
         if any(model is None for _, model in parts):
             return None
         return StepAnswerer(self, t, parts)
 
     def limits(self, episodes: Episodes) -> LawLimits:
-        """By step, the predictions at these episodes' outcomes, computed when needed."""
+        """For each step, the predicted probabilities at the outcomes of these episodes.
+
+        The probabilities are those of a lower outcome, and of an outcome at most as high. They are
+        computed when they are looked up.
+        """
         return LawLimits(self, episodes)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -69,7 +76,7 @@ class Answerer:
 
 @dataclass(frozen=True)
 class StepAnswerer:
-    """The weighted models of one step, and how rows are made for them."""
+    """The weighted models that answer at one step, and how their rows (inputs) are made."""
 
     about: Answerer
     t: int
@@ -78,7 +85,8 @@ class StepAnswerer:
     def limits(self, episodes: Episodes) -> tuple[FloatArray, FloatArray] | None:
         """The predicted P(remainder < own) and P(remainder <= own) of each episode.
 
-        Only episodes that reach this step are included; None if none does.
+        The remainder is what an episode still has to earn; ``own`` is what it did earn. Only
+        episodes that reach this step are included; None if none does.
         """
         about = self.about
         asked = step_rows(
@@ -100,7 +108,10 @@ class StepAnswerer:
 
 @dataclass(frozen=True)
 class LawLimits(Mapping[int, tuple[FloatArray, FloatArray]]):
-    """By step, P(remainder < own) and P(remainder <= own) of each episode, computed when needed."""
+    """By step, P(remainder < own) and P(remainder <= own) of each episode, computed when needed.
+
+    The remainder is what an episode still has to earn; ``own`` is what it did earn.
+    """
 
     answerer: Answerer
     episodes: Episodes
@@ -122,7 +133,10 @@ class LawLimits(Mapping[int, tuple[FloatArray, FloatArray]]):
 
 @dataclass(frozen=True)
 class StepTask:
-    """The models of one step, and the episodes whose ranks they are to give."""
+    """The task of ranking episodes at one step: the models of the step, and the episodes.
+
+    The rank of an episode is where its outcome fell in its predicted distribution.
+    """
 
     answerer: StepAnswerer | None
     part: Part
@@ -131,7 +145,10 @@ class StepTask:
 
 
 def ranks_of_step(task: StepTask) -> list[RankSet]:
-    """The ranks of one step, one set per group; empty if there is no model or no episode there."""
+    """The ranks of one step, one set per group; empty if there is no model or no episode there.
+
+    A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1.
+    """
     step = task.answerer
     limits = None if step is None else step.limits(task.part.episodes)
     if step is None or limits is None:
@@ -142,10 +159,11 @@ def ranks_of_step(task: StepTask) -> list[RankSet]:
 def ranks_in_tasks(
     answerer: Answerer, part: Part, *, n_groups: int, seed: int, engine: Engine, progress: bool
 ) -> RankTable:
-    """The ranks of a part's episodes at every step; each step is a task.
+    """The ranks of the episodes in one part of the split, at every step; each step is a task.
 
-    For episodes in memory, the tasks run in this process. Only for prepared episodes do they run on
-    the engine.
+    A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1. For
+    episodes in memory, the tasks run in this process. Only for prepared episodes (a folder on disk)
+    do they run on the engine.
     """
     sets = run_tasks(
         ranks_of_step,
@@ -166,7 +184,10 @@ def ranks_in_tasks(
 def limits_in_tasks(
     answerer: Answerer, episodes: Episodes
 ) -> dict[int, tuple[FloatArray, FloatArray]]:
-    """The same as `Answerer.limits` for episodes in memory, computed for all steps at once."""
+    """By step, the predicted probabilities at the outcomes of episodes that are in memory.
+
+    The result is the same as that of `Answerer.limits`, but computed for all steps at once.
+    """
     found = run_tasks(
         lambda step: None if step is None else step.limits(episodes),
         answerer.at,

@@ -31,7 +31,7 @@ _MOST_EPISODES, _FEWEST_EPISODES = 2_000, 100
 
 
 def model_named(kind: str) -> Any:
-    """An unfitted model of this kind, with its default parameters."""
+    """An unfitted model of this kind, such as ``"quantile_network"``, with default parameters."""
     if kind not in kinds():
         known = ", ".join(("auto", *kinds()))
         raise InputError(Argument("model"), f" needs one of {known}, got {kind!r}")
@@ -53,9 +53,10 @@ def best_model(
 ) -> tuple[Any, tuple[ModelTrial, ...]]:
     """The unfitted model that predicts held-out outcomes best, and the trials, best first.
 
-    ``losses`` is called with a model and episodes and returns (episodes, steps): the model's CRPS
-    in units of the outcomes' spread, from fits that have not seen the episode. If there are few
-    episodes, the default model is used and there are no trials.
+    ``losses`` is called with a model and episodes and returns (episodes, steps): the model's CRPS,
+    a score of predicted distributions (lower is better), in units of the outcomes' spread. The
+    predictions come from fits that have not seen the episode. If there are few episodes, the
+    default model is used and there are no trials.
     """
     if len(learn) < _FEWEST_EPISODES:
         return model_named(_TRIED[0]), ()
@@ -71,9 +72,10 @@ def best_model(
 
 
 def _ranked(losses: Mapping[str, FloatArray]) -> tuple[ModelTrial, ...]:
-    """The models ordered by their mean CRPS, best first.
+    """The models ordered by their mean CRPS (a score; lower is better), best first.
 
-    Only episodes and steps for which every model has a prediction are counted.
+    ``losses`` has (episodes, steps) for each model. Only episodes and steps for which every model
+    has a prediction are counted.
     """
     every = np.stack(list(losses.values()))
     known = np.isfinite(every).all(axis=0)

@@ -1,4 +1,4 @@
-"""Dask and Ray clusters, with the ``submit`` method of an executor."""
+"""Dask and Ray clusters, wrapped so that they have the ``submit`` method of an executor."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Cluster(Protocol):
         ...
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
-        """Start the call on some worker; return a future, whose ``result()`` waits for it."""
+        """Start the call on some worker; return a future. Its ``result()`` waits for the call."""
         ...
 
 
@@ -47,8 +47,8 @@ def is_lost(error: BaseException) -> bool:
 def cluster_of(name: str, address: str | None = None) -> Iterator[Cluster]:
     """A context manager that gives a cluster: "dask" or "ray", at this address.
 
-    Without an address, it is the cluster that this process is connected to. If there is none, one
-    is started on this machine.
+    Without an address, the cluster that this process is connected to is used. If there is none, a
+    cluster is started on this machine.
     """
     with _on_dask(address) if name == "dask" else _on_ray(address) as found:
         yield found

@@ -1,4 +1,4 @@
-"""What fitting a large log costs: estimates of time, memory, disk and size of the model file."""
+"""Estimates what fitting a large log costs: time, memory, disk and the size of the model file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _REST = 8e6  # what else a model file holds
 
 @dataclass(frozen=True)
 class Costs:
-    """Estimated costs of a fit: each as a number, and in ``lines`` with its arithmetic."""
+    """Estimated costs of a fit as numbers, and in ``lines`` as text that shows the arithmetic."""
 
     episodes: int
     learn: int

@@ -1,4 +1,4 @@
-"""The checked parts of a split that a fit starts from, with their groups."""
+"""Checks the parts of a split (such as learn and assure) that a fit starts from."""
 
 from __future__ import annotations
 
@@ -35,10 +35,11 @@ __all__ = ["Ground", "ground_of"]
 class Ground:
     """The parts of a split, checked against each other, and the groups of their episodes.
 
-    ``named`` has the parts by name; models learn from the first one. ``own`` is the name of this
-    part if it also calibrates p, which is always so except with ``preset="paper"`` (None there).
-    ``ranked`` is the name of the part whose ranks the monitor keeps. ``may_miss`` says for each
-    column of a state whether values may be missing.
+    ``named`` has the parts by name; models learn from the first part. ``own`` is the name of the
+    first part if it also calibrates p, which is always so except with ``preset="paper"`` (None
+    there). ``ranked`` is the name of the part whose ranks (where outcomes fell in their predicted
+    distributions) the monitor keeps. ``may_miss`` says for each column of a state whether values
+    may be missing.
     """
 
     named: Mapping[str, Episodes]
@@ -59,11 +60,11 @@ class Ground:
         return 1 if self.groups is None else len(self.groups)
 
     def part(self, name: str) -> Part:
-        """A part of the split, with the group of each of its episodes."""
+        """One part of the split, such as learn or assure, with the group of each episode."""
         return self.part_of(name, self.named[name])
 
     def part_of(self, name: str, episodes: Episodes) -> Part:
-        """Some episodes of a part, with their groups."""
+        """Some episodes of one part of the split, with the group of each episode."""
         return Part(name, episodes, self.codes(episodes), self.may_miss)
 
     def codes(self, episodes: Episodes) -> IndexArray:
@@ -72,7 +73,10 @@ class Ground:
 
 
 def ground_of(recipe: Recipe, split: Split | PaperSplit) -> Ground:
-    """The checked parts of a split; an error if the episodes or the model cannot be used."""
+    """The checked parts of a split; an error if the episodes or the model cannot be used.
+
+    A split divides the episodes into parts, such as learn and assure.
+    """
     check_model(recipe.model)
     named = _named(split)
     train = next(iter(named.values()))
@@ -95,7 +99,7 @@ def ground_of(recipe: Recipe, split: Split | PaperSplit) -> Ground:
 def _named(split: Split | PaperSplit) -> dict[str, Episodes]:
     """The parts of a split that exist, by name; models learn from the first.
 
-    Cut-off episodes are taken out of the first part.
+    Episodes that were cut off, so that their outcome is unknown, are taken out of the first part.
     """
     named = {
         name: part for name, part in split._asdict().items() if part is not None and name != "rest"
@@ -139,7 +143,7 @@ def _check_weights(named: Mapping[str, Episodes], cut: Sequence[str]) -> None:
 
 
 def _counts_others(assure: Episodes) -> bool:
-    """Whether there are cut-off episodes or weights, so that all ranks have to be kept."""
+    """Whether assure episodes were cut off or have weights; then all their ranks must be kept."""
     return assure.weights is not None or bool(assure.cut_off.any())
 
 
@@ -165,7 +169,7 @@ def _check_parts(named: Mapping[str, Episodes], bounds: tuple[float, float]) -> 
 
 
 def _check_successors(model: Any, behavior: Behavior) -> None:
-    """Raise an `InputError` if ``successors`` is on and the behavior does not allow it."""
+    """Raise an `InputError` if the model's option ``successors`` does not suit the behavior."""
     extreme = behavior.translation in (Translation.FLOOR, Translation.CEILING)
     if getattr(model, "successors", False) and (extreme or behavior.scale(1) != 1.0):
         raise InputError(
@@ -192,7 +196,7 @@ def _check_alike(train: Episodes, other: Episodes) -> None:
 
 
 def _check_disjoint(named: Mapping[str, Episodes]) -> None:
-    """Raise a `CalibrationError` if an episode is in two parts: no promise would hold."""
+    """Raise a `CalibrationError` if an episode is in two parts, because no promise would hold."""
     for (name, one), (other_name, other) in combinations(named.items(), 2):
         _, here, there = np.intersect1d(one.ids, other.ids, return_indices=True)
         # Two recordings may use the same ids. It is the same episode only if all steps are equal.
@@ -226,7 +230,11 @@ def _texts(episodes: Episodes) -> list[bool]:
 
 
 def _unseen(recipe: Recipe) -> Unseen:
-    """How to treat an unseen category: as missing only if the model accepts missing values."""
+    """How to treat a category that was not in training, by what the model accepts.
+
+    It counts as a missing value if the recipe asks for that and the model accepts missing values;
+    otherwise it is an error.
+    """
     return "missing" if recipe.unseen == "missing" and takes_missing(recipe.model) else "error"
 
 
@@ -262,7 +270,8 @@ def _codes(episodes: Episodes, groups: Sequence[Any] | None) -> IndexArray:
 def _may_miss(train: Episodes, schema: Schema) -> BoolArray:
     """(columns,): whether a column of the state may have missing values later.
 
-    It may if it has missing values in training, or if an unseen category counts as missing.
+    A column may if it has missing values in training, or if a category that was not in training
+    counts as missing.
     """
     columns = state_schema(schema, train.history).features
     found = np.array([one.unseen == "missing" for one in columns], dtype=np.bool_)

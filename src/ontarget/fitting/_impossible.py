@@ -1,8 +1,9 @@
 """Finds outcomes that the models expect but that never happen, such as a tie in some games.
 
-Models predict the remainder, which may lead to any sum. So they also give probability to outcomes
-in which no run ever ends. An outcome gets probability 0 if no learning episode ended in it
-although, at some step, the models expected ten or more to do so. See method M16 in docs/methods.md.
+Models predict the remainder (what is still to earn), which may lead to any sum. So models also give
+probability to outcomes in which no run ever ends. An outcome gets probability 0 if no learning
+episode ended in it although, at some step, the models expected ten or more to do so. See method M16
+in docs/methods.md.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _NEIGHBOURS, _COMMON, _MOST = 2, 5.0, 4
 def doubted_outcomes(learn: Episodes) -> FloatArray:
     """Outcomes that may be impossible: no learning episode has them, but many have ones nearby.
 
-    They are ascending; for most data there are none.
+    The result is ascending, and empty for most data.
     """
     none = read_only(np.empty(0))
     if learn.behavior.translation is not Translation.SHIFT or learn.behavior.scale(1) != 1.0:
@@ -49,16 +50,20 @@ def doubted_outcomes(learn: Episodes) -> FloatArray:
 
 
 def _near(by_place: FloatArray, place: int) -> float:
-    """How many episodes ended in each of the places next to this one, on average."""
+    """How many episodes ended, on average, in each of the outcomes next to this one.
+
+    ``by_place`` has the number of episodes with each outcome; ``place`` is a position in it.
+    """
     around = by_place[max(place - _NEIGHBOURS, 0) : place + _NEIGHBOURS + 1]
     return float(around.sum() / (2 * _NEIGHBOURS))
 
 
 def impossible_outcomes(limits: Limits, doubted: FloatArray) -> FloatArray:
-    """The doubted outcomes in which at least ten episodes should have ended, but none did.
+    """The outcomes that models expect but that never happen, out of those in ``doubted``.
 
-    ``limits`` are predictions for the learning episodes, by models that did not learn from the
-    episode. Column 0 is at the row's own remainder, the other columns at the doubted outcomes.
+    No episode ended in them, although at least ten should have. ``limits`` are predicted
+    probabilities for the learning episodes, by models that did not learn from the episode. Column 0
+    is the probability at the row's own outcome, the other columns those at the doubted outcomes.
     """
     expected = np.zeros(doubted.size)
     for left, right in limits.values():
@@ -70,10 +75,10 @@ def impossible_outcomes(limits: Limits, doubted: FloatArray) -> FloatArray:
 def without_impossible(
     limits: Limits, asked: dict[int, FloatArray], doubted: FloatArray, impossible: FloatArray
 ) -> Limits:
-    """The predictions given that the impossible outcomes never happen, without the last columns.
+    """The predicted probabilities, given that the impossible outcomes never happen.
 
-    ``asked`` has the values that each step's rows ask about, (rows, values). The last columns are
-    the doubted outcomes; they are left out of the result.
+    ``limits`` has the predicted probabilities of each step at the values in ``asked``, (rows,
+    values). The last columns belong to the doubted outcomes, and are left out of the result.
     """
     if not doubted.size:
         return limits

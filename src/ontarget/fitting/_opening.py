@@ -1,9 +1,9 @@
 """A separate model for the first step, because runs often begin in special states.
 
-Blocks share a model among similar steps. But the states in which runs begin may be distributed
-quite differently from later ones. Then a model of the first step alone predicts better than one
-that also learned from later steps. How much this model counts at the first step is estimated. See
-method M16 in docs/methods.md.
+The steps of a block share a model, because they are similar. But the states in which runs begin may
+be distributed quite differently from later ones. Then a model of the first step alone predicts
+better than one that also learned from later steps. How much the model of the first step counts
+there is estimated from the learning episodes. See method M16 in docs/methods.md.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ _LEAST = 0.05  # if the estimated share is smaller, the model is left out
 
 
 def with_opening(blocks: tuple[Block, ...], law: LawTable) -> tuple[tuple[Block, ...], LawTable]:
-    """The blocks and one more for the first step alone, with half the weight at that step."""
+    """The blocks and one more for the first step alone, with half the weight at that step.
+
+    A block is a range of steps that share a model.
+    """
     return (*blocks, Block(len(blocks), 0, 1, 0, 1)), opened(law, _EVEN)
 
 
@@ -34,13 +37,15 @@ def opening_share(
 ) -> float:
     """How much the first step's own model should count at that step, from 0 to 1.
 
-    It is the share that gives the smallest squared error of the predicted distribution function,
-    out of bag, at the values that the rehearsal asks about. A share below 5 % becomes 0.
+    The share is the one with the smallest squared error of the predicted distribution function. The
+    error is measured on learning episodes, each predicted by trees that did not see it, at the
+    values that the rehearsal asks about. A share below 5 % becomes 0.
 
     Parameters
     ----------
     results
-        The fitted blocks with their predictions; the last block is the first step's own.
+        The fitted blocks (ranges of steps that share a model) with their predictions; the last
+        block is that of the first step alone.
     law
         Which blocks make up the prediction at each step, without the last block.
     stage
@@ -66,9 +71,10 @@ def opening_share(
 
 
 def _first_step(result: BlockResult, n_values: int) -> FloatArray:
-    """(rows, values): P(remainder <= value) by a block, for the rehearsal's rows at step 0.
+    """(rows, values): P(remainder <= value) as one block's model predicts it at step 0.
 
-    It has no rows if the block has no predictions there.
+    The remainder is what is still to earn. The rows are learning episodes that are predicted as if
+    they were new. There are no rows if the block has no predictions at step 0.
     """
     for limits in result.limits[REHEARSAL]:
         if limits.step == 0:

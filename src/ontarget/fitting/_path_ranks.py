@@ -29,10 +29,10 @@ _EPISODES = 250
 
 @dataclass(frozen=True, eq=False)
 class PathStage:
-    """Some learning episodes and steps at which their paths are ranked, and what all runs gained.
+    """The learning episodes and steps whose paths calibrate path bands, and what all runs gained.
 
     A hash of the ids chooses the episodes. At each step and for each cell (range of later steps),
-    the rank is where the episode's gain by the middle of the cell falls in its prediction.
+    an episode gets a rank: where its gain by the middle of the cell falls in its prediction.
     """
 
     episodes: Episodes
@@ -42,7 +42,7 @@ class PathStage:
 
     @classmethod
     def of(cls, learn: Episodes, seed: int) -> PathStage:
-        """The episodes and steps to rank, chosen from these learning episodes."""
+        """A choice of learning episodes and steps whose paths are compared with predictions."""
         order = np.argsort(keyed_hash(learn.keys, seed, PATHS), kind="stable")
         some = learn.take(order[:_EPISODES])
         n = learn.horizon
@@ -56,11 +56,17 @@ class PathStage:
         )
 
     def asking(self, steps: Sequence[StepRows]) -> tuple[StepRows, ...]:
-        """The same rows, with the row's own gain in every cell as the values to ask about."""
+        """The same rows, which now ask for predictions at the row's own gain in every cell.
+
+        A gain is what a run adds after a step; a cell is a range of later steps.
+        """
         return tuple(replace(rows, y=self.values(rows.step, rows.index)) for rows in steps)
 
     def values(self, t: int, episodes: IndexArray) -> FloatArray:
-        """(episodes, cells): what these episodes gained from step t to the middle of each cell."""
+        """(episodes, cells): what these episodes gained from step t to the middle of each cell.
+
+        A cell is a range of later steps.
+        """
         leads = Cells.of(self.episodes.horizon - t).leads
         return self.gains.own(self.paths[episodes], t, leads)
 
@@ -72,8 +78,9 @@ def _paths(episodes: Episodes) -> FloatArray:
 def learned_maps(
     limits: dict[int, tuple[FloatArray, FloatArray]], stage: PathStage, seed: int
 ) -> PathMaps:
-    """The calibration curve of each step and cell, from the ranks of the episodes' gains.
+    """The calibration curve of path bands for each step and cell (range of later steps).
 
+    A curve comes from ranks: where the gains of learning episodes fell in their predictions.
     ``limits`` has, for each step, the predicted P(gain < own) and P(gain <= own) of the rows that
     `PathStage.asking` made.
     """

@@ -1,4 +1,4 @@
-"""Recalibrates a fitted monitor on new episodes: models stay, promises come from new episodes."""
+"""Recalibrates a fitted monitor: its models stay, but its promises come from new episodes."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ __all__ = ["recalibrated"]
 
 
 def recalibrated(fitted: Fitted, episodes: Episodes, *, seed: int, renew_p: bool) -> Fitted:
-    """The same models, with ranks and assure episodes from these new episodes.
+    """The same models, with promises that are computed from these new episodes.
 
-    If ``renew_p`` is false, all of them become assure episodes. If it is true, they are divided in
-    halves by a hash of their ids: one half replaces the learning episodes from which target maps
-    are learned, the other half becomes assure episodes. With ``preset="paper"``, where p comes from
-    ranks, one half always becomes the calibrate episodes.
+    If ``renew_p`` is false, all new episodes become assure episodes, which back the promises. If it
+    is true, a hash of the ids divides them in halves: one half replaces the learning episodes from
+    which corrections of p for single targets are learned, the other half becomes assure episodes.
+    With ``preset="paper"``, one half always becomes the calibrate episodes, from which p is
+    computed.
     """
     new = _admitted(fitted, episodes)
     in_halves = renew_p or fitted.curves is None
@@ -76,7 +77,10 @@ def recalibrated(fitted: Fitted, episodes: Episodes, *, seed: int, renew_p: bool
 
 
 def _admitted(fitted: Fitted, episodes: Episodes) -> Episodes:
-    """The new episodes, coded as in the monitor; an error if the monitor has seen any of them."""
+    """The new episodes, with categories coded as in the monitor.
+
+    Raises an error if the monitor has already used any of these episodes.
+    """
     new = fitted.alike(episodes, cut_off=True)
     longest = int(new.lengths.max())
     if longest > fitted.horizon:
@@ -104,7 +108,10 @@ def _admitted(fitted: Fitted, episodes: Episodes) -> Episodes:
 
 
 def _halves(new: Episodes, seed: int) -> tuple[Episodes | None, Episodes | None]:
-    """The half to estimate from, without cut-off episodes, and the half for promises."""
+    """Two halves of the new episodes: one to estimate p from, one for promises.
+
+    The first half is without episodes that were cut off. A half may be None.
+    """
     if len(new) < 2:
         return None, None
     parts = new.split(0.5, 0.5, seed=seed, by_group=None if new.groups is None else "stratify")
@@ -146,7 +153,9 @@ def _seen(
 class _Answered(Mapping[int, tuple[FloatArray, FloatArray]]):
     """By step, the predicted P(remainder < own) and P(remainder <= own) of new episodes.
 
-    They are computed when needed, and NaN if a reading is bad.
+    The remainder is what an episode still has to earn; ``own`` is what it did earn.
+
+    The probabilities are computed when needed, and NaN if the state cannot be used.
     """
 
     fitted: Fitted
@@ -176,7 +185,11 @@ class _Answered(Mapping[int, tuple[FloatArray, FloatArray]]):
 
 
 def _rehearsal(fitted: Fitted, episodes: Episodes, seed: int) -> Rehearsal:
-    """The predictions for the new episodes, which no model has seen, as a `Rehearsal`."""
+    """The predictions for the new episodes, which no model has seen, as a `Rehearsal`.
+
+    A rehearsal is a set of episodes that are predicted as new runs; corrections of p for single
+    targets are learned from it.
+    """
     stage = Stage.of(episodes, seed, pace=fitted.pace, sets_alarms=False)
     limits: Limits = {}
     asked = stage.asking(

@@ -31,10 +31,11 @@ _MAP_STEPS, _MAP_VALUES, _MAP_BYTES = 20, 48, 4_000_000
 class Stage:
     """The episodes and steps of a rehearsal, and the values at which predictions are stored.
 
-    ``ladder`` is (steps, values), ascending: the distinct remainders of all episodes at the step,
-    in the scale of the models, or some of these evenly spread by rank. The first and last value are
-    the least and the greatest remainder of all steps; the last value is repeated to fill up the
-    row. The episodes are in the order of a hash of their ids.
+    A rehearsal predicts learning episodes as if they were new runs. ``ladder`` is (steps, values),
+    ascending: the distinct remainders (what is still to earn) of all episodes at the step, in the
+    scale of the models, or an even selection of these. The first and last value are the least and
+    the greatest remainder of all steps; the last value is repeated to fill up the row. The episodes
+    are in the order of a hash of their ids.
     """
 
     episodes: Episodes
@@ -43,10 +44,10 @@ class Stage:
 
     @classmethod
     def of(cls, learn: Episodes, seed: int, *, pace: float, sets_alarms: bool) -> Stage:
-        """The rehearsal of these learning episodes, or of a part chosen by a hash of their ids.
+        """The plan to predict these learning episodes (or some, chosen by id) as if they were new.
 
-        If ``sets_alarms`` is true, it has every step, because alarm thresholds need all of them.
-        Otherwise it has at most 20 steps.
+        If ``sets_alarms`` is true, the plan has every step, because alarm thresholds need all of
+        them. Otherwise it has at most 20 steps.
         """
         some = range(learn.horizon) if sets_alarms else _evenly(learn.horizon, _MAP_STEPS)
         most = _ALARM_VALUES if sets_alarms else _MAP_VALUES
@@ -72,7 +73,10 @@ class Stage:
         return cls(learn.take(order[: min(kept, MOST_EPISODES)]), tuple(some), ladder)
 
     def asking(self, steps: Sequence[StepRows]) -> tuple[StepRows, ...]:
-        """The same rows, asking about the values in ``ladder`` and, last, their own remainder."""
+        """The same rows, which now ask about the values in ``ladder`` and their own remainder.
+
+        The remainder is what a run still has to earn; the row's own comes last.
+        """
         return tuple(replace(rows, y=self._values(rows)) for rows in steps)
 
     def _values(self, rows: StepRows) -> FloatArray:
@@ -83,10 +87,11 @@ class Stage:
 def rehearsed(
     limits: dict[int, tuple[FloatArray, FloatArray]], stage: Stage, groups: IndexArray, seed: int
 ) -> Rehearsal:
-    """The rehearsal, from the predictions for the rows that `Stage.asking` made.
+    """The rehearsal: learning episodes with predictions as if each were a new run.
 
-    ``limits`` has, by step, P(remainder < y) and P(remainder <= y), each (rows, values + 1).
-    ``groups`` is the number of each episode's group.
+    ``limits`` has these predictions by step: P(remainder < y) and P(remainder <= y), each (rows,
+    values + 1), for the rows and values that `Stage.asking` made. The remainder is what is still to
+    earn. ``groups`` is the number of each episode's group.
     """
     episodes, ladder = stage.episodes, stage.ladder
     before, ranks, lefts, rights = [], [], [], []
@@ -125,9 +130,9 @@ def _evenly(n: int, most: int) -> list[int]:
 
 
 def _thinned(values: FloatArray, most: int) -> tuple[FloatArray, bool]:
-    """The distinct values, ascending, or about ``most`` of them; and whether any value repeats.
+    """The distinct values, ascending, or about ``most`` of these; and whether any value repeats.
 
-    If there are too many, values evenly spread by rank are taken. The least, the greatest and the
+    If there are too many, quantiles at even levels are taken. The least, the greatest and the
     frequent values are always included.
     """
     distinct = np.unique(values)

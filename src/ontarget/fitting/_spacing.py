@@ -39,10 +39,11 @@ _FEWEST = 100  # with fewer episodes, the choice would be chance
 
 @dataclass(frozen=True)
 class Pilot:
-    """What a trial of blocks needs: a model, learning episodes, and how to make tasks for blocks.
+    """The inputs of a trial of blocks (ranges of steps that share a model).
 
-    ``task`` makes the task of fitting a block, given a model, the episodes, the block, and the most
-    rows that it may learn from. ``rows`` is that number of rows.
+    They are a model, learning episodes, and a function ``task`` that makes the task of fitting a
+    block. It takes a model, the episodes, the block, and the most rows that the block may learn
+    from. ``rows`` is that number of rows.
     """
 
     model: Any
@@ -56,9 +57,11 @@ class Pilot:
 def choose_spacing(pilot: Pilot) -> Choices:
     """The spacing of blocks that predicts held-out outcomes best, with all trials.
 
+    A block is a range of steps that share a model; the spacing is the distance of their centres.
+
     The first spacing is a quarter of the horizon. It is halved as long as that clearly improves the
-    out-of-bag CRPS. A model without out-of-bag predictions, or a fit with few episodes, keeps the
-    first spacing.
+    CRPS, a score of predictions. Each episode is predicted by trees that did not see it. If the
+    model cannot do that, or there are few episodes, the first spacing is kept.
     """
     horizon = pilot.learn.horizon
     spacing = max(math.ceil(horizon / 4), LEAST_SPACING)
@@ -76,9 +79,10 @@ def choose_spacing(pilot: Pilot) -> Choices:
 
 
 def _tried(spacing: int, gains: FloatArray) -> Trial:
-    """The trial of a spacing: the mean gain over the episodes that have a prediction at all.
+    """The record of one tried spacing of blocks: its mean gain, with the standard error.
 
-    ``gains`` is (episodes, steps), with NaN where there is no prediction.
+    ``gains`` is (episodes, steps): how much better each prediction became than with the spacing
+    before; NaN where there is no prediction. Episodes without any prediction do not count.
     """
     gain = np.nanmean(gains[np.isfinite(gains).any(axis=1)], axis=1)
     if not gain.size:
@@ -87,7 +91,7 @@ def _tried(spacing: int, gains: FloatArray) -> Trial:
 
 
 def _few(pilot: Pilot) -> Pilot:
-    """The same pilot with a small forest and at most 2,000 episodes, to be fast."""
+    """The same inputs of a trial with a small forest and at most 2,000 episodes, to be fast."""
     own = pilot.model.get_params(deep=False)
     small = {"n_trees": _TREES, "n_boosted": _BOOSTED, "n_folds": _FOLDS}
     fewer: dict[str, Any] = {name: min(own[name], small[name]) for name in small if name in own}
@@ -101,9 +105,11 @@ def _few(pilot: Pilot) -> Pilot:
 
 
 def losses_of(pilot: Pilot, blocks: tuple[Block, ...], law: LawTable) -> FloatArray:
-    """(episodes, steps): the CRPS of the blocks' mixture, in units of each step's spread.
+    """(episodes, steps): the CRPS of predictions with these blocks, in units of each step's spread.
 
-    It is computed at no more than 12 steps, and is NaN where an episode has no prediction.
+    The CRPS is a score of predicted distributions (lower is better); a block is a range of steps
+    that share a model. The score is computed at no more than 12 steps, and is NaN where an episode
+    has no prediction.
     """
     learn = pilot.learn
     asked = np.unique(np.linspace(0, learn.horizon - 1, _STEPS).round().astype(int)).tolist()
@@ -136,11 +142,11 @@ def _fitted_alone(task: BlockTask) -> tuple[Any, KeyArray | None]:
 
 
 def _crps(rows: StepRows, entries: list[tuple[float, Any, Any]]) -> FloatArray:
-    """(rows,): an approximate CRPS: the squared error of the predicted distribution function.
+    """(rows,): an approximate CRPS, a score of predicted distributions (lower is better).
 
-    The error is averaged over thresholds at quantiles of the step's remainders, and divided by the
-    spread of these remainders. An entry is a weight, a fitted model and the keys of the episodes
-    that it was fitted on.
+    It is the squared error of the predicted distribution function, averaged over thresholds at
+    quantiles of the remainders (what is still to earn) and divided by their spread. An entry is a
+    weight, a fitted model and the keys of the episodes that the model was fitted on.
     """
     levels = (np.arange(_THRESHOLDS) + 0.5) / _THRESHOLDS
     thresholds = np.unique(np.quantile(rows.y, levels, method="inverted_cdf"))

@@ -1,4 +1,7 @@
-"""Checkpoints: one file per fitted block, so that an interrupted fit can resume."""
+"""Checkpoints: one file per fitted block, so that an interrupted fit can resume.
+
+A block is a range of steps that share a model.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ __all__ = ["Checkpoint", "digest_of"]
 
 
 class Checkpoint:
-    """A folder with one file per fitted block.
+    """A folder with one file per fitted block (range of steps that share a model).
 
     Parameters
     ----------
@@ -30,8 +33,9 @@ class Checkpoint:
     key
         A hash of data, parameters and seed; see `digest_of`.
     asked
-        A function that gives, for a block's number, the rows of each part that the block must have
-        predictions for. A file without exactly these counts as damaged.
+        A function that gives, for a block's number, the rows that the block must have predictions
+        for, by the part of the split that they belong to. A file without exactly these predictions
+        counts as damaged.
     """
 
     def __init__(
@@ -61,7 +65,7 @@ class Checkpoint:
             )
 
     def load(self, index: int) -> BlockResult | None:
-        """The fitted block of this number, or None if it is not stored."""
+        """The fitted block (model of a range of steps) with this number; None if not stored."""
         path = self._path(index)
         if not path.exists():
             return None
@@ -115,7 +119,9 @@ def _result(
 
 
 def _limits(container: Container, part: str, asked: StepRows) -> StepLimits:
-    """The stored predictions at one step, checked: P(remainder < y) and P(remainder <= y).
+    """The stored predictions at one step, after checks: P(remainder < y) and P(remainder <= y).
+
+    The remainder is what is still to earn.
 
     NaN means that every tree has seen the episode, so that it has no out-of-bag prediction.
     """
@@ -133,7 +139,7 @@ def _limits(container: Container, part: str, asked: StepRows) -> StepLimits:
 def digest_of(description: dict[str, Any], arrays: Sequence[AnyArray]) -> str:
     """A hash of the description and the arrays, as 16 hexadecimal digits.
 
-    It changes if the data, a parameter or the seed changes.
+    The hash changes if the data, a parameter or the seed changes.
     """
     digest = blake2b(json.dumps(description, sort_keys=True).encode(), digest_size=8)
     for array in arrays:

@@ -30,13 +30,16 @@ class Executor(Protocol):
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> _Future:
         """Start the call ``function(*arguments)``.
 
-        Return a future, whose ``result()`` waits for it.
+        Return a future, whose ``result()`` waits for the call to end.
         """
         ...
 
 
 class Keeps(Protocol[Result]):
-    """Stores finished results by task number, so that an interrupted fit can resume."""
+    """The interface of an object that stores finished results by task number.
+
+    With it, an interrupted fit can resume.
+    """
 
     def load(self, index: int) -> Result | None:
         """The stored result of this task, or None."""
@@ -106,7 +109,7 @@ def run_tasks(
 
 
 def check_engine(engine: str, address: str | None) -> None:
-    """Raise an `InputError` for an unknown engine, or an address for the engine local."""
+    """Raise an `InputError` if the engine is unknown, or if ``"local"`` is given an address."""
     if engine not in ENGINES:
         raise InputError(Argument("engine"), f" needs one of {', '.join(ENGINES)}, got {engine!r}")
     if engine == "local" and address is not None:
@@ -117,8 +120,8 @@ def check_engine(engine: str, address: str | None) -> None:
 def connected(engine: str, address: str | None = None) -> Iterator[Engine]:
     """A context manager that gives an engine: this process, or a connection to a cluster.
 
-    Without an address, it is the cluster that this process is connected to. If there is none, one
-    is started on this machine.
+    Without an address, the cluster that this process is connected to is used. If there is none, a
+    cluster is started on this machine.
     """
     check_engine(engine, address)
     if engine == "local":
@@ -181,7 +184,10 @@ def _on_cluster(name: str) -> _Run:
 
 
 def _in_batches(parallel: Callable[..., Any]) -> _Run:
-    """A function that runs tasks in batches, so that not all take memory at once."""
+    """A function that runs tasks in batches with ``parallel``, a `joblib.Parallel`.
+
+    Because of the batches, only a few tasks take memory at the same time.
+    """
     from joblib import delayed
 
     def run(
@@ -199,7 +205,7 @@ def _in_batches(parallel: Callable[..., Any]) -> _Run:
 def _submitting(executor: Executor, in_flight: int | None = None) -> _Run:
     """A function that runs a few tasks at a time, and repeats a task whose worker was lost.
 
-    It yields the results in the order of the tasks.
+    The function yields the results in the order of the tasks.
     """
     most = 2 * n_threads() if in_flight is None else in_flight
 

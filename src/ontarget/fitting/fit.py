@@ -81,12 +81,13 @@ def fit_monitor(
 ) -> Fitted:
     """The contents of a fitted monitor. They do not depend on the engine.
 
-    Phase one fits the blocks, wherever the engine runs them. Phase two runs in this process: it
-    mixes the predictions of the blocks and computes calibration curves, ranks (where outcomes fell
-    in their predicted distributions) and excesses (how far an outcome ever was from the middle of
-    them). The curves come from the learning episodes, each predicted by models that have not seen
-    it; ranks and excesses come from the assure episodes (method M16 in docs/methods.md). With
-    ``preset="paper"`` there are no curves, and the ranks come from the calibrate episodes.
+    Phase one fits the blocks (ranges of steps that share a model), wherever the engine runs them.
+    Phase two runs in this process: it mixes the predictions of the blocks and computes calibration
+    curves, ranks (where outcomes fell in their predicted distributions) and excesses (how far an
+    outcome ever was from the middle of these distributions). The curves come from the learning
+    episodes, each predicted by models that have not seen it; ranks and excesses come from the
+    assure episodes (method M16 in docs/methods.md). With ``preset="paper"`` there are no curves,
+    and the ranks come from the calibrate episodes.
     """
     ground = ground_of(recipe, split)
     recipe, chosen = _settled(recipe, ground, progress=progress)
@@ -123,7 +124,10 @@ def fit_monitor(
 
 @dataclass(frozen=True)
 class _Blended:
-    """The fitted blocks, and how their predictions are mixed: the input of phase two."""
+    """The fitted blocks, and how their predictions are mixed: the input of a fit's second phase.
+
+    A block is a range of steps that share a model.
+    """
 
     recipe: Recipe
     chosen: Choices
@@ -134,7 +138,8 @@ class _Blended:
     def limits(self, name: str, episodes: Episodes) -> Limits:
         """For each step, the predicted P(remainder < y) and P(remainder <= y) of each row.
 
-        ``name`` is a part of the rows that the blocks answered for, ``episodes`` are its episodes.
+        The remainder is what is still to earn. ``name`` is the name of a set of rows that the
+        blocks (models) answered for, and ``episodes`` are the episodes of these rows.
         """
         plan = self.plan
         found = blended_limits(self.results, self.recipe.law, name)
@@ -155,7 +160,11 @@ def _assured(
     *,
     progress: bool,
 ) -> tuple[RankTable, Episodes | None, FloatArray]:
-    """The ranks, the assure episodes that the monitor keeps, and `whole_run_excess` of these."""
+    """The ranks, the assure episodes that the monitor keeps, and how far their outcomes were off.
+
+    A rank is where an outcome fell in its predicted distribution. Assure episodes are the held-out
+    runs that back the promises. How far they were off is the result of `whole_run_excess`.
+    """
     answerer, n_groups, seed = blended.answerer, ground.n_groups, blended.recipe.seed
     named, horizon = ground.named, ground.train.horizon
     ranks = RankTable.of([np.empty(0)] * (horizon * n_groups), n_groups)
@@ -183,7 +192,10 @@ def _assured(
 
 
 def _settled(recipe: Recipe, ground: Ground, *, progress: bool) -> tuple[Recipe, Choices]:
-    """The recipe after all choices that depend on the learning episodes, and these choices."""
+    """The recipe after all choices that depend on the learning episodes, and these choices.
+
+    A recipe says what to fit; the choices are the model and how steps are divided into blocks.
+    """
     train, chosen = ground.train, Choices()
     if recipe.paths is None:
         recipe = replace(recipe, paths=int(train.lengths.sum()) <= _MOST_PATH_STEPS)
@@ -211,7 +223,10 @@ def _blended(
     progress: bool,
     checkpoint: str | Path | None,
 ) -> _Blended:
-    """All fitted blocks, with a separate model of the first step if that predicts better."""
+    """All fitted blocks (models of ranges of steps), ready to be mixed.
+
+    There is also a separate model of the first step, if that predicts better.
+    """
     train, own, pooled = ground.train, ground.own, recipe
     if chosen.trials and train.horizon > 1:
         blocks, law = with_opening(recipe.blocks, recipe.law)
@@ -292,7 +307,10 @@ def _trained(blended: _Blended, ground: Ground) -> Trained:
 
 
 def _chosen_spacing(recipe: Recipe, learn: Episodes) -> Choices:
-    """The distance between the centres of blocks, chosen on the learning episodes alone."""
+    """How far apart blocks (ranges of steps that share a model) are centred, and the trials.
+
+    The distance is chosen on the learning episodes alone.
+    """
 
     def task(model: Any, some: Episodes, block: Block, rows: int) -> BlockTask:
         return block_task(replace(recipe, model=model, steps=None), some, block, rows=rows)
@@ -303,7 +321,9 @@ def _chosen_spacing(recipe: Recipe, learn: Episodes) -> Choices:
 def _losses_of(recipe: Recipe, model: Any, learn: Episodes) -> FloatArray:
     """(episodes, steps): a model's CRPS on learning episodes that it has not seen.
 
-    The blocks are those that this model would have in a fit, before shorter blocks are tried.
+    The CRPS is a score of predicted distributions (lower is better). The blocks (ranges of steps
+    that share a model) are those that this model would have in a fit, before shorter blocks are
+    tried.
     """
     own = replace(recipe, model=model, steps=None)
     if recipe.chooses_spacing and serves_whole_run(model):
@@ -324,7 +344,10 @@ def _fitted_blocks(
     progress: bool,
     checkpoint: str | Path | None,
 ) -> list[BlockResult]:
-    """Phase one of a fit: every fitted block, in order, wherever the engine fits them."""
+    """Phase one of a fit: every fitted block, in order, wherever the engine fits them.
+
+    A block is a range of steps that share a model.
+    """
     recipe, kept = plan.recipe, None
     if checkpoint is not None:
         kept = Checkpoint(checkpoint, _digest(recipe, named), lambda i: plan.task(i).asked)

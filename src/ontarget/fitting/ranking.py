@@ -1,7 +1,8 @@
 """Phase two of a fit: mixes the blocks' predictions, and computes ranks and excesses.
 
-A rank is where an outcome fell in its predicted distribution, from 0 to 1. The excess of an episode
-is how far its outcome ever was from the middle of its predicted distributions.
+A block is a range of steps that share a model. A rank is where an outcome fell in its predicted
+distribution, from 0 to 1. The excess of an episode is how far its outcome ever was from the middle
+of its predicted distributions.
 """
 
 from __future__ import annotations
@@ -42,7 +43,10 @@ class Part:
     may_miss: BoolArray
 
     def good(self, t: int) -> BoolArray:
-        """(episodes at step t,): whether each has a good reading there and a known outcome."""
+        """(episodes at step t,): whether each has a usable state there and a known outcome.
+
+        A state is usable if no feature is infinite, or missing without having been so in training.
+        """
         rows = self.episodes.at(t)
         cut: BoolArray = self.episodes.cut_off[rows.index]
         return ~bad_readings(rows.states, self.may_miss) & ~cut
@@ -51,9 +55,11 @@ class Part:
 def blended_limits(
     results: Sequence[BlockResult], law: LawTable, part: str
 ) -> dict[int, tuple[FloatArray, FloatArray]]:
-    """By step, the mixture of its blocks' predictions: P(remainder < y) and P(remainder <= y).
+    """By step, the mixed predictions of the models: P(remainder < y) and P(remainder <= y).
 
-    The values y are those that the rows of ``part`` asked about.
+    The remainder is what is still to earn. At each step, the predictions of the blocks (ranges of
+    steps that share a model) around it are mixed with the weights in ``law``. The values y are
+    those that the rows of ``part`` asked about.
     """
     by_block = [{one.step: one for one in result.limits[part]} for result in results]
     found = {}
@@ -78,11 +84,13 @@ def rank_table(
     seed: int,
     thin: bool = True,
 ) -> RankTable:
-    """The ranks of every step and group, from the predictions at the episodes' outcomes.
+    """The ranks of every step and group: where outcomes fell in their predicted distributions.
 
-    ``limits`` has, by step, P(remainder < own) and P(remainder <= own). Episodes with a bad reading
-    are left out, because there is no prediction for them. If there are very many ranks, only some
-    are kept (method M3 in docs/methods.md), unless ``thin`` is false or the episodes have weights.
+    ``limits`` has, by step, P(remainder < own) and P(remainder <= own), where the remainder is what
+    an episode still has to earn and ``own`` is what it did earn. Episodes whose state cannot be
+    used at a step are left out, because there is no prediction for them. If there are very many
+    ranks, only some are kept (method M3 in docs/methods.md), unless ``thin`` is false or the
+    episodes have weights.
     """
     none = RankSet(np.empty(0), np.empty(0))
     sets = [none] * (horizon * n_groups)
@@ -99,7 +107,8 @@ def rank_table(
 class RankSet(NamedTuple):
     """The sorted ranks of one step and group, and their weights; ``weights`` may be empty.
 
-    See method M25 in docs/methods.md.
+    A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1. See method
+    M25 in docs/methods.md.
     """
 
     ranks: FloatArray
@@ -115,7 +124,10 @@ def step_ranks(
     *,
     thin: bool = True,
 ) -> list[RankSet]:
-    """The ranks of one step, one set per group; see `rank_table`."""
+    """The ranks of one step, one set per group; see `rank_table`.
+
+    A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1.
+    """
     left, right = limits
     rows, heavy = part.episodes.at(t), part.episodes.weights
     # If every tree has seen an episode, it has no out-of-bag prediction.
@@ -142,8 +154,8 @@ def whole_run_excess(
 ) -> FloatArray:
     """(episodes,): how far each outcome ever was from the median of its prediction.
 
-    The distance is in probability, from 0 to ½; the largest over the steps counts. It is +inf for
-    an episode that was cut off, which is the worst case (method M24). See method M9 in
+    The distance is in probability, from 0 to ½; the largest over the steps counts. The result is
+    +inf for an episode that was cut off, which is the worst case (method M24). See method M9 in
     docs/methods.md.
     """
     excess = np.zeros(len(part.episodes))

@@ -1,4 +1,4 @@
-"""`Recipe`: what to fit; and the task of fitting each block of steps."""
+"""`Recipe`: what to fit; and the task of fitting each block (range of steps with one model)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Recipe:
 
     ``law`` says which blocks make up the prediction at each step. ``parameters`` are the monitor's
     arguments, kept so that a loaded monitor can be fitted again. ``steps`` are the steps at which
-    the monitor must answer (None for all); a block without any of them is not fitted. With
+    the monitor must answer (None for all); a block without any of these steps is not fitted. With
     ``chooses_spacing``, the given blocks are replaced by overlapping ones, and the learning
     episodes decide how far apart these are; a model that serves the whole run gets one block. With
     ``chooses_model``, the learning episodes also decide the model; if there are too few, the given
@@ -63,17 +63,17 @@ class Recipe:
 
     @property
     def reads_step(self) -> bool:
-        """Whether the models learn from several steps each, and so have the step as an input."""
+        """Whether each model learns from several steps, and so has the step number as an input."""
         return any(len(block.train_steps) > 1 for block in self.blocks)
 
     def in_one_block(self, horizon: int) -> Recipe:
-        """The same recipe with one block for all steps."""
+        """The same recipe with one block, so that all steps share one model."""
         blocks, law = plan_blocks(horizon, steps_per_model=horizon)
         return replace(self, blocks=blocks, law=law)
 
 
 class Reading(TypedDict):
-    """The arguments of `step_rows` that say how rows are made."""
+    """The arguments of `step_rows` that say how rows (model inputs) are made from episodes."""
 
     grid: float
     reads_step: bool
@@ -83,6 +83,8 @@ class Reading(TypedDict):
 @dataclass(frozen=True)
 class Plan:
     """A recipe and the episodes to learn from: all that determines the task of each block.
+
+    A block is a range of steps that share a model.
 
     ``own`` is the name of the part that the models learn from, if it also calibrates p. This is
     always so except with ``preset="paper"``, where ``own`` is None. ``sets_alarms`` says whether
@@ -99,7 +101,7 @@ class Plan:
 
     @property
     def reading(self) -> Reading:
-        """The arguments of `step_rows` that say how rows are made."""
+        """The arguments of `step_rows` that say how rows (model inputs) are made from episodes."""
         recipe = self.recipe
         return {"grid": self.train.grid, "reads_step": recipe.reads_step, "pace": recipe.pace}
 
@@ -116,7 +118,7 @@ class Plan:
 
     @cached_property
     def foretold(self) -> PathStage | None:
-        """Which learning episodes calibrate path bands; None if there are no path bands.
+        """Which learning episodes calibrate path bands (ranges for later steps); None for none.
 
         Path bands need recorded paths, and a model that predicts with recorded runs.
         """
@@ -125,7 +127,10 @@ class Plan:
         return PathStage.of(self.train, recipe.seed) if self.own and wanted else None
 
     def task(self, index: int) -> BlockTask:
-        """The task of a block, by the block's number; always the same, wherever it is made."""
+        """The task of fitting a block, by the block's number; the same on every machine.
+
+        A block is a range of steps that share a model.
+        """
         recipe, block, stage = self.recipe, self.recipe.blocks[index], self.stage
         made = block_task(recipe, self.train, block, rows=rows_per_block(recipe))
         answers = recipe.law.steps_of(block.index)
@@ -153,13 +158,19 @@ class Plan:
 
 
 def fit_numbered(numbered: tuple[Plan, int]) -> BlockResult:
-    """The fitted block, given a plan and the block's number; it reads the rows where it runs."""
+    """The fitted block, given a plan and the block's number; it reads the rows where it runs.
+
+    A block is a range of steps that share a model.
+    """
     plan, index = numbered
     return fit_block(plan.task(index))
 
 
 def rows_per_block(recipe: Recipe) -> int:
-    """The most rows that a block learns from, so that all leaves stay within ``leaf_entries``."""
+    """The most rows that a block learns from, so that all leaves stay within ``leaf_entries``.
+
+    A block is a range of steps that share a model.
+    """
     if serves_whole_run(recipe.model):
         return _MOST_ROWS_OF_RUN
     n_trees = trees_of(recipe.model)
@@ -170,7 +181,7 @@ def rows_per_block(recipe: Recipe) -> int:
 def block_task(recipe: Recipe, train: Episodes, block: Block, *, rows: int) -> BlockTask:
     """The task of fitting one block, from at most about ``rows`` rows.
 
-    Nothing is asked of it yet.
+    A block is a range of steps that share a model. The task does not yet list rows to predict.
     """
     answers, steps = recipe.law.steps_of(block.index), block.train_steps
     wanted: Sequence[int] = steps if recipe.steps is None or recipe.steps & set(answers) else ()

@@ -1,4 +1,7 @@
-"""Fits one block of steps: a pure function from arrays to arrays, wherever it runs."""
+"""Fits one block (range of steps that share a model): a pure function from arrays to arrays.
+
+So it can run anywhere.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ _NEARLY_ALL = 0.9
 
 @dataclass(frozen=True)
 class StepRows:
-    """The rows of one part's episodes at one step: the inputs of a model, and what to predict."""
+    """Rows of some episodes at one step: the inputs of a model, and the values to predict."""
 
     step: int
     X: FloatArray
@@ -66,12 +69,13 @@ class StepRows:
 
 @dataclass(frozen=True)
 class BlockTask:
-    """Everything that is needed to fit one block, and nothing else.
+    """Everything that is needed to fit one block (range of steps that share a model).
 
     ``train`` has the rows to learn from. ``asked`` has the rows that the model must then predict,
-    by the name of their part. Rows of the parts in ``own`` belong to training episodes; they are
-    predicted by what the model learned from other episodes only. The same holds for the rows of
-    `PATHS`, which are predicted with ``gains``, the recorded paths of all episodes.
+    by the name of their part of the split. Rows of the parts in ``own`` belong to training
+    episodes; they are predicted by what the model learned from other episodes only. The same holds
+    for the rows under the name `PATHS`. Their predictions use ``gains``, the recorded paths of all
+    episodes.
     """
 
     index: int
@@ -87,7 +91,8 @@ class BlockTask:
 class StepLimits:
     """Predictions at one step: P(remainder < y) and P(remainder <= y) for each row's values y.
 
-    Both are (n,) for one value per row, or (n, m) for m values.
+    The remainder is what is still to earn. Both arrays are (n,) for one value per row, or (n, m)
+    for m values.
     """
 
     step: int
@@ -97,7 +102,7 @@ class StepLimits:
 
 @dataclass(frozen=True)
 class BlockResult:
-    """A fitted block: its model, and its predictions for each part that was asked.
+    """A fitted block (range of steps): its model, and its predictions for rows that were asked.
 
     The model is None if there was no episode to learn from.
     """
@@ -107,7 +112,10 @@ class BlockResult:
 
 
 def fit_block(task: BlockTask) -> BlockResult:
-    """The fitted block: phase one of a fit. The caller mixes the blocks and computes the ranks."""
+    """The fitted block: the model of a range of steps, and its predictions. Phase one of a fit.
+
+    Afterwards the caller mixes the predictions of all blocks.
+    """
     if not task.train:
         return BlockResult(None, dict.fromkeys(task.asked, ()))
     unfitted = copy.deepcopy(task.model) if task.own else task.model
@@ -161,7 +169,7 @@ def _own_limits(
     """Predictions for training episodes, by parts of the model that did not learn from them.
 
     A forest uses the trees that did not see the episode. Any other model is fitted again several
-    times, each time without one fold of the episodes.
+    times, each time without one part (fold) of the episodes.
     """
     if hasattr(model, "out_of_bag_limits"):
         return _out_of_bag(model, steps, episodes_of(task.train))
@@ -198,9 +206,9 @@ def _out_of_bag(model: Any, steps: Sequence[StepRows], learned: KeyArray) -> lis
 
 
 def _alike(steps: Sequence[StepRows]) -> Iterator[list[StepRows]]:
-    """Groups of neighbouring steps whose rows can be predicted in one call.
+    """Runs of neighbouring steps whose rows can be predicted in one call.
 
-    The rows of a group ask about the same number of values, and are not too large in total.
+    The rows of one call ask about the same number of values, and are not too large in total.
     """
     for _, same in groupby(steps, key=lambda rows: rows.y.shape[1:]):
         some: list[StepRows] = []
@@ -222,9 +230,9 @@ def honest_limits(
 ) -> tuple[FloatArray, FloatArray]:
     """P(remainder < y) and P(remainder <= y) by trees that never saw the row's episode.
 
-    ``keys`` are the keys of the rows' episodes, ``learned`` those of the episodes that the model
-    was fitted on. If `thinned` left no row of an episode, the model was not fitted on it, so all
-    trees are used for it.
+    The remainder is what is still to earn. ``keys`` are the keys of the rows' episodes, ``learned``
+    those of the episodes that the model was fitted on. If `thinned` left no row of an episode, the
+    model was not fitted on it, so all trees are used for it.
     """
     own = np.isin(keys, learned)
     if own.all():
@@ -240,8 +248,10 @@ def honest_limits(
 def _path_limits(model: Any, rows: StepRows, gains: Gains, learned: KeyArray) -> StepLimits:
     """P(gain < own) and P(gain <= own) for each row, by trees that never saw its episode.
 
-    They are NaN for an episode that every tree has seen. ``learned`` are the keys of the episodes
-    that the model was fitted on; all trees are used for other episodes.
+    A gain is what a run adds after a step; ``own`` is the gain of the row's episode.
+
+    The probabilities are NaN for an episode that every tree has seen. ``learned`` are the keys of
+    the episodes that the model was fitted on; all trees are used for other episodes.
     """
     left, right = np.full(rows.y.shape, np.nan), np.full(rows.y.shape, np.nan)
     cells = Cells(Cells.of(gains.scales.size - rows.step).leads, np.arange(rows.y.shape[1] + 1))
@@ -260,7 +270,7 @@ def _path_limits(model: Any, rows: StepRows, gains: Gains, learned: KeyArray) ->
 
 
 def fold_of(keys: KeyArray) -> IndexArray:
-    """(episodes,): the fold in which each episode is held out, by a hash of its key."""
+    """(episodes,): the part (fold) in which each episode is held out, by a hash of its key."""
     return (keyed_hash(keys, 0, "fold") % np.uint64(_FOLDS)).astype(np.intp)
 
 
@@ -269,7 +279,7 @@ def _of_fold(rows: StepRows, fold: int, *, inside: bool) -> StepRows:
 
 
 def thinned(steps: Sequence[StepRows], every: int, seed: int) -> tuple[StepRows, ...]:
-    """Rows of only every n-th step of each episode, starting at a random one.
+    """The rows of only every n-th step of each episode, from a random step on; n is ``every``.
 
     Steps of one run are similar, so little is lost. Only very short episodes may lose all rows.
     """
@@ -295,8 +305,9 @@ def step_rows(
 ) -> tuple[StepRows, ...]:
     """The rows of the episodes at each of these steps: models' inputs, and what to predict.
 
-    Steps that no episode reaches are left out. With ``doubted`` outcomes, a row also asks about the
-    remainders that would lead to each of these outcomes.
+    Steps that no episode reaches are left out. What to predict is the remainder, what the episode
+    still has to earn. With ``doubted`` outcomes, a row also asks about the remainders that would
+    lead to each of these outcomes.
     """
     behavior, none = episodes.behavior, np.empty(0)
     found = []
@@ -324,9 +335,10 @@ def step_rows(
 def pace_of(episodes: Episodes) -> float:
     """The reward that nearly every step of these episodes earns, or 0 if there is none.
 
-    Suppose that a step earns 1 as long as a run survives. Then the remainder of a run that survives
-    to the end is smaller by 1 at every step, and a model that several steps share would blur it.
-    The remainder plus the pace times t is the same number at all steps, so models learn that.
+    Suppose that every step earns 1 as long as a run survives. Then the remainder (what is still to
+    earn) of a run that survives falls by 1 at every step t, and a model that several steps share
+    would blur it. The remainder plus the pace times t is the same number at all steps, so models
+    learn that number.
     """
     if episodes.behavior.translation is not Translation.SHIFT or episodes.behavior.scale(1) != 1.0:
         return 0.0
@@ -344,7 +356,7 @@ def pace_of(episodes: Episodes) -> float:
 
 
 def seen_remainders(step: Step, scale: float, moved: float, grid: float) -> FloatArray:
-    """(rows,): the remainder of each row in the scale of the models.
+    """(rows,): the remainder of each row (what is still to earn) in the scale of the models.
 
     See method M18 in docs/methods.md.
     """
@@ -352,9 +364,11 @@ def seen_remainders(step: Step, scale: float, moved: float, grid: float) -> Floa
 
 
 def _asked(step: Step, own: FloatArray, doubted: tuple[FloatArray, float, float]) -> FloatArray:
-    """What a row asks about: its own remainder, and those that lead to each doubted outcome.
+    """The values that a row asks about: its own remainder, and those to each doubted outcome.
 
-    ``doubted`` has these outcomes, the amount that is added to remainders, and the grid.
+    The remainder is what is still to earn. Doubted outcomes are those that may be impossible.
+    ``doubted`` has these outcomes, the amount that is added to remainders for the models, and the
+    unit of rounding.
     """
     outcomes, moved, grid = doubted
     if not outcomes.size:

@@ -1,1 +1,1 @@
-"""Goals over several behaviors: predicts how the outcomes of the behaviors go together."""
+"""Goals over several behaviors: predicts how the outcomes of the behaviors depend on each other."""

@@ -1,8 +1,9 @@
 """p of a goal that is given by a Python function of the outcomes (method M21 in docs/methods.md).
 
-Each learning episode gives one possible set of outcomes of the new run: the episode's rank in a
-behavior is a quantile level, and the new run's quantile at this level is the outcome. p is the
-share of the learning episodes whose outcomes, obtained in this way, meet the goal.
+Each learning episode gives one possible set of outcomes of the new run. For each behavior, the
+episode has a rank: where its outcome fell in its predicted distribution, from 0 to 1. The new run's
+quantile at this level is its possible outcome. p is the share of the learning episodes whose
+outcomes, obtained in this way, meet the goal.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ _ROWS = 128
 class AskedLaw:
     """One behavior's predicted distribution at a step, and the runs to ask it about.
 
-    ``values`` are the remainders at which the distribution function is computed; between two of
-    them it is taken as linear.
+    ``values`` are remainders (what a run may still earn). The distribution function is computed at
+    these values, and taken as linear between two of them.
     """
 
     law: StepLaw
@@ -51,7 +52,7 @@ class AskedLaw:
     values: FloatArray
 
     def outcomes(self, a: int, b: int, levels: FloatArray) -> FloatArray:
-        """(runs, levels): the calibrated quantiles of the outcome, for the runs from a to b."""
+        """(runs, levels): calibrated quantiles of the outcome at these levels, for runs a to b."""
         law, had = self.law, self.so_far[a:b]
         asked = np.broadcast_to(self.values, (b - a, self.values.size))
         sides = law.cdf_limits(law.inputs(self.states[a:b], had), asked)
@@ -69,7 +70,7 @@ def answers_by_function(
     stored: tuple[float, FloatArray, FloatArray],
     grids: Mapping[str, float],
 ) -> FloatArray:
-    """(runs, numbers): the outlooks on the goal.
+    """(runs, numbers): the monitor's answer (p and other numbers) about the goal for each run.
 
     Parameters
     ----------
@@ -78,19 +79,20 @@ def answers_by_function(
     asked
         The predicted distribution of each behavior.
     episodes
-        (behaviors, n): the learning episodes numbered by their ranks, as in `Members`; then (runs,)
-        the position of each run among these episodes, -1 for a new run; then (m, behaviors) the
-        ranks of the assure episodes.
+        Three arrays. (behaviors, n): the number of each learning episode when they are sorted by
+        rank, as in `Members`; then (runs,) the position of each run among these episodes, -1 for a
+        new run; then (m, behaviors) the ranks of the assure episodes.
     stored
-        The share of the assure episodes that were not cut off, the bounds of a share of their
-        ranks, and the map that corrects p for this goal, at `KNOTS` (empty without one).
+        Three things: the share of the assure episodes (held-out runs) that were not cut off; the
+        table of bounds of a share, for the spread; and the map that corrects p for this goal, as
+        its values at `KNOTS` (empty without a map).
     grids
         The grid to which each behavior's outcomes are rounded.
 
     Notes
     -----
-    For a goal that is a function, there is no guarantee over all steps together. So it is never
-    ruled out or assured, and ``low`` and ``high`` are 0 and 1.
+    For a goal that is a function, there is no guarantee over all steps together. So such a goal is
+    never ruled out or assured, and ``low`` and ``high`` are 0 and 1.
     """
     ranks, own, assured = episodes
     n, laws = ranks.shape[1], list(asked.values())
@@ -114,9 +116,10 @@ def answers_by_function(
 
 
 def _shares(met: BoolArray, own: IndexArray) -> FloatArray:
-    """(rows,): the share of the learning episodes that meet the goal, without the row's own one.
+    """(rows,): the share of learning episodes that meet the goal, except the row's own episode.
 
-    ``own`` is the position of the row's own episode, or -1 if the row is a new run.
+    ``met`` says, for each row and learning episode, whether the outcomes meet the goal. ``own`` is
+    the position of the row's own episode, or -1 if the row is a new run.
     """
     counted = met.astype(np.float64)
     known = own >= 0
@@ -128,9 +131,10 @@ def _shares(met: BoolArray, own: IndexArray) -> FloatArray:
 def _write(
     out: FloatArray, assured: BoolArray, stored: tuple[float, FloatArray, FloatArray]
 ) -> None:
-    """Write p and its spread; ``out[:, RAW]`` is already filled in.
+    """Write p and its spread; the raw probability, ``out[:, RAW]``, is already filled in.
 
-    ``assured`` says for each run and assure episode whether the episode's outcomes meet the goal.
+    ``assured`` says for each run and assure episode whether the outcomes that this episode stands
+    for meet the goal.
     """
     known, bounds, own_map = stored
     p = np.clip(out[:, RAW], UNPROVED, 1.0 - UNPROVED)

@@ -44,10 +44,10 @@ _ENOUGH_EPISODES = 100
 
 
 class GoalAnswers(NamedTuple):
-    """Outlooks on a goal, and on the target that it implies for each behavior.
+    """The monitor's answers about a goal, and about the target that it implies for each behavior.
 
-    ``numbers`` is (runs, numbers), ``parts`` is (behaviors, runs, numbers); the numbers are those
-    of `ontarget.fitted._kernels`.
+    ``numbers`` is (runs, numbers), ``parts`` is (behaviors, runs, numbers). The numbers of an
+    answer, such as p, are listed in `ontarget.fitted._kernels`.
     """
 
     numbers: FloatArray
@@ -56,12 +56,13 @@ class GoalAnswers(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class GoalQuestion:
-    """A goal as arrays for the kernels: the targets of each behavior, and the boxes made of them.
+    """A goal as arrays for the kernels: the targets of each behavior, and boxes of such targets.
 
     A *box* asks several behaviors to meet one target each, all at once. A goal is met if any of its
-    boxes is. The first target of each behavior contains all its values with which the goal can be
-    met. ``boxes`` has two arrays (boxes, behaviors) with the number of each behavior's target, or
-    -1: the boxes of the goal itself, and disjoint boxes that cover the same set.
+    boxes is met. The first target of each behavior contains all values of the behavior with which
+    the goal can be met. ``boxes`` has two arrays (boxes, behaviors) with the number of each
+    behavior's target, or -1: the boxes of the goal itself, and disjoint boxes that cover the same
+    set.
     """
 
     goal: Goal
@@ -71,7 +72,7 @@ class GoalQuestion:
 
     @classmethod
     def of(cls, goal: Goal, grids: Mapping[str, float]) -> GoalQuestion:
-        """The goal as arrays; ``grids`` is the rounding of each behavior's outcomes."""
+        """The goal as arrays; ``grids`` says how each behavior's outcomes are rounded."""
         names, kinds = goal.names, (goal.boxes, goal.disjoint())
         targets = {name: [goal.projection(name)] for name in names}
         for box in (*kinds[0], *kinds[1]):
@@ -87,7 +88,7 @@ class GoalQuestion:
 
     @property
     def is_function(self) -> bool:
-        """Whether the goal is given by a Python function, so that it has no boxes."""
+        """Whether the goal is given by a Python function and not by targets of behaviors."""
         return self.goal.is_function
 
     @property
@@ -100,7 +101,11 @@ class GoalQuestion:
 def _places(
     boxes: Sequence[Box], names: Sequence[str], targets: Mapping[str, list[Target]]
 ) -> IndexArray:
-    """(boxes, behaviors): the position of each box's target in its behavior's list; -1 for none."""
+    """(boxes, behaviors): the position of each box's target in its behavior's list; -1 for none.
+
+    A *box* asks several behaviors to meet one target each. ``targets`` has the list of each
+    behavior in ``names``.
+    """
     found = np.full((len(boxes), len(names)), -1, dtype=np.intp)
     for b, box in enumerate(boxes):
         for name, target in box:
@@ -126,7 +131,7 @@ class Joint:
                 )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle only the parts and signals; derived values are computed again after unpickling."""
+        """Pickle only the fitted monitors and signals; other values can be computed again."""
         return Joint, (dict(self.parts), dict(self.signals))
 
     @property
@@ -175,7 +180,10 @@ class Joint:
         return goal
 
     def alike(self, episodes: Episodes, *, any_horizon: bool = False) -> dict[str, Episodes]:
-        """For each behavior, the episodes judged by it, with categories coded as in the monitor."""
+        """For each behavior, the episodes with this behavior as the one that is judged.
+
+        Categories are coded as in the monitor.
+        """
         if tuple(sorted(episodes.names)) != tuple(sorted(self.parts)):
             raise InputError(
                 f"the episodes need the monitor's behaviors {', '.join(self.parts)}, got "
@@ -188,16 +196,21 @@ class Joint:
 
     @cached_property
     def excess(self) -> FloatArray:
-        """(assure episodes,): how far each outcome ever was from the middle of its prediction.
+        """(assure episodes,): how far outcomes ever were from the middle of their predictions.
 
-        The largest number over all steps and all behaviors counts; it is a probability (method M21
-        in docs/methods.md).
+        Assure episodes are the held-out runs that back the promises. For each episode, the largest
+        distance over all steps and all behaviors counts. The distance is measured in probability,
+        from 0 to ½ (method M21 in docs/methods.md).
         """
         return read_only(np.max([one.excess for one in self.parts.values()], axis=0))
 
     @cached_property
     def sorted_excess(self) -> tuple[FloatArray, ...]:
-        """For each group, the values of `excess` of its assure episodes, ascending."""
+        """For each group, the values of `excess` of its assure episodes, ascending.
+
+        The excess of an episode is how far its outcomes ever were from the middle of their
+        predictions.
+        """
         return tuple(read_only(np.sort(self.excess[own])) for own in self.first.members)
 
     def unknown(self, t: int, group: int) -> bool:
@@ -205,7 +218,7 @@ class Joint:
         return bool(self.trouble(t, group))
 
     def trouble(self, t: int, group: int) -> str:
-        """Why a behavior has no model that answers at this step, as text; empty if all have one."""
+        """Why a behavior has no model that answers at this step, as text; empty if all have."""
         return next(filter(None, (one.unknown(t, group) for one in self.parts.values())), "")
 
     def outlook(
@@ -217,10 +230,11 @@ class Joint:
         so_far: Sequence[FloatArray],
         own_map: FloatArray = NO_CURVE,
     ) -> GoalAnswers:
-        """Outlooks on a goal at one step, for several runs of one group.
+        """The monitor's answers about a goal at one step, for several runs of one group.
 
         ``states`` is (runs, features). ``so_far`` has one array (runs,) per behavior, in the order
-        of the question's names. ``own_map`` is the map that corrects p for this goal, at `KNOTS`.
+        of the question's names. ``own_map`` corrects p for this goal: it has the corrected p for
+        each p in `KNOTS`.
         """
         unknown = self.unknown(t, group)
         if unknown and question.is_function:  # for a function, arithmetic cannot decide a run
@@ -260,7 +274,7 @@ class Joint:
 
     @property
     def n_rehearsed(self) -> int:
-        """How many learning episodes have predictions for every behavior; the same ones for all."""
+        """How many learning episodes are predicted, for each behavior, as if they were new."""
         return min(len(self.rehearsal(name)) for name in self.parts)
 
     def rehearsal(self, name: str) -> Rehearsal:
@@ -270,7 +284,11 @@ class Joint:
         return found
 
     def learned_places(self, names: tuple[str, ...], t: int, group: int) -> Members:
-        """The learning episodes of a group, with their ranks at the rehearsed step nearest to t."""
+        """The learning episodes of a group, and their order by rank in each behavior, near step t.
+
+        A rank is where an episode's outcome fell in its predicted distribution. It is taken at the
+        step nearest to t at which learning episodes are predicted as if they were new.
+        """
         steps = self.rehearsal(names[0]).steps
         place = int(np.argmin(np.abs(steps - t)))
         key = ("learned", names, place, group)
@@ -279,9 +297,9 @@ class Joint:
         return self._kept[key]  # type: ignore[return-value]
 
     def _remainders(self, name: str, t: int, group: int) -> FloatArray:
-        """The remainders at which a behavior's prediction is read near step t, ascending.
+        """The values at which a behavior's predicted distribution is read near step t, ascending.
 
-        They are used for goals that are given by a function.
+        They are remainders (what a run may still earn), and are used for goals given by a function.
         """
         rehearsal = self.rehearsal(name)
         place = int(np.argmin(np.abs(rehearsal.steps - t)))
@@ -314,10 +332,10 @@ class Joint:
         return Members(who, read_only(np.stack(places).astype(np.float64)))
 
     def assured_ranks(self, names: tuple[str, ...], t: int, group: int) -> FloatArray:
-        """(episodes, behaviors): where the group's assure episodes fell in their predictions.
+        """(episodes, behaviors): where outcomes fell in their predicted distributions, from 0 to 1.
 
-        These are the ranks at step t. There are none if no model answers at this step. See method
-        M3 in docs/methods.md.
+        These are the ranks of the group's assure episodes (held-out runs) in the predictions of
+        step t. There are none if no model answers at this step. See method M3 in docs/methods.md.
         """
         if self.unknown(t, group):
             return read_only(np.empty((0, len(names))))
@@ -338,11 +356,12 @@ class Joint:
     def rehearsed(
         self, question: GoalQuestion, places: Sequence[int]
     ) -> Iterator[tuple[int, int, IndexArray, FloatArray]]:
-        """Outlooks on the learning episodes, each as if it were a new run.
+        """The monitor's answers (outlooks) about learning episodes, each as if it were a new run.
 
-        For each step and group: t, group, the positions of the episodes, and (episodes, numbers).
-        Bounds and plausibility are not filled in. ``places`` are positions of rehearsed steps. See
-        method M17 in docs/methods.md.
+        For each step and group, this yields t, group, the positions of the episodes, and an array
+        (episodes, numbers) with the answers. Bounds and plausibility are not filled in. ``places``
+        says which of the rehearsed steps to answer at: those with such predictions. See method M17
+        in docs/methods.md.
         """
         for place in places:
             each = [
@@ -358,7 +377,11 @@ class Joint:
     def _rehearsed_at(
         self, question: GoalQuestion, asked: Sequence[AskedStep]
     ) -> tuple[IndexArray, FloatArray] | None:
-        """Positions of the episodes that every behavior predicts at a step, and their outlooks."""
+        """Positions of the episodes that every behavior predicts at a step, and their answers.
+
+        ``asked`` has the predicted distributions of each behavior. The result is None if no episode
+        is predicted for every behavior.
+        """
         who = asked[0].episodes
         for one in asked[1:]:
             who = np.intersect1d(who, one.episodes)
@@ -426,9 +449,11 @@ def _same_episodes(one: Fitted, other: Fitted) -> bool:
 
 
 class Members(NamedTuple):
-    """Positions of learning episodes, and (behaviors, episodes): their numbers by rank.
+    """Positions of learning episodes, and their order by rank in each behavior.
 
-    The episode with the lowest rank in a behavior has the number 0, the next one 1, and so on.
+    A rank is where an episode's outcome fell in its predicted distribution. The order is an array
+    (behaviors, episodes): the episode with the lowest rank in a behavior has the number 0, the next
+    one 1, and so on.
     """
 
     who: IndexArray
@@ -436,9 +461,10 @@ class Members(NamedTuple):
 
 
 class AssuredLimits(NamedTuple):
-    """Positions of assure episodes, and the predicted probabilities at their outcomes at one step.
+    """Positions of assure episodes (held-out runs), and predicted probabilities at one step.
 
-    ``left`` is P(outcome < the episode's own), ``right`` is P(outcome <= the episode's own).
+    ``left`` is the predicted P(outcome < y) at each episode's own outcome y, ``right`` is P(outcome
+    <= y).
     """
 
     episodes: IndexArray
@@ -447,10 +473,11 @@ class AssuredLimits(NamedTuple):
 
 
 def assured_limits(fitted: Fitted, t: int, group: int) -> AssuredLimits | None:
-    """The predictions of step t at the outcomes of a group's assure episodes, or None.
+    """The predicted probabilities at the outcomes of a group's assure episodes, at step t.
 
-    Only episodes that reach step t and have good readings there are included. None means that the
-    monitor has no assure episodes that are long enough.
+    Assure episodes are the held-out runs that back the promises. Only episodes that reach step t
+    and have a usable state there are included. The result is None if no assure episode is that
+    long.
     """
     observed: Episodes | None = fitted.observed
     if observed is None or t >= observed.horizon:
@@ -473,9 +500,10 @@ def _answers(
     episodes: tuple[FloatArray, IndexArray, FloatArray],
     stored: tuple[FloatArray, FloatArray, FloatArray],
 ) -> GoalAnswers:
-    """Outlooks on a goal: finds each behavior's part, then joins the behaviors row by row.
+    """The monitor's answers about a goal, from the predicted distributions of the behaviors.
 
-    The arguments are those of `goals_of_rows`, for all runs.
+    It first finds where each behavior's targets lie in its predicted distribution, and then joins
+    the behaviors row by row with `goals_of_rows`, which explains ``episodes`` and ``stored``.
     """
     rows, k = so_far[0].size, len(laws)
     numbers = np.empty((rows, NUMBERS))
@@ -503,7 +531,7 @@ def _answers(
 
 
 def pieces_room(question: GoalQuestion, rows: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Arrays of zeros for `pieces_of_rows` to write to, for all behaviors and these many runs."""
+    """Arrays of zeros for `pieces_of_rows` to write to, for all behaviors and this many runs."""
     k, (targets, pieces) = len(question.names), question.shape
     return (
         np.zeros((k, rows, targets, NUMBERS)),

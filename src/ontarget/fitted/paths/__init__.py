@@ -1,4 +1,4 @@
-"""Path bands: where a run will be at every later step, from recorded runs most like it."""
+"""Path bands: ranges for every later step of a run, from the recorded runs most like it."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What recorded runs gained after each step: the basis of predicted paths.
+"""How much the behavior of recorded runs rose after each step: the basis of predicted paths.
 
 See method M22 in docs/methods.md.
 """
@@ -33,7 +33,8 @@ _BLOCK = 32
 class Tail(NamedTuple):
     """A logistic distribution that gets a millionth of the probability: its centre and scale.
 
-    So no path has probability 0, and a path farther out has a larger depth. See method M2 in
+    It is mixed into every predicted distribution, so that no path has probability 0, and a path
+    farther from the median has a larger distance from it in probability. See method M2 in
     docs/methods.md.
     """
 
@@ -41,18 +42,24 @@ class Tail(NamedTuple):
     scale: FloatArray
 
     def at(self, which: Any) -> Tail:
-        """The tails of these cells only, given by their numbers."""
+        """The tails of these cells only; a cell is a range of later steps, given by its number."""
         return Tail(self.centre[which], self.scale[which])
 
     def mixed_in(self, limits: FloatArray, values: FloatArray) -> FloatArray:
-        """Values of a distribution function at these points, with the tail mixed in."""
+        """Values of a distribution function at these points, after mixing in the tail.
+
+        The tail is a logistic distribution that gets a millionth of the probability.
+        """
         reach = _ALL_OF_A_TAIL * self.scale  # beyond it a quotient might overflow
         away = np.clip(values - self.centre, -reach, reach)
         tail: FloatArray = expit(away / self.scale)
         return (1.0 - TAIL) * limits + TAIL * tail
 
     def reaching(self, level: float, before: FloatArray) -> FloatArray:
-        """Where the mixture reaches the level, if all else contributes this much before it."""
+        """The point at which the mixture with the tail reaches the probability ``level``.
+
+        ``before`` is the probability that the other part of the mixture has below this point.
+        """
         share = np.clip((level - (1.0 - TAIL) * before) / TAIL, 0.0, 1.0)
         found: FloatArray = self.centre + self.scale * logit(share)
         return found
@@ -70,31 +77,34 @@ class Cells(NamedTuple):
 
     @classmethod
     def of(cls, n_leads: int) -> Cells:
-        """The cells for this many later steps; up to fifty steps have one cell each."""
+        """The cells (ranges of later steps) for this many later steps; at most fifty.
+
+        If there are up to fifty later steps, each has its own cell.
+        """
         n_cells = min(n_leads, MOST_CELLS)
         starts = np.rint(np.linspace(0, n_leads, n_cells + 1)).astype(np.intp)
         return cls(read_only((starts[:-1] + starts[1:] + 1) // 2), read_only(starts))
 
     @property
     def of_lead(self) -> IndexArray:
-        """(later steps,): the cell that each belongs to."""
+        """(later steps,): the number of the cell (range of steps) that each step belongs to."""
         return np.repeat(np.arange(self.leads.size), np.diff(self.starts))
 
 
 @dataclass(frozen=True, eq=False)
 class Gains:
-    """The paths of the learning episodes, and how a gain is read from them.
+    """The paths of the learning episodes, from which gains (what a run adds after a step) are read.
 
     Attributes
     ----------
     paths
         (episodes, steps + 1): the behavior before every step and, from the end on, the outcome.
     scales
-        The factor by which a remainder at each step is multiplied for the models (method M18 in
-        docs/methods.md).
+        The factor by which a remainder (what is still to earn) at each step is multiplied for the
+        models (method M18 in docs/methods.md).
     translation
-        How the behavior translates targets. For a sum, a gain is the difference of two values of
-        the behavior; otherwise it is the later value itself.
+        A code for the kind of behavior, such as a sum or a maximum. For a sum, a gain is the
+        difference of two values of the behavior; otherwise it is the later value itself.
     amounts
         How outcomes are rounded (the grid), as the kernels take it.
     """
@@ -106,7 +116,7 @@ class Gains:
 
     @classmethod
     def of(cls, paths: FloatArray, behavior: Behavior, horizon: int, amounts: FloatArray) -> Gains:
-        """The gains along these paths."""
+        """The gains along these paths: what runs add to their behavior after each step."""
         scales = np.array([behavior.scale(t) for t in range(horizon)], dtype=np.float64)
         return cls(read_only(paths), read_only(scales), behavior.translation, read_only(amounts))
 
@@ -116,9 +126,10 @@ class Gains:
         return self.translation is Translation.SHIFT
 
     def own(self, paths: FloatArray, t: int, leads: IndexArray) -> FloatArray:
-        """(paths, leads): what these paths gained from step t on, after each number of steps.
+        """(paths, leads): what these paths gained in the next so many steps after step t.
 
-        The paths end with the longest run; after that nothing more is gained.
+        ``leads`` are the numbers of steps. The paths end with the longest run; after that nothing
+        more is gained.
         """
         last = paths.shape[1] - 1
         later = paths[:, np.minimum(t + leads, last)]
@@ -128,9 +139,10 @@ class Gains:
         return snap(later - now[:, None], float(self.amounts[0]))
 
     def ends(self, paths: FloatArray, t: int, cells: Cells) -> FloatArray:
-        """(paths, cells × 2): the least and the greatest gain of each cell of steps after step t.
+        """(paths, cells × 2): the least and the greatest gain in each cell of steps after step t.
 
-        They equal the minimum and maximum of `own` in each cell, but need less memory.
+        A cell is a range of later steps; a gain is what a path adds after step t. The numbers equal
+        the minimum and maximum of `own` in each cell, but need less memory.
         """
         last = paths.shape[1] - 1
         # After the end of the longest run, every cell reads its last step again.
@@ -147,8 +159,9 @@ class Gains:
     ) -> tuple[FloatArray, FloatArray]:
         """The probabilities below and up to each value, given the run's maximum or minimum so far.
 
-        A maximum never falls and a minimum never rises. So values of recorded runs below the run's
-        maximum now (or above its minimum) count as equal to it. ``now`` is (runs,).
+        A maximum never falls and a minimum never rises. So a recorded value below the run's present
+        maximum (or above its present minimum) counts as equal to that maximum (or minimum). ``now``
+        is (runs,), the present value of the behavior.
         """
         here = values == now[:, None]
         if self.translation is Translation.FLOOR:
@@ -158,14 +171,22 @@ class Gains:
         return left, right
 
     def tail(self, t: int, leads: IndexArray) -> Tail:
-        """The tail of the prediction at each lead, from the learning episodes' gains."""
+        """The tail of the prediction for each number of steps ahead (``leads``), from step t.
+
+        The tail is a wide distribution with a millionth of the probability; its centre and scale
+        come from the gains of the learning episodes.
+        """
         found = self.own(self.paths, t, leads)
         low, middle, high = np.quantile(found, [0.25, 0.5, 0.75], axis=0)
         scale = np.maximum((high - low) / (2.0 * np.log(3.0)), np.abs(found - middle).mean(axis=0))
         return Tail(middle, np.maximum(scale, float(self.amounts[0])))
 
     def samples(self, model: Any, members: Members) -> IntArray:
-        """(runs, samples): training rows that have equal weights in a run's prediction."""
+        """(runs, samples): training rows that stand for equal probabilities in a run's prediction.
+
+        ``members`` are the training rows that make up each run's prediction, with their
+        probabilities.
+        """
         found = np.zeros((members.counts.size, _SAMPLES), dtype=np.int64)
         n_rows = model.training_episodes_.size
 
@@ -180,7 +201,8 @@ class Gains:
     ) -> tuple[FloatArray, FloatArray]:
         """(runs, values), twice: P(gain < value) and P(gain <= value) by one model.
 
-        Each value is compared with the gains of the cell that it belongs to.
+        A gain is what a recorded run added after a step. ``values`` are grouped by cell (range of
+        later steps), and each value is compared with the gains in its own cell.
         """
         out = np.empty(values.shape), np.empty(values.shape)
         recorded, way = self._recorded(model), self._way(t)
@@ -193,7 +215,10 @@ class Gains:
         return out
 
     def gains(self, model: Any, samples: IntArray, t: int, leads: IndexArray) -> FloatArray:
-        """(runs, leads, samples): the recorded gains that make up one model's prediction."""
+        """(runs, leads, samples): the recorded gains that make up one model's prediction.
+
+        A gain is what a recorded run added to its behavior in the next so many (``leads``) steps.
+        """
         found = np.empty((len(samples), leads.size, samples.shape[1]))
         recorded, way = self._recorded(model), self._way(t)
         gains_of_samples(samples, recorded, leads, way, self.amounts, found)

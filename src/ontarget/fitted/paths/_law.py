@@ -24,14 +24,15 @@ _ROWS, _FEW_ROWS = 256, 32
 
 @dataclass(frozen=True, eq=False)
 class PathLaw:
-    """Predicts what a run gains up to every later step, given its state at step t.
+    """Predicts what a run adds to its behavior (gains) up to every later step, given step t.
 
     Attributes
     ----------
     t
         The step at which the prediction is made.
     parts
-        The (weight, forest) pairs; the predicted distribution consists of their recorded rows.
+        The (weight, forest) pairs; the predicted distribution consists of the recorded rows in the
+        leaves of these forests.
     gains
         What recorded runs gained after each step.
     cells
@@ -54,8 +55,9 @@ class PathLaw:
         """(paths,): the largest distance of each path from the predicted medians at any later step.
 
         The distance is in probability, from 0 to ½ (method M22 in docs/methods.md). X has the
-        models' inputs of these runs at step t. All steps of a cell share a predicted distribution,
-        so it is enough to look at the least and the greatest gain of each cell.
+        models' inputs of these runs at step t. All steps of a cell (range of later steps) share a
+        predicted distribution, so it is enough to look at the least and the greatest gain in each
+        cell.
         """
         ends = self.gains.ends(paths, self.t, self.cells)
         pairs = np.arange(0, 2 * self.cells.leads.size + 1, 2)
@@ -71,7 +73,10 @@ class PathLaw:
     def _judged(
         self, X: FloatArray, values: FloatArray, cells: Cells, paths: FloatArray
     ) -> FloatArray:
-        """(paths, values): each gain's distance from the median of its cell, in probability."""
+        """(paths, values): how far each gain is from the median predicted for its cell.
+
+        A cell is a range of later steps. The distance is in probability, from 0 to ½.
+        """
         found, tail = np.empty(values.shape), self._tail.at(cells.of_lead)
         for a in range(0, len(X), _ROWS):
             here = slice(a, a + _ROWS)
@@ -87,9 +92,10 @@ class PathLaw:
         return found
 
     def band(self, X: FloatArray, depth: float) -> tuple[FloatArray, FloatArray]:
-        """(runs, later steps), twice: the lower and upper gain of the band of this depth.
+        """(runs, later steps), twice: the lower and upper end of each run's band, as gains.
 
-        The depth is the largest distance from the predicted medians, in probability.
+        A gain is what a run adds after step t. ``depth`` is how far the band reaches from the
+        predicted medians, in probability.
         """
         shape = (len(X), self.cells.leads.size)
         lower, upper = np.full(shape, -np.inf), np.full(shape, np.inf)
@@ -113,9 +119,9 @@ class PathLaw:
         ]
 
     def _shares(self, limits: FloatArray, cells: Cells) -> FloatArray:
-        """The probabilities after calibration, each by the curve of its cell.
+        """These probabilities after calibration, each by the calibration curve of its cell.
 
-        The last axis of ``limits`` is divided into the cells.
+        A cell is a range of later steps. The last axis of ``limits`` is divided into the cells.
         """
         found = np.empty_like(limits)
         for c, ranks in enumerate(self.maps):
@@ -124,7 +130,11 @@ class PathLaw:
         return found
 
     def _laws(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(runs, cells, gains), twice: sorted gains, and the total weight up to each; no tails."""
+        """(runs, cells, gains), twice: sorted gains, and the total probability up to each gain.
+
+        A gain is what a recorded run added by a cell (range of later steps). The small tails that
+        are mixed into every prediction are left out.
+        """
         sampled, leads = self._sampled(X), self.cells.leads
         found = [self.gains.gains(model, own, self.t, leads) for _, model, own in sampled]
         weights = [np.full(own.shape[1], w / own.shape[1]) for w, _, own in sampled]
@@ -137,8 +147,9 @@ class PathLaw:
     ) -> FloatArray:
         """(runs,): the first gain at which the distribution function reaches a level.
 
-        If ``strictly`` is true, it is the first gain at which the function exceeds the level.
-        ``law`` is what `_laws` returns for one cell.
+        A gain is what a recorded run added after a step. If ``strictly`` is true, the result is the
+        first gain at which the function exceeds the level. ``law`` is what `_laws` returns for one
+        cell.
         """
         values, mass = law
         if level >= 1.0 and strictly:

@@ -1,4 +1,4 @@
-"""Calibrates path bands: where learning episodes' own paths fell in their predictions.
+"""Calibrates path bands, from where the paths of learning episodes fell in their predictions.
 
 See methods M19 and M22 in docs/methods.md.
 """
@@ -37,9 +37,9 @@ class PathMaps:
     steps
         The steps that have curves, ascending; a step in between uses those of the nearest one.
     ranks
-        (steps, 50 cells, levels): the quantile of the learning episodes' ranks at each of `LEVELS`,
-        ascending from 0 to 1, rounded to what two bytes can store. Cells that a step does not have
-        are not used.
+        (steps, 50 cells, levels): the quantile at each of `LEVELS` of the learning episodes' ranks
+        (where their paths fell in their predictions), ascending from 0 to 1, rounded to what two
+        bytes can store. Cells that a step does not have are not used.
     """
 
     steps: IndexArray
@@ -47,7 +47,10 @@ class PathMaps:
 
     @classmethod
     def of(cls, found: Mapping[int, list[FloatArray]]) -> PathMaps:
-        """The curves from sorted ranks: for each step, one array of ranks per cell."""
+        """The calibration curves that follow from ranks, one sorted array per step and cell.
+
+        A rank is where an episode's path fell in its prediction; a cell is a range of later steps.
+        """
         table = np.broadcast_to(LEVELS, (len(found), MOST_CELLS, LEVELS.size)).copy()
         for place, cells in enumerate(found.values()):
             for cell, ranks in enumerate(cells):
@@ -57,7 +60,10 @@ class PathMaps:
         return cls(np.array(list(found), dtype=np.intp), read_only(stored))
 
     def at(self, t: int, horizon: int) -> FloatArray:
-        """(cells, levels): a curve for each cell of step t, from the nearest stored one."""
+        """(cells, levels): the calibration curve of each cell (range of later steps) at step t.
+
+        It is taken from the nearest step that has curves.
+        """
         leads = Cells.of(horizon - t).leads
         if not self.steps.size:
             return np.broadcast_to(LEVELS, (leads.size, LEVELS.size))
@@ -67,7 +73,7 @@ class PathMaps:
         return found
 
     def to_arrays(self) -> dict[str, AnyArray]:
-        """The maps as arrays for the model file."""
+        """The calibration curves of path bands as arrays for the model file."""
         return {"steps": self.steps.astype(np.int64), "ranks": _codes(self.ranks)}
 
     @classmethod
@@ -87,9 +93,9 @@ class PathMaps:
 
 
 def _codes(ranks: FloatArray) -> AnyArray:
-    """Ranks from 0 to 1 as two-byte whole numbers, spaced by log odds.
+    """Ranks from 0 to 1 as two-byte whole numbers, spaced evenly in log odds.
 
-    0 and 1 get the end codes.
+    The ranks 0 and 1 get the lowest and the highest number.
     """
     share = (np.clip(logit(ranks), -_FARTHEST, _FARTHEST) / _FARTHEST + 1.0) / 2.0
     between = 1 + np.round(share * (_MOST - 2))
@@ -97,7 +103,7 @@ def _codes(ranks: FloatArray) -> AnyArray:
 
 
 def _ranks(codes: AnyArray) -> FloatArray:
-    """The ranks that these codes stand for; `_codes` of them gives the same codes again."""
+    """The ranks (from 0 to 1) that these two-byte codes stand for; the inverse of `_codes`."""
     share = (codes.astype(np.float64) - 1.0) / (_MOST - 2)
     found = expit(_FARTHEST * (2.0 * share - 1.0))
     ranks: FloatArray = np.where(codes == 0, 0.0, np.where(codes == _MOST, 1.0, found))

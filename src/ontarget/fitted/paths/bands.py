@@ -1,4 +1,4 @@
-"""Path bands: promised ranges for a run's later path, from the assure episodes.
+"""Path bands: promised ranges for a run's later path, from the assure episodes (held-out runs).
 
 See method M22 in docs/methods.md.
 """
@@ -88,7 +88,7 @@ class PathBands:
         all_steps: bool = False,
         confidence: Level | None = None,
     ) -> tuple[FloatArray, FloatArray]:
-        """(runs, later steps), twice: the lower and upper ends of the runs' bands."""
+        """(runs, later steps), twice: the lower and upper end of each run's band at later steps."""
         fitted, law = self.fitted, self.law(t)
         depths = self.run_depths() if all_steps else self.depths(t)
         own = (fitted.assure_groups == group) & ~np.isnan(depths)
@@ -105,26 +105,30 @@ class PathBands:
         return snap(lower, fitted.grid), snap(upper, fitted.grid)
 
     def law(self, t: int) -> PathLaw:
-        """The predicted distribution of what a run gains up to each later step, given step t."""
+        """The predicted distribution of what a run adds to its behavior after step t.
+
+        There is one distribution for each later step.
+        """
         with self._lock:
             return _kept(self._laws, t, lambda: self._law(t))
 
     def depths(self, t: int) -> FloatArray:
-        """(assure episodes,): how unusual each path from step t on is; NaN if it ended before t.
+        """(assure episodes,): how unusual each episode's path is from step t on; NaN if it ended.
 
-        The depth is the path's largest distance from the predicted medians, in probability, from 0
-        to ½.
+        Assure episodes are the held-out runs that back the promises. The number, the *depth*, is
+        the path's largest distance from the predicted medians, in probability, from 0 to ½.
         """
         with self._lock:
             every = np.ones(len(self._assure), dtype=np.bool_)
             return _kept(self._depths, t, lambda: self._depths_of(t, every))
 
     def run_depths(self) -> FloatArray:
-        """(assure episodes,): the largest depth of each path over the predictions of all steps.
+        """(assure episodes,): how unusual each path is, at worst over the predictions of all steps.
 
-        If runs are long, a random part of the assure episodes is used; the others have NaN. The
-        first call takes a second, or several if runs are long. If runs are too long for that, it
-        raises an `InputError`.
+        The number is the path's largest distance from the predicted medians, in probability. If
+        runs are long, a random part of the assure episodes (held-out runs) is used; the others have
+        NaN. The first call takes a second, or several if runs are long. If runs are too long for
+        this computation, it raises an `InputError`.
         """
         with self._lock:
             if self._everywhere is None:
@@ -143,7 +147,10 @@ class PathBands:
         return read_only(deepest)
 
     def _how_many(self, n: int, longest: int) -> int:
-        """How many of n assure episodes to use, if the longest has this many steps."""
+        """How many of n assure episodes to use, if the longest episode has ``longest`` steps.
+
+        More would take too long; an `InputError` if even few would.
+        """
         allowed = _MOST_WORK // longest - _STEP_WORK
         if allowed < min(_TOO_FEW, n):
             raise InputError(
@@ -154,10 +161,11 @@ class PathBands:
         return min(max(_MOST_ROWS // self.fitted.horizon, _FEWEST), allowed)
 
     def _depths_of(self, t: int, some: BoolArray) -> FloatArray:
-        """(assure episodes,): the depths of some of them from step t on; NaN for the others.
+        """(assure episodes,): how unusual the paths of some episodes are from step t on.
 
-        It is also NaN for an episode that ended before t. An episode that was cut off counts as the
-        worst case at every step: +inf.
+        The number is the path's largest distance from the predicted medians, in probability. It is
+        NaN for episodes that are not in ``some`` or ended before t. An episode that was cut off
+        counts as the worst case at every step: +inf.
         """
         fitted, rows = self.fitted, self._assure.at(t, grid=self.fitted.grid)
         found = np.where(some & np.isinf(fitted.excess), np.inf, np.nan)
@@ -182,7 +190,7 @@ class PathBands:
 
     @cached_property
     def _paths(self) -> FloatArray:
-        """The paths of the assure episodes."""
+        """(assure episodes, steps + 1): the behavior of each episode before every step."""
         return RecordedRuns.of(self._assure, precedents=False, paths=True).paths
 
     def _law(self, t: int) -> PathLaw:
@@ -201,7 +209,10 @@ class PathBands:
 
 
 def _kept(kept: OrderedDict[int, Kept], t: int, make: Callable[[], Kept]) -> Kept:
-    """The entry of step t, made if it is missing; drops the entries that were used longest ago."""
+    """The cached entry of step t, made by ``make`` if it is missing.
+
+    If the cache is full, the entries that were used longest ago are dropped.
+    """
     if t not in kept:
         kept[t] = make()
         while len(kept) > _KEPT:
