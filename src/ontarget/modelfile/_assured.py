@@ -1,4 +1,4 @@
-"""The assure episodes in a model file, which alarm thresholds are computed from."""
+"""The assure episodes (held out to back the promises) in a model file."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _CLOSED: Final[dict[tuple[bool, bool], Closed]] = {
 
 
 def assure_arrays(fitted: Fitted) -> dict[str, AnyArray]:
-    """The arrays of the section "assure": the assure episodes of a fitted monitor.
+    """The arrays of a model file about the assure episodes (held out to back the promises).
 
-    Alarm thresholds are computed from these episodes, for each target.
+    For each target, the threshold of an alarm is computed from these episodes.
     """
     arrays: dict[str, AnyArray] = {"excess": fitted.excess}
     if fitted.assure is not None:
@@ -54,7 +54,11 @@ def assure_arrays(fitted: Fitted) -> dict[str, AnyArray]:
 
 
 def _weights(arrays: Mapping[str, AnyArray], n: int) -> FloatArray | None:
-    """How much more likely the start of each assure episode is now, (n,); None without weights."""
+    """How much more likely the start of each episode is now than in the recording, (n,).
+
+    The n episodes are the assure episodes (held out to back the promises). None if the file has no
+    weights.
+    """
     if "weights" not in arrays:
         return None
     weights = flat_array(arrays, "weights", np.float64)
@@ -66,7 +70,7 @@ def _weights(arrays: Mapping[str, AnyArray], n: int) -> FloatArray | None:
 
 
 def _wanted_array(targets: Sequence[Target | None]) -> FloatArray:
-    """The episodes' own targets as an array with one row per interval of a target, (rows, 5).
+    """The target of each episode as an array with one row per interval of a target, (rows, 5).
 
     A row has the episode's index, the interval's lower and upper end, and for each end 1 if it
     belongs to the target, else 0.
@@ -81,7 +85,11 @@ def _wanted_array(targets: Sequence[Target | None]) -> FloatArray:
 
 
 def _wanted(arrays: Mapping[str, AnyArray], n: int) -> tuple[Target | None, ...] | None:
-    """The own target of each assure episode (None for one without); None if none has its own."""
+    """The target of each assure episode, an episode held out to back the promises.
+
+    None in place of a target means that this episode has none. None is returned if the file has no
+    targets.
+    """
     if "wanted" not in arrays:
         return None
     found = arrays["wanted"]
@@ -110,11 +118,12 @@ def _named(groups: tuple[Any, ...], codes: AnyArray) -> AnyArray:
 
 
 def excess_in(arrays: Mapping[str, AnyArray]) -> FloatArray:
-    """The excess of each assure episode, (n,): how far its outcome was ever from the middle.
+    """The excess of each assure episode, (n,): how far its outcome ever was from the middle.
 
-    At each step, this is the distance of the outcome from the middle of the predicted distribution,
-    measured in probability from 0 to 0.5. The excess is the largest over the episode's steps. It is
-    infinite if the episode was cut off.
+    Assure episodes are held out to back the promises. At each step, a distribution of the outcome
+    is predicted; the distance of the outcome from its middle is measured in probability, from 0 to
+    0.5. The excess is the largest of these distances over the steps of the episode. It is infinite
+    if the episode was cut off.
     """
     excess = flat_array(arrays, "excess", np.float64)
     if not np.all(((excess >= 0.0) & (excess <= 0.5)) | (excess == np.inf)):
@@ -135,7 +144,11 @@ def excess_in(arrays: Mapping[str, AnyArray]) -> FloatArray:
 def assure_in(
     arrays: Mapping[str, AnyArray], about: Description, behavior: Behavior
 ) -> Episodes | None:
-    """The assure episodes, made from the arrays of their section and checked; None without any."""
+    """The assure episodes (held out to back the promises) in a model file, checked; or None.
+
+    They are made from the arrays of their section of the file. None if the file has no such
+    episodes.
+    """
     if "lengths" not in arrays:
         return None
     lengths, codes = (flat_array(arrays, name, np.int64) for name in ("lengths", "groups"))
@@ -192,9 +205,10 @@ def assure_in(
 
 
 def unknown_before(before: FloatArray, behavior: Behavior) -> bool:
-    """Whether any number in ``before`` (the behavior before a step) can't be one.
+    """Whether ``before`` has a number that is impossible for this behavior.
 
-    It must be finite and at most 1e300. NaN is allowed if the behavior is read from a column.
+    The behavior is the number that a run is judged by; ``before`` has its values before steps. They
+    must be finite and at most 1e300 in size. NaN is allowed if the behavior is read from a column.
     """
     known = np.abs(before) <= LARGEST_OUTCOME  # false for NaN
     return not bool(np.all(known | np.isnan(before) if behavior.reads_so_far else known))

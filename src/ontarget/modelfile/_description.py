@@ -1,4 +1,4 @@
-"""The description of a monitor in its file's header; every field is checked when it is read."""
+"""The description of a monitor at the start of its file; every field is checked when it is read."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ _GROUP_TYPES = (str, int, float, bool)
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """The header of a monitor's file, as checked values. The behavior is not yet an object.
+    """What the header of a model file says about its monitor, as checked values.
 
-    Of these values, only `horizon` and the number of groups decide how much memory is used later.
-    Both are first compared with the lengths of the file's arrays.
+    The number that runs are judged by (the behavior) is still a name here, not an object. Of all
+    these values, only `horizon` and the number of groups decide how much memory is used later. Both
+    are first compared with the lengths of the file's arrays.
     """
 
     schema: Schema
@@ -59,7 +60,7 @@ class Description:
 
     @classmethod
     def of(cls, header: Mapping[str, Any]) -> Self:
-        """The description in a file's header; an error says which field is wrong."""
+        """The description of a monitor in a file's header; an error says which field is wrong."""
         schema = Schema.from_json(_list(header, "features"))
         history = _whole("history", header["history"], most=MOST_STEPS)
         horizon = _whole("horizon", header["horizon"], least=1)
@@ -102,7 +103,7 @@ class Description:
 
     @staticmethod
     def header_of(fitted: Fitted) -> dict[str, Any]:
-        """The header of a fitted monitor, which `of` reads."""
+        """The header of the file for a fitted monitor, as plain values; `of` reads it."""
         models = [fitted.models[block.index] for block in fitted.blocks]
         trained = fitted.trained
         return {
@@ -130,7 +131,7 @@ class Description:
 
     @property
     def n_groups(self) -> int:
-        """The number of groups that are calibrated separately; 1 without groups."""
+        """How many groups of runs are calibrated separately; 1 without groups."""
         return 1 if self.groups is None else len(self.groups)
 
 
@@ -150,7 +151,7 @@ def _number(name: str, value: Any) -> float:
 
 
 def _impossible(values: list[Any]) -> FloatArray:
-    """The impossible outcomes in the header, checked: a few numbers in ascending order."""
+    """The outcomes that the header lists as impossible, checked: a few numbers, ascending."""
     found = read_only(np.array([_number("impossible", one) for one in values], dtype=np.float64))
     rising = found.size <= _MOST_IMPOSSIBLE and bool((np.diff(found) > 0.0).all())
     if not (rising and (np.abs(found) <= LARGEST_OUTCOME).all()):
@@ -208,7 +209,10 @@ def _bounds(ends: list[Any]) -> tuple[float, float]:
 
 
 def _groups(names: list[Any]) -> tuple[Any, ...]:
-    """The names of the groups. All must have one type, so that an array can contain them."""
+    """The names of the groups of runs, checked.
+
+    All must have one type, so that they fit one array.
+    """
     kinds = {type(name) for name in names}
     if len(kinds) != 1 or not kinds <= set(_GROUP_TYPES) or len(set(names)) != len(names):
         raise ModelFileError(f"'groups' in the header needs different names, got {names!r:.80}")
@@ -227,9 +231,9 @@ def _may_miss(flags: list[Any], width: int) -> BoolArray:
 
 
 def _sizes(sizes: dict[str, Any]) -> dict[str, int]:
-    """How many episodes each part of the split has, by its name: learn and assure.
+    """How many episodes were used for what, by name: learn (models) and assure (promises).
 
-    With ``preset="paper"`` the parts are train, calibrate and assure.
+    With ``preset="paper"`` the names are train, calibrate and assure.
     """
     names = _PARTS if "learn" in sizes else _PAPER_PARTS
     return {name: _whole("sizes", sizes[name]) for name in names}

@@ -82,7 +82,7 @@ _ENTRY = re.compile(
 
 
 class ArrayPlace(NamedTuple):
-    """The type and shape of one array, and its first and last byte in the file."""
+    """The type and shape of one array, and which bytes of the file it is in."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -91,7 +91,10 @@ class ArrayPlace(NamedTuple):
 
 
 class SectionPlace(NamedTuple):
-    """Where a section's arrays and the list of these arrays are in the file, and their checksum."""
+    """Where the arrays of one section of a model file are, and where they are listed.
+
+    It also has the checksum of the section.
+    """
 
     start: int
     stop: int
@@ -102,7 +105,10 @@ class SectionPlace(NamedTuple):
 
 
 class Header(NamedTuple):
-    """A checked header: the user's part, the place of each section, and the header's checksum."""
+    """The checked header of a model file.
+
+    It has the user's part, the place of each section of arrays, and the header's checksum.
+    """
 
     user: dict[str, Any]
     sections: dict[str, SectionPlace]
@@ -112,7 +118,10 @@ class Header(NamedTuple):
 
 
 def dtype_code(dtype: np.dtype[Any]) -> str:
-    """The code by which the file names this dtype, in any byte order; others are refused."""
+    """The code by which a model file names this NumPy type, in any byte order.
+
+    Types that a file cannot have are refused.
+    """
     code = _CODES.get(dtype.newbyteorder("<"))
     if code is None:
         raise InputError(
@@ -228,7 +237,7 @@ def decode_arrays(
 
 
 def _listed(name: str, code: str, shape: tuple[int, ...], start: int) -> tuple[bytes, int]:
-    """The entries in the list of tensors for an array and its padding, and where the padding ends.
+    """The text that lists one array and its padding in a model file, and where the padding ends.
 
     The padding is zeros up to a multiple of 8 bytes. It is listed as an array of its own.
     """
@@ -251,7 +260,7 @@ def _check_name(name: object, pattern: re.Pattern[str], kind: str) -> None:
 
 
 def _seal(buffer: FileBuffer, end: int) -> str:
-    """The SHA-256 of all bytes up to `end`, except the bytes of this checksum itself."""
+    """The SHA-256 of all bytes up to `end`, except the bytes that contain this checksum itself."""
     with memoryview(buffer) as view, view[: _SEAL.start] as before, view[_SEAL.stop : end] as after:
         digest = hashlib.sha256(before)
         digest.update(after)
@@ -259,7 +268,7 @@ def _seal(buffer: FileBuffer, end: int) -> str:
 
 
 def _header_end(buffer: FileBuffer, size: int) -> int:
-    """The first byte after the header; refuses a file that is not an ontarget model file."""
+    """Where the header of a model file ends; refuses a file that is not an ontarget model file."""
     if size < _LENGTH:
         raise ValueError(f"it has {size} bytes, too few for a model file")
     length = int.from_bytes(buffer[:_LENGTH], "little")
@@ -282,7 +291,10 @@ def _header_end(buffer: FileBuffer, size: int) -> int:
 
 
 def _places(listed: Any, list_stop: int, end: int, size: int) -> dict[str, SectionPlace]:
-    """Where each section is; refuses sections that do not cover the data exactly."""
+    """Where each section of arrays is in the file; refuses sections with gaps or overlaps.
+
+    Together they must cover all bytes after the header exactly.
+    """
     if not isinstance(listed, dict) or list(listed) != sorted(listed):
         raise ValueError("its sections are not a sorted JSON object")
     places = {}
@@ -328,7 +340,10 @@ def _check_keys(entry: Any, keys: set[str], where: str) -> None:
 
 
 def _dumped(about: dict[str, Any]) -> bytes:
-    """The value as compact JSON with sorted keys, inside a JSON string; always the same text."""
+    """The value as JSON, written as one JSON string; equal values always give the same text.
+
+    The JSON is compact and has sorted keys.
+    """
     try:
         _check_plain(about["user"])
         text = json.dumps(about, allow_nan=False, sort_keys=True, separators=(",", ":"))
@@ -341,7 +356,7 @@ def _dumped(about: dict[str, Any]) -> bytes:
 
 
 def _string(text: str) -> str:
-    """The ASCII string that a JSON text encodes."""
+    """The ASCII text that a JSON string contains."""
     value = json.loads(text) if text.startswith('"') else None
     if not isinstance(value, str) or not value.isascii():
         raise ValueError("its metadata is not an ASCII string")

@@ -24,13 +24,16 @@ _MOST_NUMBERS: Final = 500_000
 
 
 def packed(section: str, arrays: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
-    """The arrays of a section as they are written: recorded numbers in the smallest exact type."""
+    """The arrays of a section as they are written to a file, each in the smallest exact type.
+
+    Only arrays of recorded numbers get a smaller type.
+    """
     named = set(_PACKED.get(section, ()))
     return {name: _narrowed(one) if name in named else one for name, one in arrays.items()}
 
 
 def unpacked(section: str, arrays: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
-    """The arrays that were passed to `packed`; any others are returned unchanged."""
+    """The arrays as they were before `packed` made their types smaller; others are unchanged."""
     found = dict(arrays)
     for name in {*_PACKED.get(section, ())} & set(arrays):
         one = arrays[name]

@@ -207,9 +207,10 @@ again
         return dict(arrays)
 
     def release(self, name: str) -> None:
-        """Give the memory of a mapped section back to the system; it can still be read again.
+        """Give the memory of a section back to the system; the section can still be read again.
 
-        Checking a section reads all of it, but later calls often need only a small part.
+        This helps because checking a section reads all of it into memory, while later calls often
+        need only a small part.
         """
         if isinstance(self._buffer, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             place, page = self._header.sections[name], mmap.PAGESIZE
@@ -265,7 +266,7 @@ again
 def _chunks(
     header: Mapping[str, Any], sections: Mapping[str, Mapping[str, AnyArray]]
 ) -> Iterator[bytes | memoryview]:
-    """The file's bytes in chunks; names and arrays are checked before the first chunk."""
+    """The bytes of a model file in chunks; names and arrays are checked before the first chunk."""
     stored = {
         section: {name: _stored(section, name, arrays[name]) for name in sorted(arrays)}
         for section, arrays in sorted(sections.items())
@@ -285,7 +286,7 @@ def _chunks(
 
 
 def _stored(section: str, name: str, array: AnyArray) -> AnyArray:
-    """The array as the file stores it: in C order, little-endian."""
+    """The array in the form in which a file stores it: in C order, little-endian."""
     found = np.asarray(array)
     try:
         dtype_code(found.dtype)
@@ -316,7 +317,7 @@ def _read(path: Path, *, copy: bool | None) -> FileBuffer:
 
 
 def _reason(error: OSError, verb: str) -> str:
-    """Why the operating system refused, in words, and what to do about it."""
+    """Why the operating system refused to read or write, in words, and what to do about it."""
     match error:
         case FileNotFoundError() if verb == "read":
             return "there is no such file; check the path, or fit a monitor and save it there"
@@ -332,7 +333,10 @@ def _reason(error: OSError, verb: str) -> str:
 
 @contextmanager
 def _damage(name: str) -> Iterator[None]:
-    """A context that turns the errors of the checks into a `ModelFileError` that names the file."""
+    """A context that turns errors in a file's contents into a `ModelFileError`.
+
+    The message names the file.
+    """
     try:
         yield
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The model file: saving and loading a fitted monitor, and describing a file."""
+"""Saving a fitted monitor to a model file, loading it, and describing such a file."""
 
 from __future__ import annotations
 
@@ -47,9 +47,10 @@ _ALWAYS = 100_000
 
 
 class Sections(Protocol):
-    """An open model file, or the part of one that belongs to one of several behaviors.
+    """An open model file: a header and named sections of arrays.
 
-    It has a header and sections of arrays.
+    If the monitor judges runs by several numbers (behaviors), it is the part of the file for one of
+    them.
     """
 
     @property
@@ -59,7 +60,7 @@ class Sections(Protocol):
 
     @property
     def header(self) -> Mapping[str, Any]:
-        """The header, which describes the monitor."""
+        """The header of the file, which describes the monitor."""
         ...
 
     def section(self, name: str) -> dict[str, AnyArray]:
@@ -86,7 +87,8 @@ def load(path: Path, *, copy: bool | None = None, behavior: Behavior | None = No
     copy
         Whether to read the file into memory instead of mapping it; None reads files up to 64 MB.
     behavior
-        The behavior that the monitor was fitted with. Needed only if the user wrote its class.
+        The behavior (the number that runs are judged by) of the monitor. Needed only if the user
+        wrote its class.
     """
     return fitted_in(Container.open(path, copy=copy), behavior)
 
@@ -102,10 +104,10 @@ def fitted_from_bytes(data: bytes, *, behavior: Behavior | None = None) -> Fitte
 
 
 def inspect_file(path: Path) -> dict[str, Any]:
-    """The header of a model file, its size in bytes, and the number of stored learning episodes.
+    """What the header of a model file says, the file's size, and a count of stored episodes.
 
-    The calibration curve of a single target (from raw p to calibrated p) is learned from these
-    episodes. The checksum of every section is verified first.
+    The counted episodes (``mapped_from``) are those stored to learn how raw p of one particular
+    target becomes calibrated p. The checksum of every section is verified first.
     """
     container = Container.open(path, copy=None)
     container.verify()
@@ -118,15 +120,17 @@ def inspect_file(path: Path) -> dict[str, Any]:
 
 
 class FiledModels:
-    """The fitted models of a file, one per block of steps, each opened and checked on first use.
+    """The fitted models in a file, one per range of steps, each opened and checked on first use.
+
+    A range of steps that share a model is called a block.
 
     Parameters
     ----------
     container
         The open file.
     kinds
-        The kind of each block's model; None for a block without a model, because no episode
-        reached it.
+        The kind of model of each block; None for a block that no episode reached, which has no
+        model.
     width
         How many numbers every model gets about a run at a step.
     learned
@@ -153,7 +157,10 @@ class FiledModels:
         return self._opened[index]
 
     def release(self) -> None:
-        """Give the memory of opened models back to the system; they can be read again."""
+        """Give the memory of the models that were opened back to the system.
+
+        The models can be read again.
+        """
         for index in self._opened:
             if self._kinds[index] is not None:
                 self._container.release(_block_name(index))
@@ -174,7 +181,8 @@ class FiledModels:
 def _forged(where: str) -> Iterator[None]:
     """A context that turns any error from a file's contents into a `ModelFileError`.
 
-    Even a file with correct checksums may be forged, so its contents can be anything.
+    Even a file with correct checksums may be forged, so its contents can be anything. ``where``
+    names the file in the message.
     """
     try:
         yield
@@ -192,7 +200,7 @@ def _block_name(index: int) -> str:
 
 
 def sections_of(fitted: Fitted) -> dict[str, Mapping[str, AnyArray]]:
-    """The arrays of a fitted monitor, by section."""
+    """The arrays of a fitted monitor, by the section of the model file they belong to."""
     models = [fitted.models[block.index] for block in fitted.blocks]
     law = fitted.law
     sections: dict[str, Mapping[str, AnyArray]] = {
@@ -214,9 +222,10 @@ def sections_of(fitted: Fitted) -> dict[str, Mapping[str, AnyArray]]:
 
 
 def fitted_in(container: Sections, given: Behavior | None) -> Fitted:
-    """The fitted monitor in an open file, or in the part of a file for one of several behaviors.
+    """The fitted monitor in an open model file, or in the part of it for one of several behaviors.
 
-    ``given`` is the behavior, if the user wrote its class.
+    A behavior is a number that runs are judged by. ``given`` is the behavior, if the user wrote its
+    class.
     """
     named = ("assure", "curves", "episodes", "law", "learn", "paths", "ranks", "rehearsal")
     sections = {name: unpacked(name, container.section(name)) for name in named}
@@ -268,16 +277,20 @@ def fitted_in(container: Sections, given: Behavior | None) -> Fitted:
 
 
 def _curves(arrays: Mapping[str, AnyArray], about: Description) -> CurveTable | None:
-    """The calibration curves, from raw p to calibrated p; None with ``preset="paper"``."""
+    """The calibration curves in the file, which turn raw p into calibrated p.
+
+    None with ``preset="paper"``, which has no such curves.
+    """
     if "learn" not in about.sizes:
         return None
     return CurveTable.from_arrays(arrays, about.horizon, about.n_groups)
 
 
 def _ranks(arrays: Mapping[str, AnyArray], about: Description) -> RankTable:
-    """The ranks that promises come from, per step and group.
+    """For each step and group of runs, the ranks from which promises are computed.
 
-    With ``preset="paper"``, there must be enough of them for the number of steps and groups.
+    A rank is where an outcome fell in its predicted distribution, from 0 to 1. With
+    ``preset="paper"``, there must be enough ranks for the number of steps and groups.
     """
     found = RankTable.from_arrays(arrays, about.horizon, about.n_groups)
     pairs = about.horizon * about.n_groups
@@ -292,8 +305,8 @@ def _ranks(arrays: Mapping[str, AnyArray], about: Description) -> RankTable:
 def _n_recorded(arrays: Mapping[str, AnyArray], about: Description) -> int:
     """How many runs the models learned from.
 
-    After a recalibration, the part "learn" may count more runs, which only the calibration of p
-    learned from.
+    After a recalibration, the header may count more runs as "learn" than the models learned from,
+    because the calibration of p also used newer runs.
     """
     n = next(iter(about.sizes.values()))
     return min(n, arrays["outcomes"].size) if "outcomes" in arrays else n
@@ -302,7 +315,10 @@ def _n_recorded(arrays: Mapping[str, AnyArray], about: Description) -> int:
 def _runs(
     arrays: Mapping[str, AnyArray], behavior: Behavior, learned: tuple[int, int]
 ) -> RecordedRuns:
-    """What the file stores about the learning episodes, after checking their number and lengths."""
+    """What the file stores about the episodes that models learned from, after checking it.
+
+    ``learned`` is the number of these episodes, and the horizon (most steps of a run).
+    """
     found = RecordedRuns.from_arrays(arrays, n=learned[0], horizon=learned[1])
     if found.before is not None and unknown_before(found.before, behavior):
         raise ModelFileError("learn array 'before' needs finite numbers up to 1e300")
@@ -310,10 +326,11 @@ def _runs(
 
 
 def _path_maps(arrays: Mapping[str, AnyArray], horizon: int) -> PathMaps:
-    """The corrections of predicted paths, learned from the learning episodes.
+    """The corrections for predicted paths (values at all later steps) in a model file.
 
-    A file has none if the monitor does not predict paths, with ``preset="paper"``, or if no model
-    stores its learning rows.
+    They were learned from the episodes that models learned from. A file has no corrections if the
+    monitor does not predict paths, with ``preset="paper"``, or if no model stores the rows it
+    learned from.
     """
     return PathMaps.from_arrays(arrays, horizon) if "steps" in arrays else NO_MAPS
 
@@ -321,9 +338,11 @@ def _path_maps(arrays: Mapping[str, AnyArray], horizon: int) -> PathMaps:
 def _rehearsal(
     arrays: Mapping[str, AnyArray], about: Description, behavior: Behavior, *, assured: bool
 ) -> Rehearsal | None:
-    """The rehearsal: p of stored learning episodes, as if each had not been learned from.
+    """The stored predictions about learning episodes, each as if it had not been learned from.
 
-    None with ``preset="paper"``, which has no rehearsal.
+    From these predictions, the calibration of p for one particular target is learned. ``assured``
+    says whether the file has assure episodes (held out to back the promises); without them, alarm
+    thresholds come from these predictions too. None with ``preset="paper"``, which stores none.
     """
     if "learn" not in about.sizes:
         return None
@@ -341,7 +360,7 @@ def _rehearsal(
 
 
 def _fingerprints(arrays: Mapping[str, AnyArray], sizes: Mapping[str, int]) -> KeyArray:
-    """The 64-bit fingerprint of each episode that was used for fitting, one part after another."""
+    """A 64-bit hash of each episode that was used for fitting; the parts of the split in turn."""
     found = flat_array(arrays, "fingerprints", np.uint64)
     n = sum(min(size, MOST_FINGERPRINTS) for size in sizes.values())
     if found.size != n:
@@ -350,7 +369,10 @@ def _fingerprints(arrays: Mapping[str, AnyArray], sizes: Mapping[str, int]) -> K
 
 
 def _behavior(spec: str, given: object) -> Behavior:
-    """The built-in behavior that the file names, or ``given``, if it has the name in the file."""
+    """The built-in behavior (the number runs are judged by) that a file names, or ``given``.
+
+    ``given`` must have the name in the file.
+    """
     if given is None:
         if spec.startswith("own:"):
             raise ModelFileError(

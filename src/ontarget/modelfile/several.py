@@ -1,6 +1,6 @@
-"""The model file of a monitor of several behaviors.
+"""The model file of a monitor that judges runs by several numbers (behaviors).
 
-Every behavior has its own sections, whose names begin with the behavior's name.
+Every behavior has its own sections in the file; their names begin with the behavior's name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BEHAVIORS = "behaviors"
 
 
 def save_several(joint: Joint, path: Path) -> None:
-    """Write a monitor of several behaviors to a model file, completely or not at all."""
+    """Write a monitor that judges runs by several numbers to a file, completely or not at all."""
     described = [
         {
             "name": name,
@@ -48,10 +48,10 @@ def load_any(
     copy: bool | None = None,
     behavior: Behavior | Mapping[str, Behavior] | None = None,
 ) -> Fitted | Joint:
-    """The fitted monitor in a model file, of a single behavior or of several.
+    """The fitted monitor in a model file, whether it judges runs by one number or by several.
 
-    ``behavior`` is the behavior that the monitor was fitted with, if the user wrote its class. For
-    several behaviors, it is a mapping from their names to behaviors.
+    Such a number is a behavior. ``behavior`` is the behavior that the monitor was fitted with, if
+    the user wrote its class. For several behaviors, it is a mapping from their names to behaviors.
     """
     container = Container.open(path, copy=copy)
     if _BEHAVIORS not in container.header:
@@ -77,9 +77,10 @@ def load_any(
 
 
 def inspect_any(path: Path) -> dict[str, Any]:
-    """What `inspect_file` returns, for a file of a single behavior or of several.
+    """What `inspect_file` returns, for a file of one behavior or of several.
 
-    For several behaviors: what they share, and then the same for each behavior by its name.
+    A behavior is a number that runs are judged by. For several behaviors, the result has what they
+    share, and then the same for each behavior by its name.
     """
     container = Container.open(path, copy=None)
     if _BEHAVIORS not in container.header:
@@ -103,7 +104,10 @@ def _section(behavior: str, section: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """The part of a file that belongs to one behavior, with the methods of a `Container`."""
+    """The part of a model file for one of several behaviors (numbers that runs are judged by).
+
+    It has the methods of a `Container`, an open model file.
+    """
 
     container: Container
     behavior: str
@@ -111,11 +115,11 @@ class _Part:
 
     @property
     def name(self) -> str:
-        """The path of the file, and the behavior, for messages."""
+        """The path of the file and the name of the behavior, for messages."""
         return f"{self.container.name}, behavior {self.behavior}"
 
     def section(self, name: str) -> dict[str, AnyArray]:
-        """The arrays of one of the behavior's sections."""
+        """The arrays of one section of the file that belongs to this behavior."""
         return self.container.section(_section(self.behavior, name))
 
     def release(self, name: str) -> None:

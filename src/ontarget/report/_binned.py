@@ -1,4 +1,4 @@
-"""How often forecasts came true, in so few bins that chance does not hide it."""
+"""How often forecasts came true, in ranges of p (bins) that have enough runs to show it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,17 @@ _MANY: Final = 100  # episodes, from which ten bins hold enough each
 
 
 def said_bins(found: Measured) -> int:
-    """How many bins the table and the figure of what came true have: ten, or five of few runs."""
+    """How many ranges of p (bins) the report shows: ten, or five if there are few runs.
+
+    For each of them, the report shows how often the forecasts came true.
+    """
     return 10 if found.met.size >= _MANY else 5
 
 
 def binned(found: Measured) -> Reliability:
-    """How often each forecast came true over all steps, in the bins of the table."""
+    """How often the forecasts in each range of p came true, over all steps.
+
+    The ranges are those that the report shows.
+    """
     pooled = pool(found.p, found.met)
     return reliability(pooled.p, pooled.met, said_bins(found), episode=pooled.episode)

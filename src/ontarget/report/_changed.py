@@ -1,4 +1,4 @@
-"""What a report says of a change of the process since it was recorded."""
+"""What a report says about a change of the process since its runs were recorded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ __all__ = ["drift_statements"]
 
 
 def drift_statements(facts: Facts) -> list[Statement]:
-    """Whether the process has changed since it was recorded; nothing if that cannot be told."""
+    """A finding on whether the process has changed since it was recorded.
+
+    The list is empty if that cannot be told.
+    """
     drift = facts.found.drifted
     if drift is None:
         return []
@@ -57,7 +60,11 @@ def drift_statements(facts: Facts) -> list[Statement]:
 
 
 def _later_steps(facts: Facts) -> str:
-    """How far p is off over all steps since the change, beside what it is at one step."""
+    """A phrase: how far p is off over all steps of the runs since the process changed.
+
+    p is the probability of meeting the target. The finding itself is about one step only. Empty if
+    nobody knows when the change came.
+    """
     since, drift = facts.since, facts.found.drifted
     if since is None or drift is None:
         return ""

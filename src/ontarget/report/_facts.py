@@ -1,4 +1,7 @@
-"""The numbers behind an evaluation's sentences: the alarm, the error of p, what chance explains."""
+"""The numbers behind the sentences of an evaluation: alarms, error of p, what chance explains.
+
+p is the probability of meeting the target.
+"""
 
 from __future__ import annotations
 
@@ -48,16 +51,18 @@ _FEW_BETWEEN = 0.2  # with fewer forecasts between, a mean over all is one over 
 
 
 class Gap(NamedTuple):
-    """How far p is off, and how far chance alone could put it off (95 % confidence).
+    """How far p (the probability of meeting the target) is off, and how much of it may be chance.
+
+    What chance explains is stated with 95 % confidence.
 
     Attributes
     ----------
     off
         The expected calibration error: how far p is from how often it came true, on average.
     new_runs
-        How far the luck of the evaluated runs could move that error.
+        How far chance in the evaluated runs could move ``off``.
     calibration
-        How far the luck of the recorded episodes could move p, on average over forecasts.
+        How far chance in the recorded episodes could move p, on average over forecasts.
     too_high
         Mean p minus the share that came true: above 0 if p is too high.
     n
@@ -72,7 +77,7 @@ class Gap(NamedTuple):
 
     @property
     def way(self) -> str:
-        """Which way p is off: one way nearly everywhere, mostly one way, or both ways."""
+        """In words, whether p is too high or too low: nearly everywhere, mostly, or both."""
         one_way = abs(self.too_high) / self.off if self.off else 0.0
         side = f"too {'high' if self.too_high > 0.0 else 'low'}"
         if one_way < _MOSTLY:
@@ -81,7 +86,7 @@ class Gap(NamedTuple):
 
     @property
     def chance(self) -> float:
-        """How far both kinds of luck together could put p off."""
+        """How far p could be off by chance: in the evaluated runs and in the recorded episodes."""
         return hypot(self.new_runs, self.calibration)
 
     @property
@@ -93,12 +98,14 @@ class Gap(NamedTuple):
 class Lean(NamedTuple):
     """Whether p is too high or too low on average over some forecasts, and what chance explains.
 
+    p is the probability of meeting the target.
+
     Attributes
     ----------
     too_high
-        Mean p minus the share that came true.
+        The mean of p minus the share of these forecasts that came true.
     new_runs, calibration
-        How far the luck of the evaluated runs, and that of the recorded episodes, could move
+        How far chance in the evaluated runs, and chance in the recorded episodes, could move
         ``too_high`` (95 % confidence).
     share
         These forecasts as a share of all forecasts.
@@ -114,12 +121,15 @@ class Lean(NamedTuple):
 
     @property
     def shows(self) -> bool:
-        """Whether ``too_high`` is more than the luck of the evaluated runs explains."""
+        """Whether ``too_high`` is more than chance in the evaluated runs explains."""
         return abs(self.too_high) > self.new_runs
 
     @property
     def beyond_chance(self) -> bool:
-        """Whether ``too_high`` is more than both kinds of luck together explain."""
+        """Whether ``too_high`` is more than chance explains.
+
+        Chance in the evaluated runs and chance in the recorded episodes are both counted.
+        """
         return abs(self.too_high) > hypot(self.new_runs, self.calibration)
 
     @property
@@ -129,7 +139,10 @@ class Lean(NamedTuple):
 
 
 class Shortfall(NamedTuple):
-    """What is missing for a promised rate: assure episodes that met the target."""
+    """How many recorded runs are missing before a rate of false alarms can be promised.
+
+    A promise needs enough assure episodes (held out to back the promises) that met the target.
+    """
 
     rate: float  # that was asked for
     has: int
@@ -140,7 +153,10 @@ class Shortfall(NamedTuple):
 
 
 class OneSided(NamedTuple):
-    """Alarms that count as in time only because no bounds of the reward were declared."""
+    """Alarms that count as in time only because no bounds of the reward were declared.
+
+    With bounds, it would be certain at these alarms that the target is already lost.
+    """
 
     side: str  # where no reward was seen: below 0, or above it
     bounds: tuple[float, float]  # what to declare
@@ -158,31 +174,34 @@ class Facts:
 
     @property
     def asked_rate(self) -> float | None:
-        """The rate of false alarms that the rule is set for; None if it is set for none."""
+        """The rate of false alarms that the alarm rule asks for; None if it asks for none."""
         rule = self.rule
         return float(exact_rate(rule.rate)) if isinstance(rule, Promised | RuledOut) else None
 
     @property
     def false_alarms(self) -> Rate:
-        """The false alarms, as a share of the runs that the rule's rate is about."""
+        """The share of runs that raised a false alarm.
+
+        It is a share of the good runs or of all runs, whichever the alarm rule's rate is about.
+        """
         assert self.alarms is not None
         return counted_false(self.rule, self.alarms.quality)
 
     @property
     def raised(self) -> str:
-        """What the false alarms are a share of, in words."""
+        """Words for the end of a sentence: of which runs the false alarms are a share."""
         if self.rule.of_all_runs:
             return "of all runs raised a false alarm"
         return "of good runs raised an alarm"
 
     @property
     def counted(self) -> str:
-        """What the false alarms are, in words."""
+        """The words "false alarms", with "among all runs" if their rate is a share of all runs."""
         return f"false alarms{' among all runs' * self.rule.of_all_runs}"
 
     @property
     def promised_rate(self) -> float | None:
-        """The rate of false alarms that is promised; None if none is."""
+        """The rate of false alarms that is promised (guaranteed); None if none is."""
         return None if self.only_measured else self.asked_rate
 
     @property
@@ -193,12 +212,20 @@ class Facts:
 
     @property
     def only_measured(self) -> bool:
-        """Whether learning episodes set the alarm, because there are no assure episodes."""
+        """Whether the alarm's threshold comes from the episodes that models learned from.
+
+        That is so if there are no assure episodes, which are held out to back promises. The rate of
+        false alarms is then measured, not promised.
+        """
         return self.alarms is not None and self.alarms.measured
 
     @property
     def allowed_rate(self) -> float | None:
-        """The rate up to which the promise holds, given the luck of these assure episodes."""
+        """The highest true rate of false alarms that does not break the promise.
+
+        The promise is an average over recordings. By chance, the assure episodes of this recording
+        (held out to back the promises) may lead to a somewhat higher rate. None without a promise.
+        """
         if self.promised_rate is None or self.alarms is None:
             return None
         promises = [trigger.promised for trigger in self.alarms.triggers]
@@ -207,21 +234,21 @@ class Facts:
 
     @cached_property
     def gap(self) -> Gap:
-        """How far p is off, and what chance explains of that."""
+        """How far p (the probability of meeting the target) is off, and what chance explains."""
         return gap_of(self.found)
 
     @cached_property
     def lean(self) -> Lean:
-        """Which way p is off over all forecasts."""
+        """Whether p is too high or too low on average over all forecasts."""
         return lean_of(self.found, ~np.isnan(self.found.p))
 
     @cached_property
     def unclear(self) -> Lean | None:
         """Whether p is too high or too low over the forecasts between 10 and 90 %.
 
-        None unless these are a small part of all forecasts. Nearly all others are then of clear
-        cases, and a mean over all of them would hide an error in these. It is a single test of all
-        forecasts between 10 and 90 % together.
+        None unless these forecasts are a small part of all forecasts. Nearly all others are then
+        close to 0 or 1, and a mean over all forecasts would hide an error in the few between. All
+        forecasts between 10 and 90 % are tested together, in a single test.
         """
         p = self.found.p
         found = lean_of(self.found, (p >= _CLEAR) & (p <= 1.0 - _CLEAR))
@@ -229,7 +256,10 @@ class Facts:
 
     @property
     def shortfall(self) -> Shortfall | None:
-        """What is missing for the promised rate; None if nothing is, or it cannot be counted."""
+        """How many recorded runs are missing before the rate that was asked for can be promised.
+
+        None if no runs are missing, or if their number cannot be computed.
+        """
         rule, fitted, contracts = self.rule, self.found.fitted, self.found.contracts
         plain = fitted.n_groups == 1 and not fitted.is_weighted and not any(fitted.stopped)
         if self.alarms is not None or not isinstance(rule, Promised) or rule.robust or not plain:
@@ -255,14 +285,15 @@ class Facts:
 
     @property
     def recorded(self) -> int:
-        """How many runs the monitor was fitted on, the assure episodes among them."""
+        """How many runs the monitor was fitted on, including those held out for promises."""
         return sum(self.found.fitted.trained.sizes.values())
 
     @cached_property
     def since(self) -> Lean | None:
-        """Which way p is off over all steps of the runs since a change.
+        """Whether p is too high or too low over all steps of the runs since the process changed.
 
-        None if there was none, or nobody can say when, or no run came before it.
+        None if the process did not change, if nobody can say when it did, or if no run came before
+        the change.
         """
         later = later_runs(self.found)
         if later is None:
@@ -273,14 +304,21 @@ class Facts:
 
     @property
     def recorded_rate(self) -> float | None:
-        """The share of assure episodes that met the target; None if the monitor has none."""
+        """The share of assure episodes that met the target; None without assure episodes.
+
+        Assure episodes are recorded runs held out to back the promises.
+        """
         contracts: Any = self.found.contracts
         met = contracts.recorded_met(self.found.target)
         return None if met is None else float(met.mean())
 
     @cached_property
     def one_sided(self) -> OneSided | None:
-        """Alarms that came after the target was lost if rewards never change sign; None if none."""
+        """Alarms that were too late, if rewards are never negative (or never positive).
+
+        They count as in time, because no bounds of the reward were declared. None if there are no
+        such alarms.
+        """
         found, raised = self.found, self.alarms
         if isinstance(found.target, Goal):
             return None
@@ -307,7 +345,10 @@ class Facts:
 
 
 def later_runs(found: Measured) -> IndexArray | None:
-    """The runs since a change, if others came before it; None if that is not known."""
+    """The positions of the runs since the process changed; None if that is not known.
+
+    It is also None if no run came before the change.
+    """
     drift = found.drifted
     if drift is None or not drift.covers_both or not drift.later:
         return None
@@ -321,7 +362,7 @@ def rounded_up(number: float) -> int:
 
 
 def facts_of(found: Measured, rule: AlarmRule) -> Facts:
-    """The facts about an evaluation whose alarms follow this rule."""
+    """The numbers that the sentences of a report need, for an evaluation and an alarm rule."""
     try:
         return Facts(found, rule, found.alarms(rule), None)
     except FewEpisodesError as error:
@@ -329,7 +370,7 @@ def facts_of(found: Measured, rule: AlarmRule) -> Facts:
 
 
 def p_in_words(found: Measured) -> str:
-    """How p was calibrated, and by how many episodes."""
+    """Words on how p (the probability of meeting the target) was calibrated."""
     calibration, sizes = found.calibration, found.fitted.trained.sizes
     if isinstance(calibration, TargetMap):
         return calibration.in_words
@@ -343,7 +384,7 @@ def p_in_words(found: Measured) -> str:
 def explained(
     error: FewEpisodesError, contracts: Contracts | GoalContracts, target: Target | Goal
 ) -> FewEpisodesError:
-    """The same error about a promise that cannot be made, with better advice if there is any.
+    """The error that a promise cannot be made, with better advice if there is any.
 
     If no recorded run ever met the target, neither more episodes nor a higher rate will help.
     """
@@ -364,9 +405,10 @@ def explained(
 def gap_of(found: Measured) -> Gap:
     """How far p is off on these runs, and how far chance could put it off.
 
-    If n episodes calibrate p, the true share behind a stated p is Beta distributed with variance
-    p (1 − p) / (n + 2) (method M13 in docs/methods.md). All forecasts of a step depend on the same
-    n episodes, so this error does not average out.
+    If n episodes calibrate p (the probability of meeting the target), the true share behind a
+    stated p has a Beta distribution with the variance p (1 − p) / (n + 2) (method M13 in
+    docs/methods.md). All forecasts of a step depend on the same n episodes, so this error does not
+    average out.
     """
     ece, known = found.ece(), ~np.isnan(found.p)
     p, n = found.p[known], np.broadcast_to(found.learned, known.shape)[known]
@@ -384,7 +426,7 @@ def gap_of(found: Measured) -> Gap:
 def lean_of(found: Measured, where: BoolArray) -> Lean:
     """Whether p is too high or too low, on average over the forecasts where ``where`` is true.
 
-    The forecasts of a run share its outcome, so each run counts as one observation.
+    All forecasts of a run share the same outcome, so each run counts as one observation.
     """
     total, known = int(np.count_nonzero(where)), int(np.count_nonzero(~np.isnan(found.p)))
     if not total:
@@ -402,7 +444,10 @@ def lean_of(found: Measured, where: BoolArray) -> Lean:
 
 
 def counted_false(rule: AlarmRule, quality: AlarmQuality) -> Rate:
-    """The false alarms among good runs, or among all runs if the rule's rate is about these."""
+    """The share of good runs with an alarm, or the share of all runs with a false alarm.
+
+    Which of the two it is depends on what the alarm rule's rate is about.
+    """
     false, failed = quality.false_alarms, quality.detections.n
     if not rule.of_all_runs:
         return false

@@ -1,4 +1,4 @@
-"""The figures of a report, each drawn from an evaluation alone."""
+"""The figures of a report, each drawn from an evaluation (`Measured`) alone."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _EACH = 5  # example episodes of a kind: more lines cannot be told apart
 
 
 def draw(found: Measured, name: str, *, dark: bool = False) -> Figure:
-    """The figure of that name."""
+    """The figure with this name, such as "reliability", drawn from an evaluation."""
     if name not in FIGURES:
         raise InputError(f"figure needs one of {', '.join(FIGURES)}, got {name!r}")
     if name in _OF_ONE and isinstance(found.target, Goal):
@@ -87,10 +87,12 @@ def draw_run(
 
 
 def culprit_of(found: Measured, episode: int) -> str:
-    """The behavior that made a run miss its goal: of those that missed, the one with the lowest p.
+    """The name of the behavior that most likely made a run miss its goal.
 
-    The p of each behavior by itself is averaged over the run. Do not ask for a goal that is a
-    function: it has no p of each behavior.
+    A goal has a target for each of several behaviors (numbers that a run is judged by). Of the
+    behaviors that missed their targets, it is the one with the lowest probability of meeting it,
+    averaged over the run. Do not ask for a goal that is a function: it has no target for each
+    behavior.
     """
     parts = found.parts
     missed = [name for name, part in parts.items() if not part.met[episode]] or list(parts)
@@ -111,9 +113,10 @@ def example_episodes(found: Measured) -> IndexArray:
 
 
 def example_episode(found: Measured) -> int:
-    """One episode to look at closely: a miss that was caught in time, with a typical lead.
+    """One episode to show in detail: it missed the target, and its alarm came in time.
 
-    Without alarms, it is a miss whose highest p is high compared with other misses.
+    Of all such episodes, it is the one whose alarm came as early as is typical. Without alarms, it
+    is one that missed although its p (the probability of meeting the target) was once rather high.
     """
     complete = np.isnan(found.p).sum(axis=0) == found.p.shape[0] - found.lengths
     missed = np.flatnonzero(~found.met & complete)
@@ -135,16 +138,19 @@ def example_episode(found: Measured) -> int:
 
 
 def pit_step(found: Measured) -> int:
-    """The step whose outcomes are ranked: halfway through the shortest run."""
+    """The step for the histogram of outcomes: halfway through the shortest run.
+
+    The histogram shows where outcomes fall in the distributions predicted at this step.
+    """
     known = np.flatnonzero(~np.isnan(found.p).all(axis=1))
     return int(min(known[-1], max(known[0], (found.lengths.min() - 1) // 2)))
 
 
 def pit_bars(found: Measured) -> int:
-    """The number of bars of the histogram of ranks, so that each bar has enough runs.
+    """The number of bars of the histogram of outcomes, so that each bar has enough runs.
 
-    It depends on the number of evaluated runs and on the number of recorded runs that they are
-    ranked among.
+    The histogram shows the ranks of outcomes among recorded runs. The number of bars depends on how
+    many runs are evaluated, and on how many recorded runs they are ranked among.
     """
     ranks, recorded = outcome_ranks(found.fitted, found.episodes, pit_step(found))
     enough = min(ranks.size, int(recorded.min())) // _PER_BAR
@@ -159,9 +165,10 @@ def _ece(found: Measured, dark: bool) -> Figure:
     shown, every = _last_known(found) + 1, _pooled_steps(found)
 
     def measured(method: str) -> list[FloatArray]:
-        """The ECE at each step, its interval's ends, and what chance alone shows: four arrays.
+        """The ECE (expected calibration error) at each step, with three more arrays.
 
-        Steps that are measured together have the same values.
+        They are the two ends of its 95 % interval, and the ECE that chance alone shows. Steps that
+        are measured together have the same values.
         """
         if every == 1:
             return [part[:shown] for part in found.ece_by_step(method)]
@@ -181,9 +188,10 @@ def _ece(found: Measured, dark: bool) -> Figure:
 
 
 def _ece_of(found: Measured, panel: FloatArray) -> tuple[float, ...]:
-    """The ECE of some steps together, its interval's ends, and what chance alone shows.
+    """The ECE (expected calibration error) of some steps together, with three more numbers.
 
-    All four are NaN if nothing is known at these steps.
+    They are the two ends of its 95 % interval, and the ECE that chance alone shows. All four are
+    NaN if p is not known at any of these steps.
     """
     if np.isnan(panel).all():
         return (np.nan,) * 4
@@ -191,12 +199,15 @@ def _ece_of(found: Measured, panel: FloatArray) -> tuple[float, ...]:
 
 
 def _pooled_steps(found: Measured) -> int:
-    """How many neighbouring steps are measured together, so that a long run shows less noise."""
+    """How many neighbouring steps are measured together, so that the figure shows less noise.
+
+    It is 1 for short runs.
+    """
     return -(-(_last_known(found) + 1) // _MOST_STEPS)
 
 
 def pooled_in_words(found: Measured) -> str:
-    """Which steps are measured together."""
+    """Words on how many steps are measured together in the figure of calibration errors."""
     every = _pooled_steps(found)
     return "for each step by itself" if every == 1 else f"for {every} steps at a time"
 
@@ -208,12 +219,15 @@ def _episodes(found: Measured, dark: bool) -> Figure:
 
 
 def _last_known(found: Measured) -> int:
-    """The last step at which anything is known."""
+    """The last step at which p (the probability of meeting the target) is known for any episode."""
     return int(np.flatnonzero(~np.isnan(found.p).all(axis=1))[-1])
 
 
 def _threshold(found: Measured) -> float | None:
-    """The threshold that promises 5 % false alarms, if it is the same for all episodes."""
+    """The threshold of p for an alarm with 5 % promised false alarms.
+
+    None if groups of episodes have different thresholds, or if too few episodes allow the promise.
+    """
     try:
         triggers = found.alarms(Promised()).triggers
     except FewEpisodesError:
@@ -251,9 +265,10 @@ def _path(found: Measured, dark: bool, i: int, unit: str) -> Figure:
 
 
 def path_level(found: Measured, episode: int) -> float:
-    """The highest level at which the band for an episode's path is not too wide to be of use.
+    """The highest level (probability) at which an episode's path band is still narrow enough.
 
-    With few episodes, a band at a high level reaches far beyond where any path goes.
+    A path band is a range for every later step; the run stays inside with this probability. With
+    few recorded episodes, a band at a high level reaches far beyond where any path goes.
     """
     lower, upper = _path_band(found, episode, _PATH_LEVELS[-1])
     usual = upper - lower
@@ -270,7 +285,10 @@ def path_level(found: Measured, episode: int) -> float:
 
 
 def _path_band(found: Measured, i: int, level: float) -> tuple[FloatArray, FloatArray]:
-    """Both ends of the band for an episode's path to come."""
+    """The lower and upper ends of the ranges in which an episode stays at all later steps.
+
+    The episode stays inside all of them with the probability ``level``.
+    """
     fitted, t, group = found.fitted, path_step(found, i), int(found.groups[i])
     if fitted.unknown(t, group):
         raise FewEpisodesError(f"step {t} is unknown: {fitted.unknown(t, group)}")
@@ -281,12 +299,12 @@ def _path_band(found: Measured, i: int, level: float) -> tuple[FloatArray, Float
 
 
 def path_step(found: Measured, episode: int) -> int:
-    """The step from which an episode's path is predicted: after a third of the episode."""
+    """The step from which the rest of an episode is predicted: after a third of its steps."""
     return int(found.lengths[episode]) // 3
 
 
 def _one_target(found: Measured) -> tuple[float, float] | None:
-    """Both ends of a target that is a single interval; None for any other target."""
+    """The lower and upper end of the target, if it is a single interval; else None."""
     assert isinstance(found.target, Target)  # see `draw`
     components = found.target.components
     return (components[0].lower, components[0].upper) if len(components) == 1 else None
@@ -298,7 +316,10 @@ def _safe(text: str) -> str:
 
 
 def _predicted(found: Measured, i: int) -> tuple[FloatArray, FloatArray]:
-    """The calibrated quantiles of one episode's outcome at each step, and its behavior so far."""
+    """The predicted outcome of one episode at each step, and what it has reached so far.
+
+    The prediction is given by its calibrated quantiles at some levels.
+    """
     fitted, one = found.fitted, found.episodes.take([i])
     quantiles, so_far = [], []
     for t in range(int(found.lengths[i])):

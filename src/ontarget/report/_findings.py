@@ -1,4 +1,4 @@
-"""The findings at the top of a report, in sentences: the verdict, and what it rests on."""
+"""The findings at the top of a report, in sentences: the verdict, and the reasons for it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _USEFUL = 0.1  # by how much less a useful p errs than one answer for all
 
 
 def verdict(facts: Facts) -> list[Statement]:
-    """The findings that matter: the verdict first, then what it rests on."""
+    """The findings that a report begins with: first the verdict, then the reasons for it."""
     found = facts.found
     drift = drift_statements(facts)
     changed = any(one.good is False for one in drift)  # then it explains what follows
@@ -65,7 +65,7 @@ def verdict(facts: Facts) -> list[Statement]:
 
 
 def _unseen(found: Measured) -> list[Statement]:
-    """That some readings are of categories that nobody has learned; nothing if none are."""
+    """A finding if some values are categories that the monitor does not know; else empty."""
     if not found.episodes.unseen:
         return []
     return [
@@ -79,7 +79,10 @@ def _unseen(found: Measured) -> list[Statement]:
 
 
 def _sharpness(facts: Facts) -> Statement:
-    """How much p tells runs apart, which calibration alone does not show."""
+    """A finding on how well p tells apart runs that meet the target and runs that miss it.
+
+    p is the probability of meeting the target. Calibration alone does not show this.
+    """
     found = facts.found
     pooled = pool(found.p, found.met)
     rate = float(pooled.met.mean())
@@ -141,9 +144,10 @@ def _said(facts: Facts) -> Statement:
 
 
 def _agreeing(facts: Facts, *, good: bool) -> tuple[bool | None, str]:
-    """Whether a finding about p is good, and why it is neither: it says no more than chance does.
+    """The mark of a finding about p (True, False or None for neither), and why it is None.
 
-    One that is good proves nothing while p as a whole is off, and none does with few runs.
+    ``good`` says how the finding looks by itself. A good finding gets None if p as a whole is off.
+    Any finding gets None if p is not off, but there are too few runs to tell.
     """
     gap = facts.gap
     if gap.beyond_chance and good:
@@ -208,7 +212,7 @@ def _calibration(facts: Facts) -> Statement:
 
 
 def _before_calibration(facts: Facts) -> str:
-    """How far the model's own p is off, and whether calibrating it helped on these runs."""
+    """How far the model's own p, before calibration, is off; and whether calibration helped."""
     gap, raw = facts.gap, facts.found.ece("raw").value
     if isinstance(facts.found.target, Goal):
         before, it = (
@@ -232,7 +236,11 @@ def _before_calibration(facts: Facts) -> str:
 
 
 def _direction(facts: Facts) -> str:
-    """Which way p errs, and how these runs compare with the recorded ones."""
+    """Whether p is too high or too low, and the share of runs that met the target.
+
+    The share is given for the evaluated and for the recorded runs. p is the probability of meeting
+    the target.
+    """
     recorded = facts.recorded_rate
     said = f"p is {facts.gap.way}."
     if recorded is None:
@@ -279,7 +287,7 @@ def _alarm(facts: Facts) -> Statement:
 
 
 def _no_alarm(facts: Facts) -> list[str]:
-    """Why no alarm can be promised, and what to do."""
+    """Why the alarm that was asked for cannot be promised, and what to do, as sentences."""
     missing = facts.shortfall
     if missing is None:
         assert facts.no_alarms is not None
@@ -293,7 +301,10 @@ def _no_alarm(facts: Facts) -> list[str]:
 
 
 def _worth(facts: Facts) -> tuple[bool | None, str]:
-    """Whether the alarm keeps its promise; why that cannot be said, or is of little use."""
+    """The mark of the finding about the alarm: True if it kept its promise, False if it did not.
+
+    None, with the reason, if that cannot be said or if the alarm is of little use.
+    """
     assert facts.alarms is not None
     quality, allowed, false = facts.alarms.quality, facts.allowed_rate, facts.false_alarms
     if allowed is not None and false.low > allowed:

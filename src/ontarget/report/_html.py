@@ -73,7 +73,7 @@ class Table:
 
 
 def page(title: str, parts: Iterable[str]) -> str:
-    """The whole page of these parts, which are HTML, as text for a file."""
+    """A whole HTML page, as text for a file; ``parts`` are pieces of HTML."""
     body = "\n".join(parts)
     return (
         '<!DOCTYPE html>\n<html lang="en" xmlns="http://www.w3.org/1999/xhtml">\n<head>\n'

@@ -1,6 +1,6 @@
-"""An evaluation as one HTML page that needs nothing else: verdict, figures, guarantees.
+"""An evaluation as one HTML page that needs no other file: verdict, figures, guarantees.
 
-The page is well-formed XML too, holds no script and refers to nothing outside itself. The same
+The page is well-formed XML too, has no script and refers to nothing outside itself. The same
 evaluation gives the same bytes.
 """
 
@@ -56,7 +56,10 @@ _WEAK = 2.0  # times as high as expected: a bar that may be so high proves littl
 def report_page(
     found: Measured, rule: AlarmRule, by: Mapping[str, ArrayLike] = MappingProxyType({})
 ) -> str:
-    """The page as text, with a panel for each of these columns."""
+    """The HTML page of a report about an evaluation and an alarm rule.
+
+    For each column in ``by`` it shows how far p is off for each value of the column.
+    """
     facts = facts_of(found, rule)
     return page(
         f"ontarget report: {words.target_in_words(found.target)}",
@@ -87,7 +90,10 @@ def _length(fitted: Fitted) -> str:
 
 
 def _chosen(fitted: Fitted) -> str:
-    """What the fit chose about the models (blocks, experts), for the people who fitted them."""
+    """Sentences on what the fit chose: which steps share a model (blocks), which kinds of model.
+
+    They are for the people who fitted the monitor.
+    """
     chosen = fitted.trained.chosen
     several = chosen.spacing and fitted.horizon > 1
     said = [f"Blocks of steps are {chosen.blocks_in_words}." if several else ""]
@@ -160,7 +166,10 @@ def _calibration(found: Measured) -> str:
 
 
 def _where(found: Measured, by: Mapping[str, ArrayLike]) -> str:
-    """How far p is off for each part of a run, each group, and each value of some columns."""
+    """The section on how far p is off for each part of a run, group, and value of a column.
+
+    p is the probability of meeting the target. ``by`` has further columns to show.
+    """
     heads = ("", "episodes", "it said", "came true", "p is")
     panels = []
     for name, parts in panels_of(found, by).items():
@@ -193,7 +202,7 @@ def _where(found: Measured, by: Mapping[str, ArrayLike]) -> str:
 
 
 def _basis(name: str) -> str:
-    """Which runs and steps a panel is about, so that its figures can be told from others."""
+    """Which runs and steps a table of the section is about, in words; ``name`` names the table."""
     if name == CHANGE:
         return "Before and since the change, over all steps unless said otherwise"
     if name == "steps":
@@ -227,7 +236,10 @@ def _runs(found: Measured) -> str:
 
 
 def _path(found: Measured, episode: int, unit: str) -> str:
-    """The path to come of a run; empty where no band can be promised."""
+    """The picture of the path that one run was predicted to take.
+
+    If no range can be promised for it, there is a sentence that says why, or nothing.
+    """
     try:
         drawn = draw_run(found, "path", episode, unit=unit)
     except FewEpisodesError as error:
@@ -284,7 +296,11 @@ def _alarms(found: Measured) -> str:
 
 
 def _behaviors(found: Measured) -> str:
-    """What an alarm buys, and each behavior of a goal by itself; a function has none."""
+    """The section on what an alarm is worth, and one on each behavior of a goal by itself.
+
+    A goal has a target for each of several behaviors (numbers that a run is judged by). The second
+    section is missing for other targets.
+    """
     if not found.parts:
         return _alarms(found)
     heads = ("behavior", "asked", "met", "off by (points)", "Brier score")

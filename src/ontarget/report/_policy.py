@@ -1,4 +1,4 @@
-"""The content security policy of a page: a browser may show it, and nothing else."""
+"""The content security policy of a page: a browser may show the page, but run or load nothing."""
 
 from __future__ import annotations
 
@@ -14,5 +14,8 @@ CONTENT_POLICY: Final = (
 
 
 def policy_tag() -> str:
-    """The policy as the tag that a page's head begins with, before anything it could apply to."""
+    """The content security policy as an HTML tag.
+
+    It is the first tag in a page's head, so that it applies to everything after it.
+    """
     return f'<meta http-equiv="Content-Security-Policy" content="{CONTENT_POLICY}" />'

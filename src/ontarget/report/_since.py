@@ -1,4 +1,4 @@
-"""What alarms and certain answers did since the process changed, beside what they did over all."""
+"""How alarms did since the process changed, and how often a target was wrongly called certain."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ _RATE = 0.05  # of what is ruled out or assured
 
 
 class Since(NamedTuple):
-    """A sentence about the runs since a change, and whether a promise is broken there."""
+    """A sentence about the runs since the process changed, and whether they break a promise."""
 
     text: str = ""  # begins with a space, or is empty
     broken: bool = False
 
 
 def alarms_since(facts: Facts) -> Since:
-    """What the alarm did since the change; that it mixes both where nobody can say when it was."""
+    """What the alarm did in the runs since the process changed.
+
+    If nobody can say when the change came, the sentence says that runs may be mixed.
+    """
     found, raised = facts.found, facts.alarms
     later = later_runs(found)
     if raised is None or later is None:
@@ -52,7 +55,7 @@ def alarms_since(facts: Facts) -> Since:
 
 
 def sure_since(found: Measured) -> Since:
-    """How often the target was ruled out or assured wrongly since the change."""
+    """How often a target was wrongly ruled out, or wrongly assured, since the process changed."""
     later = later_runs(found)
     if later is None:
         return Since(_mixed(found))
@@ -68,7 +71,7 @@ def sure_since(found: Measured) -> Since:
 
 
 def _mixed(found: Measured) -> str:
-    """That runs before and after a change may be mixed; empty if they are not."""
+    """A sentence that runs from before and after a change may be mixed; empty if they are not."""
     drift = found.drifted
     if drift is None or not drift.changed or drift.since is not None:
         return ""

@@ -1,4 +1,4 @@
-"""A finding of a report, and how its sentences are put together."""
+"""One finding of a report, and functions that put its sentences together."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ __all__ = ["Statement", "no_tick", "sentence", "sentences"]
 
 
 class Statement(NamedTuple):
-    """A finding in one sentence, what it rests on, and whether it is good; None is neither.
+    """A finding of a report in one sentence, details about it, and its mark.
 
-    ``why`` is a sentence that says why it is neither.
+    The mark ``good`` is True, False, or None for neither; ``why`` is then a sentence that says why.
     """
 
     headline: str
@@ -20,12 +20,15 @@ class Statement(NamedTuple):
 
 
 def no_tick(because: str) -> str:
-    """Why something that looks good gets no tick, as a sentence; empty without a reason."""
+    """A sentence that says why a good finding gets no tick; empty without a reason."""
     return f"No tick: {because}." if because else ""
 
 
 def sentence(text: str) -> str:
-    """The text with a capital letter in front; p stays small, for P would be another thing."""
+    """The text with a capital letter in front.
+
+    A text that begins with p stays as it is, because P would mean something else.
+    """
     return text if text.startswith("p ") else text[:1].upper() + text[1:]
 
 

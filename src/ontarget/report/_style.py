@@ -1,4 +1,4 @@
-"""The one style sheet of all pages: light, dark and print, without anything from elsewhere."""
+"""The one style sheet of all pages: light, dark and print; it loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -85,5 +85,5 @@ footer { margin-top: 3.5rem; color: var(--ontarget-muted); font-size: .85rem;
 
 
 def style_sheet() -> str:
-    """The CSS of a page, including the rules that give figures its light or dark colours."""
+    """The CSS of a page, including the rules that give its figures light or dark colours."""
     return theme_css() + _PAGE

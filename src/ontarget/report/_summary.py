@@ -21,7 +21,7 @@ _LUCKY: Final = 2.0  # times as high as another recording's: a threshold that is
 
 
 def summary_of(facts: Facts, told: Told = str) -> str:
-    """The measures, and what the alarm did, one line each; warnings about them come first.
+    """An evaluation in lines of text: warnings first, then the measures, then what the alarm did.
 
     ``told`` turns a message that names arguments of the library into text.
     """
@@ -73,7 +73,7 @@ def failures_in_words(quality: AlarmQuality) -> str:
 
 
 def lead_in_words(quality: AlarmQuality) -> str:
-    """How long before it was too late the alarms in time came; empty if there were none."""
+    """Words on how early the alarms came that were in time; empty if none was in time."""
     if not quality.in_time.count:
         return ""
     steps = quality.median_lead_in_time
@@ -85,7 +85,7 @@ def lead_in_words(quality: AlarmQuality) -> str:
 
 
 def late_in_words(quality: AlarmQuality) -> str:
-    """What to do if most alarms come too late; empty if they do not."""
+    """Advice if most alarms come too late; empty if they do not."""
     if quality.too_late.count <= quality.in_time.count:
         return ""
     return (
@@ -132,7 +132,10 @@ def _alarm(facts: Facts, told: Told) -> list[str]:
 
 
 def _luck(alarms: RaisedAlarms) -> list[str]:
-    """Where other assure episodes would have put the threshold; empty if it would be the same."""
+    """Lines on how far the alarm's threshold depends on chance; empty if it does not.
+
+    They say where the threshold would be with another recording of the same size.
+    """
     behind = [one.promised or one.measured for one in alarms.triggers]
     found = [one.others for one in behind if one is not None and one.others is not None]
     if not found:
@@ -151,7 +154,10 @@ def _luck(alarms: RaisedAlarms) -> list[str]:
 
 
 def past_the_end(facts: Facts, told: Told = str) -> str:
-    """How many alarms only seem to be in time, and which reward bounds would show it."""
+    """Words on how many alarms only seem to be in time, and which reward bounds would show it.
+
+    ``told`` turns a message that names arguments of the library into text.
+    """
     found = facts.one_sided
     if found is None:
         return ""

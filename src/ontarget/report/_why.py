@@ -1,4 +1,7 @@
-"""Why p fell in some runs that missed the target (method M28 in docs/methods.md)."""
+"""Why p fell in some runs that missed the target (method M28 in docs/methods.md).
+
+p is the probability of meeting the target.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,11 @@ _MOST = 4
 
 
 def falls(found: Measured) -> list[tuple[int, Explanation]]:
-    """Missed runs with their largest fall of p explained, those that fell furthest first."""
+    """For a few runs that missed the target, an explanation of the largest fall of p.
+
+    p is the probability of meeting the target. The runs whose p fell furthest come first; each is
+    given by its position.
+    """
     p = np.where(found.answered, found.p, np.nan)  # only a model's answer can be explained
     fall = np.nan_to_num(p[:-1] - p[1:], nan=0.0)
     fall[:, found.met] = 0.0
@@ -34,7 +41,10 @@ def falls(found: Measured) -> list[tuple[int, Explanation]]:
 
 
 def fall_rows(found: Measured) -> list[list[str]]:
-    """The falls as rows of a table."""
+    """A table of the runs whose p fell furthest, as rows of text: run, step, p before, p, and why.
+
+    p is the probability of meeting the target.
+    """
     return [
         [
             plain(found.ids[i]),

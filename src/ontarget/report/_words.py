@@ -34,7 +34,7 @@ __all__ = [
 
 
 def target_in_words(target: Target | Goal) -> str:
-    """The target as a phrase; a goal as its conditions.
+    """The target as a phrase; for a goal, its conditions on several numbers.
 
     Examples
     --------
@@ -47,7 +47,10 @@ def target_in_words(target: Target | Goal) -> str:
 
 
 def behavior_rows(parts: Mapping[str, Measured]) -> list[tuple[str, ...]]:
-    """What a goal asks of each behavior, how often that was met, and how good p of it is."""
+    """A table with one row per behavior of a goal: its target, how often met, how good p is.
+
+    A goal has a target for each of several behaviors (numbers that a run is judged by).
+    """
     return [
         (
             name,
@@ -61,7 +64,10 @@ def behavior_rows(parts: Mapping[str, Measured]) -> list[tuple[str, ...]]:
 
 
 def said_table(found: Measured) -> list[tuple[str, ...]]:
-    """The mean p, how often it came true, an interval, and the number of forecasts, per bin."""
+    """A table with one row per range of p (bin): what p was on average, and how often it came true.
+
+    Further columns have the 95 % interval of that share, and the numbers of forecasts and episodes.
+    """
     pooled, table, bins = pool(found.p, found.met), binned(found), said_bins(found)
     places = np.minimum((pooled.p * bins).astype(np.intp), bins - 1)
     return [
@@ -78,7 +84,7 @@ def said_table(found: Measured) -> list[tuple[str, ...]]:
 
 
 def backing(facts: Facts) -> list[tuple[str, str, str]]:
-    """How many episodes the figures are based on, and how precise that makes them."""
+    """A table of how many episodes were used for what, and how precise that makes the report."""
     found, fitted = facts.found, facts.found.fitted
     sizes = fitted.trained.sizes
     known = ~np.isnan(found.p)
@@ -114,7 +120,10 @@ def backing(facts: Facts) -> list[tuple[str, str, str]]:
 
 
 def _mapped(found: Measured) -> list[tuple[str, str, str]]:
-    """How many episodes the target's own calibration curve comes from; empty without one."""
+    """A table row on how many episodes the target's own calibration curve was learned from.
+
+    This curve corrects p for one particular target. The list is empty if the target has none.
+    """
     own_map = found.calibration
     if not isinstance(own_map, TargetMap):
         return []
@@ -127,7 +136,11 @@ def _mapped(found: Measured) -> list[tuple[str, str, str]]:
 
 
 def _spread(found: Measured) -> list[tuple[str, str, str]]:
-    """How wide the spread of p typically is; nothing without assure episodes."""
+    """A table row on how wide the spread around p typically is.
+
+    The spread is the range that the number of assure episodes (held out to back the promises)
+    leaves for p. The list is empty without assure episodes.
+    """
     width = (found.spread[..., 1] - found.spread[..., 0])[~np.isnan(found.p)]
     if not found.fitted.trained.sizes["assure"] or not (width > 0.0).any():
         return []
@@ -141,7 +154,11 @@ def _spread(found: Measured) -> list[tuple[str, str, str]]:
 
 
 def _learned(sizes: Mapping[str, int], typical: str, moves: str) -> list[tuple[str, str, str]]:
-    """The episodes that p comes from: those learned from, or the paper's two parts."""
+    """Table rows on the episodes that p comes from: learned from, or trained and calibrated.
+
+    ``typical`` and ``moves`` are words on how many of them there are behind a forecast, and how
+    precise that makes p. p is the probability of meeting the target.
+    """
     chance = f"Chance in the {typical} moves the calibrated distribution {moves}"
     if "learn" in sizes:
         what = (
@@ -160,7 +177,7 @@ def _learned(sizes: Mapping[str, int], typical: str, moves: str) -> list[tuple[s
 
 
 def guaranteed(facts: Facts) -> list[str]:
-    """The guarantees of this monitor, a sentence each."""
+    """What this monitor guarantees, one sentence for each guarantee."""
     found = facts.found
     items = [
         "A prediction interval at one step holds the outcome at least as often as its level says, "
@@ -205,7 +222,7 @@ def guaranteed(facts: Facts) -> list[str]:
 
 
 def measured_only(facts: Facts) -> list[str]:
-    """What was measured here and is not promised."""
+    """What the report measured but does not promise, a sentence each."""
     own = isinstance(facts.found.calibration, TargetCalibration)
     only = "only the pair of low and high is guaranteed" if own else "p is the best estimate"
     items = [
@@ -230,7 +247,7 @@ def measured_only(facts: Facts) -> list[str]:
 
 
 def voiding() -> list[str]:
-    """When the guarantees do not hold, a sentence each."""
+    """In which cases the guarantees do not hold, a sentence each."""
     return [
         "The policy or its surroundings change: new runs must be like the recorded ones. "
         "A drift guard tells you when they no longer are.",
@@ -265,21 +282,21 @@ def _assured(facts: Facts) -> str:
 
 
 def argument_in_words(argument: Argument) -> str:
-    """An argument of the library, spelled for the reader of an HTML page."""
+    """The name of an argument of the library, in words for the reader of an HTML page."""
     if argument.name != "false_alarm_rate" or not isinstance(argument.value, int | float | str):
         return str(argument)
     return f"a promise of {percent(float(argument.value))} false alarms"
 
 
 def _how_sure(confidence: float | None) -> str:
-    """How a promised rate is to be understood: with a confidence, or on average over recordings."""
+    """Words on how a promised rate holds: with a confidence, or on average over recordings."""
     if confidence is None:
         return "on average over recordings like the one that set the threshold"
     return f"with {percent(confidence)} confidence for this very recording"
 
 
 def between(low: float, high: float) -> str:
-    """Both ends of a range of shares."""
+    """A range of shares as text, such as "3 % to 7 %"."""
     return f"{percent(low)} to {percent(high)}"
 
 

@@ -1,4 +1,4 @@
-"""Two monitors on the same new episodes: which one to deploy."""
+"""A comparison of two monitors on the same new episodes: which one to deploy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ __all__ = ["Comparison", "Pair", "compare"]
 
 
 class Pair(NamedTuple):
-    """One measure of both monitors, and the first minus the second with its 95 % interval."""
+    """One measure of two monitors: both values, and their difference with its 95 % interval.
+
+    The difference is the first minus the second.
+    """
 
     first: float
     second: float
@@ -37,16 +40,18 @@ class Comparison:
     names
         What the monitors are called.
     target, episodes, forecasts
-        What was compared: only steps at which both know p.
+        The target, and the numbers of episodes and of forecasts that were compared: only steps at
+        which both monitors know p.
     brier, log_loss, ece
-        How good p is; lower is better. The calibration error has no interval of its own.
+        How good p is by three measures; lower is better. The calibration error ``ece`` has no
+        interval.
     false_alarms, in_time
         The share of good runs that raised an alarm, and of failures caught in time; None if one of
         the monitors cannot promise the alarm.
     no_alarms
         Why the alarms cannot be compared; empty if they can.
     seen
-        How many of the episodes each was fitted on.
+        How many of the episodes each monitor was fitted on.
     same_p
         Whether both give the same p and differ only in the episodes behind their promises, as a
         monitor does from its recalibrated copy (`GoalMonitor.recalibrate`). Then only alarms are
@@ -68,14 +73,17 @@ class Comparison:
 
     @property
     def preferred(self) -> str | None:
-        """The monitor whose p is better beyond chance; None if neither is, or scores disagree."""
+        """The name of the monitor whose p is better, by more than chance explains.
+
+        None if neither is better, or if the Brier score and log loss disagree.
+        """
         shown = [one.difference for one in (self.brier, self.log_loss) if one.difference.shows]
         better = {self.names[0] if one.value < 0.0 else self.names[1] for one in shown}
         return better.pop() if len(better) == 1 and not any(self.seen) else None
 
     @property
     def verdict(self) -> str:
-        """Which to deploy, in words."""
+        """A sentence that says which of the two monitors to deploy, and why."""
         for name, n in zip(self.names, self.seen, strict=True):
             if n:
                 return (
@@ -99,7 +107,7 @@ class Comparison:
 
     @property
     def _but(self) -> str:
-        """A clause if the monitor with the better p has more false alarms; empty otherwise."""
+        """A clause, if the monitor with the better p has more false alarms; else empty."""
         pair = self.false_alarms
         if pair is None or not pair.difference.shows:
             return ""
@@ -133,7 +141,7 @@ class Comparison:
         return "\n".join(f"{name:<10} {text}" for name, text in lines.items() if text)
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain JSON values."""
+        """The whole comparison as plain JSON values."""
         pairs = {
             "brier": self.brier,
             "log_loss": self.log_loss,
@@ -159,7 +167,10 @@ class Comparison:
 def compare(
     first: Measured, second: Measured, rule: AlarmRule, names: tuple[str, str] = ("first", "second")
 ) -> Comparison:
-    """A comparison of two evaluations of the same episodes, with paired differences."""
+    """A comparison of two monitors by their evaluations on the same episodes.
+
+    Differences are computed run by run, because both monitors were asked about the same runs.
+    """
     _check_alike(first, second)
     steps = max(len(first.p), len(second.p))
     panels = [_longer(one.p, steps) for one in (first, second)]
@@ -211,13 +222,13 @@ def _check_alike(first: Measured, second: Measured) -> None:
 
 
 def _promise_apart(first: Measured, second: Measured) -> bool:
-    """Whether the promises of the two monitors come from different episodes."""
+    """Whether the two monitors have different assure episodes (held out to back the promises)."""
     one, other = (found.fitted.trained.fingerprints_of("assure") for found in (first, second))
     return not np.array_equal(np.sort(one), np.sort(other))
 
 
 def _longer(panel: FloatArray, steps: int) -> FloatArray:
-    """The panel (steps, episodes) lengthened to this many steps; added steps are NaN."""
+    """The array (steps, episodes) with more steps, up to ``steps``; added values are NaN."""
     more = np.full((steps - len(panel), panel.shape[1]), np.nan)
     return np.concatenate([panel, more])
 
@@ -229,7 +240,10 @@ def _pair(found: Measured, losses: list[FloatArray]) -> Pair:
 
 
 def _alarms(first: Measured, second: Measured, rule: AlarmRule) -> tuple[Pair | None, Pair | None]:
-    """False alarms among good runs, and failures caught in time; None without such runs."""
+    """For two monitors, the shares of false alarms among good runs and of failures caught in time.
+
+    A share is None if there are no such runs.
+    """
     raised = [one.alarms(rule).first for one in (first, second)]
     on = [np.asarray(one != NO_ALARM) for one in raised]
     timely = [

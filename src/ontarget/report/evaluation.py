@@ -1,4 +1,4 @@
-"""`Evaluation`: how good a monitor is on episodes it has never seen, with figures and a page."""
+"""`Evaluation`: how good a monitor is on episodes it has never seen, with figures and a report."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ __all__ = [
 
 
 class Evaluation(Measured):
-    """A monitor's answers on new episodes, and how they ended; see `GoalMonitor.evaluate`.
+    """A monitor's answers about new episodes, and how these ended; see `GoalMonitor.evaluate`.
 
-    Panels are (steps, episodes), NaN where an episode is over or a step is UNKNOWN. ``raw`` is the
-    model's own probability, before calibration.
+    Arrays are (steps, episodes), NaN where an episode is over or the monitor cannot answer
+    (UNKNOWN). ``raw`` is the probability that the model states before calibration.
     """
 
     def figure(self, name: str, *, dark: bool = False) -> Figure:
@@ -60,10 +60,10 @@ class Evaluation(Measured):
         return draw(self, name, dark=dark)
 
     def summary(self, alarm: AlarmRule | None = None, **options: Unpack[RuleOptions]) -> str:
-        """The measures, what the alarm did and the verdict, in a few lines.
+        """A few lines of text: how good p is, what the alarm did, and the verdict.
 
-        The alarm rule is a value, or comes by the shorthands of `GoalMonitor.watch`. By default it
-        promises 5 % false alarms.
+        The alarm rule is an object such as ``Below(0.9)``, or given by the short options of
+        `GoalMonitor.watch`. By default it promises 5 % false alarms.
         """
         facts = facts_of(self, _rule(alarm, options))
         return f"{summary_of(facts)}\nverdict    {verdict_of(facts)}"
@@ -71,13 +71,16 @@ class Evaluation(Measured):
     def verdict(self, alarm: AlarmRule | None = None, **options: Unpack[RuleOptions]) -> Verdict:
         """Whether p came true and the promises were kept: held, not held, or too few runs to say.
 
-        It covers p, the promised rate of an alarm rule (as for `summary`), and what was ruled out
-        or assured. A difference that chance alone can explain does not count against the monitor.
+        The verdict covers p, the promised rate of an alarm rule (as for `summary`), and what was
+        ruled out or assured. A difference that chance alone can explain does not count against the
+        monitor.
         """
         return verdict_of(facts_of(self, _rule(alarm, options)))
 
     def by(self, values: ArrayLike) -> tuple[Part, ...]:
-        """The measures for each value of a column, to see where the answers are better or worse.
+        """How good p is for each value of a column, to see where it is better or worse.
+
+        p is the probability of meeting the target.
 
         Parameters
         ----------
@@ -88,7 +91,7 @@ class Evaluation(Measured):
         return parts_by(self, np.asarray(values))
 
     def to_frame(self, alarm: AlarmRule | None = None) -> pl.DataFrame:
-        """The episodes as a polars frame with the answers: one row per episode and step.
+        """The episodes and the monitor's answers as a polars frame: one row per episode and step.
 
         The columns are those of `Episodes.to_frame` and p, spread_low, spread_high, low, high,
         status and met. The status is ALARM where the rule raised an alarm; without a rule, no row
@@ -104,24 +107,29 @@ class Evaluation(Measured):
         by: Mapping[str, ArrayLike] | None = None,
         **options: Unpack[RuleOptions],
     ) -> None:
-        """Write all of it as one HTML page that needs nothing else: verdict, figures, guarantees.
+        """Write a report of this evaluation: one HTML page with verdict, figures and guarantees.
 
-        The page judges an alarm rule, as `summary` does. It also shows how far p is off for each
-        value of the columns that `GoalMonitor.evaluate` was given, and of those in ``by``, each as
-        for `by`. The same evaluation gives the same bytes; the file appears whole or not at all.
+        The page needs no other file. It judges an alarm rule, given as for `summary`. It also shows
+        how far p is off for each value of a column: of the columns that `GoalMonitor.evaluate` was
+        given, and of those in ``by`` (values as for the method `by`). The same evaluation gives the
+        same bytes; the file appears whole or not at all.
         """
         text = report_page(self, _rule(alarm, options), {**(self.columns or {}), **(by or {})})
         write_whole(Path(path), [text.encode()])
 
 
 class GoalEvaluation(Evaluation):
-    """A monitor's answers about a goal over several behaviors; see `GoalMonitor.evaluate`."""
+    """A monitor's answers about a goal over several behaviors; see `GoalMonitor.evaluate`.
+
+    A goal has conditions on several behaviors (numbers that a run is judged by).
+    """
 
     @cached_property
     def parts(self) -> Mapping[str, Evaluation]:
-        """The same measures of each behavior by itself, for what the goal asks of it.
+        """An evaluation of each behavior by itself: how good p is for its part of the goal.
 
-        A goal that is a function asks nothing of a behavior by itself, so it has no parts.
+        A behavior is a number that a run is judged by. A goal that is a function has no parts,
+        because it asks nothing of a single behavior.
         """
         assert isinstance(self.target, Goal)
         assert isinstance(self.contracts, GoalContracts)
@@ -141,7 +149,7 @@ class GoalEvaluation(Evaluation):
 
 
 class OwnEvaluation(Measured):
-    """A monitor's answers on episodes that each have a target of their own.
+    """A monitor's answers about episodes that each have their own target.
 
     See `GoalMonitor.evaluate_own`. It has the measures of an `Evaluation`, but writes no report.
     """
@@ -159,7 +167,7 @@ class OwnEvaluation(Measured):
 def evaluate_own(
     contracts: Contracts, episodes: Episodes, *, resampling: Resampling
 ) -> OwnEvaluation:
-    """The monitor's answers on these episodes, each about its own target."""
+    """An evaluation of the monitor's answers about these episodes, each with its own target."""
     episodes = contracts.fitted.alike(episodes)
     if episodes.targets is None or not any(episodes.targets):
         raise InputError(
@@ -184,7 +192,10 @@ def evaluate_goal(
     order: Order | None = None,
     by: Mapping[str, ArrayLike] | None = None,
 ) -> GoalEvaluation:
-    """The monitor's answers about a goal on these episodes at every step."""
+    """An evaluation of the monitor's answers at every step of these episodes, about a goal.
+
+    A goal has conditions on several numbers of a run.
+    """
     answers = contracts.answers(contracts.joint.alike(episodes), goal, own_map, reached)
     _refuse_unknown(answers, contracts.fitted)
     return GoalEvaluation(contracts, episodes, goal, answers, resampling, own_map, order, by)
@@ -201,7 +212,7 @@ def evaluate(
     order: Order | None = None,
     by: Mapping[str, ArrayLike] | None = None,
 ) -> Evaluation:
-    """The monitor's answers on these episodes at every step."""
+    """An evaluation of the monitor's answers at every step of these episodes, about a target."""
     episodes = contracts.fitted.alike(episodes)
     answers = answer_episodes(
         contracts.fitted, episodes, target, calibration=calibration, reached=reached
@@ -223,5 +234,5 @@ def _refuse_unknown(answers: Answers, fitted: Fitted) -> None:
 
 
 def _rule(alarm: AlarmRule | None, options: RuleOptions) -> AlarmRule:
-    """The rule that was asked for; without any, one that promises 5 % false alarms."""
+    """The alarm rule that was asked for; by default one that promises 5 % false alarms."""
     return rule_of(alarm, **options) if alarm is not None or options else Promised(0.05)

@@ -1,4 +1,4 @@
-"""A monitor's answers on new episodes, and every measure of how good they are."""
+"""A monitor's answers about new episodes, and every measure of how good these answers are."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ __all__ = ["Measured", "RaisedAlarms"]
 class RaisedAlarms:
     """What an alarm rule did on new episodes.
 
-    ``triggers`` are the rule as data, one per group; ``first`` is the step of each episode's first
-    alarm, −1 where there was none.
+    ``triggers`` are the thresholds of the rule and what they rest on, one for each group of runs.
+    ``first`` is the step of each episode's first alarm; −1 means no alarm.
     """
 
     rule: AlarmRule
@@ -72,16 +72,19 @@ class RaisedAlarms:
 
     @property
     def measured(self) -> bool:
-        """Whether the learning episodes set the threshold: its rate is measured, not promised."""
+        """Whether the threshold was set by episodes that models learned from.
+
+        The rate of false alarms is then measured, not promised.
+        """
         return any(trigger.measured is not None for trigger in self.triggers)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Measured:
-    """A monitor's answers on new episodes, and how they ended.
+    """A monitor's answers about new episodes, and how these ended.
 
-    Panels are (steps, episodes), NaN where an episode is over or a step is UNKNOWN. ``raw`` is the
-    model's own probability, before calibration.
+    Arrays are (steps, episodes), NaN where an episode is over or the monitor cannot answer
+    (UNKNOWN). ``raw`` is the probability that the model states before calibration.
     """
 
     contracts: Contracts | GoalContracts
@@ -95,7 +98,10 @@ class Measured:
 
     @property
     def parts(self) -> Mapping[str, Measured]:
-        """For a goal the same measures of each behavior by itself, by name; empty for a target."""
+        """For a goal over several numbers of a run, the same measures for each number by name.
+
+        Empty for a simple target.
+        """
         return {}
 
     def __repr__(self) -> str:
@@ -106,42 +112,51 @@ class Measured:
 
     @property
     def fitted(self) -> Fitted:
-        """What was fitted: the monitor's models and calibration."""
+        """The fitted monitor: its models and its calibration."""
         return self.contracts.fitted
 
     @property
     def p(self) -> FloatArray:
-        """(steps, episodes): the calibrated probabilities p."""
+        """The calibrated probability of meeting the target, (steps, episodes)."""
         return self.answers.p
 
     @property
     def low(self) -> FloatArray:
-        """(steps, episodes): the lower bounds `low` of the paper's method."""
+        """The lower bounds ``low`` by the paper's method, (steps, episodes)."""
         return self.answers.low
 
     @property
     def high(self) -> FloatArray:
-        """(steps, episodes): the upper bounds `high` of the paper's method."""
+        """The upper bounds ``high`` by the paper's method, (steps, episodes)."""
         return self.answers.high
 
     @property
     def raw(self) -> FloatArray:
-        """(steps, episodes): the model's own probabilities, before calibration."""
+        """The probabilities that the model states before calibration, (steps, episodes)."""
         return self.answers.raw
 
     @property
     def plausibility(self) -> FloatArray:
-        """(steps, episodes): at most 0.05 means that the target is ruled out at 5 %."""
+        """How plausible it is that the target will be met, (steps, episodes).
+
+        At most 0.05 means that the target is ruled out at 5 %.
+        """
         return self.answers.plausibility
 
     @property
     def assurance(self) -> FloatArray:
-        """(steps, episodes): at least 0.95 means that the target is assured at 95 %."""
+        """How certain it is that the target will be met, (steps, episodes).
+
+        At least 0.95 means that the target is assured at 95 %.
+        """
         return self.answers.assurance
 
     @property
     def spread(self) -> FloatArray:
-        """(steps, episodes, 2): both ends of the spread of p; see `Outlook.spread`."""
+        """The lower and upper end of the spread around p, (steps, episodes, 2).
+
+        See `Outlook.spread`.
+        """
         return self.answers.spread
 
     @property
@@ -156,20 +171,24 @@ class Measured:
 
     @property
     def n(self) -> IndexArray:
-        """(steps, episodes): how many episodes the bounds of each answer come from."""
+        """From how many episodes the bounds of each answer are computed, (steps, episodes)."""
         return self.answers.n
 
     @property
     def learned(self) -> IndexArray:
-        """(steps, episodes): how many episodes calibrated each p, but at least `min_calibration`.
+        """How many episodes calibrated each p, (steps, episodes).
 
-        Where fewer episodes reach a step, p is known only if the target is already decided.
+        The number is at least `min_calibration`. If fewer episodes reach a step, p is known there
+        only if it is already certain whether the run meets its target.
         """
         return np.maximum(self.fitted.learned[:, self.groups], self.fitted.min_calibration)
 
     @property
     def answered(self) -> BoolArray:
-        """(steps, episodes): where a model answers; elsewhere p is known only if it is decided."""
+        """Where a model can answer, (steps, episodes).
+
+        Elsewhere p is known only if it is already certain whether the run meets its target.
+        """
         joint = self.contracts.joint if isinstance(self.contracts, GoalContracts) else None
         parts = [self.fitted] if joint is None else joint.parts.values()
         found: BoolArray = np.logical_and.reduce([one.answered for one in parts])
@@ -177,7 +196,7 @@ class Measured:
 
     @property
     def outcomes(self) -> FloatArray:
-        """The outcome of each episode, rounded to the monitor's grid."""
+        """The outcome of each episode, rounded as the monitor rounds outcomes."""
         return snap(self.episodes.outcomes, self.fitted.grid)
 
     @property
@@ -187,27 +206,27 @@ class Measured:
 
     @cached_property
     def groups(self) -> IndexArray:
-        """The number of each episode's group."""
+        """For each episode, the number of its group among the monitor's groups."""
         return self.fitted.groups_in(self.episodes)
 
     @cached_property
     def fitted_on(self) -> IndexArray:
         """The positions of the episodes that the monitor was fitted on.
 
-        If there are any, the measures look better than they are. Episodes are recognised by their
-        id and contents.
+        If there are any, the measures look better than they are. An episode is recognized by its id
+        and contents.
         """
         names = self.episodes.names
         known = self.episodes.only(names[0]) if names else self.episodes
         return seen_before(known, self.fitted.trained.fingerprints)
 
     def panel(self, method: str = "p") -> FloatArray:
-        """The answers of one method: ``"p"``, ``"low"``, ``"high"`` or ``"raw"``."""
+        """One kind of answers, (steps, episodes): ``"p"``, ``"low"``, ``"high"`` or ``"raw"``."""
         found: FloatArray = getattr(self.answers, method)
         return found
 
     def ece(self, method: str = "p") -> CalibrationEstimate[float]:
-        """The expected calibration error over all steps, with its interval."""
+        """The expected calibration error over all steps, with its 95 % interval."""
         return pooled_ece(self.panel(method), self.met, ids=self.ids, resampling=self.resampling)
 
     def ece_by_step(self, method: str = "p") -> CalibrationEstimate[FloatArray]:
@@ -215,20 +234,23 @@ class Measured:
         return ece_by_step(self.panel(method), self.met, ids=self.ids, resampling=self.resampling)
 
     def brier(self, method: str = "p") -> Estimate[float]:
-        """The mean squared error of the probability, with its interval."""
+        """The mean squared error of the probability (Brier score), with its interval."""
         return pooled_mean(self._losses(method, "brier"), ids=self.ids, resampling=self.resampling)
 
     def brier_by_step(self, method: str = "p") -> Estimate[FloatArray]:
-        """The mean squared error of each step by itself."""
+        """The mean squared error of the probability (Brier score) at each step by itself."""
         return mean_by_step(self._losses(method, "brier"), ids=self.ids, resampling=self.resampling)
 
     def log_loss(self, method: str = "p") -> Estimate[float]:
-        """The mean log loss, with p kept half a calibration episode away from 0 and 1."""
+        """The mean log loss of the probabilities, with its interval.
+
+        A probability of 0 or 1 counts as slightly inside: half a calibration episode away.
+        """
         return pooled_mean(self._losses(method, "log"), ids=self.ids, resampling=self.resampling)
 
     @cached_property
     def reliability(self) -> Reliability:
-        """How often each forecast came true, over all steps."""
+        """How often the forecasts of each size came true, over all steps."""
         pooled = pool(self.p, self.met)
         return reliability(pooled.p, pooled.met, episode=pooled.episode)
 
@@ -237,8 +259,9 @@ class Measured:
     ) -> RaisedAlarms:
         """What an alarm rule did here: false alarms, failures caught in time, lead times.
 
-        The rule is a value, or comes by the shorthands of `GoalMonitor.watch`. A promised rate
-        raises `FewEpisodesError` where too few assure episodes met the target.
+        The rule is an object such as ``Below(0.9)``, or given by the short options of
+        `GoalMonitor.watch`. A promised rate raises `FewEpisodesError` if too few assure episodes
+        (held out to back the promises) met the target.
         """
         rule = rule_of(alarm, **options)
         if rule not in self._raised:
@@ -265,7 +288,10 @@ class Measured:
         return found
 
     def alarm_curve(self, for_steps: int = 1) -> AlarmCurve:
-        """What each threshold gave on these episodes: false alarms, detections, lead times."""
+        """What alarms at each threshold do here: false alarms, detections, lead times.
+
+        An alarm is raised when p was below the threshold for ``for_steps`` steps in a row.
+        """
         panel = compared_panel(self.answers, for_steps)
         return alarm_curve(panel, self.met, self.lengths, decided=self.answers.decided_at)
 
@@ -277,10 +303,10 @@ class Measured:
         t: int = 0,
         level: Level = 0.99,
     ) -> Drift:
-        """What these episodes say of drift; as `GoalMonitor.drift`.
+        """Whether these episodes show drift: a change of the process since it was recorded.
 
-        The order and the columns are those that `GoalMonitor.evaluate` was given, unless others are
-        given here.
+        It works as `GoalMonitor.drift`. The order and the columns are those that
+        `GoalMonitor.evaluate` was given, unless others are given here.
         """
         order = self.order if order is None else order
         by = self.columns if by is None else by
@@ -310,9 +336,10 @@ class Measured:
 
     @cached_property
     def drifted(self) -> Drift | None:
-        """What these episodes say of drift at the start; None where nothing can be compared.
+        """Whether the episodes' first steps show drift: a change since the recording.
 
-        For a goal it is None, and the verdict leaves it out; call `drift` to know.
+        None if nothing can be compared, and for a goal (conditions on several numbers); the verdict
+        then leaves drift out. For a goal, call `drift`.
         """
         if isinstance(self.target, Goal):
             return None
@@ -337,17 +364,26 @@ class Measured:
         return pit_histogram((ranks - 0.5) / (sizes + 1), bins, n_calibration=effective)
 
     def ruled_out_wrongly(self, rate: float = 0.05) -> Rate:
-        """How often the target was met although it was ruled out; promised: at most this rate."""
+        """How often the target was ruled out although the run met it.
+
+        It is promised that this is at most ``rate``.
+        """
         lowest = np.fmin.reduce(self.plausibility, axis=0)
         return Rate.of(int(np.count_nonzero(self.met & (lowest <= rate))), self.met.size)
 
     def assured_wrongly(self, rate: float = 0.05) -> Rate:
-        """How often the target was missed although it was assured; promised: at most this rate."""
+        """How often the target was assured although the run missed it.
+
+        It is promised that this is at most ``rate``.
+        """
         highest = np.fmax.reduce(self.assurance, axis=0)
         return Rate.of(int(np.count_nonzero(~self.met & (highest >= 1 - rate))), self.met.size)
 
     def band_coverage(self, level: Level = 0.9) -> Rate:
-        """How often `GoalMonitor.band` contained the outcome at every step of the episode."""
+        """How often `GoalMonitor.band` contained the outcome at every step of an episode.
+
+        The band is a range for the outcome; it is promised to hold with probability ``level``.
+        """
         fitted, held = self.fitted, np.ones(len(self.episodes), dtype=np.bool_)
         for t, g, rows, own in fitted.known_steps(self.episodes, self.groups):
             step, depth = fitted.at(t, g), band_depth(fitted.sorted_excess[g], level)
@@ -363,10 +399,11 @@ class Measured:
 
 
 def outcome_ranks(fitted: Fitted, episodes: Episodes, t: int) -> tuple[IndexArray, IndexArray]:
-    """The rank, 1 to n + 1, of each outcome among the step's n calibration ranks, and that n.
+    """The rank of each episode's outcome among recorded runs at step t, 1 to n + 1; and n.
 
-    Without assure episodes, the rank is the outcome's place on the calibration curve of n learning
-    episodes.
+    An outcome is placed in the distribution predicted for it, and compared with the places of n
+    recorded outcomes (assure episodes, held out to back the promises). Without assure episodes, the
+    rank is the place of the outcome on the calibration curve of n learning episodes.
     """
     rows = episodes.at(t, grid=fitted.grid)
     seed, groups = fitted.trained.seed, fitted.groups_in(episodes)

@@ -1,4 +1,4 @@
-"""An evaluation taken apart by any column, and its answers row by row."""
+"""How good a monitor's answers are for each value of a column, and its answers row by row."""
 
 from __future__ import annotations
 
@@ -39,20 +39,22 @@ _VAGUE = 0.2  # an interval as wide as this does not show that p is right
 
 @dataclass(frozen=True)
 class Part:
-    """How good the answers are for the rows in which a column has one value or is in one range.
+    """How good the answers are where a column has one value, or is in one range.
+
+    p is the probability of meeting the target.
 
     Attributes
     ----------
     value
         The value or range.
     episodes, forecasts
-        How many episodes and steps have it.
+        How many episodes, and how many forecasts (steps), have this value.
     mean_p, met
-        The mean probability there, and how often the target was met.
+        The mean of p over these forecasts, and how often their run met the target.
     too_high
         Mean p minus the share that met the target, with its interval: above 0 if p is too high.
     ece, brier
-        The measures of `Evaluation.ece` and `Evaluation.brier` there alone.
+        The measures of `Evaluation.ece` and `Evaluation.brier` for these forecasts alone.
     """
 
     value: str
@@ -66,12 +68,12 @@ class Part:
 
     @property
     def shows(self) -> bool:
-        """Whether p is off here by more than chance explains (95 % confidence)."""
+        """Whether p is too high or too low here by more than chance explains (95 % confidence)."""
         return self.too_high.low > 0.0 or self.too_high.high < 0.0
 
     @property
     def in_words(self) -> str:
-        """Which way p is off here, and by how much."""
+        """Words on whether p is too high or too low here, and by how much."""
         if not self.shows:
             if self.too_high.high - self.too_high.low <= _VAGUE:
                 return "right, within chance"
@@ -86,7 +88,10 @@ class Part:
 
 
 def parts_by(found: Measured, values: AnyArray, name: str = "values") -> tuple[Part, ...]:
-    """The measures for each value; see `Evaluation.by`."""
+    """How good the answers are for each value of a column; see `Evaluation.by`.
+
+    ``name`` is the column's name in messages.
+    """
     column = np.asarray(values)
     steps, episodes = found.p.shape
     if column.shape not in ((episodes,), (steps, episodes)):
@@ -102,7 +107,11 @@ def parts_by(found: Measured, values: AnyArray, name: str = "values") -> tuple[P
 
 
 def panels_of(found: Measured, by: Mapping[str, ArrayLike]) -> dict[str, tuple[Part, ...]]:
-    """What a report shows by: a change, thirds of the run, groups, categories, asked columns."""
+    """For each table of a report, how good the answers are for each of its rows.
+
+    Tables compare runs before and since a change, the thirds of a run, groups of runs, known and
+    unknown categories, and the values of the columns in ``by``.
+    """
     steps, episodes = found.p.shape
     panels: dict[str, tuple[Part, ...]] = _over_a_change(found)
     columns: dict[str, AnyArray] = {}
@@ -122,7 +131,10 @@ def panels_of(found: Measured, by: Mapping[str, ArrayLike]) -> dict[str, tuple[P
 
 
 def _over_a_change(found: Measured) -> dict[str, tuple[Part, ...]]:
-    """All runs beside those before and since a change; nothing if none is known."""
+    """How good the answers are for all runs, for those before and for those since a change.
+
+    Empty if no change of the process is known.
+    """
     drift = found.drifted
     if drift is None or not drift.covers_both or not drift.later:
         return {}
@@ -143,7 +155,7 @@ def _stretch(steps: IndexArray) -> str:
 
 
 def _unknown_categories(found: Measured) -> BoolArray:
-    """(steps, episodes): where a category is missing, or unknown and so taken as missing."""
+    """Where a category is missing, or not known and so taken as missing, (steps, episodes)."""
     where = np.zeros(found.p.shape, dtype=np.bool_)
     schema, names = found.fitted.schema, found.episodes.names
     episodes = found.episodes.only(names[0]) if names else found.episodes
@@ -173,7 +185,10 @@ def _part(found: Measured, label: str, here: BoolArray) -> Part:
 def answers_in_rows(
     found: Measured, rule: AlarmRule | None, episode: IndexArray, step: IndexArray
 ) -> dict[str, AnyArray]:
-    """The answers at these steps of these episodes, as columns; an episode of −1 has none."""
+    """The monitor's answers at these steps of these episodes, as columns of a table.
+
+    Rows with the episode −1 have no answer.
+    """
     steps = found.p.shape[0]
     there = (episode >= 0) & (step < steps)
     rows = (np.where(there, step, 0), np.where(there, episode, 0))
@@ -199,7 +214,10 @@ def answers_in_rows(
 
 
 def answers_of(found: Measured, rule: AlarmRule | None) -> pl.DataFrame:
-    """The episodes as a table, sorted by step, with the answers; see `Evaluation.to_frame`."""
+    """The episodes as a table, sorted by step, with the monitor's answers as further columns.
+
+    See `Evaluation.to_frame`.
+    """
     frame = found.episodes.to_frame()
     alive = [np.flatnonzero(found.lengths > t) for t in range(int(found.lengths.max()))]
     step = np.repeat(np.arange(len(alive)), [one.size for one in alive])
@@ -209,7 +227,10 @@ def answers_of(found: Measured, rule: AlarmRule | None) -> pl.DataFrame:
 def with_answers(
     frame: pl.DataFrame, answers: dict[str, AnyArray], suffix: str = ""
 ) -> pl.DataFrame:
-    """The table with the answers as further columns, whose names must be free."""
+    """The table with the monitor's answers as further columns, whose names must not exist yet.
+
+    ``suffix`` is added to these names.
+    """
     taken = [f"{name}{suffix}" for name in answers if f"{name}{suffix}" in frame.columns]
     if taken:
         raise InputError(
@@ -227,7 +248,7 @@ def with_answers(
 
 
 def _alarmed(found: Measured, rule: AlarmRule) -> BoolArray:
-    """(steps, episodes): where a run was in alarm, as a live watch would have said.
+    """Where a run was in alarm, as a watch of the live run would have said, (steps, episodes).
 
     With a rule that the user wrote, an alarm stays on from its first step to the end of the run.
     """
@@ -245,7 +266,7 @@ def _alarmed(found: Measured, rule: AlarmRule) -> BoolArray:
 
 
 def _judged(found: Measured, trigger: Trigger, own: IndexArray) -> BoolArray:
-    """(steps, runs of ``own``): where these runs were in alarm, computed step by step."""
+    """Where the runs at the positions ``own`` were in alarm, step by step, (steps, runs)."""
     answers = found.answers
     compared, decided = (answers.panel(one)[:, own] for one in (trigger.compared, DECIDED))
     broken = answers.broken[:, own]

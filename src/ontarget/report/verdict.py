@@ -1,4 +1,4 @@
-"""Whether what was promised held on new runs, in one sentence."""
+"""Whether what a monitor promised held on new runs, in one sentence."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _PERHAPS = (
 
 
 class Judgement(StrEnum):
-    """The possible results of checking a monitor on new runs."""
+    """The possible results of checking on new runs whether a monitor's p and promises held."""
 
     HELD = "held"
     NOT_HELD = "not held"
@@ -60,6 +60,8 @@ class Judgement(StrEnum):
 @dataclass(frozen=True)
 class Verdict:
     """Whether p and the promises held on new runs, and why; prints as one sentence.
+
+    p is the probability of meeting the target.
 
     Examples
     --------
@@ -78,10 +80,11 @@ class Verdict:
 
 
 def verdict_of(facts: Facts) -> Verdict:
-    """The verdict on p, on the promised alarm, and on what was ruled out or assured.
+    """The verdict on p, on the promised alarm, and on targets that were called certain.
 
-    A promise that chance alone may have broken does not count against a monitor: chance in the
-    evaluated runs, or in the episodes that calibrated it or set its alarm.
+    p is the probability of meeting the target. A target may be called ruled out or assured. A
+    promise that only chance may have broken does not count against a monitor: chance in the
+    evaluated runs, or in the recorded episodes that calibrated p or set the alarm.
     """
     if facts.found.fitted_on.size:
         return Verdict(Judgement.NOT_NEW, *_not_new(facts))
@@ -99,16 +102,17 @@ def verdict_of(facts: Facts) -> Verdict:
 
 
 def doubtful(facts: Facts) -> bool:
-    """Whether something speaks against what held, though not enough to say that it did not."""
+    """Whether something speaks against a monitor that held, but not enough to say "not held"."""
     unclear = facts.unclear
     return above_the_promise(facts) or (unclear is not None and unclear.beyond_chance)
 
 
 def above_the_promise(facts: Facts) -> bool:
-    """Whether the interval around the measured false alarms leaves out the promised rate.
+    """Whether clearly more false alarms were measured than promised.
 
-    That breaks no promise by itself: the promise is an average over recordings, and the few
-    episodes of this one may have set the threshold too high.
+    That is so if the promised rate is below the whole interval around the measured rate. This alone
+    breaks no promise: the promise is an average over recordings, and the few episodes of this
+    recording may have set the threshold too high.
     """
     if facts.alarms is None or facts.promised_rate is None:
         return False
@@ -116,7 +120,7 @@ def above_the_promise(facts: Facts) -> bool:
 
 
 def _set_by_few(facts: Facts) -> str:
-    """Why more false alarms than promised are no broken promise, and how many to expect."""
+    """Words on why more false alarms than promised may break no promise, and how many to expect."""
     assert facts.alarms is not None
     assert facts.allowed_rate is not None
     promises = [one.promised for one in facts.alarms.triggers if one.promised is not None]
@@ -129,7 +133,7 @@ def _set_by_few(facts: Facts) -> str:
 
 
 def _changed(facts: Facts) -> str:
-    """What to do where everything held, but the process has changed; empty if it has not."""
+    """Advice if everything held, but the process has changed; empty if it has not."""
     drifted = facts.found.drifted
     if drifted is None or drifted.judgement is DriftJudgement.NO_SIGN:
         return ""
@@ -147,7 +151,10 @@ def _changed(facts: Facts) -> str:
 
 
 def _reservations(facts: Facts) -> list[str]:
-    """What speaks against a verdict that p held, the gravest first; each goes on from "but"."""
+    """Clauses that follow "p held, but", the most serious first; empty if there are none.
+
+    p is the probability of meeting the target.
+    """
     found, unclear = [], facts.unclear
     if unclear is not None and unclear.beyond_chance:
         found.append(f"{unclear.way} between 10 and 90 %")
@@ -159,7 +166,7 @@ def _reservations(facts: Facts) -> list[str]:
 
 
 def _cautions(facts: Facts) -> list[str]:
-    """What to do where p held on average, but something else did not, or cannot be promised."""
+    """Advice if p was right on average, but something else did not hold or cannot be promised."""
     told, (first, *others) = [], _reservations(facts) or [""]
     unclear = facts.unclear
     if first:
@@ -175,7 +182,7 @@ def _cautions(facts: Facts) -> list[str]:
 
 
 def no_alarm_in_words(facts: Facts) -> str:
-    """That the alarm which was asked for cannot be promised, for the middle of a sentence."""
+    """A clause that says that the alarm that was asked for cannot be promised."""
     rate = facts.asked_rate
     return (
         f"no alarm{'' if rate is None else f' with {_percent(rate)} false alarms'} can be promised"
@@ -183,10 +190,10 @@ def no_alarm_in_words(facts: Facts) -> str:
 
 
 def no_alarm_advice(facts: Facts) -> list[str]:
-    """What to do where the alarm that was asked for cannot be promised, a sentence each.
+    """What to do if the alarm that was asked for cannot be promised, a clause each.
 
-    That is: the rate that can be promised now and how to ask for it, and what is missing for the
-    other.
+    The advice is which rate can be promised now and how to ask for it, and how many more runs the
+    rate that was asked for needs.
     """
     found = facts.shortfall
     limit = (
@@ -207,7 +214,7 @@ def no_alarm_advice(facts: Facts) -> list[str]:
 
 
 def _advice(facts: Facts) -> str:
-    """What to do about a promise that did not hold: it depends on whether anything changed."""
+    """What to do about a promise that did not hold; it depends on whether the process changed."""
     drifted = facts.found.drifted
     if drifted is None:
         return _DIFFERENT
@@ -216,7 +223,7 @@ def _advice(facts: Facts) -> str:
 
 
 def in_points(share: float) -> str:
-    """A share as percentage points."""
+    """A share as text in percentage points."""
     return f"{100 * share:.1f} percentage points"
 
 
@@ -236,7 +243,7 @@ def _off(facts: Facts) -> str:
 
 
 def _over_what(facts: Facts) -> str:
-    """Which runs and steps the error is about, and how large it is since a change."""
+    """A clause on which runs and steps the error of p is about, and its size since a change."""
     said, since = f"that is over all steps of all {facts.found.met.size:,} runs", facts.since
     if since is not None:
         said += (
@@ -252,7 +259,7 @@ def covers_both(found: Measured) -> bool:
 
 
 def _alarm_kept(facts: Facts) -> str:
-    """That the alarm's promise held although p did not; empty without such a promise."""
+    """A clause that the alarm kept its promise although p was off; empty without a promise."""
     if facts.alarms is None or facts.promised_rate is None:
         return ""
     false = facts.false_alarms.value
@@ -289,7 +296,7 @@ def _sure(facts: Facts) -> str:
 
 
 def _too_few(facts: Facts) -> Verdict | None:
-    """The verdict that these runs cannot tell, why, and what to do; None if they can."""
+    """The verdict "too few runs to say", with the reason and advice; None if there are enough."""
     gap, n, few = facts.gap, facts.found.met.size, Judgement.TOO_FEW
     if not facts.found.met.any():
         why = f"none of the {n:,} new runs met the target"
@@ -313,7 +320,10 @@ def _too_few(facts: Facts) -> Verdict | None:
 
 
 def _too_coarse(facts: Facts) -> Verdict:
-    """That chance could put p far off, which way it leans, and how many runs would help."""
+    """The verdict that chance alone could put p far off, and how many runs would help.
+
+    It also says whether p looks too high or too low.
+    """
     gap, lean = facts.gap, facts.lean
     said = f"chance alone could put p off by {in_points(gap.chance)}"
     now = []
@@ -331,7 +341,10 @@ def _too_coarse(facts: Facts) -> Verdict:
 
 
 def _enough(facts: Facts) -> str:
-    """How many runs would leave little to chance, which shrinks with their square root."""
+    """Advice on how many runs would leave little to chance.
+
+    What chance explains shrinks with the square root of the number of runs.
+    """
     gap, half = facts.gap, COARSE / 2.0
     recorded, n = facts.recorded, facts.found.met.size
     times = (gap.chance / COARSE) ** 2
@@ -349,14 +362,14 @@ def _enough(facts: Facts) -> str:
 
 
 def _amount(facts: Facts) -> str:
-    """How far p is off over all forecasts, and what chance explains of that."""
+    """A clause on how far p is off over all forecasts, and what chance explains of that."""
     gap, both = facts.gap, ", over runs before and after the change" * covers_both(facts.found)
     chance = f"chance alone explains {100 * gap.chance:.1f}"
     return f"off by {in_points(gap.off)} on average{both}, and {chance}"
 
 
 def _raised(facts: Facts) -> str:
-    """How many false alarms there were, and how many were promised."""
+    """A clause on how many false alarms there were, and how many were promised."""
     assert facts.promised_rate is not None
     return (
         f"{_percent(facts.false_alarms.value)} {facts.raised}, where "
@@ -365,7 +378,10 @@ def _raised(facts: Facts) -> str:
 
 
 def _kept(facts: Facts) -> str:
-    """That p held, with one thing that speaks against it, if anything does."""
+    """A sentence that p held, with the most serious thing that speaks against it, if there is any.
+
+    p is the probability of meeting the target.
+    """
     gap, but, unclear = facts.gap, _reservations(facts), facts.unclear
     if but:
         right = unclear is not None and unclear.beyond_chance
@@ -384,7 +400,7 @@ def _kept(facts: Facts) -> str:
 
 
 def between_in_words(found: Lean) -> str:
-    """How far p is off between 10 and 90 %, for the middle of a sentence."""
+    """A clause on how far p is off for forecasts between 10 and 90 %."""
     return (
         f"where it lay between 10 and 90 %, it was {in_points(abs(found.too_high))} {found.way}, "
         "more than chance explains"
@@ -392,7 +408,10 @@ def between_in_words(found: Lean) -> str:
 
 
 def luck_in_words(facts: Facts) -> str:
-    """What chance explains of false alarms above the promise; empty if it need not explain any."""
+    """A clause on how chance may explain more false alarms than promised.
+
+    Empty if there are no more than promised, or if chance cannot explain them.
+    """
     rate, allowed = facts.promised_rate, facts.allowed_rate
     if facts.alarms is None or rate is None or allowed is None:
         return ""
@@ -410,5 +429,5 @@ def luck_in_words(facts: Facts) -> str:
 
 
 def _percent(share: float) -> str:
-    """A percentage with an ordinary space, so that a search in terminals and logs finds it."""
+    """A percentage with an ordinary space, so that a text search finds it in terminals and logs."""
     return percent(share).replace("\u00a0", " ")

@@ -363,7 +363,7 @@ class _Preparing:
         return _Table(columns, bucket, place).take(np.argsort(columns["first"], kind="stable"))
 
     def _divided(self, table: _Table) -> dict[str, IndexArray]:
-        """The positions of each part's episodes, as `Episodes.split` would choose them."""
+        """The positions of each part's episodes (learn, assure), as `Episodes.split` does it."""
         ids, division = table.columns["id"], self.division
         found = divide(
             ids,

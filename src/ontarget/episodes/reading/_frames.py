@@ -218,7 +218,10 @@ def _with_reward_since_last(layout: Layout, columns: tuple[str, ...]) -> Layout:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """The rows of a table (or the ticks, with ``every=``), their episodes, and a column reader."""
+    """The rows of a table (or its intervals, with ``every=``), their episodes, and a reader.
+
+    The reader returns a column by its name.
+    """
 
     read: Callable[[str], pl.Series]
     columns: tuple[str, ...]

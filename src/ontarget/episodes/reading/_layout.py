@@ -222,7 +222,7 @@ def _every_alike(options: FrameOptions, roles: Roles) -> str | None:
 
 
 def _outcome_alike(options: FrameOptions, roles: Roles) -> str | None:
-    """The outcome column of ``like``, unless the user passes other columns."""
+    """The outcome column of the episodes passed as ``like``, unless the user chooses otherwise."""
     if "outcome" in options or "reward" in options or "behavior" in options:
         return options.get("outcome")
     named = roles.reward is not None and roles.reward.startswith(AN_OUTCOME)
