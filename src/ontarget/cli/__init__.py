@@ -86,11 +86,11 @@ def _root(
         ),
     ] = False,
 ) -> None:
-    """The options that come before a command. `PlainGroup` acts on ``--debug``."""
+    """The options that come before a command name. `PlainGroup` acts on ``--debug``."""
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command that the command line names."""
     _open_streams()
     app()
 
@@ -98,8 +98,8 @@ def main() -> None:
 def _open_streams() -> None:
     """Open the null device for standard input, output or errors if the parent closed that stream.
 
-    Otherwise the next file that is opened would get the closed stream's number, and the program's
-    output would be written into that file.
+    Otherwise the next file that is opened would get the file descriptor of the closed stream, and
+    the program's output would be written into that file.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:

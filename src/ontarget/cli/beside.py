@@ -101,7 +101,7 @@ def study(
 
 
 def beside_rivals(found: Evaluation, past: Episodes, target: Target | Goal) -> Study:
-    """A study that compares an evaluated monitor with classifiers that learn from past episodes."""
+    """A study that compares an evaluated monitor with classifiers trained on past episodes."""
     from ontarget import Goal
     from ontarget.study import study_beside
 
@@ -112,7 +112,7 @@ def beside_rivals(found: Evaluation, past: Episodes, target: Target | Goal) -> S
 
 
 def print_study(found: Study, console: Console) -> None:
-    """Print a study's table and its sentences."""
+    """Print a study's table and its conclusions."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -131,7 +131,7 @@ def print_study(found: Study, console: Console) -> None:
 
 
 def _monitor(model: str, group: str | None, reward_bounds: str | None) -> GoalMonitor:
-    """An unfitted monitor with this model."""
+    """An unfitted monitor with these settings."""
     from ontarget import GoalMonitor
     from ontarget.errors import InputError
     from ontarget.models.registry import kinds

@@ -232,7 +232,7 @@ def fit(
 
 
 def _one_sided(recorded: Episodes) -> str:
-    """A hint to declare reward bounds, if no reward was ever below 0, or none above 0."""
+    """A hint, as text, to declare reward bounds if no reward was below 0, or none above 0."""
     earned = recorded.reward_range
     if earned is None or not (earned[0] >= 0.0 or earned[1] <= 0.0):
         return ""
@@ -251,7 +251,10 @@ def _unknown(monitor: GoalMonitor) -> list[int]:
 
 
 def _alone(monitor: GoalMonitor) -> Fitted:
-    """What was fitted: for several behaviors, the first one's, to read what all of them share."""
+    """The result of the fit; for several behaviors, that of the first one.
+
+    Use it for what all behaviors have in common.
+    """
     names = list(monitor.readings)
     return monitor.only(names[0]).fitted if names else monitor.fitted
 
@@ -271,7 +274,7 @@ def _caution(unknown: list[int], recorded: Episodes, monitor: GoalMonitor) -> st
 
 
 def _next_goal(recorded: Episodes, output: Path) -> str:
-    """What to do after fitting several behaviors, and conditions that most of these runs met."""
+    """Text: what to do after fitting several behaviors, with goals that most of these runs met."""
     import numpy as np
 
     low = {name: np.quantile(recorded.only(name).outcomes, 0.2) for name in recorded.names}
@@ -285,7 +288,7 @@ def _next_goal(recorded: Episodes, output: Path) -> str:
 
 
 def _next(recorded: Episodes, output: Path) -> str:
-    """What to do after a fit, with targets that most of these runs met."""
+    """Text: what to do after a fit, with targets that most of these runs met."""
     import numpy as np
 
     low, high = np.quantile(recorded.outcomes, [0.2, 0.8])

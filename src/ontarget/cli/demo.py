@@ -123,7 +123,10 @@ def _next(console: Console, folder: Path, run: str, seconds: float) -> None:
 
 
 def _activation() -> list[str]:
-    """The command that puts ``ontarget`` on the path if it is not there, as after ``make demo``."""
+    """The shell command, as a list of lines, that puts ``ontarget`` on the path.
+
+    It is empty if ``ontarget`` is there already.
+    """
     script = Path(sys.prefix) / "bin" / "activate"
     if which("ontarget") or not script.exists():
         return []
@@ -159,7 +162,7 @@ def _draw(console: Console, watch: Watch, run: Episodes) -> None:
 
 
 def _dramatic(found: Evaluation) -> int:
-    """A failing run whose alarm did not come too early, for the demonstration."""
+    """The position of a failing run to show: one whose alarm did not come too early."""
     import numpy as np
 
     from ontarget import Promised
@@ -176,7 +179,7 @@ def _dramatic(found: Evaluation) -> int:
 
 
 def _lived(watch: Watch, run: Episodes) -> Any:
-    """The answers of a watch to each step of a recorded run, with the reward earned so far."""
+    """The watch's answer to each step of a recorded run, with the reward earned so far."""
     earned, status, length = 0.0, "", int(run.lengths[0])
     for t in range(length + 1):
         reward = float(run.rewards_at(t - 1)[0]) if t else 0.0

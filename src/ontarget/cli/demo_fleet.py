@@ -1,4 +1,4 @@
-"""``ontarget demo --serve``: a fleet of rivers that reports to a service, for its live page."""
+"""``ontarget demo --serve``: many simulated rivers report to a service with a web page."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _BEGUN: Final = 400  # finished runs that the page finds when it opens
 
 
 def serve_fleet(console: Console, folder: Path, target: str, *, port: int, seed: int) -> None:
-    """Serve the page of a fleet of simulated rivers, until it is stopped.
+    """Run a service with a web page, and simulated rivers that report to it, until stopped.
 
     Parameters
     ----------
     console
-        Where to print what happens.
+        Where to print messages.
     folder
         The folder for the model and the database.
     target
@@ -74,7 +74,7 @@ def serve_fleet(console: Console, folder: Path, target: str, *, port: int, seed:
 
 
 def _report(url: str, seed: int, stop: threading.Event) -> None:
-    """Report the steps of simulated runs until told to stop."""
+    """Report the steps of simulated runs to the service at ``url`` until ``stop`` is set."""
     from ontarget.client import Client
     from ontarget.domains import simulate
     from ontarget.errors import OntargetError
@@ -111,7 +111,10 @@ def _report(url: str, seed: int, stop: threading.Event) -> None:
 
 
 def _messages(runs: Episodes, i: int, *, agent: str, run: str) -> Iterator[dict[str, Any]]:
-    """What the river of one recorded run would report, step by step."""
+    """The messages that the agent of one simulated run would send, step by step.
+
+    ``i`` is the position of the run in ``runs``; ``agent`` and ``run`` are the names to send.
+    """
     features = runs.schema.features
     one = runs.take([i])
     reward = 0.0

@@ -92,7 +92,7 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
 
 
 def _behaviors(found: dict[str, Any]) -> dict[str, str]:
-    """The line of ``inspect`` that names the behavior or behaviors that runs are judged by."""
+    """For ``inspect``: a label and a text that name the behaviors that runs are judged by."""
     several = found.get("behaviors")
     if several is None:
         return {"behavior": plain(found["behavior"])}
@@ -100,7 +100,7 @@ def _behaviors(found: dict[str, Any]) -> dict[str, str]:
 
 
 def _recalled(history: int) -> str:
-    """Which earlier steps the models read besides the present state; empty if none."""
+    """Text: which earlier steps the models read besides the present state; empty if none."""
     if not history:
         return ""
     steps = "the step" if history == 1 else f"the {history} steps"
@@ -108,19 +108,19 @@ def _recalled(history: int) -> str:
 
 
 def _never(outcomes: list[float]) -> str:
-    """The outcomes to which the model gives probability 0, in a sentence."""
+    """A sentence that lists the outcomes to which the model gives probability 0."""
     return f"no recorded run ended in {', '.join(f'{one:g}' for one in outcomes)}: probability 0"
 
 
 def _p(episodes: int) -> str:
-    """How a watch calibrates p, given how many learning episodes are kept for that."""
+    """Text: how p is calibrated, given how many learning episodes are kept for that."""
     if not episodes:
         return "calibrated with the ranks of the calibration episodes, as in the paper"
     return f"each target has its own calibration curve, learned from {episodes:,} learning episodes"
 
 
 def _alarms(sizes: dict[str, int]) -> str:
-    """Whether the false-alarm rates of a model file are promised or measured."""
+    """Text: whether the false-alarm rates of this model are promised or only measured."""
     if sizes["assure"]:
         return "their rates are promised by the assure episodes"
     if "learn" in sizes:
@@ -279,7 +279,10 @@ def _show(
 
 
 def _by_behavior(found: Evaluation) -> dict[str, Any]:
-    """A goal's target for each behavior, and how often it was met; empty for a single target."""
+    """For a goal: its target for each behavior, and how often that was met.
+
+    It is empty for a single target.
+    """
     parts = {
         name: {
             "target": str(part.target),
@@ -347,12 +350,12 @@ def _measures(found: Evaluation, rule: AlarmRule) -> dict[str, Any]:
 
 
 def _known(value: float) -> float | None:
-    """The number, or None in place of NaN, which JSON does not have."""
+    """The number, or None in place of NaN (JSON has no NaN)."""
     return None if math.isnan(value) else value
 
 
 def reliability_table(found: Evaluation, bins: int = 10) -> Table:
-    """Forecasts and how often they came true, one row per tenth of p, as a table for a terminal."""
+    """A table for a terminal: forecasts and how often they came true, one row per tenth of p."""
     from rich.table import Table
 
     from ontarget.evaluation import pool, reliability

@@ -135,7 +135,7 @@ def _reading(run: Episodes, step: int) -> tuple[Any, Any]:
 
 
 def _run(episodes: Episodes, name: str) -> Episodes:
-    """The episode with this id, alone."""
+    """The episode with this id, as `Episodes` with one entry."""
     names = [str(one) for one in episodes.ids.tolist()]
     if name not in names:
         shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
@@ -144,7 +144,7 @@ def _run(episodes: Episodes, name: str) -> Episodes:
 
 
 def _answered(monitor: GoalMonitor, run: Episodes) -> set[int]:
-    """The steps of a run at which a model answers: only these can be explained."""
+    """The steps of a run at which a model answers; only these steps can be explained."""
     from ontarget.live.goals.contract import GoalContracts
 
     contracts, last = monitor.contracts, int(run.lengths[0])
@@ -158,9 +158,9 @@ def _answered(monitor: GoalMonitor, run: Episodes) -> set[int]:
 
 
 def _earlier(run: Episodes, step: int, since: int | None, answered: set[int]) -> int | None:
-    """The step to compare with, after checking that both steps fit the run.
+    """The earlier step to compare with, after checking that both steps belong to the run.
 
-    By default it is the last earlier step at which a model answers; None if there is none.
+    By default it is the last earlier step at which a model answers; None if there is no such step.
     """
     name, last = run.ids[0], run.lengths[0] - 1
     if step > last:
@@ -183,8 +183,8 @@ def _picked(
     """The step to explain, the earlier step to compare with, and why the first was chosen.
 
     The step to explain is that of the first alarm or, without an alarm, that of the largest fall of
-    p. If no model answers there, it is the nearest step at which one does. An earlier step of None
-    means the step just before.
+    p. If no model answers at that step, it is the nearest step at which one does. If the earlier
+    step is None, the step just before is used.
     """
     from ontarget.errors import FewEpisodesError
 
@@ -218,10 +218,10 @@ def _picked(
 
 
 def _high(p: dict[int, float], step: int) -> int | None:
-    """The earlier step at which p was highest, if most of the fall came before the last step.
+    """The earlier step at which p was highest, if most of the fall of p came before the last step.
 
-    ``p`` holds the probability by step. The result is None if at least half of the fall since that
-    high came in the last step, from ``step - 1`` to ``step``, or if p is unknown at either.
+    ``p`` has the probability at each step. The result is None if at least half of the fall came in
+    the last step, from ``step - 1`` to ``step``, or if p is unknown at one of these two.
     """
     if step not in p or step - 1 not in p:
         return None

@@ -1,4 +1,4 @@
-"""``ontarget watch``: reads JSON lines and writes outlooks, or draws them on a terminal."""
+"""``ontarget watch``: reads JSON lines, and writes the monitor's answers or draws them."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def _lines(stream: IO[str]) -> Iterator[str | None]:
 
 
 def _answers(sessions: Sessions, lines: Iterable[str | None]) -> Iterator[dict[str, Any]]:
-    """One answer per line: the outlook of the line's agent, or what is wrong with the line."""
+    """One answer per line of input: the monitor's answer about the run, or what is wrong."""
     for number, line in enumerate(lines, start=1):
         if line is None or line.strip():
             message = _parsed(line)
@@ -289,7 +289,7 @@ def _draw(
     console = Console(highlight=False)
 
     def why(agent: str) -> str:
-        """Why an agent is in alarm, in a line; empty if that cannot be explained."""
+        """Why an agent is in alarm, as one line of text; empty if that cannot be explained."""
         try:
             return sessions.explain(agent).in_a_line
         except OntargetError:

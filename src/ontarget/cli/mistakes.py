@@ -1,7 +1,7 @@
 """How a command ends: exit codes, and errors shown in one line.
 
-0 success, 1 an error in the input, 2 an error in the usage, 3 an alarm (``watch --fail-on-alarm``),
-130 interrupted, 143 terminated.
+The codes are 0 for success, 1 for an error in the input, 2 for an error in the usage, 3 for an
+alarm (``watch --fail-on-alarm``), 130 for an interruption, and 143 if the program was terminated.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Exit(IntEnum):
 
 
 class PlainCommand(TyperCommand):
-    """A command whose help shows no type for flags."""
+    """A command whose help shows no value type beside options that take no value."""
 
     def get_help_option(self, ctx: Any) -> Any:
         """The option --help, which takes no value."""
@@ -81,7 +81,7 @@ class PlainCommand(TyperCommand):
 
 
 class PlainGroup(TyperGroup):
-    """The commands. ``--debug``, anywhere on the line, shows the traceback of an error.
+    """The group of all commands. ``--debug``, anywhere on the line, shows an error's traceback.
 
     Help is drawn with frames and colors. Errors are plain text, because the library that draws
     frames takes longer to load than the rest of the program.
@@ -138,7 +138,7 @@ class _Terminated(KeyboardInterrupt):
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """A context in which SIGTERM ends a command like Ctrl-C, which cleans up."""
+    """A context in which SIGTERM ends a command in the same way as Ctrl-C, with cleaning up."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -155,7 +155,10 @@ def _terminable() -> Iterator[None]:
 
 @contextmanager
 def _cautions() -> Iterator[None]:
-    """A context that prints the library's own warnings in one line each; others are unchanged."""
+    """A context in which the library's own warnings are printed in one line each.
+
+    Other warnings are unchanged.
+    """
     with warnings.catch_warnings():
         for kind in _CAUTIONS:
             warnings.simplefilter("always", kind)
@@ -185,7 +188,7 @@ def in_options(error: OntargetError) -> str:
 
 
 def as_option(argument: Argument) -> str:
-    """An argument of the library as this program's option."""
+    """An argument of a Python function, written as the option of the command line."""
     name, value = argument.name, argument.value
     if name not in _OPTIONS:
         return str(argument)
@@ -206,7 +209,7 @@ def _quoted(value: str) -> str:
 
 
 def _told(error: Exception) -> str:
-    """The error in one line."""
+    """The error's message in one line."""
     if isinstance(error, OntargetError):
         return in_options(error)
     if isinstance(error, OSError) and error.strerror:

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options that several commands of the command line share."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ NOT_SO: Final = (
 
 # These checks are made before anything is loaded that takes time to load.
 def runs_there(path: _Path) -> _Path:
-    """The path, if a file or folder exists there; otherwise an error."""
+    """The path, if a file or folder exists there; otherwise raise a usage error."""
     if path is None:
         return path
     if not path.exists():
@@ -62,7 +62,7 @@ def runs_there(path: _Path) -> _Path:
 
 
 def model_there(path: _Path) -> _Path:
-    """The path, if there is a file that begins as model files do."""
+    """The path, if there is a file that begins as model files do; otherwise raise a usage error."""
     if path is None:
         return path
     if not path.exists():
@@ -182,9 +182,9 @@ def alarm_rule(
     for_steps: int = 1,
     clear_above: float | None = None,
 ) -> AlarmRule:
-    """The alarm rule of the options; by default it promises at most 5 % false alarms.
+    """The alarm rule that these options describe; by default one with 5 % promised false alarms.
 
-    So `evaluate` checks the same alarm that `watch` raises.
+    `evaluate` and `watch` both use it, so `evaluate` checks the same alarm that `watch` raises.
     """
     from ontarget import RuledOut
     from ontarget.conformal._levels import exact_level
@@ -208,14 +208,17 @@ def alarm_rule(
 
 
 def calibration_of(name: str) -> Literal["target", "common"]:
-    """The calibration of this name."""
+    """The value of the option ``--calibration``, after checking it."""
     if name not in ("target", "common"):
         raise typer.BadParameter(f"--calibration needs target or common, got {name!r}")
     return name  # type: ignore[return-value]  # checked above
 
 
 def bounds_of(text: str | None) -> Bounds | dict[str, Bounds] | None:
-    """The bounds of a reward from LO:HI, LO: or :HI; NAME=LO:HI for several behaviors."""
+    """The least and the most reward per step, from a text LO:HI, LO: or :HI.
+
+    For several behaviors, NAME=LO:HI gives the bounds of one of them.
+    """
     if text is None:
         return None
     if "=" in text:
@@ -236,7 +239,7 @@ def _one_bound(bounds: str, text: str) -> Bounds:
 
 
 def _reading(name: str, kind: type, text: str, metavar: str = "NAME", **more: Any) -> Parameter:
-    """A command's option that says how to read recorded episodes."""
+    """An option, for the signature of a command, that says how to read recorded episodes."""
     option = typer.Option(
         None,
         f"--{name.replace('_', '-')}",
@@ -345,10 +348,10 @@ _READING: Final = (
 
 
 def reads_runs(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options that say how to read recorded episodes.
+    """The command, extended by the options that say how to read recorded episodes.
 
-    The command gets them as one argument ``columns``, which holds options of `Episodes.read`. If
-    the command has an option of the same name, its own is used.
+    The command gets the values of these options in one argument ``columns``, in the form that
+    `Episodes.read` takes. If the command has an option of the same name, its own is used.
     """
     own = signature(command, eval_str=True).parameters
     reading = [one for one in _READING if one.name not in own]
@@ -366,7 +369,10 @@ def reads_runs(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _frame_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of `Episodes.read` that were given; the word "none" means no column."""
+    """The arguments of `Episodes.read` that were given as options.
+
+    The word "none" means no column.
+    """
     found = {name: value for name, value in given.items() if value is not None}
     for name in ("features", "categorical", "drop", "times"):
         if name in found:
@@ -402,7 +408,10 @@ def target_of(text: str) -> Target | Goal:
 
 
 def remark_lines(episodes: Episodes) -> str:
-    """What was guessed about a file's columns, and how to correct it; empty if nothing was."""
+    """Text: what was guessed about a file's columns, and how to correct it.
+
+    It is empty if nothing was guessed.
+    """
     if not episodes.remarks:
         return ""
     lines = "\n           ".join(episodes.remarks)
@@ -410,7 +419,10 @@ def remark_lines(episodes: Episodes) -> str:
 
 
 def unseen_line(episodes: Episodes) -> str:
-    """A line saying how many readings had an unknown category; empty if none had."""
+    """A line saying how many values had a category that the monitor does not know.
+
+    It is empty if there were none.
+    """
     if not episodes.unseen:
         return ""
     return (

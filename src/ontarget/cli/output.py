@@ -18,10 +18,10 @@ _LABEL = 11  # "episodes   6,000, each of …": a label, then what it says
 
 
 def print_facts(text: str, console: Console | None = None, *, style: str = "") -> None:
-    """Print lines of a label and a text; long texts are wrapped beside the label.
+    """Print lines that have a label and a text; long texts are wrapped beside the label.
 
-    Names from data must already be `plain`, because a line break in a name could look like a line
-    of output.
+    Names from data must already be cleaned by `plain`, because a line break in a name could look
+    like a line of output.
     """
     from rich.console import Console
     from rich.table import Table
@@ -46,7 +46,7 @@ def print_facts(text: str, console: Console | None = None, *, style: str = "") -
 
 
 def check_output(path: Path, endings: Sequence[str] = ()) -> None:
-    """Refuse a path that cannot be written to, or has the wrong ending."""
+    """Raise an error if a file cannot be written to this path, or the path has a wrong ending."""
     if path.is_dir():
         raise InputError(f"{path} is a folder; name the file to write")
     if not path.parent.is_dir():

@@ -106,7 +106,7 @@ def paper(
 def _reproduced(
     plan: Plan, into: Path, report: Report, *, studies: bool, distance: bool
 ) -> tuple[list[Table], str]:
-    """The tables of the paper's own experiments, with a remark."""
+    """The tables of the paper's own experiments, and a remark as text."""
     from ontarget.paper import checks, distance_tables, tables
     from ontarget.paper.reproduction import reproduce
 
@@ -128,7 +128,7 @@ def _reproduced(
 
 
 def _studied_models(plan: Plan, into: Path, report: Report) -> tuple[list[Table], str]:
-    """The table of every model under every method."""
+    """The table that compares every model under every method, and a remark as text."""
     from ontarget.paper.models.page import overview_table
     from ontarget.paper.models.running import study_models
 
@@ -136,7 +136,7 @@ def _studied_models(plan: Plan, into: Path, report: Report) -> tuple[list[Table]
 
 
 def _fought(plan: Plan, into: Path, report: Report) -> tuple[list[Table], str]:
-    """The tables of the battles in both engines, with a remark."""
+    """The tables of the battles in two game engines, and a remark as text."""
     from ontarget.paper import checks, tables
     from ontarget.paper.battles.page import open_table, soundness_table
     from ontarget.paper.battles.study import compare_battles

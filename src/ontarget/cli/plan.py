@@ -109,7 +109,7 @@ def _show_costs(
 
 
 def _to_record(found: SizePlan, success_rate: float | None) -> int:
-    """How many episodes to record in all, as `fit` divides them."""
+    """How many episodes to record in all, so that each part that `fit` makes is large enough."""
     total = math.ceil(found.at_one_threshold / _LEARN)
     if found.successes is not None:
         total = max(total, math.ceil(found.successes / (success_rate or 1.0) / _ASSURE))

@@ -15,11 +15,12 @@ __all__ = ["answers_of_service"]
 def answers_of_service(
     server: str, messages: Iterable[dict[str, Any] | str]
 ) -> Iterator[dict[str, Any]]:
-    """The service's answer to each message; a text in place of a message says what is wrong.
+    """The service's answer to each message.
 
-    A message without a run or a step gets both: the messages of an agent's run are counted from 0,
-    and after one with ``"end"`` the next begins another run. The token is taken from
-    ONTARGET_TOKEN.
+    A text in ``messages`` stands for a message that could not be read, and says why; it is returned
+    as an error. A message without a run or a step gets both: the messages of an agent's run are
+    counted from 0, and after a message with ``"end"`` the next one begins another run. The token is
+    taken from the environment variable ONTARGET_TOKEN.
     """
     from ontarget.client import Client
 

@@ -20,18 +20,18 @@ __all__ = ["Replay", "read_replay"]
 
 
 class Replay:
-    """Episodes played back, one after the other or all side by side.
+    """Recorded episodes as messages, played one episode after the other or all side by side.
 
     Parameters
     ----------
     episodes
         The episodes to play.
     grouped
-        Whether the messages name the episodes' groups.
+        Whether the messages contain the groups of the episodes.
     together
         Whether to play all episodes side by side.
     steps_per_second
-        The pace; None for as fast as possible.
+        How many steps are played per second; None for as fast as possible.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Replay:
                     time.sleep(self._pause)
 
     def _said(self, runs: Episodes, t: int) -> Iterator[dict[str, Any]]:
-        """The messages of step t: the states, and the ends of runs that are over by then."""
+        """The messages of step t: states of runs, and the ends of runs that are over by then."""
         each = {name: runs.only(name) for name in runs.names} or {"": runs}
         one = next(iter(each.values()))
         rows = one.at(t) if t < runs.horizon else None
@@ -73,9 +73,10 @@ class Replay:
 
 
 def _news(runs: Episodes, t: int, place: int, i: int) -> tuple[str, float]:
-    """What arrives with the state of step t, as a field's name and value.
+    """What a message brings with the state of step t, as a field's name and value.
 
-    That is the reward of step t − 1 or, if the behavior is read from a column, its value after it.
+    That is the reward of step t − 1. If the behavior is read from a column, it is the behavior
+    after step t − 1.
     """
     if runs.behavior.told:
         return "behavior", _after(runs.take([i]), t - 1)
@@ -83,14 +84,14 @@ def _news(runs: Episodes, t: int, place: int, i: int) -> tuple[str, float]:
 
 
 def _brought(news: dict[str, tuple[str, float]]) -> dict[str, Any]:
-    """The message's fields with what was earned; for several behaviors, one value for each name."""
+    """The fields of a message for the rewards or behaviors; for several behaviors, by name."""
     if "" in news:
         return dict([news[""]])
     return {"reward": {name: value for name, (_, value) in news.items()}}
 
 
 def _after(run: Episodes, t: int) -> float:
-    """One run's behavior after step t."""
+    """The behavior of one run after step t."""
     over = t + 1 == run.lengths[0]
     return float(run.outcomes[0] if over else run.at(t + 1).behavior[0])
 
@@ -103,7 +104,10 @@ def read_replay(
     runs: Sequence[str],
     steps_per_second: float | None,
 ) -> Replay:
-    """The replay of a file's episodes one after the other, or of the named ones side by side."""
+    """The episodes of a file as messages.
+
+    All episodes are played one after the other, or those named in ``runs`` side by side.
+    """
     from ontarget import Episodes
 
     with working(f"reading {path.name}"):

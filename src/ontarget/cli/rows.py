@@ -1,4 +1,4 @@
-"""Answers beside the rows of a log, and measures by its columns: ``evaluate --out``, ``--by``."""
+"""For ``evaluate --out`` and ``--by``: answers beside a log's rows, measures by column value."""
 
 from __future__ import annotations
 
@@ -25,14 +25,20 @@ __all__ = ["LogRows", "log_of", "parts_in_json", "parts_table", "starts_of", "wi
 
 @dataclass(frozen=True, eq=False)
 class LogRows:
-    """The rows of a log, each with its step and the position of its episode, −1 if left out."""
+    """The rows of a log, each with its step and the position of its episode.
+
+    The position is −1 for a row that was left out.
+    """
 
     table: pl.DataFrame
     episode: IndexArray
     step: IndexArray
 
     def write(self, path: Path, found: Sequence[Evaluation], rule: AlarmRule) -> None:
-        """Write the rows with the answers; with several targets, column names end in the target."""
+        """Write the log's rows with the monitor's answers to a file.
+
+        With several targets, the names of the answers' columns end in the target.
+        """
         from ontarget._whole_file import replacing
         from ontarget.errors import FewEpisodesError
         from ontarget.report.parts import answers_in_rows, with_answers
@@ -52,7 +58,7 @@ class LogRows:
                 without_formulas(table).lazy().sink_csv(part)
 
     def check(self, by: str) -> None:
-        """Refuse a name that is neither a column nor step, before the work begins."""
+        """Raise an error for a name in ``by`` that is neither a column of the log nor ``step``."""
         if by not in (*self.table.columns, "step"):
             listed = ", ".join(self.table.columns)
             raise InputError(f"--by needs a column of the log or step, got {by!r}; it has {listed}")
@@ -70,7 +76,7 @@ class LogRows:
         return found
 
     def panel(self, found: Evaluation, by: str) -> AnyArray:
-        """(steps, episodes): the values of a column of the log, or the step."""
+        """(steps, episodes): the values of the log's column ``by``, or the steps."""
         import numpy as np
 
         values = self.table[by].to_list() if by in self.table.columns else self.step.tolist()
@@ -124,7 +130,7 @@ def starts_of(
 
 
 def parts_table(parts: Sequence[Part], by: str) -> Table:
-    """The measures by the values of a column, as a table for a terminal."""
+    """How good the monitor is for each value of a column, as a table for a terminal."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -147,7 +153,7 @@ def parts_table(parts: Sequence[Part], by: str) -> Table:
 
 
 def parts_in_json(parts: Sequence[Part]) -> list[dict[str, Any]]:
-    """The measures by the values of a column, as plain JSON values."""
+    """How good the monitor is for each value of a column, as plain values for JSON."""
     return [
         {
             "value": part.value,

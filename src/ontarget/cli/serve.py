@@ -246,7 +246,7 @@ def _rate(text: str | None) -> float | None:
 
 
 def _unit(text: str) -> str | dict[str, str]:
-    """A unit, or the unit of each behavior by its name."""
+    """The unit in an option, as text; or the unit of each behavior by its name."""
     if "=" not in text:
         return text
     named = [one.partition("=") for one in text.split(",")]

@@ -46,7 +46,7 @@ def warm(as_json: AsJson = False) -> None:
 
 
 def _runs(seed: int) -> Episodes:
-    """A few runs of different lengths, with a number, a category and missing values."""
+    """A few simulated runs of different lengths, with a number, a category and missing values."""
     import numpy as np
     import polars as pl
 

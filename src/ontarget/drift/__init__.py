@@ -1,4 +1,4 @@
-"""After a fit: has the process changed, does the change do harm, and what to do then."""
+"""For the time after a fit: has the process changed, does that do harm, and what to do then."""
 
 from typing import TYPE_CHECKING
 

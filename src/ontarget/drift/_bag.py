@@ -1,4 +1,4 @@
-"""Counts scores from 0 to 1 in constant memory, in many narrow cells."""
+"""A collection of numbers from 0 to 1 that needs constant memory: it counts them in cells."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CELLS = 1 << _LEVELS
 
 
 class Place(NamedTuple):
-    """Where a score would be in a bag: how many are in lower cells, in its cell, and in all."""
+    """Where a number falls in a `Bag`: how many numbers are in lower cells, in its cell, in all."""
 
     below: int
     same: int
@@ -23,9 +23,9 @@ class Place(NamedTuple):
 class Bag:
     """A growing collection of numbers from 0 to 1, of which only counts are kept.
 
-    Numbers in the same cell count as equal, and the caller breaks ties at random (method M10 in
-    docs/methods.md). So only differences below 1/65,536 are lost, and a bag of any size needs half
-    a megabyte.
+    The range from 0 to 1 is divided into 65,536 cells. Numbers in the same cell count as equal, and
+    the caller breaks ties at random (method M10 in docs/methods.md). So only differences below
+    1/65,536 are lost, and a collection of any size needs half a megabyte.
     """
 
     __slots__ = ("_counts", "_sums", "_total")
@@ -38,7 +38,10 @@ class Bag:
             self.add(score)
 
     def place(self, score: float) -> Place:
-        """Where a score would be; it is not added to the bag."""
+        """How many numbers of the bag are below ``score``, and how many equal it.
+
+        The score is not added.
+        """
         cell = _cell(score)
         below, i = 0, cell
         while i:
@@ -47,7 +50,7 @@ class Bag:
         return Place(below, self._counts[cell], self._total)
 
     def add(self, score: float) -> None:
-        """Add a score to the bag."""
+        """Add one number from 0 to 1 to the bag."""
         self._put(_cell(score), 1)
 
     def _put(self, cell: int, count: int) -> None:

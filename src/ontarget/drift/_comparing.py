@@ -1,4 +1,4 @@
-"""Compares new episodes with the assure episodes at one step.
+"""Compares new episodes with the assure episodes (held out for promises) at one step.
 
 See methods M10 and M26 in docs/methods.md.
 """
@@ -83,8 +83,9 @@ def drift_of_goal(
 ) -> Drift:
     """Whether these episodes show drift, for a goal over several behaviors.
 
-    The evidence of any change is the average of one bet per behavior. The evidence of harm is about
-    p of the goal.
+    The evidence is the money of gamblers who bet on a change. The evidence of any change is the
+    average of one bet per behavior. The evidence of harm is one bet that p of the goal has become
+    too high.
     """
     new = joint.alike(episodes)
     first, seed = new[question.names[0]], joint.first.trained.seed
@@ -111,7 +112,10 @@ def drift_of_goal(
 
 
 class _Asked(NamedTuple):
-    """What a comparison is about: the target, the step, the guards' level and the seed."""
+    """What a comparison of episodes is about: the target, the step, the level and the seed.
+
+    With the probability ``level`` there is no false alarm.
+    """
 
     target: Target | Goal
     t: int
@@ -122,9 +126,10 @@ class _Asked(NamedTuple):
 class _Told(NamedTuple):
     """What is known about the new episodes.
 
-    ``p`` is p of each at the step (NaN if it has no good reading there), ``met`` whether it met the
-    target, ``groups`` the number of its group. ``laws`` has, for each behavior, its groups and
-    (episodes, 2): the predicted P(outcome < its own) and P(outcome <= its own).
+    ``p`` is p of each episode at the step (NaN if a value is missing or unreadable there), ``met``
+    whether the episode met the target, ``groups`` the number of its group. ``laws`` has, for each
+    behavior, its groups, and an array (episodes, 2): the predicted probabilities of an outcome
+    below, and of at most, the outcome that the episode really had.
     """
 
     p: FloatArray
@@ -141,9 +146,10 @@ def _drift(
     order: Order | None,
     by: Mapping[str, ArrayLike],
 ) -> Drift:
-    """The result for the new episodes.
+    """The result of the comparison of new episodes with the assure (held-out) episodes.
 
     ``assured`` has, for each group, p of its assure episodes and whether each met the target.
+    ``order`` and ``by`` are as for `GoalMonitor.drift`.
     """
     name, times = _named(order)
     turn, trouble = _turns(new, times, asked.seed)
@@ -211,7 +217,10 @@ def _refuse_seen(new: Episodes, fitted: Fitted) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """One group at the step: its assure episodes, and the predictions for new episodes."""
+    """One group of episodes at the step: the assure (held-out) ones, and predictions for new ones.
+
+    The predictions come from the fitted monitor.
+    """
 
     fitted: Fitted
     t: int
@@ -227,9 +236,10 @@ class _Side:
         return NotedStep(self.fitted, self.t, self.group, self.target, self.calibration)
 
     def answers(self, new: Episodes) -> tuple[FloatArray, FloatArray]:
-        """The predictions for new episodes: (episodes, 2) and (episodes,), NaN if there is none.
+        """What the monitor predicts for new episodes: (episodes, 2) and (episodes,).
 
-        The first are P(outcome < its own) and P(outcome <= its own), the second is p.
+        The first array has the predicted probabilities of an outcome below, and of at most, the
+        outcome that the episode really had. The second is p. NaN if there is no prediction.
         """
         limits, p = np.full((len(new), 2), np.nan), np.full(len(new), np.nan)
         rows = NotedStep(self.fitted, self.t, self.group)(new)
@@ -245,7 +255,7 @@ class _Side:
 
     @cached_property
     def assured(self) -> tuple[FloatArray, BoolArray]:
-        """Of the group's assure episodes: p at the step, and whether each met the target."""
+        """For the assure (held-out) episodes: p at the step, and whether each met the target."""
         fitted = self.fitted
         assert fitted.observed is not None  # the step has ranks
         old = fitted.observed.take(fitted.assure_groups[fitted.known_outcomes] == self.group)
@@ -255,11 +265,11 @@ class _Side:
 
     @property
     def ranks(self) -> Ranks:
-        """Where the outcomes of the assure episodes fell in their predicted distributions."""
+        """Where the outcomes of the assure (held-out) episodes fell in their predictions."""
         return self.fitted.at(self.t, self.group).ranks
 
     def drift_bet(self, level: Level) -> DriftBet:
-        """A bet that anything has changed in this group."""
+        """A new bet that anything has changed in this group of runs."""
         seed = self.fitted.trained.seed
         return DriftBet(self.ranks.values, seed=seed, level=level, t=self.t)
 
@@ -276,10 +286,11 @@ def _named(order: Order | None) -> tuple[str, ArrayLike | None]:
 
 
 def _turns(new: Episodes, order: ArrayLike | None, seed: int) -> tuple[IndexArray, str]:
-    """The order in which to compare the episodes, and why it is not the order of their times.
+    """The order in which to compare the episodes, and a text why it is not their order in time.
 
-    The text is empty if it is the order of their times. Otherwise the episodes are shuffled by a
-    hash of their ids, because a file that is sorted by result must not look like a change.
+    The text is empty if the episodes are compared in the order of their times. Otherwise they are
+    shuffled by a hash of their ids, because a file that is sorted by result must not look like a
+    change.
     """
     lots = keyed_hash(new.keys, seed, "drift order")
     by_lot = np.argsort(lots, kind="stable")
@@ -315,9 +326,10 @@ _Bet: TypeAlias = tuple[int, DriftBet | HarmBet, FloatArray]
 
 
 def _evidence(bets: list[_Bet], groups: IndexArray, level: Level) -> Evidence:
-    """The evidence of several bets together, over the episodes one after the other.
+    """The evidence of a change from several bets together, over episodes one after the other.
 
-    Each bet gets an equal share of the money. The average of fair bets is again a fair bet.
+    The evidence is the money of a gambler who bets on a change. Each bet gets an equal share of the
+    money. The average of fair bets is again a fair bet.
     """
     limit, total = float(1 / (1 - exact_level(level))), np.zeros(groups.size)
     for g, bet, noted in bets:
@@ -331,7 +343,11 @@ def _evidence(bets: list[_Bet], groups: IndexArray, level: Level) -> Evidence:
 
 
 def _places(sides: list[_Side], groups: IndexArray, limits: FloatArray) -> FloatArray:
-    """(episodes,): where each outcome would rank among its group's assure episodes, 0 to 1."""
+    """(episodes,): where each outcome ranks among those of its group's assure episodes, 0 to 1.
+
+    Outcomes are compared by their ranks in the distributions predicted for them: ``limits`` are the
+    predicted probabilities below, and up to, each outcome.
+    """
     found = np.empty(len(limits))
     for side in sides:
         own = groups == side.group
@@ -341,15 +357,17 @@ def _places(sides: list[_Side], groups: IndexArray, limits: FloatArray) -> Float
 
 
 def _fresh(times: ArrayLike | None, turn: IndexArray) -> BoolArray:
-    """(episodes,): whether each is the first with its time; a change can only begin there."""
+    """(episodes,): whether each is the first with its time; a change can only begin with these."""
     ordered = np.asarray(times)[turn]
     return np.concatenate([[True], ordered[1:] != ordered[:-1]])
 
 
 def _since(place: FloatArray, possible: BoolArray) -> int:
-    """The most likely first episode of a change: from it on, ranks differ most from uniform.
+    """The position of the episode with which a change most likely began.
 
-    ``place`` has the rank of each episode, ``possible`` whether a change can begin with it.
+    From this episode on, the ranks in ``place`` differ most from uniform ones. A rank says where
+    the episode's outcome falls among those of the assure (held-out) episodes. ``possible`` says
+    with which episodes a change can begin.
     """
     found = []
     for one in (place - 0.5, np.abs(2.0 * place - 1.0) - 0.5):
@@ -359,10 +377,10 @@ def _since(place: FloatArray, possible: BoolArray) -> int:
 
 
 def _risen(excess: FloatArray, possible: BoolArray) -> int:
-    """The most likely first episode of a harmful change: from it on, p is too high by the most.
+    """The position of the episode with which p most likely became too high.
 
-    ``excess`` is how far p is too high for each episode, ``possible`` whether a change can begin
-    with it.
+    ``excess`` is how far p is too high for each episode; ``possible`` says with which episodes a
+    change can begin.
     """
     to_the_end = np.cumsum(excess[::-1])[::-1] / np.sqrt(np.arange(excess.size, 0, -1))
     return int(np.argmax(np.where(possible, to_the_end, -math.inf)))
@@ -383,7 +401,7 @@ def _bias(
 def _parts(
     by: Mapping[str, ArrayLike], turn: IndexArray, p: FloatArray, met: BoolArray
 ) -> tuple[Bias, ...]:
-    """How far p is off for each value of each column.
+    """How far p is off for each value of each column in ``by``.
 
     The ranges are widened so that they hold for all values together.
     """

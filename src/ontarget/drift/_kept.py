@@ -1,4 +1,4 @@
-"""Saves the state of guards and of intervals that follow a change, in small JSON files."""
+"""Saves the state of drift guards, and of intervals that adapt to changes, in JSON files."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ KEPT_FORMAT: Final = 1
 
 @dataclass(frozen=True)
 class KeptFor:
-    """What a saved state belongs to; it can be resumed only if all of this is the same.
+    """What a saved state of a guard or interval belongs to.
 
-    ``kind`` is "drift", "harm" or "interval". ``monitor`` is a hash of what new episodes are
-    compared with. ``target`` is empty unless the state is about one target.
+    The state can be resumed only if all these fields are the same. ``kind`` is "drift", "harm" or
+    "interval". ``monitor`` is a hash of what new episodes are compared with. ``target`` is empty
+    unless the state is about one target.
     """
 
     kind: str
@@ -36,7 +37,7 @@ class KeptFor:
 
     @classmethod
     def of(cls, kind: str, fitted: Fitted, t: int, level: object, group: int) -> KeptFor:
-        """The description of a state for a step and a group of this monitor."""
+        """What the state of a guard or interval for this step and group of a monitor belongs to."""
         name = "" if fitted.groups is None else str(fitted.groups[group])
         return cls(kind, digest_of(fitted), t, str(level), name)
 
@@ -47,7 +48,7 @@ class KeptFor:
 
 
 def digest_of(fitted: Fitted) -> str:
-    """A hash that identifies the monitor, as text: of its ranks, assure episodes and seed."""
+    """A hash that identifies the monitor, made from its ranks, assure episodes and seed."""
     parts = (fitted.ranks.values.tobytes(), fitted.excess.tobytes(), str(fitted.trained.seed))
     text = b"".join(one.encode() if isinstance(one, str) else one for one in parts)
     return blake2b(text, digest_size=16).hexdigest()
@@ -60,7 +61,10 @@ def write_kept(path: str | Path, about: KeptFor, state: Mapping[str, Any]) -> No
 
 
 def read_kept(path: str | Path, about: KeptFor) -> dict[str, Any]:
-    """The state in a file that `write_kept` wrote; an error if it belongs to something else."""
+    """The state in a file that `write_kept` wrote.
+
+    It is an error if the state belongs to something else than ``about``.
+    """
     try:
         kept: dict[str, Any] = json.loads(Path(path).read_bytes())
         version, found = kept["format"], dict(kept["about"])
@@ -94,7 +98,7 @@ def damage_named(path: str | Path, noun: str) -> Iterator[None]:
 
 
 def check_ids(ids: Iterable[object], noun: str) -> None:
-    """Raise an `InputError` if JSON cannot store an id unchanged."""
+    """Raise an `InputError` if JSON cannot store one of the episodes' ids unchanged."""
     strange = [one for one in ids if not isinstance(one, str | int)]
     if strange:
         raise InputError(

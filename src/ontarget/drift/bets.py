@@ -1,6 +1,6 @@
-"""Bets on finished episodes give evidence of a change that may be looked at after every episode.
+"""Bets on finished episodes: the money won is evidence of a change.
 
-See methods M10 and M26 in docs/methods.md.
+You may look at this evidence after every episode. See methods M10 and M26 in docs/methods.md.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class DriftReading(NamedTuple):
     n
         How many episodes were observed.
     p
-        The rank of the last episode among all before it, as a number in (0, 1). Without drift, it
-        is uniformly distributed.
+        Where the last episode ranks among all earlier episodes, as a number from 0 to 1. Without
+        drift, this number is uniformly distributed.
     evidence
         The money of a gambler who started with 1 and bets on a change. As long as nothing changes,
         the probability that it ever reaches the limit 1/(1 − level) is at most 1 − level.
     alarm
-        Whether the evidence ever reached that limit.
+        Whether the evidence ever reached this limit.
     """
 
     n: int
@@ -47,11 +47,12 @@ class DriftReading(NamedTuple):
 
 
 class _Jumper:
-    """A bet that numbers from (0, 1) are not uniform; a test martingale, in statistics.
+    """A bet that numbers from 0 to 1 are not uniform; statisticians call it a test martingale.
 
     Several gamblers share the money. Each multiplies its share by 1 + slope · (number − ½), with a
-    slope of its own: so one bets on high numbers, one on low ones, one on neither. Before every
-    number, a small part of the money is divided equally among them, so that the bet can switch.
+    slope of its own: so one bets on high numbers, one on low numbers, one on neither. Before every
+    number, a small part of the money is divided equally among the gamblers, so that the bet can
+    switch.
     """
 
     __slots__ = ("_log_wealth", "_shares", "_slopes")
@@ -62,7 +63,7 @@ class _Jumper:
         self._log_wealth = 0.0
 
     def bet(self, u: float) -> float:
-        """The log of all money after one more number u from (0, 1)."""
+        """Bet on one more number u from 0 to 1; returns the logarithm of all the money."""
         even = _JUMP / len(self._slopes)
         grown = [
             ((1.0 - _JUMP) * share + even) * (1.0 + slope * (u - 0.5))
@@ -74,7 +75,7 @@ class _Jumper:
         return self._log_wealth
 
     def to_json(self) -> list[float]:
-        """Each gambler's share of the money, then the log of all money."""
+        """Each gambler's share of the money, then the logarithm of all the money."""
         return [*self._shares, self._log_wealth]
 
     def restore(self, kept: Sequence[float]) -> None:
@@ -90,7 +91,7 @@ class _Jumper:
 
 
 class _Bet:
-    """The average of several bets on where each episode ranks among the episodes before it."""
+    """The average of several bets on where each episode ranks among the earlier episodes."""
 
     slopes: ClassVar[tuple[tuple[float, ...], ...]]  # for each bet, the slopes of its gamblers
 
@@ -105,18 +106,18 @@ class _Bet:
         self._alarm = False
 
     def observe_noted(self, noted: ArrayLike) -> list[DriftReading]:
-        """The evidence after each of several episodes; ``noted`` has one row per episode.
+        """The evidence of a change after each of several episodes.
 
-        What a row contains depends on the bet; see `DriftBet` and `HarmBet`.
+        ``noted`` has one row per episode; `DriftBet` and `HarmBet` take different rows.
         """
         scores = self._scores(np.asarray(noted, dtype=np.float64))
         return [self.observe(score) for score in scores.tolist()]
 
     def _tie(self) -> float:
-        """The random number from (0, 1) that breaks the next episode's ties.
+        """A random number from 0 to 1, to rank the next episode among episodes with an equal score.
 
-        It depends on a running count, not on the episode's id: a repeated id would repeat a number,
-        and that would look like drift.
+        The number depends on a running count, not on the episode's id: a repeated id would repeat a
+        random number, and that would look like drift.
         """
         place = self._n % _DRAWN
         if not (place and self._draws):
@@ -126,7 +127,7 @@ class _Bet:
         return self._draws[place]
 
     def observe(self, score: float) -> DriftReading:
-        """The evidence after one more finished episode, given its score from 0 to 1.
+        """The evidence of a change after one more finished episode, given its score from 0 to 1.
 
         Pass episodes in the order in which they started.
         """
@@ -142,11 +143,14 @@ class _Bet:
         return DriftReading(self._n, p, math.exp(min(log_evidence, 700.0)), self._alarm)
 
     def _scores(self, noted: FloatArray) -> FloatArray:
-        """(episodes,): the score of each, a number from 0 to 1 that is ranked."""
+        """(episodes,): the score of each, a number from 0 to 1; episodes are ranked by it."""
         raise NotImplementedError
 
     def _bets(self, p: float) -> tuple[float, ...]:
-        """The number from 0 to 1 that each of the bets is about, given an episode's rank p."""
+        """For each of the bets, the number from 0 to 1 that it is about.
+
+        ``p`` is where an episode ranks among the earlier ones.
+        """
         raise NotImplementedError
 
     def to_json(self) -> dict[str, Any]:
@@ -176,14 +180,14 @@ class DriftBet(_Bet):
     Parameters
     ----------
     ranks
-        The ranks of the assure episodes at the guarded step: where their outcomes fell in the
-        predicted distributions.
+        The ranks of the assure episodes (held out for promises) at the step ``t``: where their
+        outcomes fell in the distributions predicted for them.
     seed
         The seed of the random draws, which also depend on a running count of the episodes.
     level
         The probability of never raising a false alarm.
     t
-        The guarded step.
+        The step at which episodes are compared.
     """
 
     slopes = ((-1.0, 0.0, 1.0), (-1.0, 0.0, 1.0))
@@ -193,9 +197,10 @@ class DriftBet(_Bet):
         self._t = t
 
     def observe_limits(self, left: float, right: float) -> DriftReading:
-        """The evidence after an episode with this prediction at its outcome.
+        """The evidence of a change after one more finished episode.
 
-        ``left`` is the predicted P(outcome < its own), ``right`` is P(outcome <= its own).
+        ``left`` is the predicted probability of an outcome below the one that the episode had;
+        ``right`` is the predicted probability of at most that outcome.
         """
         return self.observe_noted([[left, right]])[0]
 
@@ -212,14 +217,14 @@ class HarmBet(_Bet):
     """Evidence that p has become too high: a bet that the mean of p − z has risen.
 
     z is 1 for an episode that met the target, and 0 otherwise. New episodes are compared with the
-    assure episodes, so only a rise counts, not a bias that was there from the beginning. If p − z
-    falls because runs end better than predicted, the gambler loses money. See method M26 in
-    docs/methods.md.
+    assure episodes (held out for promises), so only a rise counts, not a bias that was there from
+    the beginning. If p − z falls because runs end better than predicted, the gambler loses money.
+    See method M26 in docs/methods.md.
 
     Parameters
     ----------
     excess
-        p − z of the assure episodes at the guarded step.
+        p − z of each assure episode at the step at which episodes are compared.
     seed, level
         As for `DriftBet`.
     """

@@ -24,11 +24,11 @@ UNKNOWN_ORDER: Final = (
 
 
 class DriftJudgement(StrEnum):
-    """Whether new episodes show a change.
+    """Whether new episodes show a change, in words.
 
-    Evidence "is building" once it has reached a fifth of its limit; the limit is 100 by default. If
-    nothing has changed, each of the two kinds of evidence, `Drift.change` and `Drift.harm`, does so
-    in at most one comparison of 20.
+    Evidence is the money of a gambler who bets on a change. It "is building" once it has reached a
+    fifth of its limit; the limit is 100 by default. If nothing has changed, each of the two kinds
+    of evidence, `Drift.change` and `Drift.harm`, does so in at most one comparison of 20.
     """
 
     NO_SIGN = "no sign of a change"
@@ -56,12 +56,12 @@ class Bias(NamedTuple):
 
     @property
     def shows(self) -> bool:
-        """Whether 0 is outside the 95 % range, so that chance hardly explains the bias."""
+        """Whether 0 is outside the 95 % range of the bias, so that chance hardly explains it."""
         return self.low > 0.0 or self.high < 0.0
 
     @property
     def where(self) -> str:
-        """Which episodes these are, such as "weather is rain"; only if they are a part of all."""
+        """Which episodes this is about, such as "weather is rain"; only for a part of them."""
         return f"{plain(self.column)} is {plain(self.value)}"
 
     @property
@@ -71,7 +71,7 @@ class Bias(NamedTuple):
 
     @property
     def short(self) -> str:
-        """Which way p is off, and by how much, without the numbers behind it."""
+        """Which way p is off, and by how much, in a short text without the numbers behind it."""
         return f"p is {self.amount}"
 
     @property
@@ -93,7 +93,7 @@ class Bias(NamedTuple):
         return f"{way or self.short}{reach}: {self._said(runs)}"
 
     def _said(self, runs: str = "") -> str:
-        """The mean of p, and the share of which runs met the target, as text."""
+        """Text with the mean of p, and the share of the runs that met the target."""
         of = runs or f"{self.n:,} run{'s' * (self.n != 1)}"
         return (
             f"p was {percent(self.said)} on average, and {percent(self.met)} of {of} met the target"
@@ -121,17 +121,17 @@ class Evidence(NamedTuple):
 
     @property
     def won(self) -> bool:
-        """Whether the evidence reached the limit."""
+        """Whether the evidence of a change reached its limit."""
         return self.alarm_after is not None
 
     @property
     def building(self) -> bool:
-        """Whether the evidence reached at least a fifth of the limit, but not the limit."""
+        """Whether the evidence of a change reached a fifth of its limit, but not the limit."""
         return not self.won and self.highest >= self.limit / _BUILDING
 
     @property
     def in_words(self) -> str:
-        """``highest`` as text; "over a million" if it is larger."""
+        """The strongest evidence so far (``highest``) as text; "over a million" if it is larger."""
         if self.highest >= 1e6:
             return "over a million"
         text = f"{self.highest:.3g}"
@@ -141,7 +141,7 @@ class Evidence(NamedTuple):
 
     @property
     def reached(self) -> str:
-        """Text that says how far the evidence came, and from which number on it is a change."""
+        """Text that says how strong the evidence became, and at which limit it shows a change."""
         return f"it reached {self.in_words}; from {self.limit:g} on we call it a change"
 
 
@@ -160,9 +160,9 @@ class Drift:
     change, harm
         The evidence that anything has changed (method M10 in docs/methods.md), and that p has
         become too high for the target (method M26). Each of the two raises a false alarm with at
-        most the probability 1 − level.
+        most the probability 1 − level, where ``level`` is the argument of `GoalMonitor.drift`.
     bias, before
-        How far p is off on the new episodes, and on the assure episodes.
+        How far p is off on the new episodes, and on the assure episodes (held out for promises).
     now
         How far p is off on the new episodes since the change; None if the time of the change is
         unknown, or too few episodes started since then.
@@ -170,9 +170,11 @@ class Drift:
         A best guess of when the change began: the position, in the order given, of the first
         episode after it. None if nothing has changed, or the order is unknown.
     since_value, since_column
-        The value of ``order`` at that episode, and the name of its column, if it has one.
+        The value of ``order`` at that first episode after the change, and the name of the column of
+        these values, if it has a name.
     order
-        Why the runs were not compared in the order of their times, as text; empty if they were.
+        Why the runs were not compared in the order of their times, as text; empty if they were
+        compared in that order.
     parts
         How far p is off for each value of the columns that were asked for. The 95 % ranges hold for
         all of them together.
@@ -198,7 +200,7 @@ class Drift:
 
     @property
     def latest(self) -> Bias:
-        """How far p is off since the change, or on all new episodes if the time is unknown."""
+        """How far p is off since the change, or on all new episodes if nobody knows since when."""
         return self.bias if self.now is None else self.now
 
     @property
@@ -222,12 +224,12 @@ class Drift:
 
     @property
     def strongest(self) -> Evidence:
-        """The stronger evidence of the two: of any change, or of harm."""
+        """The stronger of the two kinds of evidence: of any change, or that p is too high."""
         return max(self.change, self.harm, key=lambda one: one.highest / one.limit)
 
     @property
     def covers_both(self) -> bool:
-        """Whether some of these runs are known to be from before the change, some from after."""
+        """Whether some of the compared runs are from before the change, others from after."""
         return bool(self.since)
 
     @property
@@ -254,11 +256,11 @@ class Drift:
 
     @property
     def suspect(self) -> str:
-        """Text that the assure episodes, and not the new runs, may be unusual; empty if not.
+        """Text that the assure (held-out) episodes, not the new runs, may be unusual; or empty.
 
         New runs are compared with the assure episodes. If p is further off on the assure episodes
         than on the new runs, the assure episodes may by luck differ from the learning episodes. New
-        runs then differ from the assure episodes, too, without any change.
+        runs then differ from the assure episodes too, without any change.
         """
         before, now = self.before, abs(self.latest.too_high)
         odd = before.shows and now < abs(before.too_high)
@@ -272,7 +274,7 @@ class Drift:
 
     @property
     def _unexplained(self) -> str:
-        """What it means if p is off although there is no sign of a change, as text."""
+        """Text about what it means that p is off although there is no sign of a change."""
         before = self.before
         if before.shows and (before.too_high > 0.0) == (self.bias.too_high > 0.0):
             return (
@@ -284,7 +286,7 @@ class Drift:
 
     @property
     def _asks_for_more(self) -> str:
-        """Why p can be off without proof of a change, as text; empty if p is not off."""
+        """Text about why p can be off without proof of a change; empty if p is not off."""
         return (
             "the 95 % range of p is for a single look at these runs, while the evidence may be "
             "looked at after every run, so it needs more runs"
@@ -292,23 +294,23 @@ class Drift:
 
     @property
     def way(self) -> str:
-        """Which way p is off, with numbers; since the change if its time is known."""
+        """Which way p is off, as text with numbers: since the change, or on all new runs."""
         return self.latest._told(self._runs, self.headline)
 
     @property
     def figures(self) -> str:
-        """The mean of p, and the share that met the target, of the runs of `headline`."""
+        """Text with the mean of p and the share that met the target, for the runs in `headline`."""
         return self.latest._said(self._runs)
 
     @property
     def _runs(self) -> str:
-        """The runs that `latest` is about, as text."""
+        """The runs that `latest` is about, as text: those since the change, or all new ones."""
         since = self.now is not None and self.covers_both
         return f"{self.latest.n:,} runs since then" if since else f"these {self.latest.n:,} runs"
 
     @property
     def headline(self) -> str:
-        """Which way p is off, without the numbers behind it."""
+        """Which way p is off, as text without the numbers behind it."""
         latest = self.latest
         if self.harm.won and not latest.shows:
             return (
@@ -344,14 +346,17 @@ class Drift:
 
     @property
     def _over_all(self) -> str:
-        """How far p is off on all runs, from before and after the change; empty if not both."""
+        """How far p is off on all compared runs, from before and after the change, as text.
+
+        It is empty if the runs are not from both times.
+        """
         if self.now is None or not self.covers_both:
             return ""
         return f"over all {self.n:,} runs, before and after the change, {self.bias.short}"
 
     @property
     def when(self) -> str:
-        """When the change began, as text; empty if there is none, or the order is unknown."""
+        """When the change began, as text; empty if there is no change, or the order is unknown."""
         if self.since is None:
             return ""
         if self.since == 0:
@@ -368,7 +373,7 @@ class Drift:
 
     @property
     def fine(self) -> tuple[str, ...]:
-        """For which values of the given columns p does not seem to be off, one text per column."""
+        """For which values of the given columns p is not clearly off, one text per column."""
         found = []
         for column in dict.fromkeys(one.column for one in self.parts):
             own = [one for one in self.parts if one.column == column and not one.shows]

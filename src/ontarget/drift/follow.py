@@ -51,11 +51,11 @@ class Following(AlarmRule):
         The share of false alarms to aim for: how many of the runs that meet their target may raise
         an alarm.
     threshold
-        The first threshold. A good choice is the promised threshold from before the change.
+        The first alarm threshold. A good choice is the promised threshold from before the change.
     pace
         How far one false alarm moves the threshold. A larger pace adapts faster, and varies more.
     for_steps
-        As in `Below`.
+        How many consecutive steps with known p it takes to raise the alarm, as in `Below`.
 
     Examples
     --------
@@ -85,20 +85,27 @@ class Following(AlarmRule):
 
     @property
     def share(self) -> float:
-        """The share of runs that met their target but raised an alarm; NaN before the first."""
+        """The share of runs meeting their target that raised an alarm; NaN before the first."""
         return self.false_alarms / self.n if self.n else math.nan
 
     @property
     def within(self) -> float:
-        """The most that ``share`` can differ from the rate by now, whatever the process does."""
+        """How far ``share`` can be from the rate by now, at most, whatever the process does."""
         return min(1.0, (1.0 + self.pace) / (self.pace * self.n)) if self.n else 1.0
 
     def trigger(self, assured: Assured | None) -> Trigger:
-        """The rule as numbers to compare, for a run that begins now."""
+        """The alarm rule as numbers to compare, for a run that begins now.
+
+        ``assured`` is not used.
+        """
         return Trigger(P, self.threshold, clear_at(self.threshold), self.for_steps, self.threshold)
 
     def observe(self, *, alarmed: bool, met: bool) -> float:
-        """Adapt to a finished run in which nobody acted on an alarm; returns the threshold."""
+        """Adapt the threshold to a finished run; returns the new threshold.
+
+        ``alarmed`` says whether the run raised an alarm, ``met`` whether it met its target. Leave
+        out runs in which somebody acted on an alarm.
+        """
         if met:
             self.n += 1
             self.false_alarms += bool(alarmed)
@@ -106,7 +113,7 @@ class Following(AlarmRule):
         return self.threshold
 
     def learn_from(self, watch: Watch) -> float:
-        """Adapt to a watched run that is over; returns the new threshold.
+        """Adapt the threshold to a watched run that is over; returns the new threshold.
 
         Call it once per run, before `Watch.reset`. A run that somebody took over is skipped.
         """
@@ -123,13 +130,13 @@ class Following(AlarmRule):
         return self.observe(alarmed=alarmed, met=watch.peek().p == 1.0)
 
     def save(self, path: str | Path) -> None:
-        """Write the rule to a small JSON file, completely or not at all."""
+        """Write this alarm rule and its state to a small JSON file, completely or not at all."""
         kept = {"format": FOLLOW_FORMAT, **vars(self)}
         write_whole(Path(path), [json.dumps(kept).encode()])
 
     @classmethod
     def load(cls, path: str | Path) -> Following:
-        """The rule that `save` wrote."""
+        """The alarm rule, with its state, that `save` wrote."""
         try:
             kept: dict[str, Any] = json.loads(Path(path).read_bytes())
             version = kept.pop("format")
@@ -169,7 +176,7 @@ class FollowingInterval:
     Parameters
     ----------
     fitted
-        The monitor's contents.
+        The result of the monitor's fit.
     level
         The share of outcomes that should be inside their intervals.
     t, group
@@ -178,7 +185,7 @@ class FollowingInterval:
         How much one miss changes the allowed share of misses. A larger pace adapts faster, and
         varies more.
     window
-        From how many of the last runs the widths are learned.
+        How many of the last runs the widths are learned from.
     resume
         A file that `save` wrote, to continue from.
     """
@@ -212,7 +219,7 @@ class FollowingInterval:
             self._resume(resume)
 
     def _take(self, scores: list[float]) -> None:
-        """Use these scores for the widths; the oldest run comes first.
+        """Learn the widths of intervals from these scores; the oldest run comes first.
 
         A score is how far an outcome was from the predicted median, in probability.
         """
@@ -221,12 +228,12 @@ class FollowingInterval:
 
     @property
     def share(self) -> float:
-        """The share of outcomes so far that were outside their interval; NaN before the first."""
+        """The share of outcomes so far that were outside their interval; NaN before any run."""
         return self.misses / self.n if self.n else math.nan
 
     @property
     def within(self) -> float:
-        """The most that ``share`` can differ from 1 − level by now, whatever the process does."""
+        """How far ``share`` can be from 1 − level by now, at most, whatever the process does."""
         if not self.n:
             return 1.0
         reach = max(self._missed, 1.0 - self._missed) + self._pace
@@ -236,8 +243,8 @@ class FollowingInterval:
     def depth(self) -> float:
         """How far an interval reaches from the predicted median, in probability.
 
-        0.4 means from the 10 % to the 90 % quantile. It is +inf if the interval is the whole line,
-        and negative if the interval is empty.
+        0.4 means from the 10 % to the 90 % quantile. It is +inf if the interval contains all
+        numbers, and negative if the interval is empty.
         """
         if not 0.0 < self._delta < 1.0:
             return math.inf if self._delta <= 0.0 else -1.0
@@ -246,7 +253,7 @@ class FollowingInterval:
         return math.inf if k > n else self._sorted[k - 1]
 
     def interval(self, states: FloatArray, behavior: FloatArray) -> Interval:
-        """One interval of outcomes per run at the step, with the present width.
+        """One interval of outcomes per run at the watched step, with the present width.
 
         ``states`` is (runs, features), ``behavior`` the behavior so far of each run.
         """
@@ -263,7 +270,10 @@ class FollowingInterval:
         return Interval(snap(found.lower, fitted.grid), snap(found.upper, fitted.grid))
 
     def observe(self, episodes: Episodes) -> float:
-        """Adapt to finished runs, in the order in which they started; returns `share`."""
+        """Adapt the width to finished runs, in the order in which they started.
+
+        Returns `share`: the share of outcomes so far that were outside their interval.
+        """
         noted = self._noted(episodes)
         for name in episodes.ids.tolist():
             if name in noted:
@@ -277,14 +287,17 @@ class FollowingInterval:
         return self.share
 
     def _note(self, score: float) -> None:
-        """Use one more run for the widths, and drop the oldest one if the window is full."""
+        """Add the score of one more run, and drop the oldest one if the window is full.
+
+        A score is how far an outcome was from the predicted median, in probability.
+        """
         if len(self._scores) == self._window:
             del self._sorted[bisect_left(self._sorted, self._scores.popleft())]
         self._scores.append(score)
         insort(self._sorted, score)
 
     def save(self, path: str | Path) -> None:
-        """Write the state to a small JSON file, completely or not at all."""
+        """Write the state of these intervals to a small JSON file, completely or not at all."""
         state = {name: getattr(self, f"_{name}") for name in ("delta", "pace", "window")}
         scores = list(self._scores)
         write_kept(

@@ -1,4 +1,4 @@
-"""The drift guard: a test for a change of the process that is valid after every episode.
+"""The drift guard: a test for a change of the process that you may look at after every episode.
 
 See method M10 in docs/methods.md.
 """
@@ -100,7 +100,7 @@ class DriftGuard:
 
     @property
     def t(self) -> int:
-        """The guarded step."""
+        """The step at which episodes are compared."""
         return self._about.t
 
     def begin(self, episode_id: object) -> None:
@@ -117,8 +117,8 @@ class DriftGuard:
     def withdraw(self, episode_id: object) -> DriftReading:
         """Take back an announced episode that will not be observed; returns the evidence.
 
-        Episodes that were waiting for it are counted now. Never withdraw an episode because of its
-        outcome: the remaining episodes would no longer be like the recorded ones.
+        Episodes that were waiting for the announced one are counted now. Never withdraw an episode
+        because of its outcome: the remaining episodes would no longer be like the recorded ones.
         """
         if episode_id not in self._order or episode_id in self._held:
             raise InputError(
@@ -129,23 +129,28 @@ class DriftGuard:
         return self._count()
 
     def observe(self, episodes: Episodes) -> DriftReading:
-        """The evidence after one or more finished episodes, in the order in which they started.
+        """The evidence of a change after one or more finished episodes.
 
-        An episode that ended before the guarded step, or has a bad reading there, is skipped.
+        Pass episodes in the order in which they started. An episode that ended before the guard's
+        step, or has a missing or unreadable value there, is skipped.
         """
         noted = self._noted(episodes)
         return self._hold({one: noted.get(one) for one in episodes.ids.tolist()})
 
     def note(self, episode_id: object, *compared: float) -> DriftReading:
-        """The evidence after one finished episode of which only the compared numbers are known.
+        """The evidence of a change after one finished episode, of which only numbers are known.
 
-        For a harm guard that is p at the guarded step, less 1 if the episode met the target. For
-        other guards, it is both limits of the predicted CDF at the outcome.
+        For a harm guard, the number is p at the guard's step, less 1 if the episode met the target.
+        For other guards, there are two: the predicted probabilities of an outcome below, and of at
+        most, the one that the episode had.
         """
         return self._hold({episode_id: compared})
 
     def _hold(self, compared: Mapping[object, tuple[float, ...] | None]) -> DriftReading:
-        """Take in what is compared of finished episodes, and count those that no other precedes."""
+        """Add finished episodes, and count those for which no earlier episode is still awaited.
+
+        ``compared`` has, by id, the numbers that the guard compares.
+        """
         for episode_id in compared:
             self._check_new(episode_id)
         for episode_id, values in compared.items():
@@ -158,7 +163,7 @@ class DriftGuard:
     def _check_new(self, episode_id: object) -> None:
         """Raise an `InputError` if an episode would count twice, or was not announced.
 
-        Not to be announced is an error only if other episodes were announced.
+        An episode need not be announced if no episode was.
         """
         waiting = episode_id in self._order and episode_id not in self._held
         if not waiting and episode_id in self._seen:
@@ -224,7 +229,7 @@ class DriftGuard:
         }
 
     def _resume(self, path: str | Path) -> DriftGuard:
-        """Continue from a file that `save` wrote; returns the guard itself."""
+        """Continue from a file that `save` wrote; returns this guard."""
         kept = read_kept(path, self._about)
         with damage_named(path, self._about.noun):
             self.restore(kept)
@@ -233,11 +238,12 @@ class DriftGuard:
 
 @dataclass(frozen=True)
 class NotedStep:
-    """Computes the numbers of finished episodes at one step that a guard compares.
+    """Computes the numbers of finished episodes, at one step, that a drift guard compares.
 
-    Without a target these are the predicted P(outcome < its own) and P(outcome <= its own). With a
-    target it is p − z, where z is 1 if the episode met the target and 0 if not (method M26 in
-    docs/methods.md). This is a class, not a function, so that a guard can be pickled.
+    Without a target these are the predicted probabilities of an outcome below, and of at most, the
+    outcome that the episode had. With a target it is p − z, where z is 1 if the episode met the
+    target and 0 if not (method M26 in docs/methods.md). This is a class, not a function, so that a
+    guard can be pickled.
     """
 
     fitted: Fitted
@@ -247,7 +253,7 @@ class NotedStep:
     calibration: Calibrated | None = None
 
     def __call__(self, episodes: Episodes) -> dict[object, tuple[float, ...]]:
-        """By id, the numbers of each episode that has a good reading at the step."""
+        """By id, the numbers to compare of each episode that has a valid state at the step."""
         fitted = self.fitted
         episodes = fitted.alike(episodes, any_horizon=True)
         if np.any(fitted.groups_in(episodes) != self.group):
@@ -285,7 +291,10 @@ class NotedGoal:
     own_map: TargetMap | None = None
 
     def __call__(self, episodes: Episodes) -> dict[object, tuple[float, ...]]:
-        """By id, p − z of each episode that has a good reading at the step."""
+        """By id, p − z of each episode that has a valid state at the step.
+
+        z is 1 if the episode met the goal, and 0 if not.
+        """
         new = self.joint.alike(episodes, any_horizon=True)
         one = new[self.question.names[0]]
         if np.any(self.joint.first.groups_in(one) != self.group):
@@ -300,7 +309,7 @@ class NotedGoal:
         }
 
     def p(self, new: Mapping[str, Episodes]) -> FloatArray:
-        """(episodes,): p of each at the step; NaN for an episode without a good reading there.
+        """(episodes,): p of each episode at the step; NaN without a valid state there.
 
         ``new`` has the episodes once for each behavior, coded as in the monitor.
         """
@@ -319,7 +328,7 @@ class NotedGoal:
 
     @property
     def assured(self) -> tuple[FloatArray, BoolArray]:
-        """Of the group's assure episodes: p at the step, and whether each met the goal."""
+        """For the assure (held-out) episodes: p at the step, and whether each met the goal."""
         first, old = self.joint.first, {}
         own = np.flatnonzero(first.assure_groups[first.known_outcomes] == self.group)
         for name in self.question.names:
@@ -338,7 +347,7 @@ class NotedGoal:
 def guard_of(
     fitted: Fitted, *, t: int, level: Level, group: int, resume: str | Path | None = None
 ) -> DriftGuard:
-    """A guard that detects any change, at one step and for one group."""
+    """A guard: a test that detects any change, at one step and for one group of runs."""
     check_guarded(fitted, t, group)
     ranks = fitted.at(t, group).ranks
     bet = DriftBet(ranks.values, seed=fitted.trained.seed, level=level, t=t)
@@ -358,7 +367,7 @@ def harm_guard_of(
     group: int,
     resume: str | Path | None = None,
 ) -> DriftGuard:
-    """A guard that detects that p of the target has become too high, at one step.
+    """A guard: a test that detects that p of the target has become too high, at one step.
 
     See method M26 in docs/methods.md.
     """
@@ -382,7 +391,7 @@ def harm_guard_of_goal(
     group: int,
     resume: str | Path | None = None,
 ) -> DriftGuard:
-    """A guard that detects that p of the goal has become too high, at one step.
+    """A guard: a test that detects that p of the goal has become too high, at one step.
 
     See method M26 in docs/methods.md.
     """
@@ -398,7 +407,7 @@ def harm_guard_of_goal(
 
 
 def check_guarded(fitted: Fitted, t: int, group: int) -> None:
-    """Raise an error if there are no assure episodes to compare with at this step."""
+    """Raise an error if there are no assure (held-out) episodes to compare with at step t."""
     ranks, trouble = fitted.at(t, group).ranks, fitted.unknown(t, group)
     if trouble:
         raise CalibrationError(f"step {t} cannot be guarded: {trouble}")

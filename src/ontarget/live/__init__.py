@@ -1,4 +1,4 @@
-"""Watches runs while they happen: one run, a fleet of runs, or sessions of named agents."""
+"""Watches runs while they happen: one run, many runs at once, or runs of agents known by name."""
 
 from typing import TYPE_CHECKING
 

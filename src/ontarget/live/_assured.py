@@ -1,4 +1,8 @@
-"""Makes contracts and caches them, together with the answers about assure episodes."""
+"""Makes contracts (monitor, target and alarm rule together) and keeps the last few in memory.
+
+It also keeps the monitor's answers about the assure episodes, the held-out episodes that promises
+come from.
+"""
 
 from __future__ import annotations
 
@@ -36,14 +40,15 @@ _STEP_COST = 100
 
 
 class Contracts:
-    """Makes the contracts of one fitted monitor and caches the last few.
+    """Makes the contracts of one fitted monitor, and keeps the last few in memory.
 
-    Several threads may use it at once.
+    A contract is a target and an alarm rule, prepared for watching runs. Several threads may use
+    this object at once.
 
     Parameters
     ----------
     fitted
-        The monitor's contents.
+        The result of the monitor's fit.
     """
 
     def __init__(self, fitted: Fitted) -> None:
@@ -55,9 +60,9 @@ class Contracts:
         self._maps: OrderedDict[Hashable, Any] = OrderedDict()
 
     def map_of(self, target: Target) -> TargetMap | None:
-        """The target map, which corrects p for this target; None with ``preset="paper"``.
+        """The calibration curve for this target: from the common p to the target's own p.
 
-        See method M17 in docs/methods.md.
+        It is None with ``preset="paper"``. See method M17 in docs/methods.md.
         """
         return self._kept(
             self._maps, target, _MOST_CONTRACTS, lambda: map_target(self.fitted, target)
@@ -66,7 +71,10 @@ class Contracts:
     def of(
         self, target: Target, rule: AlarmRule, calibration: Calibrated | None = None
     ) -> Contract:
-        """The contract for a target and an alarm rule; a second call takes only microseconds."""
+        """The contract for a target and an alarm rule, ready for watching runs.
+
+        A second call with the same arguments takes only microseconds.
+        """
         return self._kept(
             self._contracts,
             (target, rule, calibration),
@@ -77,10 +85,10 @@ class Contracts:
     def assured(
         self, target: Target, calibration: Calibrated | None = None, group: int = 0
     ) -> Answers:
-        """The monitor's answers about the group's assure episodes at every step.
+        """The monitor's answers, at every step, about the assure episodes of one group.
 
-        If there are no assure episodes, these are the answers about each learning episode, by
-        models that have not learned from that episode.
+        The assure episodes are held out from learning, for promises. If there are none, these are
+        the answers about each learning episode, by models that have not learned from that episode.
         """
         fitted = self.fitted
 
@@ -96,14 +104,14 @@ class Contracts:
         return replace(found.take(own), stopped=fitted.stopped[group])
 
     def recorded_met(self, target: Target) -> BoolArray | None:
-        """(assure episodes,): whether each met the target; None if there are no assure episodes."""
+        """Whether each assure (held-out) episode met the target; None if there are none."""
         observed = self.fitted.observed
         return None if observed is None else target.contains(observed.outcomes, self.fitted.grid)
 
     def triggers(
         self, target: Target, rule: AlarmRule, calibration: Calibrated | None = None
     ) -> tuple[Trigger, ...]:
-        """For each group, the rule's alarm threshold and the promise behind it."""
+        """For each group of runs: the alarm threshold of this rule, and the promise behind it."""
         if not rule.needs_assure or not self._has_episodes:
             return (rule.trigger(None),) * self.fitted.n_groups
         return tuple(
@@ -129,7 +137,10 @@ class Contracts:
         return self.fitted.assure is not None or self.fitted.rehearsal is not None
 
     def _listen(self, contract: Contract) -> None:
-        """Warn if the rule would have raised no alarm on any assure episode, though some failed."""
+        """Warn if the contract's alarm would not have been raised in any held-out (assure) episode.
+
+        There is no warning if none of these episodes missed the target.
+        """
         if not self._has_episodes or self._is_heard(contract):
             return
         for g, trigger in enumerate(contract.triggers):
@@ -137,9 +148,9 @@ class Contracts:
             warn_of_silence(contract.rule, trigger, said)
 
     def _is_heard(self, contract: Contract) -> bool:
-        """Whether the rule raises an alarm on one of a few failed assure episodes.
+        """Whether the contract's alarm is raised in one of a few failed assure (held-out) episodes.
 
-        It is true if no assure episode failed, and false if there are no assure episodes.
+        The result is True if no assure episode failed, and False if there are no assure episodes.
         """
         fitted, target = self.fitted, contract.target
         if fitted.observed is None:
@@ -153,7 +164,10 @@ class Contracts:
         return False
 
     def _said_of_some(self, contract: Contract, some: IndexArray) -> Iterator[Answers]:
-        """Answers about some assure episodes: first those that are quick to compute."""
+        """The monitor's answers about the assure (held-out) episodes in ``some``.
+
+        It yields answers that are quick to compute first: about a few episodes near their end.
+        """
         fitted, calibration = self.fitted, contract.calibration
         observed, key = fitted.observed, (contract.target, calibration)
         assert observed is not None  # some of them failed
@@ -188,5 +202,8 @@ class Contracts:
 
 
 def _cost(lengths: IndexArray) -> int:
-    """The cost of answers about episodes of these lengths at every step, in rows."""
+    """Roughly how long it takes to answer about episodes of these lengths at every step.
+
+    The unit is the time for one row (one step of one episode).
+    """
     return int(lengths.sum()) + _STEP_COST * int(lengths.max())

@@ -1,4 +1,4 @@
-"""Answers about recorded episodes as if they were live, and about many runs at one step."""
+"""A monitor's answers about recorded episodes at every step, and about many runs at one step."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def answer_episodes(
 ) -> Answers:
     """The monitor's answers about these episodes at every step from ``since`` on.
 
-    ``reached`` is called with the number of steps done, to show progress.
+    ``reached`` is a function that is called with the number of steps done, to show progress.
     """
     episodes = fitted.alike(episodes)
     if calibration is not None:
@@ -86,10 +86,10 @@ def answer_episodes(
 def rehearsed_answers(
     fitted: Fitted, target: Target, *, calibration: Calibrated | None = None
 ) -> Answers:
-    """The answers about each learning episode, by models that have not learned from it.
+    """The monitor's answers about each learning episode, by models not trained on that episode.
 
-    p is interpolated between values at which the predictions are stored. Bounds and plausibility
-    are not filled in.
+    The predicted probabilities were stored at some values only, so p is interpolated between these.
+    Bounds and plausibility are not filled in.
     """
     rehearsal = fitted.rehearsal
     if rehearsal is None:
@@ -125,7 +125,7 @@ def outlooks_at(
     weights: FloatArray,
     calibration: Calibrated | None = None,
 ) -> Outlooks:
-    """The outlook of each run at step t.
+    """The monitor's answer for each run (`Outlooks`) at step t.
 
     ``states`` and ``so_far`` (the behavior so far) must be checked already, and ``so_far`` rounded
     to the grid.

@@ -1,6 +1,7 @@
-"""Computes explanations: from states that mix two steps, and the weights of recorded runs.
+"""Computes why p is what it is: what changed it, and which recorded runs count most for it.
 
-See method M28 in docs/methods.md.
+To find what each cause changed, the model is asked about states that mix values of two steps. See
+method M28 in docs/methods.md.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _LISTED = 8
 class Reading(NamedTuple):
     """What was known of a run at one step: its state, and its behavior so far.
 
-    The behavior so far is rounded to the grid.
+    The behavior so far is rounded to the grid (a fixed number of decimals).
     """
 
     t: int
@@ -62,7 +63,7 @@ R = TypeVar("R", bound=_AtStep)
 
 
 class Seen(Generic[R]):
-    """The first reading of a run at which a model answered, and the latest ones."""
+    """The states of a run that can be explained: its first one, and its latest ones."""
 
     __slots__ = ("_first", "_latest")
 
@@ -71,15 +72,16 @@ class Seen(Generic[R]):
         self._latest: deque[R] = deque(maxlen=KEPT)
 
     def add(self, reading: R) -> None:
-        """Store one more reading."""
+        """Store what was known of the run at one more step."""
         if self._first is None:
             self._first = reading
         self._latest.append(reading)
 
     def pair(self, since: Any = None) -> tuple[R, R | None]:
-        """The last reading and an earlier one: that of step ``since``, or the previous one.
+        """What was known of the run at its last step, and at an earlier step to compare it with.
 
-        The earlier one is None if there is none.
+        The earlier step is ``since``; by default the one before the last. It is None if the run has
+        no earlier step.
         """
         if not self._latest:
             raise InputError("explain needs a step that had an outlook; call step first")
@@ -106,7 +108,7 @@ def _in_words(steps: list[int]) -> str:
 
 
 class _Asking(NamedTuple):
-    """All that p depends on besides a reading: monitor, target, and the run's group and weight."""
+    """All that p depends on, apart from the run's state and its behavior so far."""
 
     fitted: Fitted
     question: Question
@@ -115,14 +117,14 @@ class _Asking(NamedTuple):
     weight: float
 
     def law(self, t: int) -> StepLaw:
-        """The predicted distribution at a step; an error if no model answers there."""
+        """The predicted distribution at step t. It is an error if no model answers at this step."""
         trouble = self.fitted.unknown(t, self.group) if 0 <= t < self.fitted.horizon else "no such"
         if trouble:
             raise CalibrationError(f"step {t} cannot be explained: it is unknown, {trouble}")
         return self.fitted.at(t, self.group, self.calibration)
 
     def p(self, law: StepLaw, states: FloatArray, so_far: FloatArray) -> FloatArray:
-        """(rows,): p of each state and behavior so far at one step."""
+        """(rows,): p at one step, for each row of states and behaviors so far."""
         excess = self.fitted.sorted_excess[self.group]
         heavy = np.full(so_far.size, self.weight)
         found = law.outlook(states, so_far, self.question, excess, heavy)
@@ -140,9 +142,10 @@ def explained(
     weight: float = 1.0,
     most: int = 10,
 ) -> Explanation:
-    """Why p is what it is now, and what changed it since an earlier reading.
+    """Why p is what it is now, and what changed it since an earlier step.
 
-    ``most`` is the largest number of precedents.
+    ``now`` and ``before`` are what was known of the run at the two steps. ``most`` is the largest
+    number of precedents (similar recorded runs) to return.
     """
     asking = _Asking(fitted, Question.of(target, fitted.grid), calibration, group, weight)
     law = asking.law(now.t)
@@ -173,9 +176,10 @@ def explained(
 def moving_together(
     parts: tuple[Contribution, ...], fitted: Fitted, others: set[str]
 ) -> tuple[str, ...]:
-    """The causes that only rise or only fall, as time does; empty if time is the only one.
+    """The causes of a change that, like time, only rise or only fall; empty if only time does.
 
-    These are features that do so in the recorded runs, the causes in ``others``, and time itself.
+    These are the features in ``parts`` that do so in all recorded runs, the causes named in
+    ``others``, and time itself.
     """
     clocks = fitted.clocks.features | others | {TIME}
     found = tuple(one.cause for one in parts if one.cause in clocks)
@@ -185,9 +189,9 @@ def moving_together(
 def _contributions(
     asking: _Asking, law: StepLaw, now: Reading, before: Reading
 ) -> tuple[tuple[Contribution, ...], float, float]:
-    """The contributions, the largest change first; then p before, and p now.
+    """What each cause contributed to the change of p, the largest first; p before; and p now.
 
-    A feature that did not change adds nothing and is left out.
+    A feature that did not change contributes nothing and is left out.
     """
     if before.t >= now.t:
         raise InputError(f"before= needs a step earlier than t={now.t}, got step {before.t}")
@@ -197,7 +201,7 @@ def _contributions(
     n = differs.size
 
     def worth(sets: BoolArray) -> FloatArray:
-        """The p of states that have these causes as now, and the others as before."""
+        """For each set of causes, p of a state with these causes as now, others as before."""
         states = np.repeat(before.state[None], len(sets), axis=0)
         states[:, differs] = np.where(sets[:, :n], now.state[differs], before.state[differs])
         so_far = np.full(len(sets), before.so_far)
@@ -226,7 +230,7 @@ def _contributions(
 
 
 def differ(one: FloatArray, other: FloatArray) -> BoolArray:
-    """Where two arrays of readings differ; two missing values count as equal."""
+    """Where two arrays of feature values differ; two missing values (NaN) count as equal."""
     different: BoolArray = (one != other) & ~(np.isnan(one) & np.isnan(other))
     return different
 
@@ -242,10 +246,11 @@ def value_of(schema: Schema, feature: int, value: float) -> float | str:
 def _precedents(
     fitted: Fitted, law: StepLaw, now: Reading, target: Target, most: int
 ) -> tuple[tuple[Precedent, ...], float | None, float]:
-    """The precedents, the share of them (by weight) that miss the target, and the row share.
+    """The precedents (the recorded runs that count most for p), and two shares.
 
-    The row share is how much of the model's answer comes from recorded runs. If no recorded run is
-    behind the answer, there are no precedents, and the share that misses is None.
+    The first share is how many of the precedents, by weight, would miss the target. It is None if
+    no recorded run is behind the answer; there are no precedents then. The second is how much of
+    the model's answer comes from recorded runs, from 0 to 1.
     """
     so_far = np.array([now.so_far])
     X = law.inputs(now.state[None], so_far)[:, : fitted.width]

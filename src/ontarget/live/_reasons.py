@@ -1,4 +1,4 @@
-"""The reasons for a run's status: codes that the kernels write, and the words for them."""
+"""The reasons for a run's status: the codes that compiled code writes, and texts for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ OVER = "the run is over; call reset to begin another"
 
 
 class Reason(IntEnum):
-    """The codes of reasons; two numbers are stored with each code, for its details."""
+    """The codes of the reasons for a run's status.
+
+    Two numbers with details are stored beside each code.
+    """
 
     NONE = 0
     WAITING = 1
@@ -36,7 +39,7 @@ class Reason(IntEnum):
 
 
 def past(longest: int) -> str:
-    """The reason for a run that is longer than every recorded one, in words.
+    """The reason, as text, why nothing is known about a run longer than every recorded run.
 
     See method M18 in docs/methods.md.
     """
@@ -54,20 +57,20 @@ def in_words(
     compares: tuple[str, str] = ("p", "below"),
     text: str = "",
 ) -> str:
-    """The reason for a run's status, in words.
+    """The reason for a run's status, as text.
 
     Parameters
     ----------
     code
-        A `Reason`.
+        The code of the reason, one of `Reason`.
     details
         The two numbers stored beside the code.
     fitted
-        The monitor's contents, for names of features and behaviors.
+        The result of the monitor's fit, for names of features and behaviors.
     compares
-        What the alarm rule compares, and how, such as ``("p", "below")``.
+        Which number the alarm rule compares, and how, such as ``("p", "below")``.
     text
-        What was wrong with a reading that no code describes.
+        What was wrong with a state or reward, for a reason without a code.
     """
     one, other = details
     match code:

@@ -24,9 +24,10 @@ _SEED = 0
 
 
 class Shares(NamedTuple):
-    """The contribution of each cause, with its standard error (0 if it is exact).
+    """The contribution of each cause to a change (its Shapley value), and its standard error.
 
-    Also the worth of no cause and of all causes: here, p before and p after the change.
+    The standard error is 0 if the contribution is exact. ``none`` and ``all`` are the worth of no
+    cause and of all causes: here, p before and p after the change.
     """
 
     values: FloatArray
@@ -42,10 +43,10 @@ def shapley(worth: Callable[[BoolArray], FloatArray], n: int) -> Shares:
     ----------
     worth
         A function of sets of causes, given as flags (sets, causes). It returns the worth of each
-        set: here, the p with only these causes changed.
+        set: here, the p if only the causes in the set had changed.
     n
-        How many causes there are. For up to eight, all orders are used. For more, some orders are
-        drawn by a fixed seed, each together with its reverse.
+        How many causes there are. For up to eight, all orders in which causes can be added are
+        used. For more, some orders are drawn with a fixed seed, each together with its reverse.
 
     Examples
     --------
@@ -68,7 +69,7 @@ def _exact(worth: Callable[[BoolArray], FloatArray], n: int) -> Shares:
 
 
 class _Design(NamedTuple):
-    """Orders in which causes are added one by one, and the sets of causes that this gives."""
+    """Some orders in which causes are added one by one, and the sets of causes on the way."""
 
     place: IndexArray  # (orders, causes): the place of each cause in each order
     sets: BoolArray  # (sets, causes), all different
@@ -77,7 +78,7 @@ class _Design(NamedTuple):
 
 @cache
 def _design(n: int) -> _Design:
-    """Some orders of n causes, each with its reverse; the same at every call."""
+    """Some random orders of n causes, each with its reverse; the same ones at every call."""
     rng, n_pairs = np.random.default_rng(_SEED), max(_FEWEST, _SETS // (2 * n))
     orders = np.array([rng.permutation(n) for _ in range(n_pairs)])
     orders = np.stack([orders, orders[:, ::-1]], axis=1).reshape(-1, n)

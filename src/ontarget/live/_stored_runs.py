@@ -1,4 +1,4 @@
-"""Checks stored runs, which may come from anywhere, before a kernel reads them."""
+"""Checks stored states of runs, which may come from anywhere, before compiled code reads them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _NAMES: Final = (str, int, float, bool, type(None))
 
 
 def check_counts(counts: Sequence[int], details: Sequence[float], fitted: Fitted) -> None:
-    """Raise an `InputError` if the whole numbers of a stored run are impossible.
+    """Raise an `InputError` if the whole numbers in a stored run are impossible.
 
-    ``counts`` are in the order in which a run is packed. ``details`` are the numbers of the run's
-    last outlook, then the two details of its reason. The check matters because the kernels use the
-    step and the group as indices without checking them.
+    ``counts`` are these numbers, in the order in which a run is packed. ``details`` are the numbers
+    of the run's last answer, then the two details of the reason for its status. The check matters
+    because the compiled code uses the step and the group as indices without checking them.
     """
     t, group, streak, alarmed, since, ended, lost, status, last_t, last_n, code = counts
     *numbers, one, _ = details
@@ -47,7 +47,7 @@ def check_counts(counts: Sequence[int], details: Sequence[float], fitted: Fitted
 
 
 def check_values(state: Any, fitted: Fitted) -> None:
-    """Raise an `InputError` if the values of a state do not have the types of `RunState`."""
+    """Raise an `InputError` if the fields of a stored state do not have the types of `RunState`."""
     kinds = {
         "target, text and regime need texts": all(
             isinstance(one, str) for one in (state.target, state.text, state.regime)

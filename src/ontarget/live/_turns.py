@@ -12,9 +12,10 @@ __all__ = ["Turn"]
 class Turn:
     """A lock for a ``with`` statement; a second thread does not wait but gets an `InputError`.
 
-    A ``with`` statement would be slow in every step of a watch. A watch calls ``take`` and ``give``
-    instead: these are the ``pop`` and ``append`` of a list, which no thread can interrupt, and need
-    a tenth of a microsecond. ``take`` raises an IndexError if another thread holds the lock.
+    A ``with`` statement would be slow in every step of a watch. So a watch calls ``take`` and
+    ``give`` instead. These are the ``pop`` and ``append`` of a list: no thread can interrupt them,
+    and each takes a tenth of a microsecond. ``take`` raises an IndexError if another thread holds
+    the lock.
     """
 
     __slots__ = ("_what", "give", "take")

@@ -1,4 +1,4 @@
-"""How good alarms are on the assure episodes: thresholds, detected failures, lead times.
+"""How good alarms are on the assure (held-out) episodes: thresholds, failures found, lead times.
 
 See method M8 in docs/methods.md.
 """
@@ -32,17 +32,18 @@ _HIGHEST = 2.0  # stands for a threshold of +inf: above every p
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PromisedAlarms:
-    """The threshold, detections and lead times of each promised false-alarm rate.
+    """For each promised false-alarm rate: the alarm threshold, failures found, and lead times.
 
-    They are measured on the assure episodes. Print it to see a table.
+    They are measured on the assure episodes, which are held out from learning. Print the object to
+    see a table.
 
     Attributes
     ----------
     promised
         Whether the rates are promised. Without assure episodes the thresholds come from the
-        learning episodes, and the rates are measured, not promised.
+        learning episodes, and the rates are only measured.
     false_alarm_rate
-        The rates, ascending.
+        The false-alarm rates, ascending: the share of runs meeting the target that raise an alarm.
     threshold
         The alarm threshold for each rate; NaN if too few episodes met the target for this rate.
     rate_at_most
@@ -52,12 +53,13 @@ class PromisedAlarms:
     confidence
         The confidence of ``rate_at_most``.
     detection_rate, detection_interval
-        The share of failing episodes that raise an alarm, with its exact interval (rates, 2).
+        For each rate, the share of failing episodes that raise an alarm, and the exact 95 %
+        interval of this share, (rates, 2).
     lead_steps
         (rates, 3): quartiles of how many steps before the end of a failing run its alarm came.
     lead_to_decision
-        (rates, 3): the same, counted to the step at which arithmetic decided that the target is
-        missed.
+        (rates, 3): quartiles of how many steps the alarm came before the step from which on the
+        target could no longer be met.
     n_met, n_missed
         How many of the episodes met and missed the target.
     """
@@ -83,7 +85,7 @@ class PromisedAlarms:
         )
 
     def __str__(self) -> str:
-        """The table; if there are many rates, a dozen of them."""
+        """The table as text; if there are many rates, a dozen of them."""
         n = self.false_alarm_rate.size
         shown = range(n) if n <= _SHOWN else np.linspace(0, n - 1, _SHOWN).round().astype(int)
         decided = "" if self._ends_decide else ", before it was decided"
@@ -102,7 +104,7 @@ class PromisedAlarms:
 
     @property
     def _ends_decide(self) -> bool:
-        """Whether no run was decided before its end, so that both kinds of lead are equal."""
+        """Whether no run was decided before its end, so that both kinds of lead time are equal."""
         return bool(np.array_equal(self.lead_steps, self.lead_to_decision, equal_nan=True))
 
     def _row(self, i: int) -> str:
@@ -127,7 +129,10 @@ def promised_alarms(
     for_steps: int = 1,
     confidence: Level = 0.95,
 ) -> PromisedAlarms:
-    """The table of `PromisedAlarms`; by default for every rate that the data can promise."""
+    """A table of alarm thresholds for several false-alarm rates, with how good each is.
+
+    By default it has every rate that the episodes in ``assured`` are enough for.
+    """
     scores, met = assured.scores(for_steps), assured.met
     m = int(np.count_nonzero(met))
     all_met = m + assured.stopped  # the worst case: all stopped episodes would have met it (M24)
@@ -173,7 +178,7 @@ def promised_alarms(
 
 
 def compared_panel(answers: Answers, for_steps: int) -> FloatArray:
-    """(steps, episodes): what is compared with the threshold.
+    """(steps, episodes): the number that is compared with the alarm threshold.
 
     It is the highest p of the last ``for_steps`` known steps, and 0 once the target cannot be met
     any more.
@@ -183,7 +188,7 @@ def compared_panel(answers: Answers, for_steps: int) -> FloatArray:
 
 
 def warn_of_silence(rule: AlarmRule, trigger: Trigger, assured: Answers) -> None:
-    """Warn if the rule would have raised no alarm on the assure episodes, though some failed."""
+    """Warn if the alarm would not have been raised in any of these episodes, though some failed."""
     missed = np.flatnonzero(~assured.met)
     if missed.size and not np.any(assured.first_alarms(rule, trigger) >= 0):
         warnings.warn(

@@ -45,10 +45,10 @@ class Answers:
     Attributes
     ----------
     said
-        (rows, numbers): the numbers of each answer, as `ontarget.fitted._kernels` lists them; NaN
-        if the monitor cannot answer.
+        (rows, numbers): the numbers of each answer, such as p, in the order listed in
+        `ontarget.fitted._kernels`; NaN if the monitor cannot answer.
     bad
-        (rows,): whether a bad reading made the step unknown.
+        (rows,): whether a missing or unreadable value made the step unknown.
     counts
         (rows,): how many episodes the bounds of the answer are based on; 1 if there are none.
     met
@@ -56,7 +56,7 @@ class Answers:
     lengths
         (episodes,): the number of steps of each episode.
     steps
-        For how many steps the monitor has answers; a table has as many rows.
+        For how many steps the monitor has answers; a table has this many rows.
     promises
         Whether the monitor learned nothing from these episodes, so that a false-alarm rate can be
         promised with them.
@@ -81,7 +81,7 @@ class Answers:
 
     @property
     def part(self) -> str:
-        """The part of the episodes that these answers are about: "assure" or "learning"."""
+        """Which episodes these answers are about: "assure" (held out) or "learning"."""
         return "assure" if self.promises else "learning"
 
     @cached_property
@@ -91,12 +91,12 @@ class Answers:
 
     @cached_property
     def low(self) -> FloatArray:
-        """(steps, episodes): the paper's lower bound, `Outlook.low`."""
+        """(steps, episodes): the lower bound of the paper's method, `Outlook.low`."""
         return self.panel(LOW)
 
     @cached_property
     def high(self) -> FloatArray:
-        """(steps, episodes): the paper's upper bound, `Outlook.high`."""
+        """(steps, episodes): the upper bound of the paper's method, `Outlook.high`."""
         return self.panel(HIGH)
 
     @cached_property
@@ -114,23 +114,23 @@ class Answers:
 
     @cached_property
     def plausibility(self) -> FloatArray:
-        """(steps, episodes): is the target still possible? 0.05 or less: ruled out at 5 %.
+        """(steps, episodes): the plausibility, whether the target is still possible (0 to 1).
 
-        See method M9 in docs/methods.md.
+        If it is 0.05 or less, the target is ruled out at 5 %. See method M9 in docs/methods.md.
         """
         return self.panel(PLAUSIBILITY)
 
     @cached_property
     def assurance(self) -> FloatArray:
-        """(steps, episodes): is the target certain? 0.95 or more: assured at 95 %.
+        """(steps, episodes): the assurance, whether the target is as good as certain (0 to 1).
 
-        See method M9 in docs/methods.md.
+        If it is 0.95 or more, the target is assured at 95 %. See method M9 in docs/methods.md.
         """
         return self.panel(ASSURANCE)
 
     @cached_property
     def broken(self) -> BoolArray:
-        """(steps, episodes): whether a bad reading made the step unknown."""
+        """(steps, episodes): whether a missing or unreadable value made the step unknown."""
         found: BoolArray = self._table(self.bad, np.zeros(self._shape, dtype=np.bool_))
         return found
 
@@ -142,21 +142,22 @@ class Answers:
 
     @property
     def ever_broken(self) -> BoolArray:
-        """(episodes,): whether each has a bad reading at any step."""
+        """(episodes,): whether the episode has a missing or unreadable value at any step."""
         found = np.zeros(self.met.size, dtype=np.bool_)
         found[self._places[0][self.bad]] = True
         return found
 
     def panel(self, place: int) -> FloatArray:
-        """(steps, episodes): one number of the answers, by its place; NaN if it is unknown."""
+        """(steps, episodes): one number of each answer, by its position; NaN if it is unknown."""
         found: FloatArray = self._table(self.said[:, place], np.full(self._shape, np.nan))
         return found
 
     @cached_property
     def decided_at(self) -> IndexArray:
-        """(episodes,): the step at which arithmetic decided each run, or its end.
+        """(episodes,): the first step at which it was certain whether the target is met.
 
-        See method M18 in docs/methods.md.
+        It is the number of steps of the episode if nothing was certain before its end. See method
+        M18 in docs/methods.md.
         """
         found = self.lengths.astype(np.intp)
         settled = self.said[:, DECIDED] >= 0.0
@@ -165,10 +166,10 @@ class Answers:
         return found
 
     def scores(self, for_steps: int) -> FloatArray:
-        """(episodes,): the score of each; any threshold above it would have raised an alarm.
+        """(episodes,): the score of each: any threshold above it would have raised an alarm.
 
-        The alarm needs p below the threshold at ``for_steps`` known steps in a row. See method M8
-        in docs/methods.md.
+        The alarm is raised if p is below the threshold at ``for_steps`` known steps in a row. See
+        method M8 in docs/methods.md.
         """
         check_known(self.said[:, P])
         found = np.full(self.met.size, np.inf)
@@ -194,12 +195,12 @@ class Answers:
         )
 
     def rows_of(self, episodes: IndexArray) -> IndexArray:
-        """The positions of the rows of some episodes, one episode after the other."""
+        """The positions of the rows that belong to these episodes, one episode after the other."""
         lived = np.minimum(self.lengths[episodes], self.steps)
         return _ranges(self._starts[episodes], lived)
 
     def first_alarms(self, rule: AlarmRule, trigger: Trigger) -> IndexArray:
-        """(episodes,): the step at which each would first have been in alarm; −1 for never."""
+        """(episodes,): the step at which the alarm would first have been raised; −1 for never."""
         first = np.full(self.met.size, -1, dtype=np.int64)
         if trigger.compared < 0:
             return self._own_first_alarms(rule, first)
@@ -212,7 +213,10 @@ class Answers:
         return first
 
     def _own_first_alarms(self, rule: AlarmRule, first: IndexArray) -> IndexArray:
-        """`first_alarms` for a rule that decides in Python."""
+        """The step of each episode's first alarm, for an alarm rule written in Python.
+
+        ``first`` has -1 for each episode; it is filled in and returned.
+        """
         for row in np.flatnonzero(~np.isnan(self.said[:, P])).tolist():
             i, t = (int(one[row]) for one in self._places)
             if first[i] >= 0:
@@ -224,9 +228,9 @@ class Answers:
         return first
 
     def _few_at_a_time(self) -> Iterator[tuple[IndexArray, Answers]]:
-        """The episodes in groups of similar length, each with a small table of answers.
+        """The answers divided into groups of episodes of similar length, which need little memory.
 
-        Yields the positions of a group's episodes, and the answers about them.
+        Yields, for each group, the positions of its episodes, and the answers about them.
         """
         lived = np.minimum(self.lengths, self.steps)
         order, start = np.argsort(lived, kind="stable"), 0
@@ -246,13 +250,13 @@ class Answers:
 
     @cached_property
     def _starts(self) -> IndexArray:
-        """Where the rows of each episode begin."""
+        """(episodes,): the first row of each episode."""
         lived = np.minimum(self.lengths, self.steps)
         return np.cumsum(lived) - lived
 
     @cached_property
     def _places(self) -> tuple[IndexArray, IndexArray]:
-        """The episode and the step of each row."""
+        """(rows,), twice: the episode and the step of each row."""
         return _places(self.lengths, self.steps)
 
     def _table(self, values: AnyArray, table: AnyArray) -> AnyArray:
@@ -262,7 +266,7 @@ class Answers:
 
 
 class Sheet:
-    """Collects a monitor's answers about episodes step by step, and makes `Answers` of them.
+    """Collects a monitor's answers about episodes step by step, and turns them into `Answers`.
 
     Parameters
     ----------
@@ -281,12 +285,15 @@ class Sheet:
         self._bad, self._counts = np.zeros(rows, dtype=np.bool_), np.ones(rows, dtype=np.intp)
 
     def put(self, t: int, episodes: IndexArray, numbers: FloatArray, n: int) -> None:
-        """Store the answers about these episodes at step t; ``numbers`` is (episodes, numbers)."""
+        """Store the answers about these episodes at step t.
+
+        ``numbers`` is (episodes, numbers); ``n`` is how many episodes the bounds are based on.
+        """
         rows = self._starts[episodes] + t
         self._said[rows], self._counts[rows] = numbers, n
 
     def put_bad(self, t: int, episodes: IndexArray) -> None:
-        """Store that these episodes have a bad reading at step t."""
+        """Store that these episodes have a missing or unreadable value at step t."""
         self._bad[self._starts[episodes] + t] = True
 
     def put_all(self, episodes: IndexArray, found: Answers) -> None:
@@ -295,7 +302,7 @@ class Sheet:
         self._said[rows], self._bad[rows], self._counts[rows] = found.said, found.bad, found.counts
 
     def forget(self, place: int) -> None:
-        """Set one of the numbers to NaN in all answers."""
+        """Set one of the numbers, given by its position, to NaN in all answers."""
         self._said[:, place] = np.nan
 
     def answers(
@@ -311,14 +318,17 @@ class Sheet:
 def _ranges(starts: IndexArray, sizes: IndexArray) -> IndexArray:
     """The whole numbers of several ranges, one range after the other.
 
-    The ranges are given by their starts and sizes.
+    Range i begins at ``starts[i]`` and has ``sizes[i]`` numbers.
     """
     before = np.cumsum(sizes) - sizes
     return np.repeat(starts - before, sizes) + np.arange(int(sizes.sum()))
 
 
 def _places(lengths: IndexArray, steps: int) -> tuple[IndexArray, IndexArray]:
-    """(rows,), twice: the episode and the step of each row."""
+    """(rows,), twice: the episode and the step of each row.
+
+    Rows are sorted by episode, then by step.
+    """
     lived = np.minimum(lengths, steps)
     return np.repeat(np.arange(lived.size), lived), _ranges(np.zeros_like(lived), lived)
 

@@ -1,7 +1,7 @@
 """`Contract`: a monitor, a target and an alarm rule, prepared once for all watches.
 
-Watches, fleets and sessions can share a contract, so making one more takes only microseconds.
-Recorded episodes are answered by the same kernels, so the answers are identical to the last bit.
+Many watches can share a contract, so making one more watch takes only microseconds. Answers about
+recorded episodes come from the same compiled code, so they are identical to the last bit.
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ class Contract:
     Parameters
     ----------
     fitted
-        The monitor's contents.
+        The result of the monitor's fit.
     target
         The outcomes that a run should end in.
     rule
-        When a run is in alarm.
+        The alarm rule: when a run is in alarm.
     triggers
-        The rule as numbers to compare (`Trigger`), one per group.
+        The alarm rule as numbers to compare (`Trigger`), one per group of runs.
     calibration
-        The target map, which corrects p for this target, or its Venn–Abers calibration; None if p
-        is calibrated in the same way for all targets.
+        The calibration curve of p for this target alone (a target map), or its Venn–Abers
+        calibration; None if p is calibrated in the same way for all targets.
     backing
-        Only if the assure episodes have weights: for each group, the answers about its assure
+        Only if the assure (held-out) episodes have weights: for each group, the answers about these
         episodes. Every run then has its own alarm threshold (method M25 in docs/methods.md).
     beside
-        Further targets for which the model is also asked; a goal over several behaviors needs them.
+        Further targets for which the model is also asked; needed for a goal over several behaviors.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class Contract:
 
     @internal
     def trigger_of(self, group: int, weight: float) -> Trigger:
-        """The alarm threshold for a run of this weight; without weights, that of its group.
+        """The alarm threshold for a run of this group and, if runs have weights, of this weight.
 
         A weight that is too large for the promised rate is an error (method M25 in
         docs/methods.md).
@@ -161,7 +161,7 @@ class Contract:
 
     @internal
     def has_model(self, t: int, group: int) -> bool:
-        """Whether a model answers at step t. If not, only runs that are decided have a p."""
+        """Whether a model answers at step t; if not, p is known only if it is exactly 0 or 1."""
         return not self.steps[t, group, k.UNKNOWN_CODE]
 
     @internal
@@ -173,11 +173,11 @@ class Contract:
     def recall(
         self, table: RunTable, at: IndexArray, brought: FloatArray, states: FloatArray
     ) -> None:
-        """Fill in the columns of earlier steps in the states, and store the new states.
+        """Fill in the columns of ``states`` that hold earlier steps, and remember the new states.
 
-        It does nothing if the monitor has no history. ``brought`` is what came with each state: the
-        reward of the last action, or the behavior if it is read from a column. At the first step it
-        is ignored.
+        It does nothing for a monitor that reads only the present state. ``brought`` is what came
+        with each state: the reward of the last action, or the behavior if that is read from a
+        column. It is ignored at the first step.
         """
         if self.memory[0]:
             recall_rows(
@@ -190,7 +190,7 @@ class Contract:
 
     @internal
     def inputs(self, states: FloatArray, so_far: FloatArray, times: IndexArray) -> FloatArray:
-        """(runs, numbers): the inputs of the models, with each run at its own step."""
+        """(runs, numbers): what the models read about each run at its own step in ``times``."""
         columns = [states]
         if self.reads_so_far:
             columns.append(so_far[:, None])
@@ -200,7 +200,10 @@ class Contract:
 
     @internal
     def admit(self, state: RunState) -> int:
-        """The number of a stored run's group; an error if the run is not of this contract."""
+        """The group number of a stored run.
+
+        It is an error if the run belongs to another contract.
+        """
         return admitted(state, self.fitted, self.target, self.memory)
 
     @internal
@@ -211,10 +214,10 @@ class Contract:
         brought: tuple[FloatArray, FloatArray],
         found: tuple[FloatArray, IndexArray],
     ) -> tuple[Any, ...]:
-        """The arguments of `advance_rows`, which brings runs to their next step.
+        """The arguments of `advance_rows`, the compiled function that brings runs to the next step.
 
         ``brought`` has the rewards or behaviors, and the states, of a call. ``found`` has the
-        output arrays: the values to ask the model about, and the result for each run.
+        output arrays: the values to ask the model about, and a result code for each run.
         """
         question = self.question
         return (
@@ -241,9 +244,9 @@ class Contract:
         question: Question | None = None,
         numbers: FloatArray | None = None,
     ) -> tuple[Any, ...]:
-        """The arguments of `look_rows`, which writes the outlooks of runs from their predictions.
+        """The arguments of `look_rows`, the compiled function that writes the answers about runs.
 
-        ``limits`` are the predicted probabilities below and up to each bound of the targets.
+        ``limits`` are the predicted probabilities below, and up to, each bound of the targets.
         ``numbers`` are the alarm thresholds, if they are not those of the groups.
         """
         return (
@@ -263,10 +266,12 @@ class Contract:
     def ask(
         self, t: int, inputs: FloatArray, ends: FloatArray, limits: tuple[FloatArray, FloatArray]
     ) -> None:
-        """Write P(remainder < v) and P(remainder <= v) at step t, for each run's values v.
+        """Write the predicted probabilities of less than v, and of at most v, for values v.
 
-        ``ends`` has the values, (runs, values); nothing is checked. If no model was fitted for the
-        step, both are 0, and only runs that arithmetic decides get an answer.
+        They are about the remainder: what the run still earns from step t on. ``ends`` has the
+        values v of each run, (runs, values); nothing is checked. If no model was fitted for step t,
+        both probabilities are 0; then only runs that are already certain to meet or miss the target
+        get an answer.
         """
         if not self.laws[t]:
             limits[0][:] = limits[1][:] = 0.0
@@ -299,7 +304,7 @@ class Contract:
     def look_at_own(
         self, table: RunTable, row: int, inputs: FloatArray, numbers: FloatArray | None = None
     ) -> None:
-        """Write one run's outlook, for a behavior class with its own `translate` method.
+        """Write the monitor's answer for one run, if its behavior class has its own ``translate``.
 
         See method M18 in docs/methods.md.
         """
@@ -315,7 +320,10 @@ class Contract:
     def look_at_many(
         self, table: RunTable, at: IndexArray, states: FloatArray, ends: FloatArray
     ) -> None:
-        """Write the outlooks of the runs in rows ``at``, each at its own step, with all threads."""
+        """Write the monitor's answers for the runs in rows ``at``, each at its own step.
+
+        It uses all threads.
+        """
         times = table.whole[at, k.LAST_T]
         # Runs at the same step come together, so that the step's data stay in the cache.
         order = np.argsort(times, kind="stable")
@@ -347,7 +355,7 @@ class Contract:
         run_blocks(lambda a, b: answer(shared[a:b]), len(shared), block=block)
 
     def _warm_up(self) -> None:
-        """Run every kernel that a step needs once, so that all are compiled."""
+        """Run every compiled function that a step needs once, so that the first step is fast."""
         table, at = self.table(1), np.zeros(1, dtype=np.intp)
         news, ends = np.zeros((1, k.N_NEWS)), np.zeros((1, self.question.values.size))
         became, limits = np.zeros(1, dtype=np.int64), (ends.copy(), ends.copy())
@@ -363,14 +371,15 @@ class Contract:
 
     @property
     def _law_numbers(self) -> IndexArray:
-        """(steps,): a number per step; steps with equal numbers have the same mixture of models."""
+        """(steps,): a number per step; steps with equal numbers share their mixture of models."""
         return self.fitted.law.numbers
 
 
 def _laws(fitted: Fitted) -> list[tuple[tuple[float, Any], ...]]:
-    """For each step, the (weight, model) pairs of its mixture, prepared for single calls.
+    """For each step, its models and their weights, prepared for calls with a single run.
 
-    The tuple of a step is empty if no model was fitted for it.
+    The answer at a step is the mixture of these models. A step without a fitted model has an empty
+    tuple.
     """
     live: list[LiveModel | None] = []
     for block in fitted.blocks:
@@ -389,7 +398,7 @@ def _laws(fitted: Fitted) -> list[tuple[tuple[float, Any], ...]]:
 
 
 def _steps(fitted: Fitted, calibration: Calibrated | None, bound_spans: IndexArray) -> IndexArray:
-    """(steps, groups, columns): what the kernels need to know about each step and group.
+    """(steps, groups, columns): what the compiled code needs to know about each step and group.
 
     The columns are named in `ontarget.live._run_kernel`.
     """

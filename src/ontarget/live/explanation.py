@@ -1,4 +1,4 @@
-"""`Explanation`: what changed p between two steps, and the recorded runs behind it.
+"""`Explanation`: what changed p between two steps of a run, and the recorded runs behind p.
 
 See method M28 in docs/methods.md.
 """
@@ -23,7 +23,7 @@ _SMALL = 0.0005  # a change that would read as 0.0 points
 
 @dataclass(frozen=True)
 class Contribution:
-    """How much one cause changed p.
+    """How much one cause (a feature, the reward earned, or time) changed p between two steps.
 
     Attributes
     ----------
@@ -47,23 +47,23 @@ class Contribution:
 
 @dataclass(frozen=True)
 class Precedent:
-    """A recorded run that was once where this run is now.
+    """A recorded run that was, at one of its steps, like the present run is now.
 
     Attributes
     ----------
     run
         The id of the recorded run in the log.
     step
-        The step at which the recorded run was most like this run.
+        The step at which the recorded run was most like the present run.
     weight
-        How much it counts: its share of the weight of all precedents.
+        How much the recorded run counts: its share of the weight of all precedents.
     outcome
         The outcome of the recorded run; one number per behavior, by name, if there are several.
     ends_at
-        The outcome of this run if it goes on as the recorded run did: its behavior so far plus what
-        the recorded run still gained. If nearly every step earns the same, such as 1 for each step
-        survived, it is the outcome of the recorded run. One number per behavior, by name, if there
-        are several.
+        The outcome of the present run if it goes on as the recorded run did: the present run's
+        behavior so far plus what the recorded run still gained. If nearly every step earns the
+        same, such as 1 for each step survived, it is the outcome of the recorded run. One number
+        per behavior, by name, if there are several.
     met
         Whether ``ends_at`` is inside the target.
     """
@@ -89,23 +89,26 @@ class Explanation:
     target
         The target, as text.
     t_before, p_before
-        The earlier step that it is compared with, and p at that step; None if there is none.
+        The earlier step that t is compared with, and p at that step; None if there is no earlier
+        step.
     contributions
-        What changed p, the largest change first. They add up to ``p - p_before``.
+        How much each cause changed p, the largest change first. The changes add up to ``p -
+        p_before``.
     precedents
-        The recorded runs that count most for p; empty if the monitor does not keep their ids.
+        The recorded runs that count most for p; empty if the monitor does not keep the ids of
+        recorded runs.
     missed
-        The share of the precedents, by weight, that would miss the target from here; None if no
+        The share of the precedents, by weight, for which ``ends_at`` misses the target; None if no
         recorded runs are behind the answer.
     row_share
         How much of the model's answer comes from recorded runs, from 0 to 1. The rest comes from
-        experts that do not use recorded runs.
+        parts of the model (a regression, say) that do not weigh recorded runs.
     culprit
         For a goal over several behaviors, the behavior with the lowest p by itself; otherwise
         empty.
     together
-        Causes that only rise, or only fall, at every step of the recorded runs, as time does. How
-        their sum is divided among them says little, because no recorded run had one without the
+        Causes that, like time, only rise or only fall at every step of the recorded runs. Only
+        their joint contribution means much: no recorded run had one of these causes without the
         others.
 
     Notes
@@ -133,7 +136,7 @@ class Explanation:
 
     @property
     def in_a_line(self) -> str:
-        """One line: by how much p changed and why, and how many precedents miss the target."""
+        """One line: how p changed and why, and how many similar recorded runs miss the target."""
         said = [f"{plain(self.culprit)} is the likely culprit"] if self.culprit else []
         # The line may be read some steps later, so it names its step.
         rested = self._missing(f"was based on at step {self.t}", "there")
@@ -141,7 +144,10 @@ class Explanation:
 
     @property
     def causes(self) -> str:
-        """The largest changes of p, in percentage points, as text; empty if p did not change."""
+        """The causes that changed p most, each with its change in percentage points, as text.
+
+        It is empty if p did not change.
+        """
         moved = [
             f"{plain(one.cause)} {_points(one.change)}"
             for one in self.contributions[:3]
@@ -153,7 +159,10 @@ class Explanation:
 
     @property
     def _joined(self) -> str:
-        """Text that some causes always move together, with their sum; empty if none do."""
+        """Text that some causes always move together, with their joint change.
+
+        It is empty if none do.
+        """
         own = [one for one in self.contributions if one.cause in self.together]
         if len(own) < 2:
             return ""
@@ -163,7 +172,10 @@ class Explanation:
 
     @property
     def rests_on(self) -> str:
-        """Text that says which share of the precedents miss the target; empty if there are none."""
+        """Text that says which share of the precedents (similar recorded runs) miss the target.
+
+        It is empty if there are no precedents.
+        """
         return self._missing("is based on", "here")
 
     def _missing(self, rests_on: str, here: str) -> str:
@@ -176,7 +188,7 @@ class Explanation:
 
     @property
     def _moved(self) -> str:
-        """Text that says how p changed, and the causes; empty if p did not change."""
+        """Text that says by how much p changed, and why; empty if p did not change."""
         if self.p_before is None or not self.causes:
             return ""
         went = "fell" if self.change < 0.0 else "rose"
@@ -189,7 +201,7 @@ class Explanation:
         return found
 
     def figure(self, *, dark: bool = False) -> Figure:
-        """A chart: what each cause added to p, and the outcomes to which the precedents lead."""
+        """A chart: how much each cause changed p, and the outcomes that similar runs lead to."""
         from ontarget.evaluation.figures.explanation import explanation_chart
 
         return explanation_chart(
@@ -267,7 +279,11 @@ def _plain_json(value: Any) -> Any:
 
 
 def _end(ends_at: float | dict[str, float], culprit: str) -> float:
-    """The number to draw: ``ends_at``, or of several behaviors that of the culprit or the first."""
+    """The outcome to draw.
+
+    That is ``ends_at``; for several behaviors, the value of the culprit (the behavior with the
+    lowest p) or else of the first behavior.
+    """
     if not isinstance(ends_at, dict):
         return ends_at
     return ends_at.get(culprit, next(iter(ends_at.values())))

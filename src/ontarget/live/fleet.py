@@ -34,12 +34,13 @@ class FleetWatch:
 
     Each agent gets exactly the answers that its own `Watch` would give. An agent's name may be
     anything that can be a dictionary key; by default agents are numbered from 0. Agents may `join`
-    and `leave` at any time. Only one thread at a time may use a fleet; a second one gets an error.
+    and `leave` at any time. Only one thread at a time may use a fleet; a second thread gets an
+    error.
 
     Parameters
     ----------
     contract
-        The monitor, target and alarm rule for every run.
+        The monitor, target and alarm rule that every run is watched with.
     agents
         How many agents there are, or their names.
     groups
@@ -89,12 +90,12 @@ class FleetWatch:
 
     @property
     def triggers(self) -> tuple[Trigger, ...]:
-        """The rule as numbers to compare (`Trigger`), one per group."""
+        """The alarm rule as numbers to compare (`Trigger`), one per group of runs."""
         return self._contract.triggers
 
     @property
     def steps(self) -> IndexArray:
-        """(agents,): the step of each agent's next call."""
+        """(agents,): the step that each agent's next call of `step` will be about."""
         found: IndexArray = self._table.whole[self._which(None), k.T]
         return found
 
@@ -142,7 +143,7 @@ class FleetWatch:
         agents: Any = None,
         behavior: ArrayLike | None = None,
     ) -> Outlooks:
-        """The outlook of each agent before it acts, in the order of the agents.
+        """The monitor's answer for each agent before it acts, in the order of the agents.
 
         Parameters
         ----------
@@ -151,12 +152,12 @@ class FleetWatch:
             which is read by column names. If a state cannot be read, that agent's outlook is
             UNKNOWN, with a reason.
         rewards
-            What each agent's last action earned; 0 at its first call.
+            What each agent's last action earned; 0 at the agent's first call.
         agents
             Which agents these are, by name; all of them by default.
         behavior
-            The behavior so far of each agent, if the monitor's behavior is read from a column
-            rather than computed from rewards.
+            The behavior so far of each agent. Pass it if the monitor's behavior is read from a
+            column rather than computed from rewards.
         """
         with self._turn:
             rows = self._which(agents)
@@ -188,7 +189,7 @@ class FleetWatch:
         agents: Any = None,
         behavior: ArrayLike | None = None,
     ) -> Outlooks:
-        """End runs before the horizon: their status is DONE, with p exactly 0 or 1."""
+        """End runs before the horizon; returns the last answers, with status DONE and p 0 or 1."""
         with self._turn:
             rows = self._which(agents)
             news = self._news(rows, rewards, behavior)
@@ -198,7 +199,7 @@ class FleetWatch:
             return self._outlooks(rows)
 
     def intervene(self, agents: Iterable[Hashable]) -> Outlooks:
-        """Note that somebody took these agents' runs over; returns their outlooks.
+        """Note that somebody took these agents' runs over; returns the answers about them.
 
         See `Watch.intervene`. If the run of any of these agents is over, an error is raised and
         nothing is noted.
@@ -215,7 +216,7 @@ class FleetWatch:
             return self._outlooks(rows)
 
     def peek(self, agents: Any = None) -> Outlooks:
-        """The present outlook of each agent again; no run moves."""
+        """The present answer for each agent (`Outlooks`) again; no run takes a step."""
         return self._outlooks(self._which(agents))
 
     def run_state(self, agent: Hashable) -> RunState:
@@ -236,7 +237,10 @@ class FleetWatch:
 
     @internal
     def standings(self, agents: Any = None) -> Standings:
-        """The states of runs as arrays, and as bytes that `unpack` of another fleet can read."""
+        """The states of these agents' runs, as arrays and as bytes.
+
+        `unpack` of another fleet can read the bytes and continue the runs.
+        """
         rows = self._which(agents)
         whole = self._table.whole[rows]
         return Standings(
@@ -251,7 +255,7 @@ class FleetWatch:
 
     @internal
     def unpack(self, packed: Mapping[Hashable, bytes]) -> None:
-        """Continue agents' runs from bytes that a fleet of the same contract packed."""
+        """Continue agents' runs from bytes that a fleet with the same contract packed."""
         names = self._contract.fitted.groups
         some = None if names is None else names[0]  # replaced by the group in the bytes
         new = [agent for agent in packed if agent not in self._rows]
@@ -266,7 +270,7 @@ class FleetWatch:
             raise
 
     def resume(self, agent: Hashable, state: RunState) -> None:
-        """Continue an agent's run from a stored state; an unknown agent joins the fleet."""
+        """Continue an agent's run from a stored state; a new agent joins the fleet."""
         group = self._contract.admit(state)  # checks the whole state
         if agent not in self._rows:
             self.join([agent], groups=state.group)
@@ -276,7 +280,10 @@ class FleetWatch:
         self._readings[row] = state.reading(self._readings.shape[1])
 
     def _read(self, states: Any, n: int) -> tuple[FloatArray, dict[int, str]]:
-        """(n, features): the states as numbers; and, by position, why a state cannot be read."""
+        """(n, features): the states as numbers; and the reasons why some cannot be read.
+
+        The reasons are given by the position of the state.
+        """
         schema = self._contract.fitted.schema
         if type(states) is np.ndarray and states.dtype.kind in NUMBER_KINDS:
             if states.shape != (n, len(schema)):
@@ -291,7 +298,7 @@ class FleetWatch:
         return np.ascontiguousarray(X), unread
 
     def _recalled(self, rows: IndexArray, news: FloatArray, given: FloatArray) -> FloatArray:
-        """The states with the columns of earlier steps filled in, if the monitor has a history."""
+        """The states, with columns of earlier steps filled in if the monitor reads these."""
         contract = self._contract
         if not contract.memory[0]:
             return given
@@ -304,7 +311,7 @@ class FleetWatch:
         return states
 
     def _news(self, rows: IndexArray, rewards: Any, behavior: Any) -> FloatArray:
-        """(runs, columns): what this call brings for each run, as `advance_rows` reads it."""
+        """(runs, columns): the rewards or behaviors of this call, as `advance_rows` reads them."""
         earned = _per_agent(rewards, rows.size, "rewards")
         news = np.zeros((rows.size, k.N_NEWS))
         news[:, k.REWARD] = earned
@@ -431,7 +438,7 @@ def _per_agent(values: Any, n: int, what: str) -> FloatArray:
 
 
 def _of_rows(kept: dict[int, _T], rows: IndexArray) -> dict[int, _T]:
-    """The entries that exist for these rows, by the position of the row in ``rows``."""
+    """The entries of ``kept`` for these rows, by the position of the row in ``rows``."""
     if not kept:
         return {}
     return {i: kept[row] for i, row in enumerate(rows.tolist()) if row in kept}

@@ -16,10 +16,11 @@ __all__ = ["Change", "Outlook", "Outlooks", "Status"]
 
 
 class Status(IntEnum):
-    """The status of a watched run.
+    """The status of a watched run: PENDING, OK, ALARM, UNKNOWN or DONE.
 
-    PENDING before its first state; OK; ALARM; UNKNOWN if the monitor cannot answer at this step;
-    DONE at the end of the run. A run in alarm stays in ALARM while the monitor cannot answer.
+    PENDING means that the run has no state yet. UNKNOWN means that the monitor cannot answer at
+    this step. DONE means that the run is over. A run in alarm stays in ALARM while the monitor
+    cannot answer.
     """
 
     PENDING = 0
@@ -33,7 +34,7 @@ class Status(IntEnum):
 
 
 class Outlook(NamedTuple):
-    """The answer about one run at one step.
+    """A monitor's answer about one run at one step.
 
     Attributes
     ----------
@@ -41,18 +42,18 @@ class Outlook(NamedTuple):
         The step.
     p
         The best estimate of the probability that the run ends inside the target. It is calibrated
-        on learning episodes, and nothing is promised about it.
+        on the learning episodes, and nothing is promised about it.
     spread
-        A range that contains p and shows how much the limited number of assure episodes leaves open
-        (method M20 in docs/methods.md). With another set of as many assure episodes the range would
-        be another one. In at least 9 of 10 such sets, it contains the share that infinitely many
-        assure episodes would give. It is not the error of p, because errors of the model are not
-        included.
+        A range that contains p. It shows how much the limited number of assure episodes (held out
+        for promises) leaves open (method M20 in docs/methods.md). Another set of as many assure
+        episodes would give another range. In at least 9 of 10 such sets, the range contains the
+        share that infinitely many assure episodes would give. The spread is not the error of p,
+        because errors of the model are not included.
     low, high
-        The paper's bounds, for programs: the calibrated distribution, read at the ends of the
-        target (method M4). That distribution is valid on average over runs and over sets of assure
-        episodes; nothing is promised about one particular target. p comes from other episodes, so
-        it may be outside these bounds.
+        The bounds of the paper's method, for programs: the calibrated distribution, read at the
+        ends of the target (method M4). That distribution is valid on average over runs and over
+        sets of assure episodes; nothing is promised about one particular target. p comes from other
+        episodes, so p may be outside these bounds.
     plausibility
         Whether the target is still possible, from 0 to 1. You may call the target ruled out if this
         is at most a small number δ that you choose, such as 0.05. Then at most a share δ of all
@@ -87,22 +88,22 @@ class Outlook(NamedTuple):
 
     @property
     def known(self) -> bool:
-        """Whether the numbers are known; otherwise they are NaN."""
+        """Whether p and the other numbers are known; otherwise they are NaN."""
         return self.p == self.p
 
     @property
     def decided(self) -> bool:
-        """Whether arithmetic alone decides if the target is met, so that p is exactly 0 or 1."""
+        """Whether it is already certain if the target is met, so that p is exactly 0 or 1."""
         return self.spread[0] == self.spread[1]
 
 
 @dataclass(frozen=True, eq=False)
 class Outlooks:
-    """The answers about many runs: arrays with one entry per run.
+    """A monitor's answers about many runs: arrays with one entry per run.
 
     The arrays have the names of the fields of `Outlook`. If several targets were asked about, the
     numbers are (runs, targets). ``status`` has the numbers of `Status`. Each run has its own step
-    and reason. If the monitor cannot answer for a run, its numbers are NaN.
+    and reason. If the monitor cannot answer for a run, the numbers of that run are NaN.
 
     Examples
     --------
@@ -124,7 +125,7 @@ class Outlooks:
 
     @classmethod
     def pending(cls, n: int) -> Outlooks:
-        """The outlooks of n runs that have not begun yet."""
+        """The answers about n runs that have not begun yet: all with status PENDING."""
         p, low, high, plausibility, assurance = np.full((5, n), np.nan)
         return cls(
             t=np.zeros(n, dtype=np.intp),
@@ -141,7 +142,7 @@ class Outlooks:
 
     @classmethod
     def of_each(cls, outlooks: Sequence[Outlook]) -> Outlooks:
-        """The outlooks of several runs, from the outlook of each run."""
+        """The answers about several runs as arrays, from one `Outlook` per run."""
         columns = zip(*(one[:-1] for one in outlooks), strict=True)
         t, p, spread, low, high, plausibility, assurance, n, status = map(np.array, columns)
         reasons = [one.reason for one in outlooks]
@@ -163,7 +164,7 @@ class Outlooks:
 
     @property
     def reason(self) -> NDArray[np.object_]:
-        """The reason for each status, in words; empty if there is nothing to explain."""
+        """(runs,): the reason for each run's status, as text; empty if there is none."""
         return np.array([self.words(run) for run in range(len(self))], dtype=np.object_)
 
     @property
@@ -174,12 +175,12 @@ class Outlooks:
 
     @property
     def known(self) -> BoolArray:
-        """(runs,): whether the numbers of each run are known; otherwise they are NaN."""
+        """(runs,): whether p and the other numbers of each run are known (not NaN)."""
         found: BoolArray = ~np.isnan(self.p)
         return found
 
     def of(self, run: int) -> Outlook:
-        """The outlook of one run, by its position; only for a single target."""
+        """The answer about one run, by its position; only if a single target was asked about."""
         return Outlook(
             t=int(self.t[run]),
             p=float(self.p[run]),
@@ -194,7 +195,7 @@ class Outlooks:
         )
 
     def arrays(self) -> dict[str, Any]:
-        """The arrays by name, without the reasons."""
+        """The arrays by name, without the reasons of the statuses."""
         return {one.name: getattr(self, one.name) for one in fields(self) if one.name != "words"}
 
     def __getstate__(self) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Runs that each have their own target, as each delivery has its own deadline.
 
-The alarm threshold comes from the assure episodes, each judged by its own target. Promises hold on
-average over pairs of a run and its target that are like the recorded pairs, not for each target by
-itself.
+The alarm threshold comes from the assure episodes (held out for promises), each judged by its own
+target. Promises hold on average over pairs of a run and its target that are like the recorded
+pairs, not for each target by itself.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class OwnTargets:
     Parameters
     ----------
     fitted
-        The contents of a fitted monitor; its assure episodes need targets (`Episodes.aimed`).
+        The result of a monitor's fit. Its assure episodes, which are held out for promises, need
+        targets (`Episodes.aimed`).
     rule
         The alarm rule.
     """
@@ -57,9 +58,9 @@ class OwnTargets:
         self._contracts: OrderedDict[Target, Contract] = OrderedDict()
 
     def assured(self, group: int) -> Answers:
-        """The monitor's answers about the group's assure episodes, each for its own target.
+        """The monitor's answers about one group's assure (held-out) episodes.
 
-        Episodes without a target are left out.
+        Each episode is judged by its own target. Episodes without a target are left out.
         """
         fitted, (found, aimed) = self.fitted, self._answers
         groups = fitted.assure_groups[fitted.known_outcomes]
@@ -78,7 +79,10 @@ class OwnTargets:
         return answer_own(self.fitted, observed)
 
     def contract(self, target: Target) -> Contract:
-        """The contract for runs with this target; the last few are cached."""
+        """The contract (monitor, target and alarm rule) for runs with this target.
+
+        The last few are kept.
+        """
         if not isinstance(target, Target):
             raise InputError(
                 f"`target` needs a Target, got {target!r}; Target.at_least(60) makes one"
@@ -94,7 +98,10 @@ class OwnTargets:
 
 
 def answer_own(fitted: Fitted, episodes: Episodes) -> tuple[Answers, BoolArray]:
-    """The answers about episodes, each for its own target; and (episodes,) whether it has one."""
+    """The monitor's answers about episodes, each for its own target.
+
+    Also (episodes,): whether each episode has a target.
+    """
     n, targets = len(episodes), episodes.targets
     assert targets is not None  # the callers have checked this
     sheet, met = Sheet(episodes.lengths, fitted.horizon), np.zeros(n, dtype=np.bool_)
@@ -153,13 +160,13 @@ class OwnWatch:
         *,
         behavior: float | None = None,
     ) -> Outlook:
-        """The outlook before acting at this step; see `Watch.step`."""
+        """The monitor's answer about the run (`Outlook`) before acting; see `Watch.step`."""
         return self._running.step(state, reward, behavior=behavior)
 
     def end(self, reward: float = 0.0, *, behavior: float | None = None) -> Outlook:
-        """End the run before the horizon; see `Watch.end`."""
+        """End the run before the horizon; returns the last answer. See `Watch.end`."""
         return self._running.end(reward, behavior=behavior)
 
     def peek(self) -> Outlook:
-        """The present outlook again; the run does not move."""
+        """The present answer about the run (`Outlook`) again; the run takes no step."""
         return self._running.peek()

@@ -1,4 +1,4 @@
-"""Alarm rules, and the thresholds (triggers) that they become for the runs of a group."""
+"""Alarm rules, and the thresholds (triggers) that follow from a rule for each group of runs."""
 
 from __future__ import annotations
 
@@ -64,26 +64,32 @@ class RuleOptions(TypedDict, total=False):
 
 
 class Assured(Protocol):
-    """What an alarm rule can ask about the assure episodes of a group, for one target."""
+    """What an alarm rule can ask about the recorded episodes that its threshold comes from.
+
+    These are the assure episodes (held out for promises) of one group, judged by one target.
+    """
 
     @property
     def met(self) -> BoolArray:
-        """(episodes,): whether each met the target."""
+        """(episodes,): whether each episode met the target."""
         ...
 
     @property
     def ever_broken(self) -> BoolArray:
-        """(episodes,): whether each has a bad reading at any step."""
+        """(episodes,): whether each episode has a missing or unreadable value at any step."""
         ...
 
     @property
     def part(self) -> str:
-        """The name of their part: "assure" or "learning"."""
+        """Which episodes the threshold comes from: "assure" (held out) or "learning"."""
         ...
 
     @property
     def promises(self) -> bool:
-        """Whether these are assure episodes, so that the rate is promised and not only measured."""
+        """Whether these are assure (held-out) episodes, so that the rate is promised.
+
+        Otherwise it is only measured.
+        """
         ...
 
     @property
@@ -96,7 +102,7 @@ class Assured(Protocol):
 
     @property
     def weights(self) -> FloatArray | None:
-        """(episodes,): the weight of each; None if they have no weights.
+        """(episodes,): the weight of each episode; None if they have no weights.
 
         See method M25 in docs/methods.md.
         """
@@ -104,14 +110,14 @@ class Assured(Protocol):
 
     @property
     def weight(self) -> float | None:
-        """The weight of the run for which the threshold is computed; None for a typical weight."""
+        """The weight of the run whose threshold is computed; None for a typical weight."""
         ...
 
     def scores(self, for_steps: int) -> FloatArray:
-        """(episodes,): the score of each; any threshold above it would have raised an alarm.
+        """(episodes,): the score of each: any threshold above it would have raised an alarm.
 
-        The alarm needs p below the threshold at ``for_steps`` known steps in a row. See method M8
-        in docs/methods.md.
+        The alarm is raised if p is below the threshold at ``for_steps`` known steps in a row. See
+        method M8 in docs/methods.md.
         """
         ...
 
@@ -122,8 +128,8 @@ class Trigger(NamedTuple):
     Attributes
     ----------
     compared
-        Which number of the outlook is compared: 0 is p, 1 low, 2 high, 3 plausibility and 4
-        assurance; −1 for a rule that decides in Python (`AlarmRule.alarming`).
+        Which number of the monitor's answer is compared: 0 is p, 1 low, 2 high, 3 plausibility and
+        4 assurance; −1 for a rule that decides in Python (`AlarmRule.alarming`).
     raise_below
         The alarm is raised if the compared number is strictly below this.
     clear_at
@@ -135,8 +141,8 @@ class Trigger(NamedTuple):
     promised
         The promised false-alarm rate, if the rule has one.
     measured
-        In a monitor without assure episodes: the false-alarm rate as measured on the learning
-        episodes, which is not a promise.
+        In a monitor without assure (held-out) episodes: the false-alarm rate as measured on the
+        learning episodes, which is not a promise.
     """
 
     compared: int
@@ -149,7 +155,10 @@ class Trigger(NamedTuple):
 
     @property
     def numbers(self) -> tuple[float, float, float, float]:
-        """What the kernels read: ``compared``, ``raise_below``, ``clear_at`` and ``for_steps``."""
+        """The trigger as plain numbers for the compiled code.
+
+        They are ``compared``, ``raise_below``, ``clear_at`` and ``for_steps``.
+        """
         return self.compared, self.raise_below, self.clear_at, self.for_steps
 
 
@@ -175,22 +184,25 @@ class AlarmRule:
     moves: ClassVar[bool] = False  # whether the threshold changes from run to run
 
     def trigger(self, assured: Assured | None) -> Trigger:
-        """The rule as numbers to compare, for a group with these assure episodes.
+        """The alarm rule as numbers to compare, for a group of runs.
 
-        ``assured`` is None if `needs_assure` is false.
+        ``assured`` are the group's assure (held-out) episodes; None if `needs_assure` is false.
         """
         return Trigger(-1, math.nan, math.nan, 1, math.nan)
 
     def alarming(self, outlook: Outlook) -> bool:
-        """Whether an outlook raises the alarm; not needed if you override `trigger`."""
+        """Whether an answer of the monitor raises the alarm.
+
+        Not needed if you override `trigger`.
+        """
         raise NotImplementedError(
             f"{type(self).__name__} needs to override the method trigger or alarming"
         )
 
     def clearing(self, outlook: Outlook) -> bool:
-        """Whether an outlook ends the alarm, for a rule that overrides `alarming`.
+        """Whether an answer of the monitor ends the alarm, for a rule that overrides `alarming`.
 
-        By default the alarm ends with the first outlook that does not raise it; override this to
+        By default the alarm ends with the first answer that does not raise it; override this to
         keep the alarm on for longer. `Below`, `Promised` and `RuledOut` do not use this method.
         """
         return not self.alarming(outlook)
@@ -230,7 +242,7 @@ class Below(AlarmRule):
             raise _clears_too_early(self.clear_above, self.threshold)
 
     def trigger(self, assured: Assured | None) -> Trigger:
-        """The rule as numbers to compare."""
+        """The alarm rule as numbers to compare; ``assured`` is not used."""
         clear = clear_at(self.threshold) if self.clear_above is None else self.clear_above
         return Trigger(P, self.threshold, clear, self.for_steps, self.threshold)
 
@@ -239,9 +251,9 @@ class Below(AlarmRule):
 class Promised(AlarmRule):
     """Alarm with a promised false-alarm rate; a false alarm is one in a run that meets its target.
 
-    The threshold for p comes from the assure episodes that met the target (method M8 in
-    docs/methods.md). In a monitor without assure episodes it comes from the learning episodes; the
-    rate is then measured, not promised.
+    The threshold for p comes from those assure episodes (held out for promises) that met the target
+    (method M8 in docs/methods.md). In a monitor without assure episodes it comes from the learning
+    episodes; the rate is then measured, not promised.
 
     Parameters
     ----------
@@ -250,11 +262,11 @@ class Promised(AlarmRule):
     for_steps, clear_above
         As in `Below`. The promise holds with any values of these.
     robust
-        Whether the promise holds however often readings fail in live runs. By default a bad reading
-        is skipped, in live runs and in the assure episodes. So the promise assumes that readings
-        fail as often in live runs as in the assure episodes. With True, an assure episode with any
-        bad reading counts as one that would have raised an alarm. If there are many such episodes,
-        the alarm detects few failures.
+        Whether the promise holds however often values are missing or unreadable in live runs. By
+        default such a bad reading is skipped, in live runs and in the assure episodes. So the
+        promise assumes that readings fail as often in live runs as in the assure episodes. With
+        True, an assure episode with any bad reading counts as one that would have raised an alarm.
+        If there are many such episodes, the alarm detects few failures.
     confidence
         By default the rate holds on average over the sets of assure episodes that might have been
         recorded. With 0.95 it holds for 95 in 100 of these sets, if episodes are independent; the
@@ -274,7 +286,10 @@ class Promised(AlarmRule):
         _check_confidence(self.confidence)
 
     def trigger(self, assured: Assured | None) -> Trigger:
-        """The rule as numbers, with the threshold that follows from these episodes."""
+        """The alarm rule as numbers, with the threshold that follows from ``assured``.
+
+        ``assured`` are the held-out episodes of one group of runs.
+        """
         if assured is None:
             raise FewEpisodesError(NO_ASSURE)
         if self.confidence is not None and not assured.promises:
@@ -312,7 +327,8 @@ class RuledOut(AlarmRule):
     Parameters
     ----------
     rate
-        The highest allowed probability that a run meets its target and yet raises the alarm.
+        The highest allowed probability that a run meets its target and yet raises the alarm at any
+        step.
     for_steps
         How many consecutive steps with known numbers it takes to raise the alarm.
     confidence
@@ -335,7 +351,10 @@ class RuledOut(AlarmRule):
         _check_confidence(self.confidence)
 
     def trigger(self, assured: Assured | None) -> Trigger:
-        """The rule as numbers; it needs assure episodes, but no answers about them."""
+        """The alarm rule as numbers.
+
+        It needs assure (held-out) episodes, but no answers about them.
+        """
         if assured is None:
             raise FewEpisodesError(NO_ASSURE)
         if not assured.promises:
@@ -348,7 +367,7 @@ class RuledOut(AlarmRule):
         return Trigger(PLAUSIBILITY, just_above, math.inf, self.for_steps, limit)
 
     def _limit(self, assured: Assured) -> float:
-        """The plausibility at or below which a target is ruled out, with this confidence."""
+        """The plausibility at or below which a target is ruled out, with the rule's confidence."""
         m = int(assured.met.size) + assured.stopped
         j = rank_within(self.rate, m, self.confidence)
         if j == 0:
@@ -369,7 +388,10 @@ def rule_of(
     for_steps: int | None = None,
     clear_above: float | None = None,
 ) -> AlarmRule:
-    """The alarm rule, given as a rule or by the keyword arguments of `GoalMonitor.watch`."""
+    """The alarm rule: ``alarm`` itself, or the rule that the other arguments describe.
+
+    The arguments are those of `GoalMonitor.watch`.
+    """
     shorthands = {
         "alarm_below": alarm_below,
         "false_alarm_rate": false_alarm_rate,
@@ -418,7 +440,7 @@ def _clears_too_early(clear_above: float, threshold: float) -> InputError:
 
 
 def clear_at(threshold: float) -> float:
-    """The p from which on an alarm with this threshold ends, by default."""
+    """The p at which an alarm with this threshold ends, by default."""
     return threshold + min(_HYSTERESIS, (1.0 - threshold) / 2.0)
 
 

@@ -48,7 +48,7 @@ _TEXTS: Final = ("group", "target", "text", "regime")
 class RunState:
     """The state of a watched run, as a plain value that can be stored, sent and resumed.
 
-    A watch that resumes the state gives exactly the answers, to the last bit, that the first watch
+    A watch that resumes this state gives exactly the answers, to the last bit, that the first watch
     would have given.
 
     Attributes
@@ -64,10 +64,12 @@ class RunState:
     so_far
         The behavior so far; None if it has no value yet.
     lost
-        Why the behavior so far is unknown: a code and two details. The code is 0 if it is known.
+        Why the behavior so far is unknown: a code and two details. The code is 0 if the behavior so
+        far is known.
     streak, alarmed, since
-        For how many steps in a row the compared number was below the alarm threshold, whether the
-        run is in alarm, and the step at which the alarm began.
+        ``streak``: for how many steps in a row the compared number, such as p, was below the alarm
+        threshold. ``alarmed``: whether the run is in alarm. ``since``: the step at which the alarm
+        began.
     ended
         Whether the run is over.
     weight
@@ -75,18 +77,19 @@ class RunState:
     intervened_at
         The step at which somebody took the run over; None if nobody did.
     regime
-        What the promises about the run assume: "exchangeable", "follow" or, after drift, "restart".
+        Whether the promises about the run hold: "exchangeable" (if runs are like the recorded
+        ones), "follow" (in the long run only) or "restart" (no, because the process has drifted).
     row
-        The last state, with all its columns; None before the first.
+        The last state of the run, with all its columns; None before the first state.
     outlook
-        The last outlook: the step, how many episodes its bounds are based on, the status, the code
-        of the reason, its two details, and the numbers.
+        The monitor's last answer: the step, how many episodes its bounds are based on, the status,
+        the code of the reason, the reason's two details, and the numbers.
     text
-        The text of a reason that has no code.
+        The text of the reason, if the reason has no code.
     history
         What a monitor with ``history`` remembers: the last states and the rewards that came with
-        them, the latest first; then sums over the run so far and how many values each has. Empty
-        for other monitors.
+        them, the latest first; then sums over the run so far, and how many values are in each sum.
+        Empty for other monitors.
     parts
         For a run that is watched for a goal: the state of each behavior, in the order of their
         names.
@@ -115,7 +118,7 @@ class RunState:
     format: int = RUN_FORMAT
 
     def reading(self, width: int) -> list[float]:
-        """The columns of the last state; zeros before the first state."""
+        """The columns of the last state; ``width`` zeros before the first state."""
         return [0.0] * width if self.row is None else [_float(one) for one in self.row]
 
     def to_json(self) -> dict[str, Any]:
@@ -153,15 +156,15 @@ class Standings:
     Attributes
     ----------
     packed
-        Each run as bytes, from which another fleet can continue it exactly.
+        Each run as bytes, from which another fleet (`FleetWatch`) can continue it exactly.
     so_far
-        The behavior so far.
+        The behavior so far of each run.
     group
-        The number of the run's group.
+        The number of each run's group.
     alarmed, since, ended
         As in `RunState`.
     reasoned
-        Whether the last outlook has a reason.
+        Whether the last answer about the run has a reason.
     """
 
     packed: list[bytes]
@@ -174,7 +177,7 @@ class Standings:
 
 
 class RunTable:
-    """A table of watched runs, one row each, as the kernels in `_run_kernel` read it.
+    """A table of watched runs, one row each, as the compiled code in `_run_kernel` reads it.
 
     Parameters
     ----------
@@ -200,7 +203,7 @@ class RunTable:
         self.begin(slice(None))
 
     def begin(self, rows: Any) -> None:
-        """Begin new runs in these rows; each keeps its group."""
+        """Begin new runs in these rows; each row keeps its group."""
         groups = self.whole[rows, k.GROUP].copy()
         self.whole[rows] = 0
         self.whole[rows, k.GROUP] = groups
@@ -220,7 +223,10 @@ class RunTable:
     def states_of(
         self, rows: IndexArray, *, groups: list[Any], target: str, readings: FloatArray
     ) -> list[RunState]:
-        """The runs in some rows as values, given the group and the last state of each."""
+        """The runs in these rows as `RunState` values.
+
+        ``groups`` and ``readings`` have the group and the last state of each run.
+        """
         whole, real = self.whole[rows].tolist(), numbers_or_none(self.real[rows])
         read, past = numbers_or_none(readings), numbers_or_none(self.memory[rows])
         return [
@@ -254,7 +260,7 @@ class RunTable:
         ]
 
     def pack(self, rows: IndexArray, readings: FloatArray) -> list[bytes]:
-        """The runs in some rows as bytes; many times faster than `states_of`.
+        """The runs in these rows as bytes, which is many times faster than `states_of`.
 
         ``readings`` has the last state of each run.
         """
@@ -272,7 +278,7 @@ class RunTable:
         return found
 
     def unpack(self, row: int, packed: bytes, fitted: Fitted) -> FloatArray:
-        """Put a packed run into a row; returns the run's last state."""
+        """Put a packed run into this row; returns the run's last state."""
         last, past, width = len(_WHOLE) + len(_REAL), self.memory[row].size, fitted.state_width
         n = last + past + width
         if packed[:1] != PACKED or len(packed) < 8 * n + 1:
@@ -295,7 +301,7 @@ class RunTable:
         return numbers[n - width :]
 
     def restore(self, row: int, state: RunState) -> None:
-        """Put a run's state into a row; its group is already there."""
+        """Put a stored run into this row; the row already has the run's group."""
         whole, real = self.whole[row], self.real[row]
         last_t, last_n, status, code, one, other, *numbers = state.outlook
         whole[k.T], whole[k.STREAK] = state.step, state.streak
@@ -320,16 +326,16 @@ class RunTable:
             self.taken[row] = state.intervened_at
 
     def take_over(self, rows: IndexArray) -> None:
-        """Note that somebody takes these runs over now, unless they were taken over before."""
+        """Note that somebody takes these runs over now; an earlier takeover is kept."""
         for row, t in zip(rows.tolist(), self.whole[rows, k.LAST_T].tolist(), strict=True):
             self.taken.setdefault(row, t)
 
     def held(self, rows: Iterable[int]) -> list[int]:
-        """Those of the rows that were taken over and are in alarm: their alarm must stay on."""
+        """Those of the rows whose run was taken over while in alarm: that alarm must stay on."""
         return [row for row in rows if row in self.taken and self.whole[row, k.ALARMED]]
 
     def hold(self, rows: list[int]) -> None:
-        """Keep these runs in alarm, whatever p does."""
+        """Keep the runs in these rows in alarm, whatever p does."""
         for row in rows:
             self.whole[row, [k.ALARMED, k.STATUS]] = 1, Status.ALARM
 
@@ -337,7 +343,7 @@ class RunTable:
 def admitted(
     state: RunState, fitted: Fitted, target: object, memory: tuple[int, int] = (0, 0)
 ) -> int:
-    """The number of a stored run's group; an error if the state is not for this target.
+    """The group number of a stored run. It is an error if the run was watched for another target.
 
     ``memory`` is the shape of the array in which runs of this monitor remember earlier steps.
     """
@@ -378,9 +384,9 @@ def state_of(packed: bytes) -> RunState:
 
 
 def _unpacked(rest: bytes) -> tuple[Any, str, int | None]:
-    """What follows the numbers of a packed run: behavior, text of a reason, step of a takeover.
+    """What follows the numbers of a packed run: its behavior, a reason's text, and a step.
 
-    The takeover is the step at which somebody took the run over, or None.
+    The step is the one at which somebody took the run over, or None.
     """
     if not rest:
         return None, "", None
@@ -406,7 +412,7 @@ def _float(value: float | None) -> float:
 
 
 def _plain(value: Any) -> Any:
-    """The value for JSON: lists for tuples, None for NaN, text for infinities."""
+    """The value in a form for JSON: lists for tuples, None for NaN, text for infinities."""
     if isinstance(value, float):
         return None if math.isnan(value) else repr(value) if math.isinf(value) else value
     if isinstance(value, list | tuple):

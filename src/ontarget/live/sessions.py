@@ -1,4 +1,7 @@
-"""`Sessions`: one watch per named agent; agents may come and go. Also answers JSON messages."""
+"""`Sessions`: one watch for each agent, known by its name; agents may come and go.
+
+It also answers JSON messages.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +30,10 @@ class Sessions:
     Parameters
     ----------
     contract
-        The monitor, target and alarm rule for every run.
+        The monitor, target and alarm rule that every run is watched with.
     max_agents
         How many agents are remembered. If there are more, the agent that has been silent for
-        longest is forgotten, and its next message begins a new run.
+        longest is forgotten; the next message of that agent begins a new run.
     idle_seconds
         After how many seconds without a message an agent is forgotten; None for never.
     clock
@@ -82,13 +85,16 @@ class Sessions:
         behavior: Any = None,
         group: Any = None,
     ) -> Outlook:
-        """The outlook of an agent before it acts; see `Watch.step`. The first call begins a run."""
+        """The monitor's answer about an agent's run (`Outlook`) before it acts; see `Watch.step`.
+
+        The first call begins a run.
+        """
         return self._watch_of(agent, group).step(state, reward, behavior=behavior)
 
     def end(self, agent: Hashable, reward: Any = 0.0, *, behavior: Any = None) -> Outlook:
-        """End an agent's run, forget the agent, and return its last outlook.
+        """End an agent's run, forget the agent, and return the last answer about the run.
 
-        If the run has already reached the horizon, this repeats its last outlook.
+        If the run has already reached the horizon, this repeats the last answer.
         """
         watch = self._watch_of(agent, None)
         found = (
@@ -98,7 +104,7 @@ class Sessions:
         return found
 
     def peek(self, agent: Hashable) -> Outlook:
-        """An agent's present outlook, without a step."""
+        """The present answer about an agent's run (`Outlook`); the run takes no step."""
         return self._known(agent).peek()
 
     def explain(self, agent: Hashable, *, since: int | None = None) -> Explanation:
@@ -106,9 +112,9 @@ class Sessions:
         return self._known(agent).explain(since=since)
 
     def intervene(self, agent: Hashable) -> Outlook:
-        """Note that somebody took an agent's run over.
+        """Note that somebody took an agent's run over; returns the answer about the run.
 
-        Returns its outlook. See `Watch.intervene`.
+        See `Watch.intervene`.
         """
         return self._known(agent).intervene()
 
@@ -159,7 +165,7 @@ class Sessions:
         return {"agent": agent, **_json(outlook), **more, **true}
 
     def _parts(self, agent: str) -> dict[str, Any]:
-        """The p of each behavior by itself, if the run is watched for a goal over several ones."""
+        """For a goal over several behaviors: p of each behavior by itself, in an answer's field."""
         known = self._watches.get(agent)
         if known is None or not isinstance(known[0], GoalWatch):
             return {}
@@ -225,9 +231,9 @@ class Sessions:
 
 
 def _outcome(watch: Watch | GoalWatch) -> dict[str, Any]:
-    """The field "outcome" of an answer: a number, or one number per behavior, by name.
+    """The field "outcome" of a JSON answer: a number, or one number per behavior, by name.
 
-    It is left out if the outcome is unknown.
+    The field is left out if the outcome is unknown.
     """
     state = watch.run_state
     if isinstance(watch, GoalWatch):

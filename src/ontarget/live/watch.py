@@ -1,4 +1,4 @@
-"""`Watch`: follows one live run, with an outlook at every step in microseconds, and its alarm."""
+"""`Watch`: follows one live run, with an answer at every step in microseconds, and its alarm."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Watch:
 
     The first watch of a target prepares and compiles everything, so that `step` never has to;
     further watches take only microseconds to make. Only one thread at a time may use a watch; a
-    second one gets an `InputError`.
+    second thread gets an `InputError`.
 
     Examples
     --------
@@ -169,18 +169,18 @@ class Watch:
         *,
         behavior: float | None = None,
     ) -> Outlook:
-        """The outlook before acting at this step; the first call is step 0.
+        """The monitor's answer about the run (`Outlook`) before acting; the first call is step 0.
 
         Parameters
         ----------
         state
             The features in order, or by name: a mapping, a pandas Series, a named tuple. If the
-            state cannot be read, the outlook is UNKNOWN and its reason says why.
+            state cannot be read, the status is UNKNOWN and the reason says why.
         reward
             What the action at the previous step earned; 0 at the first call.
         behavior
             The behavior so far. Pass it if the monitor's behavior is read from a column rather than
-            computed from rewards. It also restores a sum that became unknown by a bad reward.
+            computed from rewards. It also restores a sum that became unknown by a missing reward.
         """
         turn, contract = self._turn, self._contract
         try:
@@ -205,12 +205,12 @@ class Watch:
             turn.give(None)
 
     def end(self, reward: float = 0.0, *, behavior: float | None = None) -> Outlook:
-        """End the run before the horizon: its status is DONE, with p exactly 0 or 1."""
+        """End the run before the horizon; returns the last answer: status DONE, p 0 or 1."""
         with self._turn:
             return self._told(self._advance(reward, behavior, "", ending=True))
 
     def intervene(self) -> Outlook:
-        """Note that somebody, such as an operator, took the run over; returns the outlook.
+        """Note that somebody, such as an operator, took the run over; returns the answer.
 
         From here on, p, bounds and plausibility are those of a run in the same state that nobody
         takes over, because the recorded runs say nothing about runs that are taken over. If the run
@@ -228,7 +228,7 @@ class Watch:
             return self.peek()
 
     def peek(self) -> Outlook:
-        """The present outlook again; the run does not move."""
+        """The present answer about the run (`Outlook`) again; the run takes no step."""
         table = self._table
         found = outlook_of(self._contract, self._whole, self._real, table.texts.get(0, ""))
         if not table.taken:
@@ -236,7 +236,7 @@ class Watch:
         return found._replace(reason=said_of_taken(found.reason, table.taken[0], found.status))
 
     def explain(self, *, since: int | None = None) -> Explanation:
-        """Why p is what it is: what changed it since an earlier step, and the runs behind it.
+        """Why p is what it is: what changed p since an earlier step, and similar recorded runs.
 
         Like `GoalMonitor.explain`, for the last step at which a model answered. It takes
         milliseconds, so call it when p has fallen, not at every step.
@@ -244,7 +244,7 @@ class Watch:
         Parameters
         ----------
         since
-            The step to compare with; by default the previous one with an answer. The watch keeps
+            The step to compare with; by default the previous step with an answer. The watch keeps
             the first step of a run and the last 64.
         """
         now, before = self._seen.pair(since)
@@ -309,10 +309,10 @@ class Watch:
         return twin
 
     def _advance(self, reward: object, behavior: object, trouble: str, *, ending: bool) -> int:
-        """Add what was earned, and bring the run to its next step; returns SETTLED, BAD or LOOK.
+        """Add the reward, and bring the run to its next step; returns SETTLED, BAD or LOOK.
 
-        These codes are those of `advance_rows`. ``trouble`` says why the state could not be read;
-        it is empty if the state is fine.
+        The codes mean: nothing more to do, a bad value, and "ask the model". ``trouble`` says why
+        the state could not be read; it is empty if the state is fine.
         """
         contract, whole = self._contract, self._whole
         earned, rule = number_or_nan(reward), contract.behavior
@@ -341,7 +341,7 @@ class Watch:
         return int(self._became[0])
 
     def _look(self) -> None:
-        """Ask the model of the present step, and write the outlook and the alarm."""
+        """Ask the model about the present step, and store the answer and the alarm."""
         contract, table = self._contract, self._table
         held = table.held(_ONLY) if table.taken else []
         if contract.own_translation:
@@ -354,7 +354,7 @@ class Watch:
         table.hold(held)
 
     def _ask(self) -> None:
-        """Write the predicted probabilities below and up to each bound of the target."""
+        """Store the predicted probabilities below, and up to, each bound of the target."""
         self._contract.ask(self._whole[k.T], self._filled_row(), self._ends, self._limits)
 
     def _filled_row(self) -> FloatArray:
@@ -367,7 +367,7 @@ class Watch:
         return row
 
     def _weigh(self, weight: float, trigger: Trigger) -> None:
-        """Set the run's weight, and the alarm threshold that depends on it."""
+        """Store the run's weight, and the alarm threshold that depends on it."""
         contract = self._contract
         self._table.real[0, k.WEIGHT] = weight
         self._trigger, self._numbers = trigger, contract.numbers
@@ -386,7 +386,7 @@ class Watch:
         return float(rule.value(table.behaviors[0]))
 
     def _read(self, state: Any) -> str:
-        """Store the state's features; return what is wrong if they cannot be read, as text."""
+        """Store the state's features; return, as text, what is wrong if they cannot be read."""
         features = self._given
         try:
             # Masked arrays and arrays of dates are left to the schema: here they would pass.
@@ -404,7 +404,7 @@ class Watch:
         return ""
 
     def _note(self) -> None:
-        """Copy the run's row to lists, once per call, because reading lists is faster."""
+        """Copy the run's row of the tables to lists, once per call; lists are faster to read."""
         self._whole, self._real = self._table.whole[0].tolist(), self._table.real[0].tolist()
 
     def _told(self, became: int) -> Outlook:
@@ -422,7 +422,10 @@ _FIRST = np.zeros(1, dtype=np.intp)
 
 
 def outlook_of(contract: Contract, whole: list[int], real: list[float], text: str) -> Outlook:
-    """The outlook in a run's row of the two tables; ``text`` is its reason if that has no code."""
+    """The monitor's answer in a run's row of the tables ``whole`` and ``real``.
+
+    ``text`` is the reason of the status if that reason has no code.
+    """
     return Outlook(
         whole[k.LAST_T],
         real[P],
@@ -438,7 +441,7 @@ def outlook_of(contract: Contract, whole: list[int], real: list[float], text: st
 
 
 def taken_over(outlook: Outlook, at: int) -> Outlook:
-    """The outlook of a run that somebody took over at a step, with a reason that says so."""
+    """The same answer for a run that somebody took over at the step ``at``; its reason says so."""
     taken = f"taken over at step {at}"
     if outlook.status is not Status.DONE:
         taken += ": the numbers are those of a run that is left alone"
@@ -446,9 +449,9 @@ def taken_over(outlook: Outlook, at: int) -> Outlook:
 
 
 def words_of_run(contract: Contract, whole: list[int], real: list[float], text: str) -> str:
-    """The reason in a run's row, in words.
+    """The reason of a run's status, as text, from its row of the two tables.
 
-    If the run is in alarm but the monitor cannot answer now, the words say both.
+    If the run is in alarm but the monitor cannot answer now, the text says both.
     """
     said = in_words(
         whole[k.CODE],
@@ -471,7 +474,7 @@ def said_of_taken(reason: str, t: int, status: int) -> str:
 
 
 def judge_own(contract: Contract, table: RunTable, row: int) -> None:
-    """Write the alarm of a run by a rule that decides in Python, if p is known."""
+    """Raise or clear a run's alarm, if p is known, by an alarm rule written in Python."""
     if np.isnan(table.real[row, P]):
         return
     whole = table.whole[row]
@@ -489,5 +492,5 @@ def judge_own(contract: Contract, table: RunTable, row: int) -> None:
 
 
 def _said(value: object) -> str:
-    """A value that was passed in place of a number, as text; empty for a float."""
+    """A value that was passed in place of a number, as text for a message; empty for a float."""
     return "" if isinstance(value, float) else shown(value)

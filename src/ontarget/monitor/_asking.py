@@ -48,7 +48,7 @@ class Asking(Held):
         calibration: Calibration = "common",
         weights: ArrayLike | None = None,
     ) -> Outlooks:
-        """The outlooks of many runs at one step.
+        """The monitor's answer for each of many runs at one step (`Outlooks`).
 
         By default p is calibrated in the same way for all targets (``calibration="common"``), so
         that targets can be compared: a wider target never has a lower p. A watch calibrates p for
@@ -72,8 +72,8 @@ class Asking(Held):
         calibration
             ``"common"``, ``"target"``, or the result of `calibrate_target`, as for `watch`.
         weights
-            One weight for all runs, or one per run, if the monitor's assure episodes have weights;
-            see `Episodes.weighted`.
+            One weight for all runs, or one per run, if the monitor's assure episodes (held out for
+            promises) have weights; see `Episodes.weighted`.
         """
         fitted = self._shared
         t = whole_number("t", t, least=0)
@@ -136,7 +136,7 @@ class Asking(Held):
         groups: Any = None,
         all_steps: bool = False,
     ) -> dict[str, Interval]:
-        """For each run, a box: one interval per behavior, which together hold all outcomes.
+        """For each run, a box: one interval per behavior, which together contain all outcomes.
 
         See method M21 in docs/methods.md.
 
@@ -149,7 +149,7 @@ class Asking(Held):
         level
             The probability with which all outcomes are inside their intervals at once.
         all_steps
-            By default the guarantee is for step t alone. If True, it covers the boxes of all steps
+            By default the guarantee is for step t alone. If True, it is for the boxes of all steps
             of a run together.
         """
         goals = self._goals
@@ -170,15 +170,15 @@ class Asking(Held):
         )
 
     def calibrate_target(self, target: Target, episodes: Episodes) -> TargetCalibration:
-        """A Venn–Abers calibration of one target, to pass as ``calibration=``.
+        """A Venn–Abers calibration of p for one target, to pass as ``calibration=``.
 
         Without this calibration, p is the best estimate from the learning episodes, and nothing is
         promised about it. With it, ``low`` and ``high`` are a Venn–Abers pair, which has a
         guarantee; ``p`` is a number between the two and has none. See method M7 in docs/methods.md.
 
-        Pass episodes that the monitor has not seen: new episodes, or the ``rest`` of a split. Its
-        learning and assure episodes raise an error. After a fit with ``preset="paper"``, the
-        calibrate episodes may be passed too.
+        Pass episodes that the monitor has not seen: new episodes, or the ``rest`` of a split. The
+        monitor's own learning and assure episodes raise an error. After a fit with
+        ``preset="paper"``, the calibrate episodes may be passed too.
         """
         return calibrate_target(self.fitted, target, episodes)
 
@@ -192,12 +192,12 @@ class Asking(Held):
         groups: Any = None,
         confidence: Level | None = None,
     ) -> Interval:
-        """For each run, an interval that contains its outcome with at least this probability.
+        """For each run, an interval that contains its outcome with the probability ``level``.
 
-        The guarantee is for step t alone; use `band` if you look at several steps. It holds on
-        average over all the sets of assure episodes that you might have recorded. With
-        ``confidence=0.95`` it holds for 95 in 100 of these sets (method M20). See method M5 in
-        docs/methods.md.
+        The guarantee ("with at least this probability") is for step t alone; use `band` if you look
+        at several steps. It holds on average over all the sets of assure episodes (held out for
+        promises) that you might have recorded. With ``confidence=0.95`` it holds for 95 in 100 of
+        these sets (method M20). See method M5 in docs/methods.md.
         """
 
         def find(step: StepLaw, X: FloatArray, group: int) -> Interval:
@@ -218,9 +218,9 @@ class Asking(Held):
     ) -> FloatArray:
         """(runs,): the best one-sided bound on the outcome that can be promised at this level.
 
-        With ``side="lower"``, the outcome is at least this number with probability ``level``; with
-        ``side="upper"``, at most. The level and the step must be chosen before looking at the run.
-        ``confidence`` is as for `interval`. See method M5 in docs/methods.md.
+        With ``side="lower"``, the outcome is at least this bound with probability ``level``. With
+        ``side="upper"``, it is at most this bound. The level and the step must be chosen before
+        looking at the run. ``confidence`` is as for `interval`. See method M5 in docs/methods.md.
         """
 
         def find(step: StepLaw, X: FloatArray, group: int) -> Interval:
@@ -275,7 +275,7 @@ class Asking(Held):
         t, states, behavior, groups
             As for `interval`.
         level
-            The probability, such as 0.9.
+            The probability with which a run stays inside the ranges, such as 0.9.
         all_steps
             Whether to promise the bands of all steps at once. The first such call takes some
             seconds. Runs of more than 2,000 steps raise an error.
@@ -326,13 +326,13 @@ class Asking(Held):
         calibration: Calibration = "target",
         weight: float | None = None,
     ) -> Explanation:
-        """Why p is what it is at step t of a run: what changed p, and the recorded runs behind it.
+        """Why p is what it is at step t of a run: what changed p, and the recorded runs behind p.
 
         The change of p since an earlier step is divided among the reward earned, each feature that
         changed, and the passing of time. The parts are Shapley values, which add up to the change.
-        With more than eight causes they are estimated by sampling, and their standard errors are
-        given. The precedents are the recorded runs that count most for p in the model's forests
-        (method M28 in docs/methods.md).
+        With more than eight causes the parts are estimated by sampling, and their standard errors
+        are given. The result also has precedents: the recorded runs that count most for p in the
+        model's forests (method M28 in docs/methods.md).
 
         Parameters
         ----------
@@ -344,8 +344,8 @@ class Asking(Held):
         target
             The outcomes that the run should end in; for a monitor of several behaviors, a goal.
         before
-            State and behavior at an earlier step, as a pair. Without this pair, the result has
-            precedents only.
+            State and behavior at an earlier step, as a pair. Without this pair, the result has only
+            the precedents, and no parts of a change.
         since
             The step that ``before`` belongs to; by default t − 1.
         group
@@ -414,9 +414,10 @@ class Asking(Held):
         group: Any,
         calibration: Calibration,
     ) -> Explanation:
-        """The explanation for a goal.
+        """Why p of a goal over several behaviors is what it is.
 
-        ``readings`` are (step, state, behavior) of step t and, if given, of an earlier step.
+        ``readings`` are (step, state, behavior) of the step to explain and, if given, of an earlier
+        step.
         """
         joint, found = goals.joint, []
         goal = joint.checked(goal)
@@ -453,7 +454,10 @@ class Asking(Held):
     def _outcomes(
         self, t: int, states: ArrayLike, behavior: ArrayLike, groups: Any, find: Any
     ) -> Interval:
-        """The intervals of remainders that ``find`` returns, as intervals of rounded outcomes."""
+        """For each run, an interval of its outcome, rounded to the grid.
+
+        ``find`` returns intervals for the remainder, which is what the run still earns.
+        """
         fitted, t = self.fitted, whole_number("t", t, least=0)
         fitted.refuse_weights(
             "interval, promise or band", "read low, high and plausibility of an outlook"
@@ -470,7 +474,7 @@ class Asking(Held):
         return Interval(snap(lower, fitted.grid), snap(upper, fitted.grid))
 
     def _check_known(self, t: int, group: int, states: FloatArray, so_far: FloatArray) -> None:
-        """Raise an error if no model answers at the step, or a reading is bad."""
+        """Raise an error if no model answers at step t, or a value in the state is bad."""
         if t >= self.horizon:
             raise InputError(f"`t` needs a step from 0 to {self.horizon - 1}, got {t}")
         trouble = self.fitted.unknown(t, group)

@@ -1,4 +1,4 @@
-"""Answers of a monitor of several behaviors at one step: outlooks on goals, and boxes.
+"""What a monitor of several behaviors answers at one step: p of a goal, and boxes of outcomes.
 
 See method M21 in docs/methods.md.
 """
@@ -49,9 +49,10 @@ def goal_outlooks(
     groups: IndexArray,
     own_map: TargetMap | None,
 ) -> Outlooks:
-    """The outlook of each run on a goal at step t; the arguments must be checked already.
+    """The monitor's answer for each run (`Outlooks`) about a goal at step t.
 
-    ``so_far`` has the behaviors so far by name, each (runs,) and rounded to its grid.
+    The arguments must be checked already. ``so_far`` has the value so far of each behavior by name,
+    each (runs,) and rounded to its grid.
     """
     joint, question = contracts.joint, contracts.question(goal)
     first, rows = joint.first, len(states)
@@ -101,9 +102,9 @@ def _is_known(fitted: Fitted, so_far: FloatArray) -> Any:
 
 
 def so_far_of(joint: Joint, behavior: Any, n: int) -> dict[str, FloatArray]:
-    """The behaviors so far of n runs by name, each (n,), rounded to its grid.
+    """The value so far of each behavior for n runs: by name, each (n,), rounded to its grid.
 
-    ``behavior`` is a mapping from each name to one number or to one per run.
+    ``behavior`` is a mapping from each name to one number for all runs, or to one per run.
     """
     if not isinstance(behavior, Mapping) or set(behavior) != set(joint.parts):
         known = ", ".join(joint.parts)
@@ -122,11 +123,11 @@ def so_far_of(joint: Joint, behavior: Any, n: int) -> dict[str, FloatArray]:
 
 
 def one_step_depth(joint: Joint, t: int, group: int, level: Level) -> float:
-    """How far from the medians a box reaches in each behavior, in probability.
+    """How far a box of outcomes must reach from the median of each behavior, in probability.
 
-    A depth of 0.4 means from the 10 % to the 90 % quantile of every behavior. It is chosen such
-    that the box contains all outcomes of a run with at least this level, at step t alone. See
-    method M21 in docs/methods.md.
+    A depth of 0.4 means from the 10 % to the 90 % quantile of every behavior. The depth is chosen
+    such that the box contains all outcomes of a run with at least the probability ``level``, at
+    step t alone. See method M21 in docs/methods.md.
     """
     farthest: FloatArray | None = None
     for fitted in joint.parts.values():
@@ -154,7 +155,11 @@ def boxes_at(
     level: Level,
     all_steps: bool,
 ) -> dict[str, Interval]:
-    """For each behavior, by name, an interval per run: together they are the run's box."""
+    """For each behavior, by name, one interval per run.
+
+    Together, the intervals of all behaviors are the run's box: it contains all outcomes at once
+    with the probability ``level``.
+    """
     t = whole_number("t", t, least=0)
     if t >= joint.first.horizon:
         raise InputError(f"`t` needs a step from 0 to {joint.first.horizon - 1}, got {t}")

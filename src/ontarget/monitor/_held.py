@@ -1,4 +1,4 @@
-"""What all methods of a fitted monitor share: access to the fit, and checks of arguments."""
+"""What all methods of a fitted monitor share: access to the result of the fit, and checks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Calibration: TypeAlias = Literal["target", "common"] | TargetCalibration
 
 
 class AlarmOptions(RuleOptions, total=False):
-    """The options for alarms: a rule or arguments that stand for one, and how p is calibrated."""
+    """The options for alarms: a rule, or arguments that describe one, and how p is calibrated."""
 
     alarm: AlarmRule | None
     calibration: Calibration
@@ -52,7 +52,10 @@ class Held:
 
     @property
     def _goals(self) -> GoalContracts | None:
-        """The contracts of a monitor of several behaviors; None if it has a single one."""
+        """The contracts (prepared goals and alarm rules) of a monitor of several behaviors.
+
+        It is None if the monitor has a single behavior.
+        """
         return self._held if isinstance(self._held, GoalContracts) else None
 
     @property
@@ -67,17 +70,23 @@ class Held:
 
     @property
     def fitted(self) -> Fitted:
-        """The result of the fit: models, calibration and assure episodes."""
+        """The result of the fit: models, calibration, and the assure (held-out) episodes."""
         return self._kept.fitted
 
     @property
     def contracts(self) -> Contracts | GoalContracts:
-        """The result of the fit and the contracts made so far, for tools that need them."""
+        """The contracts (prepared targets and alarm rules) made so far, with the result of the fit.
+
+        For tools that need them.
+        """
         return self._held
 
     @property
     def _shared(self) -> Fitted:
-        """The result of the fit; of several behaviors, that of the first, for what all share."""
+        """The result of the fit; for several behaviors, that of the first one.
+
+        Use it for what all behaviors have in common.
+        """
         return self._held.fitted
 
     @property
@@ -92,7 +101,7 @@ class Held:
 
     @property
     def grid(self) -> float:
-        """Outcomes, intervals and promises are rounded to multiples of this number.
+        """Outcomes, intervals and promised bounds are rounded to multiples of this number.
 
         See method M1 in docs/methods.md.
         """
@@ -100,17 +109,20 @@ class Held:
 
     @property
     def schema(self) -> Schema:
-        """The features of a state; `Episodes.read` takes the monitor itself as ``like=``."""
+        """The names and types of the features of a state.
+
+        `Episodes.read` takes the monitor itself as ``like=``.
+        """
         return self._shared.schema
 
     @property
     def behavior(self) -> Behavior:
-        """What a run is judged by."""
+        """The number that a run is judged by, such as the sum of its rewards."""
         return self.fitted.behavior
 
     @property
     def readings(self) -> dict[str, Reading]:
-        """How each named behavior is computed, and the signal that it reads.
+        """For each named behavior, how it is computed, and from which signal (reward or column).
 
         It is empty for a single behavior without a name.
         """
@@ -143,7 +155,10 @@ class Held:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """How many episodes are in each part: learn and assure, or train, calibrate and assure."""
+        """How many episodes are in each part of the data.
+
+        The parts are learn and assure (held out for promises), or train, calibrate and assure.
+        """
         return dict(self._shared.trained.sizes)
 
     def _goal_map(
@@ -173,7 +188,10 @@ class Held:
     def _goal_contract(
         self, goals: GoalContracts, goal: Any, options: AlarmOptions
     ) -> tuple[Any, str | None]:
-        """The contract for a goal, and the name of its behavior if it is about one only."""
+        """The contract for a goal, and the name of its behavior if the goal has only one.
+
+        A contract is a goal and an alarm rule, prepared for watching runs.
+        """
         goal = goals.joint.checked(goal)
         if goal.only is not None:
             name, target = goal.only
@@ -185,7 +203,10 @@ class Held:
     def _calibration(
         self, target: Target | Sequence[Target], asked: Calibration
     ) -> Calibrated | None:
-        """The calibration of p for this target alone; None if it is the same for all targets."""
+        """The calibration of p for this target alone; None if it is the same for all targets.
+
+        ``asked`` is the argument ``calibration=``.
+        """
         if isinstance(asked, TargetCalibration):
             return asked
         if asked not in ("target", "common"):
@@ -221,7 +242,7 @@ class Held:
 
 
 def checked_options(options: AlarmOptions) -> dict[str, Any]:
-    """The options of an alarm as a dictionary; an `InputError` for an unknown one."""
+    """The options for an alarm as a dictionary; an unknown option raises an `InputError`."""
     known = AlarmOptions.__annotations__.keys() | RuleOptions.__annotations__.keys()
     for name in options.keys() - known:
         close = get_close_matches(name, known, n=1)

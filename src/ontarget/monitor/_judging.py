@@ -1,4 +1,4 @@
-"""What new episodes say about a fitted monitor: drift, harm, and how good its answers were."""
+"""Compares a fitted monitor with new episodes: drift, harm, and how good its answers were."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class Judging(Watching):
         group: Any = None,
         resume: str | Path | None = None,
     ) -> DriftGuard:
-        """A guard that detects from finished episodes that the process has changed.
+        """A guard: a test that detects from finished episodes that the process has changed.
 
-        The guard compares new episodes with the assure episodes at step t. With probability
-        ``level`` it never raises a false alarm, however long it watches. Pass each run to the guard
-        once, with a unique id, in the order in which the runs started. Leave out runs in which
-        somebody acted on an alarm. ``resume`` is a file that `DriftGuard.save` wrote; the guard
-        continues from there. See method M10 in docs/methods.md.
+        The guard compares new episodes with the assure episodes (held out for promises) at step t.
+        With probability ``level`` it never raises a false alarm, however long it watches. Pass each
+        run to the guard once, with a unique id, in the order in which the runs started. Leave out
+        runs in which somebody acted on an alarm. ``resume`` is a file that `DriftGuard.save` wrote;
+        the guard continues from there. See method M10 in docs/methods.md.
         """
         self._refuse_weighted_guard()
         found = self.fitted.group_of(group)
@@ -69,12 +69,13 @@ class Judging(Watching):
         calibration: Calibration = "target",
         resume: str | Path | None = None,
     ) -> DriftGuard:
-        """A guard that detects from finished episodes that p of a target has become too high.
+        """A guard: a test that detects that p of a target has become too high.
 
-        `drift_guard` raises an alarm on any change, even if runs have become better. A harm guard
-        raises one only if p at step t has become too high, compared with the assure episodes; a
-        bias that was there from the beginning does not count. All else is as for `drift_guard`. See
-        method M26 in docs/methods.md.
+        It learns from finished episodes. `drift_guard` raises an alarm on any change, even if runs
+        have become better. A harm guard raises one only if p at step t has become too high,
+        compared with the assure episodes (held out for promises). A bias that was there from the
+        beginning does not count. All else is as for `drift_guard`. See method M26 in
+        docs/methods.md.
         """
         number = self._shared.group_of(group)
         if self._goals is not None:
@@ -145,8 +146,8 @@ class Judging(Watching):
     ) -> Drift:
         """Whether new episodes show drift: has anything changed, and has p become too high.
 
-        Finished episodes are compared with the assure episodes at step t. Print the result to read
-        it.
+        Finished episodes are compared with the assure episodes (held out for promises) at step t.
+        Print the result to read it.
 
         Parameters
         ----------
@@ -232,17 +233,17 @@ class Judging(Watching):
         """How good the monitor is on episodes that it has never seen.
 
         ``print(found.summary())`` shows the main numbers, and ``found.report(path)`` writes a page
-        with figures. ``resamples`` is how many times whole episodes are resampled for the
-        intervals. ``calibration`` is as for `watch`. If you use the result to choose a seed, a
-        preset or a target, evaluate once more before you report: on episodes that played no part in
-        the choice. For a goal, ``found.parts`` measures each behavior by itself.
+        with figures. ``resamples`` is how many times whole episodes are resampled to compute
+        confidence intervals. ``calibration`` is as for `watch`. If you use the result to choose a
+        seed, a preset or a target, evaluate once more before you report: on episodes that played no
+        part in the choice. For a goal, ``found.parts`` measures each behavior by itself.
 
-        The summary and the page contain the verdict of `drift`. ``order`` and ``by`` are as there:
-        they let the verdict say since when the process has changed, and for which values of a
-        column p is off.
+        The summary and the page contain the verdict of `drift`. ``order`` and ``by`` are as for
+        `drift`: they let the verdict say since when the process has changed, and for which values
+        of a column p is off.
 
-        Of prepared episodes (`PreparedEpisodes`) only a sample is measured, of about a million
-        steps, chosen by a hash of the episodes' ids.
+        If the episodes are prepared ones (`PreparedEpisodes`), only a sample of about a million
+        steps is measured, chosen by a hash of the episodes' ids.
         """
         if episodes.is_prepared:
             most, every = _EVALUATED_STEPS / float(episodes.lengths.mean()), episodes.ids
@@ -312,7 +313,10 @@ class Judging(Watching):
 def _of_the_sample(
     every: AnyArray, chosen: AnyArray, order: Order | None, by: Mapping[str, ArrayLike] | None
 ) -> tuple[Order | None, dict[str, ArrayLike]]:
-    """``order`` and ``by`` of all prepared episodes, reduced to the episodes in the sample."""
+    """``order`` and ``by`` of all prepared episodes, reduced to the episodes in the sample.
+
+    ``every`` has the ids of all episodes, ``chosen`` those of the sample.
+    """
     place = {name: i for i, name in enumerate(every.tolist())}
     own = [place[name] for name in chosen.tolist()]
 

@@ -1,4 +1,4 @@
-"""Converts a monitor's parameters to what a model file stores, and back."""
+"""Converts a monitor's settings to plain values for a model file, and back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["LostModel", "kept_parameters", "restored_parameters"]
 
 
 class LostModel:
-    """Stands for the unfitted model of a loaded monitor, if the file could not store it."""
+    """Stands for a loaded monitor's unfitted model, if the model file could not store it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -29,7 +29,7 @@ class LostModel:
 
 
 def kept_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The constructor's arguments as plain values for JSON.
+    """The arguments of the monitor's constructor as plain values for JSON.
 
     The model is given by its kind and its own parameters.
     """
@@ -49,7 +49,7 @@ def kept_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def restored_parameters(kept: Mapping[str, Any]) -> dict[str, Any]:
-    """The constructor's arguments, from what `kept_parameters` returned."""
+    """The arguments of the monitor's constructor, from what `kept_parameters` returned."""
     found = dict(kept)
     if found["reward_bounds"] is not None:
         found["reward_bounds"] = tuple(found["reward_bounds"])

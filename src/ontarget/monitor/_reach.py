@@ -21,7 +21,10 @@ _RARE, _ONE_IN = 2.33, 50  # a random split exceeds 2.33 standard errors about o
 
 
 def reach_in_words(fitted: Fitted) -> str:
-    """Lines of a label and a text: how accurate p is, how it is made, and what is promised."""
+    """Text about a fitted monitor: how accurate p is, how p is made, and what is promised.
+
+    Each line has a label and a text.
+    """
     facts = {
         "accuracy": _accuracy(fitted),
         "p": _p(fitted),
@@ -52,7 +55,10 @@ def _accuracy(fitted: Fitted) -> str:
 
 
 def _points(n: int) -> int:
-    """Half the spread of a p of ½ with n episodes, in percentage points."""
+    """How far a p of ½ may be off by chance with n episodes, in percentage points.
+
+    It is half the width of the spread around p.
+    """
     low, high = share_bounds(n)
     width = np.interp(0.5, np.linspace(0.0, 1.0, low.size), high - low)
     return round(50.0 * float(width))
@@ -91,7 +97,10 @@ def _promises(fitted: Fitted) -> str:
 
 
 def _luck(fitted: Fitted) -> str:
-    """How far an alarm's true rate may be from the promised one, with few assure episodes."""
+    """Text about how far an alarm's true false-alarm rate may be from the promised one.
+
+    It may be far with few assure (held-out) episodes.
+    """
     n = min((own.size for own in fitted.sorted_excess), default=0)
     other = any(fitted.stopped) or fitted.is_weighted
     k = floor_rank("0.05", n)
@@ -108,7 +117,10 @@ def _luck(fitted: Fitted) -> str:
 
 
 def _split(fitted: Fitted) -> str:
-    """Text that learning and assure episodes ended differently; empty if chance explains it."""
+    """Text that the learning episodes ended differently from the assure (held-out) episodes.
+
+    It is empty if chance explains the difference.
+    """
     learned, assured = fitted.runs.outcomes, fitted.observed
     if learned is None or assured is None or fitted.is_weighted or any(fitted.stopped):
         return ""
@@ -124,11 +136,11 @@ def _split(fitted: Fitted) -> str:
 
 
 def _rank_shift(some: FloatArray, others: FloatArray) -> float:
-    """By how many standard errors some numbers rank above other numbers.
+    """By how many standard errors the numbers ``some`` rank above the numbers ``others``.
 
     It is the Mann–Whitney statistic, standardised and corrected for ties, as
     ``scipy.stats.mannwhitneyu`` computes it. Importing `scipy.stats` would take longer than the
-    rest of a small fit, so these few lines are ours.
+    rest of a small fit, so the statistic is computed here.
     """
     both = np.concatenate([some, others])
     ordered, n, m = np.sort(both), some.size, others.size

@@ -1,4 +1,4 @@
-"""Fits again after an earlier fit, with the same settings and the same division of old episodes."""
+"""For fitting a monitor again: checks its settings, and keeps old episodes in their old parts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["check_settings", "warm_split"]
 def check_settings(
     own: Mapping[str, Any], default: Mapping[str, Any], kept: Mapping[str, Any]
 ) -> None:
-    """Raise an `InputError` if a setting differs from both its default and the earlier fit's."""
+    """Raise an `InputError` if a setting differs both from its default and from the earlier fit."""
     for name, value in own.items():
         if value != default[name] and value != kept[name]:
             raise InputError(
@@ -34,9 +34,10 @@ def check_settings(
 def warm_split(
     fitted: Fitted, episodes: Episodes, divide: Callable[[Episodes], Split | PaperSplit]
 ) -> Split | PaperSplit:
-    """The episodes divided into parts: old ones as in the earlier fit, new ones by ``divide``.
+    """The episodes divided into learn and assure (held out for promises), or the paper's parts.
 
-    So the monitor never learns from an episode that a promise was based on.
+    Old episodes stay in the part that they were in at the earlier fit, and ``divide`` divides the
+    new ones. So the monitor never learns from an episode that a promise was based on.
     """
     if episodes.schema.names != fitted.schema.names:
         raise EpisodesError(

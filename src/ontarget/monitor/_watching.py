@@ -110,10 +110,10 @@ class Watching(Asking):
     def watch_own(
         self, *, group: Any = None, on_bad: OnBad = "unknown", **alarm: Unpack[AlarmOptions]
     ) -> OwnWatch:
-        """A watch for runs that each have their own target, which you pass to its ``reset``.
+        """A watch for runs that each have their own target; pass it to the watch's ``reset``.
 
-        The assure episodes need targets: fit on `Episodes.aimed`, or read the log with
-        ``target=COLUMN``.
+        The assure episodes (held out for promises) need targets: fit on `Episodes.aimed`, or read
+        the log with ``target=COLUMN``.
 
         Parameters
         ----------
@@ -222,7 +222,10 @@ class Watching(Asking):
     def _maker(
         self, goals: GoalContracts, goal: Any, alarm: AlarmOptions
     ) -> tuple[Any, Callable[[int], GoalWatch | SignalWatch]]:
-        """The contract for a goal, and a function that makes a watch, given a group's number."""
+        """The contract for a goal, and a function that makes a watch for a group's number.
+
+        A contract is a goal and an alarm rule, prepared for watching runs.
+        """
         contract, alone = self._goal_contract(goals, goal, alarm)
         if alone is None:
             return contract, partial(_goal_watch, contract, self.readings)
@@ -238,13 +241,13 @@ class Watching(Asking):
         group: Any = None,
         calibration: Calibration = "target",
     ) -> PromisedAlarms:
-        """For each promised false-alarm rate, its threshold, detected failures and lead times.
+        """For each promised false-alarm rate: the alarm threshold, failures found, and lead times.
 
-        A rate that you pick from this table after looking is optimistic, because the same assure
-        episodes were used to pick it. ``rate_at_most`` is not: with the given confidence, it bounds
-        the rates of all rows at once (method M20). If there are no assure episodes, the learning
-        episodes are used instead, and the rates are measured, not promised. See method M8 in
-        docs/methods.md.
+        All are measured on the assure episodes (held out for promises). A rate that you pick from
+        this table after looking is optimistic, because the same assure episodes were used to pick
+        it. ``rate_at_most`` is not optimistic: with the given confidence, it bounds the rates of
+        all rows at once (method M20). If there are no assure episodes, the learning episodes are
+        used instead, and the rates are measured, not promised. See method M8 in docs/methods.md.
         """
         number = self._shared.group_of(group)
         if self._goals is not None:

@@ -61,9 +61,10 @@ class GoalMonitor(Judging):
         and assure. On the Tamarisk river, the p of ``"paper"`` is more than twice as far from the
         true probability as the p of ``"default"``.
     window
-        If blocks do not overlap, each block also learns from this many steps before and after it.
+        Only for blocks (ranges of steps that share a model) that do not overlap: each block also
+        learns from this many steps before and after it.
     steps_per_model
-        ``"auto"``, the default: overlapping blocks; how far apart they are is chosen on the
+        ``"auto"``, the default: blocks overlap, and the distance between them is chosen on the
         learning episodes. (A `QuantileNetwork` is one model for the whole run.) A whole number:
         blocks of that many steps that do not overlap.
     group
@@ -154,7 +155,7 @@ class GoalMonitor(Judging):
         return found
 
     def set_params(self, **parameters: Any) -> GoalMonitor:
-        """Change arguments of the constructor; returns the monitor itself, to be fitted again."""
+        """Change arguments of the constructor; returns the monitor, which must be fitted again."""
         own, model = self.get_params(deep=False), cast(Any, self.model)
         for name, value in parameters.items():
             if name.startswith("model__") and hasattr(model, "set_params"):
@@ -323,7 +324,7 @@ class GoalMonitor(Judging):
         return self
 
     def _take_over(self, warm: GoalMonitor) -> None:
-        """Use the settings of an earlier monitor; an error if this monitor has other settings."""
+        """Use the settings of the earlier monitor ``warm``; an error if this monitor has others."""
         if not isinstance(warm, GoalMonitor):
             raise InputError(Argument("warm"), f" needs a fitted GoalMonitor, got {warm!r}")
         kept = warm.get_params(deep=False)
@@ -384,7 +385,10 @@ class GoalMonitor(Judging):
         return twin
 
     def _unfitted(self) -> Any:
-        """The model to fit; with ``model="auto"``, the one for too few episodes to choose."""
+        """The model to fit.
+
+        With ``model="auto"`` it is the model for cases with too few episodes to choose one.
+        """
         if self.model is None:
             return preset_model(self.preset)
         if isinstance(self.model, str):
@@ -394,7 +398,7 @@ class GoalMonitor(Judging):
     def _fit_several(
         self, split: Split | PaperSplit, *, checkpoint: str | Path | None, **options: Any
     ) -> GoalMonitor:
-        """Fit a monitor for each of several behaviors; returns this monitor."""
+        """Fit one monitor for each of several behaviors; returns this monitor, which joins them."""
         if any(part is not None and part.weights is not None for part in split):
             raise InputError(
                 "weights need episodes with a single behavior, got "
@@ -452,7 +456,7 @@ class GoalMonitor(Judging):
         )
 
     def summary(self) -> str:
-        """Text: how far p may be off with so many episodes, and what they are too few to promise.
+        """Text: how far p may be off by chance, and what the episodes are too few to promise.
 
         Examples
         --------
@@ -552,7 +556,7 @@ def _contracts_of(contents: Fitted | Joint) -> Contracts | GoalContracts:
 
 
 def _prepared_split(episodes: PreparedEpisodes | str | Path) -> Split:
-    """The learn and assure parts of prepared episodes, which stay on disk."""
+    """The two parts of prepared episodes, learn and assure (held out); they stay on disk."""
     from ontarget.episodes.prepared.prepared import PreparedEpisodes
 
     if not isinstance(episodes, PreparedEpisodes | str | Path):
@@ -563,7 +567,7 @@ def _prepared_split(episodes: PreparedEpisodes | str | Path) -> Split:
 
 
 def _refuse_division(monitor: GoalMonitor, *divisions: Any) -> None:
-    """Raise an `InputError` if an option would divide prepared episodes again."""
+    """Raise an `InputError` if an argument of `fit` would divide prepared episodes again."""
     if any(one is not None for one in divisions) or monitor.preset == "paper":
         raise InputError(
             "prepared episodes are divided already; fit them without split, assure, max_learn, "
@@ -572,7 +576,10 @@ def _refuse_division(monitor: GoalMonitor, *divisions: Any) -> None:
 
 
 def _bounds_of(bounds: Any, name: str, names: Sequence[str]) -> Any:
-    """The reward bounds of one behavior; ``names`` are those of all, empty for a single one."""
+    """The reward bounds of the behavior ``name``.
+
+    ``names`` are the names of all behaviors; it is empty for a single behavior.
+    """
     if bounds is None:
         return None
     if not names:

@@ -1,4 +1,7 @@
-"""A steadier alarm threshold for few assure episodes: the mean over several fits."""
+"""An alarm threshold that depends less on chance: the mean of the thresholds of several fits.
+
+It helps if there are few assure episodes, the held-out episodes that the threshold comes from.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +18,22 @@ __all__ = ["AverageThreshold", "average_threshold"]
 
 @dataclass(frozen=True)
 class AverageThreshold:
-    """A threshold for ``alarm_below``, averaged over several fits; see `average_threshold`.
+    """An alarm threshold averaged over several fits, to pass as ``alarm_below``.
+
+    See `average_threshold`.
 
     Attributes
     ----------
     value
-        The mean of the thresholds.
+        The mean of the thresholds of all fits.
     each
-        The threshold of each fit. How much they differ shows how much is due to chance.
+        The threshold of each fit. How much these thresholds differ shows how much is due to chance.
     rate
         The false-alarm rate that each of these thresholds was computed for.
     false_alarms
-        The measured false-alarm rate: of the assure episodes that met the target, the share whose p
-        fell below ``value``, averaged over the fits. The thresholds come from the same episodes, so
-        the true rate may be a little higher.
+        The measured false-alarm rate: of the assure (held-out) episodes that met the target, the
+        share whose p fell below ``value``, averaged over the fits. The thresholds come from the
+        same episodes, so the true rate may be a little higher.
     """
 
     value: float
@@ -52,12 +57,12 @@ def average_threshold(
     *,
     refits: int = 5,
 ) -> AverageThreshold:
-    """The alarm threshold averaged over fits that divide the episodes differently.
+    """The mean alarm threshold over several fits that divide the episodes differently.
 
-    A promised threshold depends on the few assure episodes with the lowest p, so another division
-    of the same episodes into learn and assure may give quite another threshold
-    (`Threshold.others`). The mean over several divisions varies less. But it does not come from one
-    set of assure episodes, so its false-alarm rate is measured, not promised.
+    A promised threshold depends on the few assure episodes (held out for promises) with the lowest
+    p. So another division of the same episodes into learn and assure may give quite another
+    threshold (`Threshold.others`). The mean over several divisions varies less. But this mean does
+    not come from one set of assure episodes, so its false-alarm rate is measured, not promised.
 
     Parameters
     ----------

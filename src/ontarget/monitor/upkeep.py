@@ -1,4 +1,4 @@
-"""`Upkeep`: a monitor with a drift guard, which is recalibrated after drift.
+"""`Upkeep`: a monitor with a test for drift, which is recalibrated after drift.
 
 See method M26 in docs/methods.md.
 """
@@ -35,15 +35,16 @@ _FILE: Final = "upkeep.json"
 class Upkeep:
     """A monitor that is recalibrated after drift, on runs that started after the drift alarm.
 
-    Pass finished runs to `observe`; a drift guard compares them with the recorded ones. After an
-    alarm of the guard, runs that **start** later are collected. Runs that were under way at the
-    alarm are left out, because they would break every promise. As soon as the first
-    ``episodes_needed`` of the later runs, by their start, have all ended, `monitor` is a
+    Pass finished runs to `observe`. A drift guard (a test for a change) compares them with the
+    recorded runs. After an alarm of the guard, runs that **start** later are collected. Runs that
+    were under way at the alarm are left out, because they would break every promise. As soon as the
+    first ``episodes_needed`` of the later runs, by their start, have all ended, `monitor` is a
     recalibrated monitor with a new guard. Until then, watches have the regime ``"restart"``: they
     still work, but nothing is promised. Watches of the old monitor keep that regime; make new
     watches.
 
-    `save` writes all of this to a folder, and `load` continues from there in another process.
+    `save` writes the monitor, the guard and the collected runs to a folder, and `load` continues
+    from there in another process.
 
     Parameters
     ----------
@@ -95,32 +96,35 @@ class Upkeep:
 
     @property
     def regime(self) -> str:
-        """What promises assume: ``"exchangeable"``, or ``"restart"`` (none hold) after drift."""
+        """Whether promises hold: ``"exchangeable"`` (no drift was noticed), or ``"restart"``.
+
+        After drift it is ``"restart"``, and nothing is promised.
+        """
         return RESTART if self.guard.reading.alarm else "exchangeable"
 
     @property
     def missing(self) -> int:
-        """How many more runs are needed to recalibrate; 0 if the guard has raised no alarm."""
+        """How many more finished runs are needed to recalibrate; 0 if no drift was noticed."""
         over = sum(one is not None for one in self._first)
         return self._needed - over if self.regime == RESTART else 0
 
     @property
     def _first(self) -> list[Episodes | None]:
-        """The runs to recalibrate on: the first that started, whether or not they have ended.
+        """The runs to recalibrate on: the first ones that started after the drift alarm.
 
-        The entry of a run that has not ended is None.
+        The entry of a run that has not ended yet is None.
         """
         return list(islice(self._fresh.values(), self._needed))
 
     def watch(self, target: Target, **options: Unpack[AlarmOptions]) -> Watch:
-        """A watch of the present monitor; its ``regime`` says whether its promises hold."""
+        """A watch of the present monitor. Its ``regime`` says whether its promises hold."""
         found = self.monitor.watch(target, **options)
         self._watches.add(found)
         self._tell_watches()
         return found
 
     def _tell_watches(self) -> None:
-        """Set the regime of all watches after an alarm of the drift guard."""
+        """Tell all watches, after a drift alarm, that their promises no longer hold."""
         if self.regime == RESTART:
             for watch in self._watches:
                 watch.regime = RESTART
@@ -135,7 +139,10 @@ class Upkeep:
             self._under_way.add(episode_id)
 
     def withdraw(self, episode_id: object) -> str:
-        """Take back an announced run that will not be observed; returns the regime."""
+        """Take back an announced run that will not be observed; returns the regime.
+
+        The regime is ``"exchangeable"`` or, after drift, ``"restart"``.
+        """
         if self.regime != RESTART:
             self.guard.withdraw(episode_id)
         elif episode_id not in self._under_way:
@@ -150,7 +157,10 @@ class Upkeep:
         return self.regime
 
     def observe(self, episodes: Episodes) -> str:
-        """Pass on finished runs, in the order in which they started; returns the regime."""
+        """Pass on finished runs, in the order in which they started; returns the regime.
+
+        The regime is ``"exchangeable"`` or, after drift, ``"restart"``.
+        """
         for i in range(len(episodes)):
             self._observe(episodes.take([i]))
         return self.regime
@@ -177,7 +187,7 @@ class Upkeep:
             self._recalibrate()
 
     def _recalibrate(self) -> None:
-        """Recalibrate the monitor if enough runs are over."""
+        """Recalibrate the monitor if enough runs that started after the drift alarm are over."""
         if self.missing:
             return
         first, later = self._first, list(self._fresh.items())[self._needed :]

@@ -1,1 +1,1 @@
-"""What `ontarget watch` draws on a terminal: charts, agents at a glance, the path to come."""
+"""What `ontarget watch` draws on a terminal: charts of runs, a list of agents, predicted paths."""

@@ -1,4 +1,4 @@
-"""Whether p has become too high, judged by the runs that end while the live view is open."""
+"""Says in the live view that p has become too high, judged by runs that end meanwhile."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_OPEN: Final = 10_000
 
 @dataclass
 class _Open:
-    """A run that has not ended: its name, p at its start, and when it was last heard of."""
+    """A run that has not ended: its name, p at its start, and when its agent last reported."""
 
     name: str
     p: float | None
@@ -31,13 +31,15 @@ class _Open:
 class ChangeHint:
     """Compares p at the start of runs with how they ended, and says when p has become too high.
 
-    It is a harm guard (M26): as long as nothing changes, it says so in at most one of a hundred
-    streams, however long one looks. Runs that somebody took over do not count.
+    It uses a harm guard, a statistical test (method M26 in docs/methods.md): as long as nothing
+    changes, it says so wrongly in at most one of a hundred sessions, however long one looks. Runs
+    that somebody took over do not count.
 
     Parameters
     ----------
     make
-        Makes the guard when the first run begins; a monitor that cannot have one has no hint.
+        A function that makes the guard when the first run begins. A monitor that cannot have a
+        guard gives no hint.
     """
 
     make: Callable[[], DriftGuard]
@@ -51,7 +53,7 @@ class ChangeHint:
     _met: int = 0
 
     def update(self, answer: Mapping[str, Any]) -> None:
-        """Take in one answer of the stream."""
+        """Take in one answer about a run."""
         if self._given_up or self.in_words or "agent" not in answer:
             return
         try:

@@ -1,4 +1,4 @@
-"""A run drawn with letters: a value and its range at each step, up to the horizon."""
+"""Draws a run with text characters: a value and its range at each step, up to the horizon."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _AMPLE = 40  # columns that are enough for a run, so that a line's name gets the
 
 
 class Line(NamedTuple):
-    """A line across the chart: an alarm's threshold, or the end of a target."""
+    """A horizontal line across a chart: an alarm's threshold, or a limit of the target."""
 
     value: float
     name: str
@@ -34,12 +34,10 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Chart:
-    """How to draw a run with letters.
+    """How to draw a run with text characters.
 
     ● is the value at a step, ░ the range around it, ▒ the predicted range at a later step, and ┄ a
-    line across.
-
-    On the axis, ▲ marks a step.
+    line across the chart. On the axis, ▲ marks a step.
 
     Parameters
     ----------
@@ -53,15 +51,15 @@ class Chart:
         The number of steps of a complete run. Columns are kept for the steps to come, up to the
         end of the run if there are enough columns.
     width
-        How many letters fit into a line. If a run has more steps, several steps share a column.
+        How many characters fit into a line. If a run has more steps, several steps share a column.
     rows
-        How many lines from the bottom to the top.
+        How many lines of text the chart has from the bottom to the top.
     colour
-        The colour of a value.
+        The colour of the value's character.
     unknown
-        The letter below a step at which nothing is known.
+        The character below a step at which nothing is known about the run.
     mark
-        The letter of a value.
+        The character that is drawn for a value.
     """
 
     bottom: float
@@ -78,7 +76,7 @@ class Chart:
     def drawn(
         self, course: Course, step: int, ahead: Sequence[Point] = (), marked: int | None = None
     ) -> Text:
-        """The course of a run, whose last step is this one, and ranges for the steps after it.
+        """The chart of a run as text: its values up to ``step``, and ranges for later steps.
 
         ``marked`` is a step to mark on the axis.
         """
@@ -118,7 +116,7 @@ class Chart:
         return text.append(axis, style="dim")
 
     def _cell(self, point: Point, row: int, line: Line | None) -> tuple[str, str]:
-        """The letter of a point in a row, and its style."""
+        """The character to draw for a point in a row of the chart, and its style."""
         if math.isnan(point.least):
             return (self.unknown, "yellow") if row == 0 else (" ", "")
         if self._row(point.least) <= row <= self._row(point.most):
@@ -126,7 +124,10 @@ class Chart:
         return self._around(point, row, line, 1)
 
     def _around(self, point: Point, row: int, line: Line | None, wide: int) -> tuple[str, str]:
-        """What fills a row beside a point's mark: a line across, or its range."""
+        """The character beside a point's mark in a row of the chart, and its style.
+
+        It is a line across the chart, the point's range, or a blank.
+        """
         inside = self._row(point.low) <= row <= self._row(point.high)
         known = line is None and not math.isnan(point.low)
         return ("░" * wide, "blue") if known and inside else self._empty(line, wide)
@@ -145,7 +146,10 @@ class Chart:
 
 
 def probability_chart(threshold: float, horizon: int, *, width: int, rows: int) -> Chart:
-    """A chart of p from 0 to 100 %, a red ▼ below the alarm's threshold; NaN is no threshold."""
+    """A chart of p from 0 to 100 %; a red ▼ marks a p below the alarm threshold.
+
+    A threshold of NaN means that there is none.
+    """
     return Chart(
         bottom=0.0,
         top=1.0,
@@ -162,9 +166,9 @@ def probability_chart(threshold: float, horizon: int, *, width: int, rows: int) 
 def outcome_chart(
     points: Sequence[Point], ends: Sequence[float], horizon: int, *, width: int, rows: int
 ) -> Chart | None:
-    """A chart of the behavior, scaled to show these points and the target; None without numbers.
+    """A chart of the behavior, scaled to show these points and the target; None without points.
 
-    ``points`` are the run's past and predicted points, ``ends`` the two ends of the target.
+    ``points`` are the run's past and predicted values, ``ends`` the two limits of the target.
     """
     numbers = [value for point in points for value in point]
     known = [value for value in numbers if math.isfinite(value)]
@@ -198,10 +202,10 @@ def _axis(
     edge: int = 7,
     marked: int | None = None,
 ) -> str:
-    """The line below the chart, and the numbers of the steps below that.
+    """The line below the chart, and below that the numbers of the steps.
 
-    ``scale`` is how many steps share a column, and how many letters wide a column is. A ``marked``
-    step has a ▲ on the line.
+    ``scale`` is how many steps share a column, and how many characters wide a column is. A
+    ``marked`` step has a ▲ on the line.
 
     Examples
     --------

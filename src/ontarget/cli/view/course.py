@@ -1,4 +1,4 @@
-"""`Course`: the whole of a run so far, thinned out so that any length can be kept and drawn."""
+"""`Course`: all of a run so far, thinned out so that any length can be kept and drawn."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _MOST = 1_000  # points that are kept: far more than any terminal is wide
 
 
 class Point(NamedTuple):
-    """A value and a range around it; over a stretch of steps, the least and most of both."""
+    """A value and a range around it.
+
+    If a point stands for several steps, the least and most of both.
+    """
 
     low: float
     least: float
@@ -23,7 +26,7 @@ class Point(NamedTuple):
 
     @classmethod
     def of(cls, low: float, value: float, high: float) -> Point:
-        """The point of one step."""
+        """The point of one step: its value, and the range from ``low`` to ``high``."""
         return cls(low, value, value, high)
 
 
@@ -46,7 +49,7 @@ class Course:
     _points: list[Point] = field(default_factory=list)
 
     def add(self, point: Point) -> None:
-        """Take in the next step."""
+        """Add the point of the next step."""
         if self.steps % self._every:
             self._points[-1] = _joined([self._points[-1], point])
         else:
@@ -56,7 +59,7 @@ class Course:
             self._points, self._every = joined_by(2, self._points), 2 * self._every
 
     def fitted(self, room: int, *, whole: int = 0) -> tuple[int, list[Point]]:
-        """How many steps each point stands for, and the points: at most ``room`` of them.
+        """The run in at most ``room`` points: how many steps each stands for, and the points.
 
         ``whole`` is the expected number of steps of the complete run. Places are kept for the steps
         to come, unless too few points would then be left to show the run so far.
@@ -70,14 +73,14 @@ class Course:
 
 
 def joined_by(size: int, points: Sequence[Point]) -> list[Point]:
-    """The points with every ``size`` neighbours joined into one."""
+    """The points, with every ``size`` neighbours joined into one."""
     if size == 1:
         return list(points)
     return [_joined(points[at : at + size]) for at in range(0, len(points), size)]
 
 
 def _joined(points: Iterable[Point]) -> Point:
-    """One point that spans several points; a NaN in some of them is left out."""
+    """One point that spans several points; unknown values (NaN) are left out."""
     low, least, most, high = zip(*points, strict=True)
     return Point(_end(min, low), _end(min, least), _end(max, most), _end(max, high))
 

@@ -1,4 +1,4 @@
-"""Numbers of a run as the live view writes them: all that belong together to the same digit."""
+"""Writes the numbers of a run for the live view, related numbers with equally many decimals."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ _HUGE = 1e9  # beyond, a number is written with its power of ten
 
 
 def alike(*values: float) -> tuple[str, ...]:
-    """The numbers to the same digit: three that count in their range, or in one by itself.
+    """The numbers as texts, all with the same number of decimals.
 
-    Where the range is narrow, no number has more than four digits that count.
+    The decimals are chosen so that the distance between the numbers, or a single number, has three
+    digits. If the numbers are close together, none has more than four significant digits.
 
     Examples
     --------

@@ -28,8 +28,8 @@ _NUMBERS = 6  # where the numbers of an outlook begin in a stored run
 def foretold(monitor: GoalMonitor, sessions: Sessions, agent: str) -> Ahead | None:
     """The ranges in which an agent's run will be at later steps; None if nothing is known.
 
-    They hold with 90 % probability at all steps together, so you may look at every step. For
-    several behaviors they are about the one with the lowest p.
+    The ranges hold with 90 % probability at all steps together, so you may look at every step. For
+    several behaviors, the ranges are about the behavior with the lowest p.
     """
     if agent not in sessions:
         return None
@@ -68,7 +68,7 @@ def _p(state: RunState) -> float:
 
 
 def placed(sessions: Sessions, agent: str) -> dict[str, Place]:
-    """The behavior of an agent's run so far, and where nine of ten runs like it end, if known.
+    """An agent's behavior so far, and the range in which nine of ten similar runs end.
 
     The keys are the names of the behaviors, or "" if there is only one. The range is an estimate,
     like p, and not a promise.

@@ -1,4 +1,4 @@
-"""The live view of ``ontarget watch``: probability over time with its band, status, changes."""
+"""The live view of ``ontarget watch``: p over time with its range, status, and changes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _MOST = 1_000  # up to this many agents are kept; beyond, only the latest that s
 
 @dataclass
 class LiveView:
-    """All agents at a glance; rich redraws it when needed."""
+    """All agents of ``ontarget watch`` on one screen; the library rich redraws it when needed."""
 
     contract: Contract | GoalContract
     name: str
@@ -62,7 +62,7 @@ class LiveView:
     bad: str = ""
 
     def update(self, answer: Mapping[str, Any]) -> None:
-        """Take in one answer of the stream."""
+        """Take in one answer about a run."""
         self.lines += 1
         if "agent" not in answer:
             self.bad = f"line {answer.get('line')}: {plain(answer.get('reason'))}"
@@ -97,12 +97,12 @@ class LiveView:
 
     @property
     def _limit(self) -> str:
-        """When the alarm is raised, for an alarm by p; empty for others."""
+        """Text: at which p the alarm is raised; empty for an alarm that does not compare p."""
         by_p = self.trigger.compared == P and not self.contract.own_rule
         return f"alarm {self.contract.rule.relation} {_percent(self.trigger.threshold)}" * by_p
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Draw for the width and the height there are."""
+        """Draw the view in the width and height of the terminal."""
         from rich.text import Text
 
         width, height = options.max_width, options.height or console.height
@@ -126,7 +126,7 @@ class LiveView:
             yield Text(self.bad, style="yellow", overflow="ellipsis", no_wrap=True)
 
     def summary(self) -> str:
-        """What is left to say when the stream is over."""
+        """The text that is printed when there is no more input."""
         return (
             f"{_counted(self.lines, 'line')}, {_counted(self.agents, 'agent')}, "
             f"{_counted(self.runs, 'run')} ended, {_counted(self.alarms, 'alarm')} raised"
@@ -151,7 +151,7 @@ class LiveView:
         return text
 
     def _promise(self) -> str:
-        """What is promised of false alarms, and what to expect of this threshold."""
+        """Text: which false-alarm rate is promised, and what to expect of this threshold."""
         promised, measured = self.trigger.promised, self.trigger.measured
         if promised is not None:
             said = f"false alarms: at most {_percent(promised.rate)} promised"
@@ -168,7 +168,7 @@ class LiveView:
 
     @property
     def trigger(self) -> Trigger:
-        """The alarm's rule as data: that of the first group."""
+        """The alarm rule as numbers to compare (`Trigger`), for the first group of runs."""
         return self.contract.triggers[0]
 
     def _large(self, track: Track, width: int, rows: int) -> RenderResult:
@@ -249,9 +249,9 @@ class LiveView:
 
 
 def sparkline(course: Course, width: int) -> str:
-    """The whole run as bars in seven heights; a dot where p is unknown.
+    """The p of a whole run as text: bars of seven heights, and a dot where p is unknown.
 
-    Where several steps share a bar, it shows the lowest.
+    Where several steps share a bar, the bar shows the lowest p.
 
     Examples
     --------
@@ -308,7 +308,7 @@ def _target(target: Target | Goal) -> str:
 
 
 def _odd(rows: int) -> int:
-    """So many rows or one fewer, so that one of them is in the middle."""
+    """The number of rows, or one fewer, so that one of them is in the middle."""
     return rows - (rows + 1) % 2
 
 

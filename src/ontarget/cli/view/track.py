@@ -20,7 +20,7 @@ _KEPT: Final = 3  # changes of a run
 
 
 class Place(NamedTuple):
-    """What a run has so far, and the range in which nine of ten runs like it end."""
+    """A run's behavior so far, and the range in which nine of ten runs like it end."""
 
     so_far: float
     low: float
@@ -28,24 +28,24 @@ class Place(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """What the run has so far, and where it will likely end, in words."""
+        """Text: the run's behavior so far, and where the run will likely end."""
         had = "" if math.isnan(self.so_far) else f"so far {self.so_far_in_words}, "
         return f"{had}{self.range_in_words}"
 
     @property
     def so_far_in_words(self) -> str:
-        """What the run has so far, to the same digit as where it will likely end."""
+        """The run's behavior so far as text, with as many decimals as its likely outcomes."""
         return alike(self.low, self.high, self.so_far)[2]
 
     @property
     def range_in_words(self) -> str:
-        """Where it will likely end."""
+        """The range in which the run will likely end, as text."""
         low, high, _ = alike(self.low, self.high, self.so_far)
         return f"likely to end at {low} to {high} (9 in 10)"
 
 
 class Ahead(NamedTuple):
-    """The predicted range of a run at each later step, and the same in words."""
+    """The predicted range of a run at each later step, and a text about it."""
 
     ranges: tuple[Point, ...]
     in_words: str
@@ -53,9 +53,9 @@ class Ahead(NamedTuple):
 
 @dataclass
 class Track:
-    """What was seen of one agent: its status, and p of the present run with its spread.
+    """What was seen of one agent: its status, and p of its present run with the range around p.
 
-    Of a goal over several behaviors, the *culprit* is the one with the lowest p by itself.
+    For a goal over several behaviors, the *culprit* is the behavior with the lowest p by itself.
     """
 
     agent: str
@@ -80,7 +80,7 @@ class Track:
     culprit: str = ""
 
     def add(self, answer: Mapping[str, Any]) -> None:
-        """Take in one answer."""
+        """Take in one answer about the agent's run."""
         if self.over and answer.get("end"):
             return  # the run already ended at the horizon
         if self.over:
@@ -113,7 +113,7 @@ class Track:
         self.ended_at = {name: float(one) for name, one in by_name.items() if one is not None}
 
     def _reason(self, answer: Mapping[str, Any]) -> str:
-        """The reason of an answer, with its numbers written as elsewhere in the view."""
+        """The reason in an answer, with its numbers written as elsewhere in the live view."""
         reason, p, ended = plain(answer.get("reason") or ""), answer.get("p"), answer.get("outcome")
         if self.limit and p is not None and reason.startswith("p = "):
             return f"p = {percent(p, fixed=True)}, {self.limit}"
@@ -137,17 +137,23 @@ class Track:
 
     @property
     def place(self) -> Place | None:
-        """What the run has so far and its likely outcome: for the culprit, or the only behavior."""
+        """The run's behavior so far and its likely outcome; of several behaviors, the culprit's.
+
+        The culprit is the behavior with the lowest p.
+        """
         return self.places.get(self.culprit)
 
     @property
     def standing(self) -> str:
-        """`place` in a line of text; empty if it is not known."""
+        """The run's behavior so far and its likely outcome in a line of text; empty if unknown."""
         return "" if self.place is None else _named(self.culprit, self.place.in_words)
 
     @property
     def others(self) -> list[str]:
-        """For each of the other behaviors a line: what it is so far, and its likely outcome."""
+        """For each of the other behaviors a line: its value so far, and its likely outcome.
+
+        The behavior with the lowest p (the culprit) is not among them.
+        """
         return [
             _named(name, place.in_words)
             for name, place in self.places.items()
@@ -172,9 +178,9 @@ class Track:
 
     @property
     def history(self) -> str:
-        """The first alarm and the last few changes, and how many alarms came between them.
+        """Text: the first alarm, the last few changes of status, and how many alarms came between.
 
-        Why is told only of the last change.
+        The reason is given only for the last change.
         """
         n = self.alarms_before
         before = [f"first ALARM at step {self.first_alarm}"] if n else []
@@ -188,6 +194,6 @@ def _named(behavior: str, text: str) -> str:
 
 
 def _unseen_in_words(unseen: Mapping[str, str]) -> str:
-    """That readings are of unknown categories; empty if none are."""
+    """Text that some features had unknown categories; empty if none had."""
     told = ", ".join(f"{plain(name)} {plain(value)!r}" for name, value in unseen.items())
     return f"no recorded run had {told}: it counts as missing" if told else ""

@@ -1,4 +1,4 @@
-"""Answers about recorded episodes for a goal over several behaviors, as if they were live.
+"""A monitor's answers about recorded episodes, for a goal over several behaviors.
 
 See method M21 in docs/methods.md.
 """
@@ -29,10 +29,10 @@ def answer_goal(
     own_map: TargetMap | None = None,
     reached: Reached | None = None,
 ) -> Answers:
-    """The monitor's answers about these episodes at every step.
+    """The monitor's answers about these episodes at every step, for a goal over several behaviors.
 
     ``episodes`` has the same episodes once for each behavior, by its name, judged by that behavior
-    alone. ``reached`` is called with the number of steps done, to show progress.
+    alone. ``reached`` is a function that is called with the number of steps done, to show progress.
     """
     first, names = joint.first, question.names
     one = episodes[names[0]]
@@ -64,7 +64,7 @@ def answer_goal(
 def rehearsed_goal(
     joint: Joint, question: GoalQuestion, *, own_map: TargetMap | None = None
 ) -> Answers:
-    """The answers about each learning episode, by models that have not learned from it."""
+    """The monitor's answers about each learning episode, by models not trained on that episode."""
     first, n = joint.first, joint.n_rehearsed
     rehearsals = {name: joint.rehearsal(name) for name in question.names}
     one = rehearsals[question.names[0]]
@@ -81,5 +81,8 @@ def rehearsed_goal(
 
 
 def map_at(own_map: TargetMap | None, t: int, group: int) -> FloatArray:
-    """(knots,): the map that corrects p for the goal at a step; empty if p stays unchanged."""
+    """The calibration curve of p for the goal at a step and group, as values at fixed points.
+
+    It is empty if p is not corrected there.
+    """
     return NO_CURVE if own_map is None else own_map.knots_at(t, group)

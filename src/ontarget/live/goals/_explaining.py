@@ -26,7 +26,7 @@ __all__ = ["GoalReading", "explained_goal"]
 class GoalReading(NamedTuple):
     """What was known of a run at one step: its state, and the value so far of each behavior.
 
-    The behaviors are in the order of the question's names, and rounded to their grids.
+    The behaviors are in the order of the names in the goal's question, and rounded to their grids.
     """
 
     t: int
@@ -35,7 +35,7 @@ class GoalReading(NamedTuple):
 
 
 class _Asking(NamedTuple):
-    """All that p depends on besides a reading: monitor, goal, the goal's map, the run's group."""
+    """All that p of a goal depends on, apart from the run's state and its behaviors so far."""
 
     joint: Joint
     question: GoalQuestion
@@ -43,7 +43,7 @@ class _Asking(NamedTuple):
     group: int
 
     def check(self, reading: GoalReading) -> None:
-        """Raise an error if no model answers at the reading's step, or the reading is bad."""
+        """Raise an error if no model answers at the step, or a value in ``reading`` is bad."""
         first, t = self.joint.first, reading.t
         for name, had in zip(self.question.names, reading.so_far.tolist(), strict=True):
             own = self.joint.parts[name]
@@ -53,7 +53,7 @@ class _Asking(NamedTuple):
             own.check_readings(reading.state[None], np.array([had]))
 
     def numbers(self, t: int, states: FloatArray, so_far: FloatArray) -> tuple[FloatArray, ...]:
-        """(rows,) for the goal and then for each behavior by itself: p at one step."""
+        """(rows,) for the goal and then for each behavior by itself: p at step t."""
         mapped, had = map_at(self.own_map, t, self.group), list(np.ascontiguousarray(so_far.T))
         found = self.joint.outlook(self.question, t, self.group, states, had, mapped)
         return found.numbers[:, P], *found.parts[:, :, P]
@@ -69,9 +69,10 @@ def explained_goal(
     group: int = 0,
     most: int = 10,
 ) -> Explanation:
-    """Why p of the goal is what it is now, and what changed it since an earlier reading.
+    """Why p of the goal is what it is now, and what changed it since an earlier step.
 
-    ``most`` is the largest number of precedents.
+    ``now`` and ``before`` are what was known of the run at the two steps. ``most`` is the largest
+    number of precedents (similar recorded runs) to return.
     """
     asking = _Asking(joint, question, own_map, group)
     for one in (now, before):
@@ -101,14 +102,14 @@ def explained_goal(
 
 
 def _had(name: str) -> str:
-    """The name of a behavior's value so far as a cause."""
+    """The name, in an explanation, of the cause "value of this behavior so far"."""
     return f"{name} so far"
 
 
 def _contributions(
     asking: _Asking, now: GoalReading, before: GoalReading
 ) -> tuple[tuple[Contribution, ...], float, float]:
-    """The contributions, the largest change first; then p before, and p now."""
+    """What each cause contributed to the change of p, the largest first; p before; and p now."""
     if before.t >= now.t:
         raise InputError(f"before= needs a step earlier than t={now.t}, got step {before.t}")
     differs = np.flatnonzero(differ(now.state, before.state))
@@ -116,7 +117,7 @@ def _contributions(
     n = differs.size
 
     def worth(sets: BoolArray) -> FloatArray:
-        """The p of states that have these causes as now, and the others as before."""
+        """For each set of causes, p of a state with these causes as now, others as before."""
         states = np.repeat(before.state[None], len(sets), axis=0)
         states[:, differs] = np.where(sets[:, :n], now.state[differs], before.state[differs])
         so_far = np.repeat(before.so_far[None], len(sets), axis=0)
@@ -149,12 +150,12 @@ def _contributions(
 
 
 class _Behind(NamedTuple):
-    """The recorded rows behind one behavior's prediction.
+    """The recorded rows that count for the prediction of one behavior.
 
     A row is an episode at a step; its key is a number made of both. ``keys`` and ``mass`` are the
     keys and weights of the rows behind the prediction. ``known`` has the keys of all rows that the
-    models store, and ``rest`` their remainders. ``share`` is how much of the prediction comes from
-    recorded rows, from 0 to 1.
+    models store, and ``rest`` what each still earned after its step. ``share`` is how much of the
+    prediction comes from recorded rows, from 0 to 1.
     """
 
     keys: IndexArray
@@ -193,11 +194,11 @@ def _behind(fitted: Fitted, law: StepLaw, state: FloatArray, so_far: float) -> _
 def _precedents(
     asking: _Asking, now: GoalReading, most: int
 ) -> tuple[tuple[Precedent, ...], float | None, float]:
-    """The precedents, the share of them (by weight) that miss the goal, and the row share.
+    """The precedents (the recorded runs that count most for p), and two shares.
 
-    The row share is how much of the predictions comes from recorded runs, averaged over the
-    behaviors. A precedent's weight is the average of its weights in the predictions of all
-    behaviors.
+    The first share is how many of the precedents, by weight, would miss the goal. The second is how
+    much of the predictions comes from recorded runs, averaged over the behaviors. A precedent's
+    weight is the average of its weights in the predictions of all behaviors.
     """
     joint, names = asking.joint, asking.question.names
     laws = {name: joint.parts[name].at(now.t, asking.group) for name in names}

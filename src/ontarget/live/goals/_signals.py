@@ -18,7 +18,7 @@ __all__ = ["SignalWatch", "news_of", "standing_of"]
 
 
 def standing_of(whole: list[int]) -> tuple[int, bool, int, bool]:
-    """Of a run's row: the group number, whether it is in alarm, since when, whether it is over."""
+    """From a run's row: group number, whether it is in alarm, since when, whether it is over."""
     return whole[k.GROUP], bool(whole[k.ALARMED]), whole[k.SINCE], bool(whole[k.ENDED])
 
 
@@ -33,7 +33,7 @@ class _Missing:
 
 
 class _Unnamed:
-    """Stands for behaviors so far that were not passed by name; shown in the reason."""
+    """Stands for behaviors so far that were not passed by name; a status's reason then says so."""
 
     def __init__(self, value: object) -> None:
         self._value = value
@@ -50,9 +50,10 @@ def news_of(
     *,
     begun: bool,
 ) -> tuple[Any, Any]:
-    """The reward, and the behavior so far or None, that a call contains for one behavior.
+    """The reward, and the behavior so far or None, that a call contains for the behavior ``name``.
 
-    ``reading`` says which signal the behavior reads; ``begun`` whether the run has had a step.
+    ``reading`` says which signal the behavior is computed from. ``begun`` says whether the run has
+    had a step.
     """
     if behavior is not None:
         if not isinstance(behavior, Mapping):
@@ -72,7 +73,11 @@ def news_of(
 
 
 class SignalWatch(Watch):
-    """A watch for one of several behaviors; it finds the behavior's signal in each call."""
+    """A watch for one of several behaviors.
+
+    In each call it finds the signal (the reward or a named column) that this behavior is computed
+    from.
+    """
 
     __slots__ = ("_name", "_reading")
 
@@ -91,12 +96,12 @@ class SignalWatch(Watch):
 
     @property
     def parts(self) -> dict[str, Outlook]:
-        """The outlook under the behavior's name, in the form of `GoalWatch.parts`."""
+        """The answer about the run (`Outlook`), as a dictionary under the behavior's name."""
         return {self._name: self.peek()}
 
     @property
     def standing(self) -> tuple[int, bool, int, bool]:
-        """The run's group number, whether it is in alarm, since when, whether it is over."""
+        """The run's group number, whether it is in alarm, since which step, whether it is over."""
         return standing_of(self._whole)
 
     def pack(self) -> bytes:
@@ -118,12 +123,15 @@ class SignalWatch(Watch):
         *,
         behavior: Any = None,
     ) -> Outlook:
-        """The outlook before acting at this step; the arguments are those of `GoalWatch.step`."""
+        """The monitor's answer about the run (`Outlook`) before acting at this step.
+
+        The arguments are those of `GoalWatch.step`.
+        """
         reward, behavior = self._brought(reward, behavior)
         return super().step(state, reward, behavior=behavior)
 
     def end(self, reward: Any = 0.0, *, behavior: Any = None) -> Outlook:
-        """End the run before the horizon: its status is DONE, with p exactly 0 or 1."""
+        """End the run before the horizon; returns the last answer: status DONE, p 0 or 1."""
         reward, behavior = self._brought(reward, behavior)
         return super().end(reward, behavior=behavior)
 

@@ -44,7 +44,7 @@ _FIRST = np.zeros(1, dtype=np.intp)
 
 
 class GoalRoom(NamedTuple):
-    """Working arrays of the kernels for one run, and each behavior's part of them."""
+    """Working arrays of the compiled code for one run, and the part of them for each behavior."""
 
     whole: Pieces
     each: tuple[Pieces, ...]
@@ -62,13 +62,13 @@ class GoalContract:
     Parameters
     ----------
     contracts
-        The contracts of the monitor, which also hold its contents.
+        The contracts of the monitor, which also hold the result of the fit.
     goal
         The goal that a run should meet.
     rule, triggers
-        The alarm rule, and the rule as numbers to compare (`Trigger`), one per group.
+        The alarm rule, and the rule as numbers to compare (`Trigger`), one per group of runs.
     own_map
-        The map that corrects p for this goal; None if p is not corrected.
+        The calibration curve of p for this goal alone; None if p is not corrected.
     """
 
     def __init__(
@@ -117,7 +117,10 @@ class GoalContract:
 
     @internal
     def admit(self, state: RunState) -> int:
-        """The number of a stored run's group; an error if the run is not of this contract."""
+        """The group number of a stored run.
+
+        It is an error if the run belongs to another contract.
+        """
         if len(state.parts) != len(self.parts):
             raise InputError(
                 f"a run watched for a goal over {', '.join(self.question.names)} needs a state "
@@ -129,7 +132,7 @@ class GoalContract:
         return admitted(state, self.fitted, self.goal)
 
     def _step(self, t: int, group: int) -> tuple[Any, ...]:
-        """The arrays that the kernels read for a step and group; see `goals_of_rows`."""
+        """The arrays that the compiled code reads for this step and group; see `goals_of_rows`."""
         joint, names = self.contracts.joint, self.question.names
         laws = [joint.parts[name].at(t, group) for name in names]
         stored = [
@@ -159,10 +162,11 @@ class GoalContract:
         room: GoalRoom,
         out: FloatArray,
     ) -> None:
-        """Write the numbers of one run's outlook, from the predictions for each behavior.
+        """Write the numbers of the answer about one run, from the predictions for each behavior.
 
-        ``limits`` has, for each behavior, the predicted probabilities below and up to each bound.
-        ``so_far`` has one array of one number per behavior. ``room`` has working arrays.
+        ``limits`` has, for each behavior, the predicted probabilities below, and up to, each bound
+        of its target. ``so_far`` has one array with one number for each behavior. ``room`` has
+        working arrays.
         """
         parts, episodes, stored = self._steps[t, group]
         for part, own, had, into in zip(parts, limits, so_far, room.each, strict=True):
@@ -173,7 +177,7 @@ class GoalContract:
 
     @internal
     def judge_parts(self, tables: Sequence[RunTable], room: GoalRoom) -> None:
-        """Store the outlook of each behavior by itself, which `look` has computed, in its table."""
+        """Store the answer about each behavior by itself, computed by `look`, in its table."""
         for part, table, (numbers, _, _) in zip(self.parts, tables, room.each, strict=True):
             table.real[0, :NUMBERS] = numbers[0, 0]
             k.judge_rows((table.whole, table.real), _FIRST, part.numbers)
@@ -182,13 +186,13 @@ class GoalContract:
     def look_by_function(
         self, t: int, group: int, states: FloatArray, so_far: Sequence[FloatArray], out: FloatArray
     ) -> None:
-        """Write the numbers of one run's outlook, for a goal that is given by a function."""
+        """Write the numbers of the answer about one run, for a goal given as a Python function."""
         mapped = map_at(self.own_map, t, group)
         found = self.contracts.joint.outlook(self.question, t, group, states, so_far, mapped)
         out[0] = found.numbers[0]
 
     def _warm_up(self) -> None:
-        """Run every kernel that a step needs once, so that all are compiled."""
+        """Run every compiled function that a step needs once, so that the first step is fast."""
         for t, group in list(self._steps)[:1]:
             ends = [np.zeros((1, one.values.size)) for one in self.question.questions]
             limits = [(one, one.copy()) for one in ends]
@@ -197,14 +201,15 @@ class GoalContract:
 
 
 class GoalContracts:
-    """Makes the contracts of a monitor of several behaviors and caches the last few.
+    """Makes the contracts of a monitor of several behaviors, and keeps the last few in memory.
 
-    Several threads may use it at once.
+    A contract is a goal and an alarm rule, prepared for watching runs. Several threads may use this
+    object at once.
 
     Parameters
     ----------
     joint
-        The monitor's contents.
+        The result of the monitor's fit.
     """
 
     def __init__(self, joint: Joint) -> None:
@@ -222,22 +227,25 @@ class GoalContracts:
 
     @cached_property
     def parts(self) -> dict[str, Contracts]:
-        """The contracts of each behavior by itself."""
+        """For each behavior, by name, the contracts that are about this behavior alone."""
         return {name: Contracts(one) for name, one in self.joint.parts.items()}
 
     def question(self, goal: Goal) -> GoalQuestion:
-        """The goal as arrays for the kernels."""
+        """The goal as arrays for the compiled code."""
         return self._once(("question", goal), lambda: self.joint.question(goal))
 
     def map_of(self, goal: Goal) -> TargetMap:
-        """The map that corrects p for the goal; learned at the first call.
+        """The calibration curve of p for this goal alone; it is learned at the first call.
 
         See method M17 in docs/methods.md.
         """
         return self._once(("map", goal), lambda: map_goal(self.joint, self.question(goal)))
 
     def of(self, goal: Goal, rule: AlarmRule, own_map: TargetMap | None) -> GoalContract:
-        """The contract for a goal and an alarm rule; a second call takes only microseconds."""
+        """The contract for a goal and an alarm rule, ready for watching runs.
+
+        A second call with the same arguments takes only microseconds.
+        """
         return self._once(
             ("contract", goal, rule, own_map), lambda: self._make(goal, rule, own_map)
         )
@@ -256,17 +264,17 @@ class GoalContracts:
     def triggers(
         self, goal: Goal, rule: AlarmRule, own_map: TargetMap | None = None
     ) -> tuple[Trigger, ...]:
-        """For each group, the rule's alarm threshold and the promise behind it."""
+        """For each group of runs: the alarm threshold of this rule, and the promise behind it."""
         groups = range(self.fitted.n_groups)
         if not rule.needs_assure:
             return (rule.trigger(None),) * len(groups)
         return tuple(rule.trigger(self.assured(goal, own_map, g)) for g in groups)
 
     def assured(self, goal: Goal, own_map: TargetMap | None = None, group: int = 0) -> Answers:
-        """The monitor's answers about the group's assure episodes at every step.
+        """The monitor's answers, at every step, about the assure episodes of one group.
 
-        If there are no assure episodes, these are the answers about each learning episode, by
-        models that have not learned from that episode.
+        The assure episodes are held out from learning, for promises. If there are none, these are
+        the answers about each learning episode, by models that have not learned from that episode.
         """
         fitted, question = self.fitted, self.question(goal)
         observed = {name: self.joint.parts[name].observed for name in question.names}
@@ -286,7 +294,7 @@ class GoalContracts:
         return replace(found.take(own), stopped=fitted.stopped[group])
 
     def recorded_met(self, goal: Goal) -> BoolArray | None:
-        """(assure episodes,): whether each met the goal; None if there are no assure episodes."""
+        """Whether each assure (held-out) episode met the goal; None if there are none."""
         observed = {name: self.joint.parts[name].observed for name in goal.names}
         outcomes = {name: one.outcomes for name, one in observed.items() if one is not None}
         return goal.contains(outcomes, self.joint.grids) if outcomes else None

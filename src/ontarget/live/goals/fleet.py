@@ -26,7 +26,7 @@ class GoalFleet:
     """Follows many runs for a goal over several behaviors; see `GoalMonitor.fleet`.
 
     Use it like a `FleetWatch`. Each agent also has its own watch, ``fleet[agent]``, whose ``parts``
-    are the outlooks on each behavior.
+    are the answers about each behavior by itself.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class GoalFleet:
 
     @property
     def triggers(self) -> tuple[Trigger, ...]:
-        """The rule as numbers to compare (`Trigger`), one per group."""
+        """The alarm rule as numbers to compare (`Trigger`), one per group of runs."""
         return self._like.contract.triggers
 
     @property
@@ -83,7 +83,7 @@ class GoalFleet:
 
     @property
     def steps(self) -> IndexArray:
-        """(agents,): the step of each agent's next call."""
+        """(agents,): the step that each agent's next call of `step` will be about."""
         return np.array([one.run_state.step for one in self._watches.values()], dtype=np.intp)
 
     @property
@@ -128,16 +128,16 @@ class GoalFleet:
     def step(
         self, states: Any, rewards: Any = 0.0, *, agents: Any = None, behavior: Any = None
     ) -> Outlooks:
-        """The outlook of each agent before it acts, in the order of the agents.
+        """The monitor's answer for each agent before it acts, in the order of the agents.
 
         Parameters
         ----------
         states
             (agents, features), or a list of states as `Watch.step` takes them.
         rewards
-            The values of the signals since the last call: a mapping from each signal to one number
-            per agent, or a list with a mapping for each agent. Plain numbers are taken as the
-            reward.
+            The values of the signals (reward and other columns) since the last call: a mapping from
+            each signal to one number per agent, or a list with a mapping for each agent. Plain
+            numbers are taken as the reward.
         agents
             Which agents these are, by name; all of them by default.
         behavior
@@ -159,7 +159,7 @@ class GoalFleet:
         return Outlooks.of_each(found)
 
     def end(self, rewards: Any = 0.0, *, agents: Any = None, behavior: Any = None) -> Outlooks:
-        """End runs before the horizon: their status is DONE, with p exactly 0 or 1."""
+        """End runs before the horizon; returns the last answers: status DONE, p 0 or 1."""
         names = self._which(agents)
         earned = _by_agent(rewards, len(names), "rewards")
         told = _by_agent(behavior, len(names), "behavior")
@@ -170,7 +170,7 @@ class GoalFleet:
         return Outlooks.of_each(found)
 
     def intervene(self, agents: Iterable[Hashable]) -> Outlooks:
-        """Note that somebody took these agents' runs over; returns their outlooks.
+        """Note that somebody took these agents' runs over; returns the answers about them.
 
         See `Watch.intervene`. If the run of any of these agents is over, an error is raised and
         nothing is noted.
@@ -182,7 +182,7 @@ class GoalFleet:
         return Outlooks.of_each([self._watches[name].intervene() for name in names])
 
     def peek(self, agents: Any = None) -> Outlooks:
-        """The present outlook of each agent again; no run moves."""
+        """The present answer for each agent (`Outlooks`) again; no run takes a step."""
         return Outlooks.of_each([self._watches[name].peek() for name in self._which(agents)])
 
     def run_state(self, agent: Hashable) -> RunState:
@@ -194,7 +194,7 @@ class GoalFleet:
         return [self._watches[name].run_state for name in self._which(agents)]
 
     def resume(self, agent: Hashable, state: RunState) -> None:
-        """Continue an agent's run from a stored state; an unknown agent joins the fleet."""
+        """Continue an agent's run from a stored state; a new agent joins the fleet."""
         self._like.contract.admit(state)  # checked first: no new run may begin if it fails
         if agent not in self._watches:
             self.join([agent], groups=state.group)
@@ -202,7 +202,7 @@ class GoalFleet:
 
     @internal
     def unpack(self, packed: Mapping[Hashable, bytes]) -> None:
-        """Continue agents' runs from packed bytes; unknown agents join the fleet."""
+        """Continue agents' runs from packed bytes; new agents join the fleet."""
         states = {agent: state_of(one) for agent, one in packed.items()}
         for state in states.values():
             self._like.contract.admit(state)  # all of them before any joins
@@ -225,9 +225,10 @@ class GoalFleet:
 
 
 def _by_agent(values: Any, n: int, what: str) -> list[Any]:
-    """A list with the values of a call for each of n agents.
+    """The values of a call as a list with one entry for each of n agents.
 
-    They are given as a mapping from names to one value per agent, or as one value per agent.
+    The values are given as a mapping from names to one value per agent, or as one value per agent.
+    ``what`` names the argument in error messages.
     """
     if isinstance(values, Mapping):
         columns = {name: _column(one, n, f"{what} of {name!r}") for name, one in values.items()}

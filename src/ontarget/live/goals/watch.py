@@ -39,9 +39,9 @@ _SHARED = (k.T, k.ENDED, k.LAST_T, k.LAST_N)
 class GoalWatch:
     """Follows one run for a goal over several behaviors; see `GoalMonitor.watch`.
 
-    Use it like a `Watch`, but pass ``reward`` as a mapping: from the name of each signal, or of the
-    behavior that reads it, to its value since the last call. `parts` gives the outlook on each
-    behavior.
+    Use it like a `Watch`, but pass ``reward`` as a mapping: from the name of each signal (the
+    reward or another column), or of the behavior computed from it, to its value since the last
+    call. `parts` gives the answer about each behavior by itself.
     """
 
     __slots__ = (
@@ -135,11 +135,12 @@ class GoalWatch:
 
     @property
     def parts(self) -> dict[str, Outlook]:
-        """The outlook on each behavior by itself; the one with the lowest p is the likely culprit.
+        """The answer about each behavior by itself (`Outlook`), by the behavior's name.
 
-        Each part is about the goal's target for that behavior. If the goal joins alternatives by
-        ``|``, it is about all values of the behavior with which any of them can be met. A goal that
-        is given by a function has no parts.
+        The behavior with the lowest p is the likely culprit. Each part is about the goal's target
+        for that behavior. If the goal joins alternatives by ``|``, the part is about all values of
+        the behavior with which some alternative can be met. A goal that is given by a function has
+        no parts.
         """
         if self._contract.question.is_function:
             return {}
@@ -152,7 +153,7 @@ class GoalWatch:
         *,
         behavior: Mapping[str, float] | None = None,
     ) -> Outlook:
-        """The outlook before acting at this step; the first call is step 0.
+        """The monitor's answer about the run (`Outlook`) before acting; the first call is step 0.
 
         Parameters
         ----------
@@ -162,8 +163,8 @@ class GoalWatch:
             The value of each signal since the last call, by name; a plain number is taken as the
             reward. A missing signal makes the run UNKNOWN, and the reason names it.
         behavior
-            The value so far of some behaviors, by name. It restores a sum that a bad reading has
-            made unknown.
+            The value so far of some behaviors, by name. It restores a sum that a missing or
+            unreadable value has made unknown.
         """
         with self._turn:
             first = self._watches[0]
@@ -179,12 +180,15 @@ class GoalWatch:
         *,
         behavior: Mapping[str, float] | None = None,
     ) -> Outlook:
-        """End the run before the horizon: its status is DONE, with p exactly 0 or 1."""
+        """End the run before the horizon; returns the last answer: status DONE, p 0 or 1."""
         with self._turn:
             return self._told(self._advance(reward, behavior, "", begun=True, ending=True))
 
     def intervene(self) -> Outlook:
-        """Note that somebody took the run over; returns the outlook. See `Watch.intervene`."""
+        """Note that somebody took the run over; returns the answer about it.
+
+        See `Watch.intervene`.
+        """
         with self._turn:
             if self._table.whole[0, k.ENDED]:
                 raise InputError("the run is over; call reset to begin the next")
@@ -195,7 +199,7 @@ class GoalWatch:
             return self.peek()
 
     def explain(self, *, since: int | None = None) -> Explanation:
-        """Why p is what it is: what changed it since an earlier step, and the runs behind it.
+        """Why p is what it is: what changed p since an earlier step, and similar recorded runs.
 
         See `Watch.explain`. ``since`` is the step to compare with, by default the previous one.
         """
@@ -223,11 +227,11 @@ class GoalWatch:
     @property
     @internal
     def standing(self) -> tuple[int, bool, int, bool]:
-        """The run's group number, whether it is in alarm, since when, whether it is over."""
+        """The run's group number, whether it is in alarm, since which step, whether it is over."""
         return standing_of(self._table.whole[0].tolist())
 
     def peek(self) -> Outlook:
-        """The present outlook again; the run does not move."""
+        """The present answer about the run (`Outlook`) again; the run takes no step."""
         whole, real = self._table.whole[0].tolist(), self._table.real[0].tolist()
         contract: Any = self._contract  # it has all attributes that `outlook_of` needs
         found = outlook_of(contract, whole, real, self._table.texts.get(0, ""))
@@ -295,7 +299,10 @@ class GoalWatch:
         begun: bool,
         ending: bool = False,
     ) -> list[int]:
-        """Bring each behavior to the next step; returns SETTLED, BAD or LOOK for each."""
+        """Bring each behavior to the next step; returns the code SETTLED, BAD or LOOK for each.
+
+        The codes mean: nothing more to do, a bad value, and "ask the model".
+        """
         became = []
         for name, reading, watch in self._each:
             earned, told = news_of(name, reading, reward, behavior, begun=begun)
@@ -303,7 +310,7 @@ class GoalWatch:
         return became
 
     def _told(self, became: list[int]) -> Outlook:
-        """The goal's outlook, from the results of the behaviors' own watches."""
+        """The answer about the goal (`Outlook`), from the codes that `_advance` returned."""
         table, watches = self._table, self._watches
         whole, first = table.whole[0], watches[0]._table.whole[0]
         for place in _SHARED:
@@ -331,7 +338,10 @@ class GoalWatch:
         return outlook
 
     def _look(self) -> bool:
-        """Ask the models of the present step, and write outlook and alarm; False if unknown."""
+        """Ask the models about the present step, and store the answer and the alarm.
+
+        Returns False if the answer is unknown.
+        """
         contract, table = self._contract, self._table
         t = int(table.whole[0, k.LAST_T])
         unknown = contract.contracts.joint.unknown(t, self._group)
@@ -368,7 +378,7 @@ class GoalWatch:
         return True
 
     def _close(self) -> None:
-        """Write the last outlook of a run: p is exactly 0 or 1."""
+        """Store the last answer about a run, in which p is exactly 0 or 1."""
         grids = self._contract.contracts.joint.grids
         ended: dict[str, FloatArray] = {
             name: watch._table.real[:, k.SO_FAR] for name, _, watch in self._each
@@ -379,7 +389,7 @@ class GoalWatch:
         self._say(Status.DONE, f"ended {'inside' if met else 'outside'} the goal at {shown}")
 
     def _know_nothing(self, became: list[int]) -> None:
-        """Write an outlook without numbers, and why; a run in alarm stays in alarm."""
+        """Store an answer without numbers, and the reason; a run in alarm stays in alarm."""
         whole = self._table.whole[0]
         self._table.real[0, :NUMBERS] = math.nan
         each = [
@@ -397,7 +407,7 @@ class GoalWatch:
         self._say(status, unknown[0][1] if shared else said)
 
     def _structure(self, watch: Watch) -> str:
-        """Why no model of a behavior answers at the present step; empty if one does."""
+        """Why no model answers for a behavior at the present step, as text; empty if one does."""
         t = int(self._table.whole[0, k.LAST_T])
         return watch.contract.fitted.unknown(t, self._group)
 
