@@ -1,4 +1,4 @@
-"""What all calibrators share: they check their rows, and `calibrate` comes before any answer."""
+"""The base of all calibrators: it checks rows, and `calibrate` must come before any answer."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class CalibrationRows:
         ids: ArrayLike | None,
         grid: float | None,
     ) -> CalibrationRows:
-        """The rows as an object. Rows that can't be used raise an error that names the first."""
+        """The calibration rows after checks; an error names the first row that can't be used."""
         rows = n_rows(X)
         outcomes = np.asarray(y, dtype=np.float64)
         if outcomes.shape != (rows,):
@@ -97,7 +97,7 @@ def checked_keys(model: object, ids: ArrayLike | None, rows: int) -> KeyArray:
 
 
 class Calibrator(ABC):
-    """The base class of calibrators: a fitted model, and what calibration learned about it.
+    """The base class of calibrators: a fitted model, and what was learned about its errors.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ class Calibrator(ABC):
 
     @abstractmethod
     def _learn(self, rows: CalibrationRows, seed: int, step: int) -> None:
-        """Compute and store what later answers need from the checked calibration rows."""
+        """Compute and store, from the checked calibration rows, what later answers need."""
 
     @property
     def n_calibration(self) -> int:

@@ -1,7 +1,7 @@
 """Upper bounds on the true shares below all sorted values of a sample, valid all at once.
 
-Since they hold all at once, one may look at the data first and then choose a value and its bound
-(method M20 in docs/methods.md).
+Because all bounds hold at once, one may look at the data first and then choose a value and its
+bound (method M20 in docs/methods.md).
 """
 
 from __future__ import annotations
@@ -65,8 +65,9 @@ def _tail(m: int, missed: float) -> float:
 def _lowest_tails(m: int, draws: int, rng: np.random.Generator) -> FloatArray:
     """The smallest tail probability in each of ``draws`` simulated samples, (draws,).
 
-    A sample is m uniform random numbers. The k-th smallest, U_(k), has a Beta(k, m + 1 − k)
-    distribution. Its tail probability is the chance that such a number exceeds U_(k).
+    A sample is m uniform random numbers. The k-th smallest of these, U_(k), has a Beta(k, m + 1 −
+    k) distribution. The tail probability of U_(k) is the chance that a number from this
+    distribution exceeds U_(k).
     """
     gaps = rng.exponential(size=(draws, m + 1)).cumsum(axis=1)
     ordered = gaps[:, :-1] / gaps[:, -1:]

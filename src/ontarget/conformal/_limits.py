@@ -56,25 +56,29 @@ class TargetEnds:
 
     @property
     def components(self) -> list[Component]:
-        """The components of all targets, one target after the other."""
+        """The intervals (components) of all targets, one target after the other."""
         return [component for target in self.targets for component in target]
 
     @property
     def first(self) -> IndexArray:
-        """The index of each target's first component, then the number of all components."""
+        """The index of each target's first interval, then the number of all intervals."""
         sizes = [len(target.components) for target in self.targets]
         return np.concatenate(([0], np.cumsum(sizes, dtype=np.intp))).astype(np.intp)
 
     def shifted(self, offset: FloatArray) -> FloatArray:
-        """Every finite bound minus each row's offset, rounded to the grid: (rows, bounds)."""
+        """Every finite bound minus each row's offset (behavior so far): (rows, bounds).
+
+        The results are rounded to the grid, as outcomes are.
+        """
         moved = self.values[None, :] - snap(offset, self.grid)[:, None]
         return snap(moved, self.grid)
 
     def columns(self) -> tuple[IndexArray, IndexArray]:
-        """For each component, the columns of its lower and of its upper limit, (components,) each.
+        """For each component (interval), the columns of its lower and its upper limit.
 
-        They are columns of the array that `spread` joins from four parts: the left limits at all
-        finite bounds, the right limits, one column of -inf, one of +inf.
+        Both results are (components,). They are columns of the array that `spread` joins from four
+        parts: the left limits at all finite bounds, the right limits, one column of -inf, one of
+        +inf.
         """
         m = self.values.size
         place = {value: i for i, value in enumerate(self.values.tolist())}
@@ -89,9 +93,10 @@ class TargetEnds:
         return np.array(lower, dtype=np.intp), np.array(upper, dtype=np.intp)
 
     def spread(self, left: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """CDF limits at the lower and upper ends of all components, (rows, components) each.
+        """The CDF at the lower and upper ends of all components (intervals of the targets).
 
-        ``left`` and ``right``, (rows, bounds), are the CDF's two limits at every finite bound.
+        Both results are (rows, components). ``left`` and ``right``, (rows, bounds), are the CDF's
+        two limits at every finite bound.
         """
         rows = left.shape[0]
         infinite = np.broadcast_to([-math.inf, math.inf], (rows, 2))
@@ -102,10 +107,10 @@ class TargetEnds:
     def limits(
         self, model: ConditionalDistribution, X: ArrayLike, offset: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """The model's CDF limits at the lower and upper ends of all components.
+        """The model's CDF at the lower and upper ends of all components (intervals of the targets).
 
-        Two arrays (rows, components), written a⁻ and a⁺ in docs/methods.md. Bounds are first
-        shifted down by each row's offset, the behavior so far.
+        The result is two arrays (rows, components), written a⁻ and a⁺ in docs/methods.md. Bounds
+        are first shifted down by each row's offset, the behavior so far.
         """
         if self.values.size == 0:
             nothing = np.empty((offset.size, 0))
@@ -129,8 +134,9 @@ class TargetEnds:
 def raw_probability(a_minus: FloatArray, a_plus: FloatArray, first: IndexArray) -> FloatArray:
     """The uncalibrated probability of each target, (rows, targets).
 
-    It is the sum over the target's components of the CDF at the upper end minus the CDF at the
-    lower end. ``first`` says which components belong to which target, as `TargetEnds.first`.
+    It is the sum, over the target's components (intervals), of the CDF at the upper end minus the
+    CDF at the lower end. ``first`` says which components belong to which target, as
+    `TargetEnds.first`.
     """
     mass = np.minimum(a_plus, 1.0) - np.maximum(a_minus, 0.0)
     total: FloatArray = np.zeros((mass.shape[0], first.size - 1))

@@ -40,7 +40,7 @@ FEWEST_THINNED = MOST_RANKS // 2 - 1
 def draw_ranks(
     left: FloatArray, right: FloatArray, keys: KeyArray, *, seed: int, step: int
 ) -> FloatArray:
-    """One rank per calibration episode, (episodes,).
+    """One rank per calibration episode, (episodes,): where its outcome fell in its prediction.
 
     ``left`` and ``right`` are the predicted P(Y < y) and P(Y <= y) at the episode's outcome y. If
     they are equal, this is the rank. If they differ, the rank is drawn at random, uniformly and
@@ -65,10 +65,11 @@ def draw_ranks(
 def thinned_ranks(ranks: FloatArray, keys: KeyArray, *, seed: int, step: int) -> FloatArray:
     """At most `MOST_RANKS` of these sorted ranks; bounds that use only these are still valid.
 
-    Every c-th of the n ranks is kept, which leaves m. The k-th rank kept is the ck-th of all ranks.
-    Both give the same share, k/(m + 1) = ck/(n + 1), if n + 1 is c times m + 1. To achieve this, up
-    to c − 1 episodes are first left out, chosen by a hash of their ``keys``. Compared with all
-    ranks, a lower bound of the CDF can only fall and an upper bound can only rise, each by less
+    A rank is where an episode's outcome fell in its predicted distribution. Every c-th of the n
+    ranks is kept, which leaves m ranks. The k-th rank kept is the ck-th of all ranks. Kept ranks
+    and all ranks give the same share, k/(m + 1) = ck/(n + 1), if n + 1 is c times m + 1. To achieve
+    this, up to c − 1 episodes are first left out, chosen by a hash of their ``keys``. Compared with
+    all ranks, a lower bound of the CDF can only fall and an upper bound can only rise, each by less
     than 1/(m + 1).
 
     Examples
@@ -152,10 +153,11 @@ class Ranks:
         return np.asarray(below), np.asarray(upto)
 
     def end_counts(self, query: ArrayLike) -> tuple[IndexArray, IndexArray]:
-        """The lower and upper calibrated CDF at each query, as numerators over n + 1.
+        """The lower and upper calibrated CDF at each query, as whole numbers to divide by n + 1.
 
-        Their sum, over 2(n + 1), is the middle of both. A query is a predicted CDF value. A query
-        of -inf or +inf stands for an infinite end of a target and gives exactly 0 or n + 1.
+        The sum of both, divided by 2(n + 1), is the middle. A query is a predicted CDF value, n is
+        the number of ranks. A query of -inf or +inf stands for an infinite end of a target and
+        gives exactly 0 or n + 1.
         """
         queries = np.asarray(query, dtype=np.float64)
         flat = np.ascontiguousarray(queries).ravel()
@@ -174,7 +176,7 @@ class Ranks:
         return CalibratedCDF(lo / whole, (lo + hi) / (2 * whole), hi / whole)
 
     def mid(self, query: ArrayLike) -> FloatArray:
-        """The calibrated CDF at each query: the middle of its bounds."""
+        """The calibrated CDF at each query (a predicted CDF value): the middle of its bounds."""
         return self.bounds(query).mid
 
     def order(self, k: int) -> float:
@@ -186,12 +188,11 @@ class Ranks:
         return math.inf if k == self.n + 1 else float(self.values[k - 1])
 
     def depth(self, k: int) -> float:
-        """The probability to leave out on each side so that k ranks are inside, from 0 to 0.5.
+        """The number d, from 0 to 0.5, for which k ranks lie between d and 1 − d.
 
-        Ranks are ordered by their distance from 0.5, and α is the k-th closest. The result is
-        min(α, 1 − α). The k closest ranks lie between the result and 1 minus the result. Interval
-        ends come from this number (method M5 in docs/methods.md). It is not computed as
-        0.5 − |0.5 − α|, because floats would round.
+        d is the probability that an interval leaves out on each side (method M5 in
+        docs/methods.md). Let α be the rank that is k-th closest to 0.5; then d = min(α, 1 − α). d
+        is not computed as 0.5 − |0.5 − α|, because floats would round.
         """
         if not 1 <= k <= self.n:
             raise InputError(f"Ranks.depth(k) needs k from 1 to {self.n}, got {k}")
@@ -224,7 +225,7 @@ def target_counts(
     Parameters
     ----------
     ranks
-        The calibration ranks.
+        The calibration ranks: where outcomes fell in their predicted distributions.
     a_minus, a_plus
         The model's CDF at the lower and the upper end of each component, (rows, components). A
         component is one of the intervals that make up a target; those of one target are disjoint

@@ -120,7 +120,10 @@ class GroupedPCQR:
         *,
         groups: ArrayLike,
     ) -> Probability:
-        """The calibrated probability of the target, each row with the ranks of its own group."""
+        """The calibrated probability that each row's outcome lies in the target.
+
+        Each row is calibrated with the episodes of its own group. See `PCQR.probability`.
+        """
         moved = checked_offset(offset, n_rows(X))
         return Probability(
             *self._by_group(
@@ -129,7 +132,7 @@ class GroupedPCQR:
         )
 
     def cdf(self, X: ArrayLike, y: ArrayLike, *, groups: ArrayLike) -> CalibratedCDF:
-        """The calibrated CDF at y, each row with the ranks of its own group."""
+        """The calibrated CDF at y of each row, calibrated with episodes of the row's own group."""
         values = np.asarray(y, dtype=np.float64)
         values = np.broadcast_to(values, (n_rows(X),)) if values.ndim == 0 else values
         return CalibratedCDF(
@@ -146,7 +149,7 @@ class GroupedPCQR:
         unbounded: bool = False,
         confidence: Level | None = None,
     ) -> Interval:
-        """One interval per row; among runs of the row's group, it covers with the level."""
+        """One interval per row; it covers the outcome with this level among runs of its group."""
 
         def ask(pcqr: PCQR, rows: FloatArray, _: IndexArray) -> Interval:
             return pcqr.interval(rows, level, kind, unbounded=unbounded, confidence=confidence)
@@ -171,7 +174,7 @@ class GroupedPCQR:
         return self._by_group(X, groups, ask)[0]
 
     def _by_group(self, X: ArrayLike, groups: ArrayLike, ask: Question) -> tuple[FloatArray, ...]:
-        """The answers in the order of the rows; the rows of each group are asked together."""
+        """The answers of ``ask`` in the order of the rows; each group's rows are asked together."""
         known = self.groups
         rows = np.asarray(X)
         labels, codes = _coded(groups, n_rows(X))

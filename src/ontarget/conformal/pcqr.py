@@ -92,12 +92,13 @@ class PCQR(Calibrator):
         stopped: int = 0,
         thinned: bool = False,
     ) -> Self:
-        """A calibrated PCQR whose ranks are already known.
+        """A calibrated PCQR from ranks that are already known.
 
+        A rank is where a calibration episode's outcome fell in its predicted distribution.
         ``stopped`` further episodes were cut off and have no rank. The worst case is assumed: all
-        their outcomes lie outside an interval or bound. ``thinned`` says that only every
-        c-th rank may be stored. An interval then uses one rank more (one less for
-        ``kind="at_most"``), because ranks that are not stored may lie on either side of its bounds.
+        their outcomes lie outside an interval or bound. ``thinned`` says that only every c-th rank
+        may be stored. An interval then uses one rank more (one less for ``kind="at_most"``),
+        because ranks that are not stored may lie on either side of its bounds.
         """
         pcqr = cls(model, grid=grid)
         pcqr._ranks, pcqr._n, pcqr._stopped = ranks, ranks.n + stopped, stopped
@@ -106,17 +107,17 @@ class PCQR(Calibrator):
 
     @property
     def ranks(self) -> Ranks:
-        """The calibration ranks, sorted."""
+        """The sorted calibration ranks: where outcomes fell in their predicted distributions."""
         _ = self.n_calibration
         return self._ranks
 
     def counts(
         self, X: ArrayLike, target: Target | Sequence[Target], offset: ArrayLike = 0.0
     ) -> TargetCounts:
-        """The numerators of `probability`: whole numbers, for exact comparisons.
+        """The probabilities of `probability` as whole numbers, for exact comparisons.
 
         The result is a named tuple ``(low, mid, high, n)``. Divide ``low`` and ``high`` by n + 1,
-        and ``mid``, the numerator of p, by 2(n + 1). The tuple's method ``probability()`` does so.
+        and ``mid`` by 2(n + 1), which gives p. The tuple's method ``probability()`` does so.
         """
         ends = TargetEnds.of(target, self.grid)
         ranks = self.ranks

@@ -1,14 +1,14 @@
 """How many episodes are needed for an accuracy, and what accuracy a number of episodes gives.
 
-Two facts answer this.
+Two facts answer these questions.
 
 - Another set of n episodes would give intervals with another true coverage. Over such sets, the
   true coverage has a Beta distribution.
 - With probability 1 − δ, the whole calibrated CDF is at most sqrt(ln(2/δ) / 2n) away from the CDF
   that infinitely many episodes would give (Dvoretzky, Kiefer, Wolfowitz, with Massart's constant).
 
-Both assume independent episodes that no model has seen: a monitor's assure episodes, or those that
-`PCQR` is calibrated on. With ties, true coverage tends to be higher than the Beta distribution
+Both facts assume independent episodes that no model has seen: a monitor's assure episodes, or those
+that `PCQR` is calibrated on. With ties, true coverage tends to be higher than the Beta distribution
 says, and a false-alarm rate lower. A monitor's p is calibrated with the learning episodes (method
 M17 in docs/methods.md), so for p both facts are only a rough guide. They describe the error that
 comes from chance, not how good the model is.
@@ -182,8 +182,8 @@ class SizePlan:
         How many episodes bring the true coverage of intervals within the accuracy; a dictionary
         from the coverage asked for to this number.
     coverage_surely
-        The smallest numbers of episodes for which such intervals are finite, if their coverage is
-        to hold with the confidence ``level`` and not only on average. A dictionary, as `coverage`.
+        How many episodes make intervals finite, if their coverage is to hold with the confidence
+        ``level`` and not only on average; a dictionary from the coverage asked for to this number.
     successes_to_promise, successes_surely, successes
         How many assure episodes must meet the target: to promise the false-alarm rate at all; to
         promise it with the confidence ``level``; to have the true rate within the accuracy. None if
@@ -250,7 +250,10 @@ def _exact_coverage(coverage: Level) -> Fraction:
 
 
 def _rank(coverage: Level, n: IndexArray, side: Side) -> FloatArray:
-    """⌈coverage(n + 1)⌉ for the side "least", else ⌊coverage(n + 1)⌋; without rounding errors."""
+    """The number k of the sorted value that attains a coverage, without rounding errors.
+
+    k is ⌈coverage(n + 1)⌉ for the side "least", else ⌊coverage(n + 1)⌋.
+    """
     exact = _exact_coverage(coverage)
     whole = (n.astype(np.int64) + 1) * exact.numerator
     floor = whole // exact.denominator

@@ -78,14 +78,14 @@ class ConformalPredictiveSystem(Calibrator):
 
     @property
     def residuals(self) -> Ranks:
-        """The calibration residuals divided by the difficulty, sorted."""
+        """The sorted calibration residuals: outcome minus predicted mean, over the difficulty."""
         _ = self.n_calibration
         return self._residuals
 
     def counts(
         self, X: ArrayLike, target: Target | Sequence[Target], offset: ArrayLike = 0.0
     ) -> TargetCounts:
-        """The numerators of `probability`: whole numbers, for exact comparisons.
+        """The probabilities of `probability` as whole numbers, for exact comparisons.
 
         The result is a named tuple ``(low, mid, high, n)``, as from `PCQR.counts`.
         """
@@ -123,8 +123,9 @@ class ConformalPredictiveSystem(Calibrator):
     ) -> Interval:
         """One interval per row that covers the outcome with at least, or at most, this level.
 
-        It leaves out the same probability on both sides. ``kind="at_most"`` gives open intervals.
-        ``unbounded=True`` gives the whole line, not an error, if there are too few episodes.
+        An interval leaves out the same probability on both sides. ``kind="at_most"`` gives open
+        intervals. ``unbounded=True`` gives the whole line, not an error, if there are too few
+        episodes.
         """
         n = self.n_calibration
         # Each side may miss half of 1 − level. The ends are the k-th residuals from either side.

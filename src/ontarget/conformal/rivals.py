@@ -121,10 +121,11 @@ class SplitConformal(Calibrator):
     def interval(
         self, X: ArrayLike, level: Level, kind: Kind = "at_least", *, unbounded: bool = False
     ) -> Interval:
-        """The predicted mean of each row ± the distance that gives this level.
+        """The predicted mean of each row ± a distance, the same for all rows.
 
-        ``kind="at_most"`` gives open intervals that cover at most this level. ``unbounded=True``
-        gives the whole line, not an error, if there are too few episodes.
+        The distance is such that intervals cover the outcome with this level. ``kind="at_most"``
+        gives open intervals that cover at most this level. ``unbounded=True`` gives the whole line,
+        not an error, if there are too few episodes.
         """
         k = score_rank(level, self.n_calibration, kind, unbounded=unbounded)
         centre = np.asarray(self.model.predict(X), dtype=np.float64)
@@ -171,7 +172,7 @@ class CQR(Calibrator):
     ) -> float:
         """By how much the model's interval of this level is widened at either end.
 
-        It is in the unit of the outcome, and negative if the interval gets narrower.
+        The result is in the unit of the outcome, and negative if the interval gets narrower.
         """
         k = score_rank(level, self.n_calibration, kind, unbounded=unbounded)
         tails = _tails(level)
@@ -193,7 +194,7 @@ class CQR(Calibrator):
 
 
 def _tails(level: Level) -> tuple[float, float]:
-    """The quantiles that bound a central interval of this level; for 0.8, (0.1, 0.9)."""
+    """The quantile levels of the ends of a central interval; for the level 0.8, (0.1, 0.9)."""
     tail = (1 - exact_level(level)) / 2
     return float(tail), float(1 - tail)
 

@@ -1,6 +1,6 @@
 """Venn–Abers: a calibrated probability of one fixed set of outcomes.
 
-It is method M7 in docs/methods.md.
+The method is M7 in docs/methods.md.
 """
 
 from __future__ import annotations
@@ -52,9 +52,10 @@ class Envelopes:
 
     @classmethod
     def of(cls, scores: ArrayLike, labels: ArrayLike) -> Envelopes:
-        """Both tables of isotonic values, from the score and the label of each episode.
+        """The values of isotonic regression, from the score and the label of each episode.
 
-        A label is True (or 1) for a success. Labels with the same score share one isotonic value.
+        There is one table for a new episode that fails, and one for a new episode that succeeds. A
+        label is True (or 1) for a success. Labels with the same score share one isotonic value.
         """
         points, hits = np.asarray(scores, dtype=np.float64), np.asarray(labels)
         if points.ndim != 1 or hits.shape != points.shape:
@@ -96,7 +97,10 @@ class Envelopes:
         return self.if_failure[upto], self.if_success[below]
 
     def probability(self, scores: ArrayLike) -> Probability:
-        """The pair of `pair` as low and high, and p = p1/(1 − p0 + p1), a number between them."""
+        """The two numbers of `pair` as ``low`` and ``high``, and a p between them.
+
+        p is p1/(1 − p0 + p1), where p0 is ``low`` and p1 is ``high``.
+        """
         p0, p1 = self.pair(scores)
         # Between p0 and p1 in exact arithmetic; the clip keeps it there in floats.
         return Probability(p0, np.clip(p1 / (1.0 - p0 + p1), p0, p1), p1)
@@ -209,7 +213,7 @@ class VennAbers:
 
     @property
     def envelopes(self) -> Envelopes:
-        """The isotonic values that were computed from the calibration episodes."""
+        """Tables of isotonic regression, made from the calibration episodes; see `Envelopes`."""
         if self._envelopes is None:
             raise UnfittedError("VennAbers is not calibrated; call calibrate(X, y)")
         return self._envelopes

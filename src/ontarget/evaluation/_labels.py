@@ -17,8 +17,8 @@ _MOST = 100
 def labelled(values: AnyArray, name: str) -> tuple[list[str], IndexArray]:
     """The labels of a column's values in order, and for each row the index of its label.
 
-    A column with many different numbers is divided into four ranges, whose labels are such as
-    "0 to 2.5".
+    A column with many different numbers is divided into four ranges, with labels such as "0 to
+    2.5".
     """
     column = pl.Series(values=values.tolist(), strict=False)
     if column.dtype.is_float():

@@ -78,7 +78,10 @@ class AlarmQuality:
 
     @property
     def median_lead_steps(self) -> float:
-        """The median of `lead_steps`; NaN if no failure was detected."""
+        """The median number of steps from an alarm to the end of the episode, over failures.
+
+        NaN if no failure raised an alarm.
+        """
         return _median(self.lead_steps)
 
     @property
@@ -116,8 +119,8 @@ class AlarmQuality:
 class AlarmPoint(NamedTuple):
     """One threshold of an alarm curve, with the rates that it gives.
 
-    ``lead_steps`` are the quartiles of the lead time (steps from alarm to end) of the detected
-    failures.
+    ``lead_steps`` are the quartiles of the lead time (steps from the alarm to the episode's end)
+    over the failures that raised an alarm.
     """
 
     threshold: float
@@ -355,7 +358,7 @@ def alarm_curve(
 
 
 def _shares(counts: IndexArray, n: int, level: float) -> tuple[FloatArray, FloatArray]:
-    """Each count as a share of n (NaN if n is 0), and the exact confidence intervals."""
+    """Each count as a share of n (NaN if n is 0), and the share's exact confidence interval."""
     shares = counts / n if n else np.full(counts.size, np.nan)
     return shares, np.column_stack(exact_interval(counts, n, level=level))
 

@@ -35,7 +35,7 @@ class Rate:
 
     @classmethod
     def of(cls, count: int, n: int, *, level: float = 0.95) -> Rate:
-        """The share of ``count`` among ``n``, with its interval at this level."""
+        """The share ``count / n``, with its confidence interval at this level."""
         whole, trials = whole_number("count", count, least=0), whole_number("n", n, least=0)
         if whole > trials:
             raise InputError(f"count needs to be at most n, got {whole} of {trials}")

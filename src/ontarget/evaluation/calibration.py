@@ -71,13 +71,14 @@ class Reliability:
     def ece(self) -> float:
         """The expected calibration error (ECE).
 
-        It is the mean over forecasts of |mean p − rate met| of their bin.
+        Each bin has a gap: |mean p − share that met the target|. The ECE is the mean gap, where
+        each bin counts as often as it has forecasts.
         """
         gap = np.where(self.count > 0, np.abs(self.mean_p - self.rate_met), 0.0)
         return float(self.count @ gap / self.n)
 
     def at(self, p: float) -> Bin:
-        """The bin of a forecast p, which says how often such forecasts came true."""
+        """The bin that contains the forecast p; it says how often such forecasts came true."""
         i = int(bin_of(check_probabilities("p", [p]), self.count.size)[0])
         numbers = (self.mean_p[i], self.rate_met[i], self.low[i], self.high[i])
         return Bin(int(self.count[i]), *(float(number) for number in numbers))

@@ -25,7 +25,7 @@ class Difference(NamedTuple):
 
     @property
     def reach(self) -> float:
-        """Half the width of the interval: how far it reaches from ``value`` to each side."""
+        """Half the width of the confidence interval of the difference."""
         return self.high - self.value
 
     @property
@@ -82,9 +82,9 @@ def paired_difference(
 ) -> Difference:
     """The mean of ``ours`` minus ``theirs``, two methods' losses on the same episodes.
 
-    Both are arrays (steps, episodes), NaN where there is no forecast. The confidence interval comes
-    from resampling whole episodes. So it shows the chance in which episodes were tested, but not in
-    which episodes the methods learned from.
+    Both arguments are arrays (steps, episodes), NaN where there is no forecast. The confidence
+    interval comes from resampling whole episodes. So the interval reflects that other episodes
+    might have been tested, but not that the methods might have learned from other episodes.
 
     Examples
     --------

@@ -100,9 +100,9 @@ def coverage_band(n_calibration: int, n_test: int, level: Level, *, band: float 
 
 
 def width(lower: ArrayLike, upper: ArrayLike) -> Width:
-    """How wide intervals are: mean, median, and share of infinite ones. Empty ones have width 0.
+    """How wide intervals are: the mean and median width, and the share of infinite intervals.
 
-    The mean is over the finite intervals, and NaN if there are none.
+    The mean is over the finite intervals, and NaN if there are none. Empty intervals have width 0.
 
     Examples
     --------

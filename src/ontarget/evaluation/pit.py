@@ -67,9 +67,9 @@ def pit_histogram(
     bins
         The number of bars.
     n_calibration
-        The number of calibration ranks that the values were computed with. All test episodes share
-        these ranks, so the bars vary more. Without this number, the predicted CDF is taken as
-        exact.
+        The number of calibration episodes that the values were computed with. All test episodes
+        share these calibration episodes, so the bars vary more. Without this number, the predicted
+        CDF is taken as exact.
     band
         All bars of a calibrated method lie in their ranges with at least this probability (by
         Bonferroni's bound).

@@ -47,7 +47,8 @@ _POISSON_CDF = np.cumsum(np.exp(-1.0) / np.cumprod(np.concatenate(([1.0], np.ara
 class Estimate(NamedTuple, Generic[T]):
     """A measure ``value`` and its confidence interval ``low`` to ``high``.
 
-    They are numbers if measured over all steps together, and arrays (steps,) if measured by step.
+    All three are numbers if measured over all steps together, and arrays (steps,) if measured by
+    step.
     """
 
     value: T
@@ -274,8 +275,8 @@ def ece_by_step(
 ) -> CalibrationEstimate[FloatArray]:
     """The expected calibration error (ECE) at each step of p (steps, episodes).
 
-    Its interval and its ``floor`` are as in `pooled_ece`. All results are arrays (steps,); NaN at a
-    step without forecasts.
+    The interval, and the ``floor`` (about the ECE that chance alone gives), are as in `pooled_ece`.
+    All results are arrays (steps,); NaN at a step without forecasts.
     """
     plan = resampling or Resampling()
     panel, outcomes = _forecasts(p, met)
@@ -294,11 +295,12 @@ def ece_by_step(
 def _calibration(
     weights: FloatArray, gaps: FloatArray, sizes: FloatArray, level: float
 ) -> tuple[float, float, float, float]:
-    """The expected calibration error, the two ends of its interval, and its floor.
+    """The expected calibration error (ECE), the ends of its interval, and its floor.
 
-    ``weights``, (resamples, episodes), is how often each resample contains each episode. ``gaps``,
-    (episodes, bins), is each episode's sum of p − met in each bin. ``sizes``, (episodes,), is each
-    episode's number of forecasts.
+    The floor is about the ECE that chance alone would give perfect forecasts. ``weights``,
+    (resamples, episodes), is how often each resample contains each episode. ``gaps``, (episodes,
+    bins), is each episode's sum of p − met in each bin. ``sizes``, (episodes,), is each episode's
+    number of forecasts.
     """
     gap = gaps.sum(axis=0) / sizes.sum()
     value = float(np.abs(gap).sum())

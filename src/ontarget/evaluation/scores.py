@@ -67,8 +67,9 @@ def squared_errors(p: ArrayLike, met: ArrayLike) -> FloatArray:
 def log_losses(p: ArrayLike, met: ArrayLike, n_calibration: ArrayLike) -> FloatArray:
     """The log loss of each forecast: −log of the probability of what happened; NaN where p is NaN.
 
-    p is clipped as in `log_loss`. ``n_calibration`` may be one number, or differ between forecasts;
-    it is broadcast against p.
+    p is clipped as in `log_loss`, because ``n_calibration`` episodes cannot tell very small
+    probabilities from 0. ``n_calibration`` may be one number, or an array that differs between
+    forecasts.
     """
     forecasts, outcomes = _unit("p", p), np.asarray(met, dtype=np.float64)
     n = np.asarray(n_calibration, dtype=np.float64)
@@ -136,6 +137,8 @@ def sharpness(p: ArrayLike) -> float:
 def murphy(p: ArrayLike, met: ArrayLike, *, bins: int | None = None) -> BrierParts:
     """The parts of the Brier score (Murphy's decomposition): reliability, resolution and others.
 
+    See `BrierParts` for what each part means.
+
     They add up to the Brier score except for rounding. ``bins=None`` makes one bin of all equal
     forecasts. A number makes that many bins of equal width, as in `reliability`.
 
@@ -194,7 +197,8 @@ def excess_brier(p: ArrayLike, p_true: ArrayLike, rollouts: int) -> float:
 def absolute_error(p: ArrayLike, p_true: ArrayLike) -> float:
     """The mean of |p − p_true|, the distance of p from the true probability.
 
-    If ``p_true`` was itself estimated from simulated runs, the result includes its error.
+    If ``p_true`` was itself estimated from simulated runs, the result includes the error of this
+    estimate.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Models of the outcome's distribution given the features: one protocol, several models."""
+"""Models that predict the distribution of the outcome from features; all follow one protocol."""
 
 from typing import TYPE_CHECKING
 

@@ -67,7 +67,7 @@ def takes_missing(model: object) -> bool:
 
 
 def fits_side_by_side(model: object) -> bool:
-    """Whether copies of a model may be fitted in several threads at the same time."""
+    """Whether copies of this model may be fitted in several threads at the same time."""
     unlimited = getattr(model, "n_jobs", None) in (None, -1)
     return unlimited and bool(getattr(model, "fits_side_by_side", False))
 
@@ -87,7 +87,8 @@ def trees_of(model: object) -> int:
 def check_width(model: object, width: int) -> None:
     """Raise a `ModelFileError` if a fitted model reads another number of features than ``width``.
 
-    Live models do not check their rows, so this is checked once, beforehand.
+    Models that are asked at every step of a run do not check their rows, so the width is checked
+    once, beforehand.
     """
     reads = getattr(model, "n_features_in_", width)
     if reads != width:
@@ -125,8 +126,8 @@ def fresh_model(
         Becomes the model's ``seed`` if it has one. Every ``random_state``, also of estimators
         within the model, becomes a whole number derived from it.
     n_steps
-        How many rows an episode has in the block, on average. Leaf sizes grow with it, because they
-        count episodes (method M14 in docs/methods.md).
+        How many rows an episode has in the block, on average. The leaf sizes of a forest are
+        multiplied by it, so that they count episodes and not rows (method M14 in docs/methods.md).
     """
     given = _distribution(model)
     fresh = clone(given) if hasattr(given, "get_params") else copy.deepcopy(given)
@@ -155,7 +156,10 @@ def fit_model(
 
 
 def live_model(model: ConditionalDistribution) -> LiveModel:
-    """The fitted model as a `LiveModel`: its own ``live()`` if it has one, otherwise a wrapper."""
+    """The fitted model as a `LiveModel`, prepared to be asked at every step of a run.
+
+    It is the result of the model's own ``live()`` if it has one, otherwise a wrapper.
+    """
     own = getattr(model, "live", None)
     live: LiveModel = _LiveLimits(model) if own is None else own()
     return live
@@ -175,7 +179,7 @@ def model_arrays(model: ConditionalDistribution) -> dict[str, AnyArray]:
 
 
 class _LiveLimits:
-    """A model without ``live()`` as a `LiveModel`; it is asked through its `cdf_limits`."""
+    """A model without ``live()``, wrapped as a `LiveModel` that calls the model's `cdf_limits`."""
 
     __slots__ = ("_model",)
 

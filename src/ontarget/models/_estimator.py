@@ -116,9 +116,10 @@ class DistributionEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc
             )
 
     def _learned(self) -> Any:
-        """What `fit` stored for out-of-bag answers; an error says why it is missing.
+        """The data that `fit` stored for out-of-bag answers; an error says why it is missing.
 
-        These are answers about training episodes, by parts of the model that never saw the episode.
+        Out-of-bag answers are answers about training episodes, by parts of the model that never saw
+        the episode.
         """
         self._check_fitted()
         if not hasattr(self, "_learned_"):

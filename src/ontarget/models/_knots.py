@@ -20,7 +20,7 @@ _BLOCK = 4096
 
 
 class KnotEstimator(DistributionEstimator):
-    """A distribution that passes through the quantiles (*knots*) that a model gives for a row.
+    """A base class: a row's distribution passes through its predicted quantiles (*knots*).
 
     The quantiles of a row are sorted (monotone rearrangement), which never raises their pinball
     loss. Between two quantiles the CDF is linear. Where several quantiles are equal it jumps (an
@@ -96,10 +96,11 @@ def even_levels(n_levels: int) -> FloatArray:
 
 
 def outcome_floor(rows: TrainingRows) -> float:
-    """The smallest scale that a tail may have: a thousandth of the interquartile range.
+    """The smallest scale of a distribution's tail, for outcomes like those of these rows.
 
-    If that range is 0, the whole range of the outcomes is used instead, then the size of an
-    outcome, then 1. So the result is always above 0.
+    It is a thousandth of the interquartile range of the outcomes. If this range is 0, the whole
+    range of the outcomes is used instead; if that is 0, the size of an outcome; and if that is 0
+    too, 1. So the result is always above 0.
     """
     order = np.argsort(rows.y)
     mass = np.cumsum(np.ones(order.size) if rows.weight is None else rows.weight[order])

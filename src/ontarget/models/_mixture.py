@@ -116,9 +116,9 @@ def _limits(model: ConditionalDistribution, X: Any, y: ArrayLike) -> tuple[Float
 
 
 def weighted(weights: Sequence[float], limits: Sequence[FloatArray]) -> FloatArray:
-    """The weighted sum of one limit of the CDF of several models, added in the given order.
+    """The weighted sum of the CDF values that several models give, added in the given order.
 
-    It is at most 1, and exactly 1 where every model gives 1.
+    The sum is at most 1, and exactly 1 where every model gives 1.
     """
     total = weights[0] * limits[0]
     if len(weights) == 1:
@@ -133,10 +133,10 @@ def weighted(weights: Sequence[float], limits: Sequence[FloatArray]) -> FloatArr
 def _first_reached(
     reached: Callable[[IndexArray, FloatArray], BoolArray], low: FloatArray, high: FloatArray
 ) -> FloatArray:
-    """The smallest float at which each level is reached; it is above ``low`` and at most ``high``.
+    """The smallest float at which ``reached`` is true, above ``low`` and at most ``high``.
 
-    Floats are ordered by their bit patterns, and the search halves this order, so 64 rounds are
-    enough.
+    ``reached`` is false up to some value and true from there on. The search halves the range of
+    floats, in the order of their bit patterns, so 64 rounds are enough.
     """
     below, at = _places(low), _places(high)
     while (open_rows := np.flatnonzero((at - below > 1).any(axis=1))).size:

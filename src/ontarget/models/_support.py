@@ -1,4 +1,4 @@
-"""`Support`: the distinct training outcomes, and how probabilities on them become a CDF.
+"""`Support`: the distinct training outcomes, and how probabilities of these become a CDF.
 
 The formulas are in method M2 in docs/methods.md.
 """
@@ -28,11 +28,11 @@ _EXACT_MIX = 1.0 - (1.0 - _MIX)
 class Support:
     """The sorted distinct training outcomes, which of them are atoms, and the tails beyond them.
 
-    A model gives probabilities to ``values``. The probability of an *atom* stays at its value, so
-    the CDF jumps there. That of any other value is spread evenly over the gap before it. The gap
-    before the first value is as wide as the mean gap. One millionth of all probability follows a
-    logistic distribution around the training median, with the interquartile range as its scale. So
-    the CDF is strictly increasing on the whole line.
+    A model gives probabilities to ``values``. An *atom* is a value that keeps its probability, so
+    the CDF jumps there. The probability of any other value is spread evenly over the gap before the
+    value. The gap before the first value is as wide as the mean gap. One millionth of all
+    probability follows a logistic distribution around the training median, with the interquartile
+    range as its scale. So the CDF is strictly increasing on the whole line.
 
     If **all** values are atoms, or there is only one value, nothing is spread out and the CDF is a
     step function. The millionth then follows the distribution of all training outcomes, so that no
@@ -80,10 +80,11 @@ class Support:
 
     @classmethod
     def of(cls, values: FloatArray, atoms: BoolArray, mass: FloatArray, *, smooth: bool) -> Self:
-        """The support of training outcomes.
+        """The support of training outcomes: the sorted values, and how probability spreads between.
 
-        ``values`` are the distinct outcomes, sorted. ``mass`` is the total weight of the training
-        rows with each value.
+        ``values`` are the distinct outcomes, sorted. ``atoms`` says which of these keep a positive
+        probability; that of the others is spread over the gap before the value. ``mass`` is the
+        total weight of the training rows with each value.
         """
         if not smooth or atoms.all() or values.size == 1:
             atoms = np.ones(values.size, dtype=np.bool_)
@@ -99,12 +100,12 @@ class Support:
         return cls(read_only(values), read_only(atoms), read_only(tail))
 
     def to_arrays(self) -> dict[str, AnyArray]:
-        """The support as flat read-only arrays by name."""
+        """The training outcomes and how they are smoothed, as flat read-only arrays by name."""
         return {"support": self.values, "atoms": self.atoms, "tail": self.tail}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
-        """The support, made from the arrays that `to_arrays` returned."""
+        """The `Support` (training outcomes and smoothing), from the arrays of `to_arrays`."""
         return cls(
             flat_array(arrays, "support", np.float64),
             flat_array(arrays, "atoms", np.bool_),

@@ -98,7 +98,10 @@ class ConditionalDistribution(Protocol):
 
 @runtime_checkable
 class StoredDistribution(ConditionalDistribution, Protocol):
-    """A conditional distribution that a model file can store; see `register`."""
+    """The interface of a model of the outcome's distribution that a model file can store.
+
+    See `register`.
+    """
 
     kind: ClassVar[str]
 

@@ -47,8 +47,8 @@ class LinearQuantiles(KnotEstimator):
     two quantiles and exponential beyond the outermost ones. It has an atom (a value with positive
     probability) only where quantiles of several levels coincide at a row, to within 1e-9 of the
     outcomes' spread. The probability of any other atom is spread out over values nearby. So if the
-    bounds of a target are atoms, its probability has wide bounds; a forest is better for such
-    outcomes.
+    bounds of a target are atoms, the probability of the target has wide bounds; a forest is better
+    for such outcomes.
 
     Categorical columns become one indicator per category. A category that was not in training is an
     error, and so is a missing feature.
@@ -189,7 +189,7 @@ class LinearQuantiles(KnotEstimator):
 def _orthonormal(
     design: FloatArray, weight: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """A basis of the design's columns that is easy to solve with, and how to undo it.
+    """A basis for the columns of a design matrix that is easy to solve with, and the way back.
 
     Returns the basis (a column of ones and orthogonal columns of full rank), a matrix ``back``, and
     the mean ``centre`` of each column of the design. ``basis @ b`` equals

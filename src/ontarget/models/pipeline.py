@@ -113,11 +113,11 @@ class PipelineDistribution(BaseEstimator):  # type: ignore[misc]  # untyped base
     def out_of_bag_limits(
         self, X: ArrayLike, y: ArrayLike, ids: ArrayLike
     ) -> tuple[FloatArray, FloatArray]:
-        """As `cdf_limits`, for rows of training episodes, by the last step's `out_of_bag_limits`.
+        """As `cdf_limits`, for rows of training episodes, each answered as if it were new.
 
-        The last step answers by parts that have not learned from the row's episode. The
-        transformers, however, have seen every training row. The method exists only if the last step
-        has it.
+        The model at the end of the pipeline answers by its `out_of_bag_limits`, with parts that
+        have not learned from the row's episode. The transformers, however, have seen every training
+        row. This method exists only if the last step of the pipeline has it.
         """
         rows = self._rows(X)
         limits: tuple[FloatArray, FloatArray] = self.model_.out_of_bag_limits(rows, y, ids)

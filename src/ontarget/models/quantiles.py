@@ -119,7 +119,10 @@ class RegressorQuantiles(KnotEstimator):
 
 
 def _level_name(regressor: Any) -> str | None:
-    """The parameter that holds the level; None if ``predict`` takes ``quantiles=``."""
+    """The parameter of the regressor that holds the quantile level, such as ``"alpha"``.
+
+    None if the regressor's ``predict`` takes ``quantiles=``.
+    """
     if callable(getattr(regressor, "predict", None)):
         if "quantiles" in inspect.signature(regressor.predict).parameters:
             return None

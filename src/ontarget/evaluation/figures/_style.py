@@ -49,7 +49,7 @@ class Theme:
     purple: str
 
     def roles(self) -> dict[str, str]:
-        """A dictionary from each use of a colour to the colour."""
+        """A dictionary from the name of each use of a colour, such as "ink", to the colour."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
@@ -229,7 +229,7 @@ def step_axis(axes: Axes, steps: int) -> None:
 
 
 def dotted(color: str) -> dict[str, Any]:
-    """The matplotlib options of a dotted reference line in this colour."""
+    """The matplotlib options that draw a dotted reference line in this colour."""
     return {"color": color, "linestyle": (0, (1, 1.5)), "linewidth": 1.3}
 
 

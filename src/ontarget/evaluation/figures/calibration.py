@@ -136,7 +136,7 @@ def ece_chart(
 
 
 def draw_floor(axes: Axes, floor: ArrayLike, n_steps: int, theme: Theme) -> None:
-    """Draw the value that chance alone would give, as a thin dotted line."""
+    """Draw the error that chance alone would show at each step, as a thin dotted line."""
     line = np.asarray(floor, dtype=np.float64)
     if line.shape != (n_steps,):
         raise InputError(f"floor needs one number per step ({n_steps}), got shape {line.shape}")
@@ -150,7 +150,10 @@ def draw_floor(axes: Axes, floor: ArrayLike, n_steps: int, theme: Theme) -> None
 
 
 def pit_chart(found: PitHistogram, *, dark: bool = False) -> Figure:
-    """A histogram of PIT values, with the range in which a calibrated method's bars lie."""
+    """A histogram of PIT values, with the range in which a calibrated method's bars lie.
+
+    A PIT value is the predicted CDF at the outcome that occurred.
+    """
     theme = theme_of(dark)
     label = "Histogram of probability integral transforms, with the band expected by chance"
     with canvas(theme, (5.6, 3.2), label=label) as (figure, (axes,)):
@@ -184,7 +187,7 @@ def pit_chart(found: PitHistogram, *, dark: bool = False) -> Figure:
 
 
 def _draw_band(axes: Axes, found: PitHistogram, theme: Theme) -> None:
-    """Draw the range in which the bars should lie, and their expected height."""
+    """Draw the range in which a PIT histogram's bars should lie, and their expected height."""
     axes.stairs(
         found.high,
         found.edges,

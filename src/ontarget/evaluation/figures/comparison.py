@@ -190,7 +190,7 @@ def _draw_reliabilities(
 
 
 def _draw_floor(axes: Axes, name: str, values: ArrayLike, *, theme: Theme) -> None:
-    """Draw a dotted line to compare with; if it is far above all others, only say so in words."""
+    """Draw a dotted reference line; if it is far above all others, only say so in words."""
     line = np.asarray(values, dtype=np.float64)
     top = axes.get_ylim()[1]
     if np.nanmin(line) > 1.3 * top:

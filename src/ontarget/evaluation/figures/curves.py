@@ -22,7 +22,7 @@ __all__ = ["Curve", "check_curves", "draw_curve"]
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One value per step and its band from ``low`` to ``high``; NaN where there is no value.
+    """One value per step, and a band around it from ``low`` to ``high``; NaN for no value.
 
     Examples
     --------

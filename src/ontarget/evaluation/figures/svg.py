@@ -62,7 +62,7 @@ def _rounded(found: re.Match[str]) -> str:
 
 
 def _opened(text: str, label: str) -> str:
-    """The SVG text, whose root element is marked as an image and has the label as description."""
+    """The SVG text with its root element marked as an image, and the label as its description."""
     name = f' role="img" aria-label={quoteattr(label)}' if label else ""
     style = "stroke-linejoin: round; stroke-linecap: butt"
     return text.replace("<svg", f'<svg class="ontarget"{name} style="{style}"', 1)

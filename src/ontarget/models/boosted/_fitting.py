@@ -1,6 +1,7 @@
 """Fits boosted quantiles: a location and a spread for each row, and one shape for all rows.
 
-All three are about ranks, not outcomes (methods M15 and M27 in docs/methods.md).
+Location, spread and shape are those of the outcome's rank, which is the share of the training
+outcomes around the same step that are lower (methods M15 and M27 in docs/methods.md).
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ _LARGEST = 1e6
 class Boosted(NamedTuple):
     """Predictions of a row's location and spread, and the shape that they shift and stretch.
 
-    ``location`` and ``spread`` are guides (a ridge regression and boosted trees). The shape is
-    stored at the levels of the knots, a row's quantiles. If ``shift`` has no units, every row gets
-    the distribution of the training outcomes around its step.
+    ``location`` and ``spread`` are predictors made of a ridge regression and boosted trees. The
+    shape, a distribution for all rows, is stored as quantiles at fixed levels. If ``shift`` has no
+    units, every row gets the distribution of the training outcomes around its step.
     """
 
     location: Guides
@@ -58,7 +59,7 @@ class Boosted(NamedTuple):
 
 
 class FittedBoosted(NamedTuple):
-    """The model for new rows, and for each fold a model that has not learned from it."""
+    """The model for new rows, and for each fold (part of the episodes) a model without it."""
 
     ranks: RankedOutcomes
     model: Boosted
@@ -67,10 +68,11 @@ class FittedBoosted(NamedTuple):
 
 
 def fit_boosted(rows: TrainingRows, plan: GuidePlan, categorical: Collection[int]) -> FittedBoosted:
-    """The model of all rows, and for each fold a model that has not learned from it.
+    """The model of all rows, and for each fold (part of the episodes) a model fitted without it.
 
-    The rows must be sorted as by `in_canonical_order`. If they have no ids, every row is an
-    episode. The shape is the distribution of (rank − location) / spread over all rows, where
+    The rows must be sorted by outcome (`in_canonical_order`). If they have no ids, every row is an
+    episode. The rank of an outcome is the share of the training outcomes around the same step that
+    are lower. The shape is the distribution of (rank − location) / spread over all rows, where
     location and spread are predicted by models that have not learned from the row.
     """
     if not rows.has_ids:
@@ -102,9 +104,10 @@ def fit_boosted(rows: TrainingRows, plan: GuidePlan, categorical: Collection[int
 
 
 def knots_of_rows(model: Boosted, ranks: RankedOutcomes, rows: FloatArray) -> FloatArray:
-    """The knots of each row (quantiles of its rank, as log odds): (rows, levels).
+    """(rows, levels): the predicted quantiles (*knots*) of the rank of each row's outcome.
 
-    They are the quantiles of the shape, times the row's spread, plus its location.
+    The rank is the share of the training outcomes around the same step that are lower, as log odds.
+    The quantiles of a row are those of the common shape, times the row's spread, plus its location.
     """
     if not model.shift.units.size:
         return np.tile(ranks.odds, (rows.shape[0], 1))
@@ -116,7 +119,10 @@ def knots_of_rows(model: Boosted, ranks: RankedOutcomes, rows: FloatArray) -> Fl
 
 
 def _at_knots(shift: ShiftTable, odds: FloatArray) -> ShiftTable:
-    """The shift, with its shape stored only at the levels of a row's quantiles (its *knots*)."""
+    """The shift with its shape (one distribution for all rows) stored only at some levels.
+
+    They are the levels of a row's predicted quantiles (*knots*), given as log odds.
+    """
     levels, even = 1.0 / (1.0 + np.exp(-odds)), np.linspace(0.0, 1.0, shift.shape.size)
     return shift._replace(shape=read_only(np.interp(levels, even, shift.shape)))
 
@@ -147,9 +153,10 @@ def boosted_from_arrays(arrays: Mapping[str, AnyArray], n_knots: int) -> tuple[B
 
 
 def _drawn_ranks(rows: TrainingRows, ranked: Ranked, seed: tuple[int, ...]) -> FloatArray:
-    """A rank of each row's outcome, as log odds.
+    """The rank of each row's outcome among the outcomes around the same step, as log odds.
 
-    An outcome that several rows have covers a range of ranks; one is drawn, by a hash of the row.
+    The rank is the share of these outcomes that are lower. An outcome that several rows have covers
+    a range of ranks; a rank in this range is drawn, by a hash of the row.
     """
     within = keyed_uniform(row_keys(rows), seed[0], *seed[1:], "rank")
     rank = ranked.low + within * (ranked.high - ranked.low)

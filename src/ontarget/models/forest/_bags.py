@@ -1,4 +1,4 @@
-"""Bags: which episodes each tree draws, and so which trees never see an episode.
+"""Bags: which episodes each tree of a forest draws, and so which trees never see an episode.
 
 A bag depends only on the seed, the tree and the number of rows of each episode, so it can be drawn
 again whenever it is needed. Only which tree drew which episode is stored.
@@ -24,7 +24,7 @@ __all__ = ["Bags", "Sampling"]
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How each tree draws its episodes; already checked."""
+    """How each tree of a forest draws the episodes that it learns from; already checked."""
 
     n_trees: int
     bootstrap: bool
@@ -43,11 +43,11 @@ class Bags:
 
     @classmethod
     def of(cls, rows: TrainingRows, sampling: Sampling) -> Self:
-        """The bags of trees that grow on these rows; without ids, each row is an episode."""
+        """The choice of episodes for each tree that grows on these rows; without ids, of rows."""
         return cls(sampling, read_only(np.bincount(rows.units)), rows.keys)
 
     def draw(self, tree: int) -> tuple[IntArray, KeyArray]:
-        """How often the tree draws each episode, and the state for its further random choices."""
+        """How often this tree draws each episode, and the random state for its further choices."""
         seed = self.sampling.seed
         state = keyed_hash(keys_of(np.array([tree])), seed[0], *seed[1:], "tree")
         counts = np.zeros(self.n_rows.size, dtype=np.int64)

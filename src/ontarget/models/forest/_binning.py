@@ -193,9 +193,9 @@ def _bins_of(bins: BinTable) -> IntArray:
 
 
 def _edges(distinct: Distinct, max_bins: int) -> FloatArray:
-    """Cuts halfway between neighbouring values: between all of them if ``max_bins`` allows it.
+    """Cuts halfway between neighbouring values of a feature, at most ``max_bins`` - 1 of them.
 
-    Otherwise the cuts are at quantiles.
+    If there are more values than bins, the cuts are at quantiles.
     """
     values, counts = distinct.values, distinct.counts
     if values.size <= 1:

@@ -40,7 +40,7 @@ class ForestEstimator(DistributionEstimator):
     def row_share(self) -> float:
         """The share of the predicted probability that lies on training rows.
 
-        It is 1 for a plain forest.
+        It is 1 for a plain forest, and less for a mixture of a forest with other models.
         """
         return 1.0
 
@@ -66,9 +66,10 @@ class ForestEstimator(DistributionEstimator):
     def members(self, X: ArrayLike) -> Members:
         """The training rows behind each row's distribution, with their probability.
 
-        At most 64 rows of each leaf are returned. If a leaf holds more, 64 rows that are spread
-        evenly over its outcomes represent it. So this is faster than `row_weights`, and exact if
-        leaves are small. It takes some ten kilobytes per row.
+        These are the training rows in the leaves that the row reaches. At most 64 rows of each leaf
+        are returned. If a leaf holds more, 64 rows that are spread evenly over its outcomes
+        represent it. So this is faster than `row_weights`, and exact if leaves are small. It takes
+        some ten kilobytes per row.
 
         Examples
         --------

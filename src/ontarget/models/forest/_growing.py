@@ -46,9 +46,9 @@ class GrowthPlan:
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What forests of the same rows, split rule and bins share: the prepared training data.
+    """The prepared training data, which forests of the same rows, split rule and bins share.
 
-    It is made once by `prepare_ground`.
+    `prepare_ground` makes it once.
     """
 
     table: TrainingTable
@@ -64,9 +64,10 @@ def prepare_ground(
     categorical: Sequence[int],
     distinct: Sequence[Distinct] | None = None,
 ) -> Ground:
-    """The training data prepared for growing trees: bins, scores and support.
+    """The training data prepared for growing trees: bins, scores and distinct outcomes.
 
-    The rows must be sorted as by `in_canonical_order`. ``distinct`` is as for `choose_bins`.
+    Bins are ranges of a feature's values; scores are the numbers by which splits are judged. The
+    rows must be sorted by outcome (`in_canonical_order`). ``distinct`` is as for `choose_bins`.
     """
     weight = np.empty(0) if rows.weight is None else rows.weight
     values, ranks = np.unique(rows.y, return_inverse=True)
@@ -89,8 +90,8 @@ def prepare_ground(
 def grow_forest(rows: TrainingRows, plan: GrowthPlan, ground: Ground) -> tuple[ForestTable, Bags]:
     """The forest of these rows, and which episodes each tree drew (its *bag*).
 
-    The rows must be sorted as by `in_canonical_order`. The result does not depend on the number of
-    threads.
+    The rows must be sorted by outcome (`in_canonical_order`). The result does not depend on the
+    number of threads.
     """
     table, bins, scores, ranks = ground.table, ground.bins, ground.scores, ground.ranks
     episodes, support = rows.units, ground.support

@@ -2,7 +2,8 @@
 
 If the state says all that matters for the rest of a run (a Markov process), the distribution
 predicted a few steps later is less noisy than the single outcome that the run had, so it is better
-to learn from. Half of the trees store such outcomes. See method M23 in docs/methods.md.
+to learn from. Half of the trees of a forest store such imagined outcomes. See method M23 in
+docs/methods.md.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ _BLOCK: Final = 4096
 
 
 def column_of(tree: int) -> int | None:
-    """Which column of imagined outcomes a tree stores.
+    """Which column of imagined outcomes a tree stores, by the tree's number.
 
-    None for every second tree, which stores the recorded outcomes.
+    An imagined outcome is how a run might have ended. The result is None for every second tree,
+    which stores the recorded outcomes.
     """
     return None if tree % 2 == 0 else (tree // 2) % COLUMNS
 
@@ -39,10 +41,11 @@ def imagined_ranks(
 ) -> IntArray:
     """The imagined outcomes of each row, as indices of distinct outcomes: (columns, rows).
 
-    An imagined outcome is drawn from the distribution at the row's successor, by trees that have
-    not seen its episode. What was earned in between is added, and the sum is rounded to the nearest
-    training outcome, so that atoms stay atoms. A row without a successor, or whose episode every
-    tree has seen, keeps its own outcome.
+    An imagined outcome is how a run might have ended. It is drawn from the distribution predicted
+    at the row's successor (a few steps later), by trees that have not seen the episode. What was
+    earned in between is added, and the sum is rounded to the nearest training outcome, so that
+    outcomes with positive probability (atoms) keep it. A row without a successor, or whose episode
+    every tree has seen, keeps its own outcome.
     """
     successor = successors_of(rows)
     own = np.searchsorted(values, rows.y)
@@ -65,9 +68,9 @@ def imagined_ranks(
 
 
 def successors_of(rows: TrainingRows) -> IndexArray:
-    """The row three rows later in the same episode, or the episode's last row.
+    """For each row, the row three rows later in the same episode, or the episode's last row.
 
-    It is -1 for the last row itself.
+    The result is -1 for the last row of an episode.
     """
     order = np.lexsort([rows.steps, rows.units])
     unit = rows.units[order]
@@ -80,10 +83,11 @@ def successors_of(rows: TrainingRows) -> IndexArray:
 
 
 def with_imagined(tree: Tree, ranks: IntArray, row_start: IntArray) -> Tree:
-    """The tree with imagined outcomes in its leaves.
+    """The tree with imagined outcomes (how runs might have ended) in its leaves.
 
-    Each entry is replaced by a training row that has the imagined outcome of the entry; the entries
-    of each leaf are sorted again.
+    The entries of a leaf are numbers of training rows. Each entry is replaced by a training row
+    whose outcome is the imagined outcome of the entry. The entries of each leaf are then sorted
+    again.
     """
     leaves = tree.nodes[tree.nodes < 0]
     start, size = leaves & LOW32, (leaves >> 32) & LOW31
@@ -97,10 +101,10 @@ def with_imagined(tree: Tree, ranks: IntArray, row_start: IntArray) -> Tree:
 def _entries(
     table: ForestTable, leaves: IntArray, unseen: BoolArray, rng: np.random.Generator
 ) -> IntArray:
-    """One training row for each row, drawn at random from one of its leaves.
+    """For each row, one training row, drawn at random from a leaf that the row reaches.
 
-    The leaf is that of a random tree among those in ``unseen``, which have not seen the row's
-    episode.
+    The leaf belongs to a random tree that has not seen the row's episode; ``unseen`` says which
+    trees these are.
     """
     lots = np.where(unseen, rng.random(unseen.shape), -1.0)
     node = table.nodes[leaves[np.arange(len(leaves)), lots.argmax(axis=1)]]

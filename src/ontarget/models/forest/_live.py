@@ -46,13 +46,13 @@ class LiveForest:
 
     @property
     def most_members(self) -> int:
-        """The largest number of members (training rows with weight) that one row can have."""
+        """The most training rows that can get a nonzero weight in the prediction for one row."""
         return most_members(self._forest)
 
     def members(self, X: FloatArray, out: Members) -> None:
         """Append to ``out`` the training rows behind each row's distribution.
 
-        Each comes with its probability.
+        Each training row comes with the probability that the prediction gives it.
         """
         add_members_of_rows(self._forest, X, every_tree(len(X)), 1.0, out.parts)
 

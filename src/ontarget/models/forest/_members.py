@@ -31,34 +31,41 @@ class Members(NamedTuple):
 
     @classmethod
     def room(cls, n_rows: int, most: int) -> Self:
-        """Arrays to fill, for this many rows with at most ``most`` members each."""
+        """Empty arrays for the training rows behind the predictions for ``n_rows`` rows.
+
+        There is space for at most ``most`` training rows for each.
+        """
         shape = (n_rows, most)
         return cls(np.zeros(n_rows, np.int64), np.zeros(shape, np.uint32), np.zeros(shape))
 
     @property
     def parts(self) -> tuple[IntArray, IntArray, FloatArray]:
-        """The three arrays, as kernels take them."""
+        """The arrays ``counts``, ``rows`` and ``mass``, in the order in which kernels take them."""
         return self.counts, self.rows, self.mass
 
     def between(self, a: int, b: int) -> Members:
-        """The members of the rows from a up to, not including, b; the arrays are views."""
+        """The training rows behind the predictions for rows a up to, not including, b, as views."""
         return Members(self.counts[a:b], self.rows[a:b], self.mass[a:b])
 
 
 def every_tree(n_rows: int) -> BoolArray:
-    """The argument ``skipped`` of `add_members_of_rows` that skips no tree."""
+    """An argument ``skipped`` of `add_members_of_rows` that skips no tree for any row."""
     return np.zeros((n_rows, 0), dtype=np.bool_)
 
 
 def most_members(*forests: ForestTable) -> int:
-    """The largest number of members that one row can have, from all these forests together."""
+    """The most training rows that can get a nonzero weight in the prediction for one row.
+
+    It is counted over all these forests together.
+    """
     return MOST_OF_LEAF * sum(forest.roots.size for forest in forests)
 
 
 def by_row(leaves: IntArray, table: ForestTable) -> csr_array:
-    """The probability on each training row, (rows, training rows), as a sparse matrix.
+    """The probability that each row's prediction puts on each training row, as a sparse matrix.
 
-    ``leaves`` holds the leaf of each row in each tree, (rows, trees).
+    The shape is (rows, training rows). ``leaves`` holds the leaf of each row in each tree, (rows,
+    trees).
     """
     from scipy.sparse import csr_array
 
@@ -87,7 +94,7 @@ def by_row(leaves: IntArray, table: ForestTable) -> csr_array:
 def by_outcome(of_rows: csr_array, table: ForestTable) -> csr_array:
     """The probability of each distinct outcome, (rows, outcomes), as a sparse matrix.
 
-    ``of_rows`` is the probability on each training row.
+    ``of_rows`` is the probability that each row's prediction puts on each training row.
     """
     from scipy.sparse import csr_array
 

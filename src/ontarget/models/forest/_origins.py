@@ -30,7 +30,7 @@ class RowOrigins(NamedTuple):
 
     @classmethod
     def of(cls, rows: TrainingRows, episodes: IndexArray | None = None) -> Self:
-        """The origins of rows that are sorted as by `in_canonical_order`.
+        """The episode and the step of each row; rows must be sorted as by `in_canonical_order`.
 
         ``episodes`` holds other episode numbers to store, if given.
         """
@@ -42,11 +42,11 @@ class RowOrigins(NamedTuple):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], n_rows: int) -> Self:
-        """The origins in these arrays, one per training row, or a `ModelFileError`."""
+        """The episode and the step of each training row, from arrays, or a `ModelFileError`."""
         return cls(_numbers(arrays, "row_episode", n_rows), _numbers(arrays, "row_step", n_rows))
 
     def to_arrays(self) -> dict[str, AnyArray]:
-        """The origins as flat read-only arrays by name."""
+        """The episode and the step of each training row, as flat read-only arrays by name."""
         return {"row_episode": self.episode, "row_step": self.step}
 
 

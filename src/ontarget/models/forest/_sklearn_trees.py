@@ -22,9 +22,9 @@ __all__ = ["table_of_sklearn"]
 def table_of_sklearn(
     forest: Any, X: ArrayLike, y: ArrayLike, *, smooth: bool
 ) -> tuple[ForestTable, RowOrigins]:
-    """The arrays of a scikit-learn forest, and the origin of each training row.
+    """The arrays of a scikit-learn forest, and the episode and step of each training row.
 
-    ``X`` and ``y`` are the rows that it was fitted to; the leaves store them.
+    ``X`` and ``y`` are the rows that the forest was fitted to; the leaves refer to these rows.
     """
     trees = _fitted_trees(forest)
     matrix = np.asarray(X, dtype=np.float64)
@@ -107,7 +107,7 @@ def _float32_edges(threshold: FloatArray) -> FloatArray:
 
 
 def _convert(tree: Any, bins: BinTable, leaf_of_row: IndexArray, numbers: IntArray) -> Tree:
-    """One tree in our format.
+    """One scikit-learn tree in the format of `QuantileForest`.
 
     The two children of a node are neighbours, and the rows of each leaf are sorted.
     """

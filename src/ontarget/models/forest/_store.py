@@ -29,7 +29,10 @@ __all__ = [
 
 
 class Tree(NamedTuple):
-    """One grown tree; its nodes and entries are numbered from 0."""
+    """One grown tree; its nodes, and the entries of its leaves (training rows), as arrays.
+
+    Nodes and entries are numbered from 0.
+    """
 
     nodes: IntArray
     entries: IntArray

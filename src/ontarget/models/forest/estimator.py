@@ -327,8 +327,9 @@ class QuantileForest(ForestEstimator):
     def out_of_bag_members(self, X: ArrayLike, ids: ArrayLike) -> Members:
         """As `members`, for rows of training episodes, by trees that never saw the episode.
 
-        ``X`` and ``ids`` are as for `out_of_bag_limits`, with the same limitations. A row whose
-        episode every tree drew has no members.
+        Members are the training rows behind a prediction, with their probabilities. ``X`` and
+        ``ids`` are as for `out_of_bag_limits`, with the same limitations. A row whose episode every
+        tree drew has no members.
         """
         rows = self._query_rows(X)
         episodes = self._learned().episodes_of(ids, rows.shape[0])
@@ -502,7 +503,7 @@ class QuantileForest(ForestEstimator):
 
 
 def _most_rows(max_entries: object, n_trees: int, min_leaf: int) -> int:
-    """The most training rows that each tree may draw."""
+    """The most training rows that each tree may draw, so that all leaves hold ``max_entries``."""
     if max_entries is None:
         return LOW32
     most = whole_number("max_entries", max_entries, least=1, most=LOW32)

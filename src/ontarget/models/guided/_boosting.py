@@ -1,4 +1,7 @@
-"""Fits boosted trees as guides: without each fold, and on all rows, with equally many trees."""
+"""Fits boosted trees that predict the mean, as guides (additional features) of a forest.
+
+They are fitted without each fold (part of the episodes) and on all rows, with equally many trees.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ NO_TREES = BoostedGuide(
 
 
 class Learned(NamedTuple):
-    """The rows that boosted trees learn from, sorted as by `in_canonical_order`."""
+    """The rows that boosted trees learn from, sorted by outcome (`in_canonical_order`)."""
 
     X: FloatArray
     weight: FloatArray  # the mean row weighs 1
@@ -62,7 +65,7 @@ class Binned(NamedTuple):
 def bin_rows(
     X: FloatArray, categorical: Collection[int], distinct: Sequence[Distinct] | None = None
 ) -> Binned:
-    """The rows with codes of bins in place of numbers, for all boosted trees of these rows.
+    """The rows with each number replaced by the code of its bin, for all fits of boosted trees.
 
     Categories are in the order of their numbers; each fit sorts them by outcome.
     """
@@ -76,10 +79,10 @@ def boost_by_fold(
     rules: BoostingRules,
     binned: Binned,
 ) -> list[BoostedGuide]:
-    """The boosted trees without each fold in turn, and at last those of all rows.
+    """Boosted trees fitted without each fold (part of the episodes) in turn, and last on all rows.
 
-    All have the same number of trees: the one with the smallest error on the rows that each fit has
-    not learned from. ``rest[k]`` holds the residual of every row that fit k learns.
+    All fits have the same number of trees: the number with the smallest error on the rows that a
+    fit has not learned from. ``rest[k]`` holds, for every row, the residual that fit k learns.
     """
     n_folds = len(rest) - 1
     starts = [k for k in range(n_folds + 1) if (rows.folds != k).any()]

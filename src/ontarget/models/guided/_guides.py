@@ -54,7 +54,7 @@ _PATIENCE = 20
 
 @dataclass(frozen=True, slots=True)
 class GuidePlan:
-    """Which guides to fit, and how; already checked."""
+    """Which guides (models that predict the mean) to fit, and how; already checked."""
 
     guides: tuple[Guide, ...]
     n_folds: int
@@ -70,7 +70,7 @@ def guide_plan(
     seed: tuple[int, ...],
     boosting: tuple[int, int, float],
 ) -> GuidePlan:
-    """The plan for the guides, from an estimator's arguments, after checks.
+    """The plan for fitting guides (models that predict the mean), from arguments, after checks.
 
     ``boosting`` is the largest number of boosted trees, their depth, and the learning rate.
     """
@@ -95,7 +95,7 @@ def guide_plan(
 
 @dataclass(frozen=True, slots=True)
 class FoldGuides:
-    """For each fold of the training episodes, guides that have not learned from it.
+    """For each fold (part) of the training episodes, guides that were fitted without this part.
 
     Guides are predictions of the mean that a forest reads as additional features.
     """
@@ -105,9 +105,9 @@ class FoldGuides:
     n_guides: int
 
     def guide_rows(self, X: FloatArray, episodes: IndexArray) -> FloatArray:
-        """The rows, with the predictions of their guides as additional columns.
+        """The rows, with the predictions of small models (guides) as additional columns.
 
-        The guides of a row have not learned from its episode.
+        The guides predict the mean outcome. Those of a row have not learned from the row's episode.
         """
         guided = np.concatenate([X, np.zeros((X.shape[0], self.n_guides))], axis=1)
         folds = self.fold[episodes]
@@ -119,7 +119,7 @@ class FoldGuides:
 
 
 class _Rows(NamedTuple):
-    """Training rows in sorted order, with the standardised outcome, which guides learn."""
+    """Training rows in sorted order, with the standardised outcome that guides learn to predict."""
 
     X: FloatArray
     y: FloatArray
@@ -128,9 +128,10 @@ class _Rows(NamedTuple):
 
 
 class GuideGround(NamedTuple):
-    """What guides of the same training rows can share, whatever they predict.
+    """Prepared data that all guides of the same training rows can share, whatever they predict.
 
-    These are the fold of each episode, the columns of the regression, and the bins of the trees.
+    Guides are small models that predict the mean. The data are the fold of each episode, the
+    columns of the regression, and the bins of the trees.
     """
 
     fold: IndexArray  # of each episode
@@ -144,7 +145,7 @@ def guide_ground(
     categorical: Collection[int],
     distinct: Sequence[Distinct] | None = None,
 ) -> GuideGround:
-    """What guides of these training rows can share.
+    """Prepared data that all guides (models that predict the mean) of these rows can share.
 
     ``distinct`` is the result of `distinct_values` for these rows, if it is known already.
     """
@@ -164,10 +165,12 @@ def fit_guides(
 ) -> tuple[Guides, FoldGuides]:
     """The guides for new rows, and the guides without each fold for training episodes.
 
-    The rows must be sorted as by `in_canonical_order`, so that sums are the same to the last bit.
-    Guides predict how far the outcome is from its mean, in units of its spread. They leave the mean
-    itself out: the mean of the other folds is high if a row's own fold is low, and a tree could
-    learn the row's fold from it.
+    Guides are small models that predict the mean; a fold is a part of the training episodes.
+
+    The rows must be sorted by outcome (`in_canonical_order`), so that sums are the same to the last
+    bit. Guides predict how far the outcome is from its mean, in units of its spread. They leave the
+    mean itself out: the mean of the other folds is high if a row's own fold is low, and a tree
+    could learn the row's fold from it.
     """
     shared = guide_ground(rows, plan, categorical) if ground is None else ground
     folds = shared.fold[rows.units]
@@ -179,7 +182,7 @@ def fit_guides(
 
 
 def guide_rows(guides: Guides, X: FloatArray) -> FloatArray:
-    """The rows, with the predictions of the guides as additional columns."""
+    """The rows, with the guides' predictions of the mean as additional columns."""
     n_guides = (guides.linear.terms.size > 0) + (guides.boosted.values.size > 0)
     guided = np.empty((X.shape[0], X.shape[1] + n_guides))
     run_blocks(
@@ -189,7 +192,7 @@ def guide_rows(guides: Guides, X: FloatArray) -> FloatArray:
 
 
 def folds_of_guides(n_episodes: int, plan: GuidePlan) -> IndexArray:
-    """The fold of each episode, at random by seed; all folds have about the same size."""
+    """The fold (part held out together) of each episode, at random by seed, of similar sizes."""
     keys = keyed_hash(keys_of(np.arange(n_episodes)), plan.seed[0], *plan.seed[1:], "fold")
     order = np.argsort(keys, kind="stable")
     folds = np.empty(n_episodes, dtype=np.intp)
@@ -261,7 +264,7 @@ def _columns(X: FloatArray, categorical: Collection[int], distinct: Sequence[Dis
 
 
 def _fit_linear(rows: _Rows, plan: GuidePlan, columns: _Columns) -> list[LinearGuide]:
-    """The ridge regression without each fold in turn, and at last that of all rows."""
+    """Ridge regressions, fitted without each fold (part of the episodes), and last on all rows."""
     n_folds = int(rows.folds.max()) + 1
     if "ridge" not in plan.guides:
         empty = read_only(np.empty(0))
@@ -299,9 +302,9 @@ def _linear_guide(columns: _Columns, solved: FloatArray) -> LinearGuide:
 def _fit_boosted(
     rows: _Rows, plan: GuidePlan, binned: Binned, linear: list[LinearGuide]
 ) -> list[BoostedGuide]:
-    """The boosted trees without each fold in turn, and at last those of all rows.
+    """Boosted trees, fitted without each fold (part of the episodes) in turn, last on all rows.
 
-    They learn the residuals of the ridge regression that was fitted to the same rows.
+    The trees learn the residuals of the ridge regression that was fitted to the same rows.
     """
     if "boosted" not in plan.guides:
         return [NO_TREES] * len(linear)

@@ -38,13 +38,13 @@ class LiveGuidedForest:
 
     @property
     def most_members(self) -> int:
-        """The largest number of members (training rows with weight) that one row can have."""
+        """The most training rows that can get a nonzero weight in the prediction for one row."""
         return most_members(self._model[1])
 
     def members(self, X: FloatArray, out: Members) -> None:
         """Append to ``out`` the training rows behind each row's distribution.
 
-        Each comes with its probability.
+        Each training row comes with the probability that the prediction gives it.
         """
         members_of_guided_rows(self._model, X, every_tree(len(X)), out.parts)
 

@@ -1,4 +1,4 @@
-"""Converts guides to flat arrays for a model file, and reads and checks them again."""
+"""Converts guides (models that predict the mean) to flat arrays, and reads and checks these."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def guides_to_arrays(guides: Guides) -> dict[str, AnyArray]:
 
 
 def guides_from_arrays(arrays: Mapping[str, AnyArray]) -> Guides:
-    """The guides in these arrays, after checking that every index is in bounds."""
+    """The guides (ridge regression and boosted trees) in these arrays; every index is checked."""
     linear = LinearGuide(
         terms=flat_array(arrays, "guide_terms", np.float64),
         start=flat_array(arrays, "guide_category_start", np.int64),
@@ -71,7 +71,10 @@ def guides_from_arrays(arrays: Mapping[str, AnyArray]) -> Guides:
 
 
 def width_of(guides: Guides) -> tuple[int, int]:
-    """How many features the guides read, and how many guides there are (1 or 2)."""
+    """How many features the guides (models of the mean) read, and how many guides there are.
+
+    There are one or two guides.
+    """
     linear, boosted = guides.linear.terms.size > 0, guides.boosted.values.size > 0
     n_features = guides.linear.start.size - 1 if linear else guides.boosted.bins.categorical.size
     return n_features, int(linear) + int(boosted)

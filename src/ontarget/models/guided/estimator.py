@@ -138,7 +138,7 @@ class GuidedForest(ForestEstimator):
         steps: ArrayLike | None = None,
         categorical: Sequence[int] | None = None,
     ) -> Self:
-        """Fit the guides and the forest to these rows; returns the model.
+        """Fit the guides (models of the mean) and the forest to these rows; returns the model.
 
         Parameters
         ----------
@@ -181,8 +181,8 @@ class GuidedForest(ForestEstimator):
     ) -> tuple[FloatArray, FloatArray]:
         """As `cdf_limits`, for rows of training episodes, by trees that never saw the episode.
 
-        See `QuantileForest.out_of_bag_limits`. Pass X without guides. They are added, from models
-        that have not learned from the row's episode.
+        See `QuantileForest.out_of_bag_limits`. Pass X without guides (predictions of the mean). The
+        method appends guides from models that have not learned from the row's episode.
         """
         folds = self._learned()
         with threads_at_most(self.n_jobs):
@@ -193,8 +193,9 @@ class GuidedForest(ForestEstimator):
     def out_of_bag_members(self, X: ArrayLike, ids: ArrayLike) -> Members:
         """As `members`, for rows of training episodes, by trees that never saw the episode.
 
-        See `QuantileForest.out_of_bag_members`. The guides too come from models that have not
-        learned from the row's episode.
+        Members are the training rows behind a prediction, with their probabilities. See
+        `QuantileForest.out_of_bag_members`. The guides (predictions of the mean), too, come from
+        models that have not learned from the row's episode.
         """
         folds = self._learned()
         with threads_at_most(self.n_jobs):
@@ -295,7 +296,7 @@ class GuidedForest(ForestEstimator):
         return QuantileForest(**{name: mine[name] for name in names})
 
     def _plan(self) -> GuidePlan:
-        """The constructor's arguments about guides, after checks."""
+        """The constructor's arguments about guides (models that predict the mean), after checks."""
         return guide_plan(
             self.guides,
             n_folds=whole_number("n_folds", self.n_folds, least=2),

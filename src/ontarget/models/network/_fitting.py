@@ -1,4 +1,7 @@
-"""Fits networks: computes ranks and inputs, trains, and makes the arrays that answer."""
+"""Fits networks: computes ranks and inputs, trains, and makes the arrays of a fitted model.
+
+The rank of an outcome is the share of the training outcomes around the same step that are lower.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +40,10 @@ class NetworkPlan:
 
 
 class FittedNetworks(NamedTuple):
-    """Trained networks, and the training outcomes among which they rank.
+    """Trained networks, and the training outcomes among which they rank a row's outcome.
 
-    ``without`` holds these outcomes without each fold, for answers about training episodes.
+    ``without`` holds the training outcomes without each fold (part of the episodes), for answers
+    about training episodes.
     """
 
     ranks: RankedOutcomes
@@ -51,11 +55,12 @@ class FittedNetworks(NamedTuple):
 def fit_networks(
     rows: TrainingRows, plan: NetworkPlan, categorical: Collection[int]
 ) -> FittedNetworks:
-    """One network per fold, trained on the other folds; together they answer for new rows.
+    """One network per fold (part of the episodes), trained on the other folds.
 
-    The rows must be sorted as by `in_canonical_order`. If they have no ids, every row is an
-    episode. If there is only one episode, or only one outcome, nothing is trained: every row gets
-    the distribution of the training outcomes around its step.
+    For new rows, all networks answer together. The rows must be sorted by outcome
+    (`in_canonical_order`). If they have no ids, every row is an episode. If there is only one
+    episode, or only one outcome, nothing is trained: every row gets the distribution of the
+    training outcomes around its step.
     """
     if rows.keys is None:
         places = np.arange(rows.y.size)

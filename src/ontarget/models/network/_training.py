@@ -71,11 +71,12 @@ class Weights(NamedTuple):
 
 
 def train(examples: Examples, rules: TrainingRules, reached: Reached) -> Weights:
-    """One trained network per fold, with the weights that predicted this fold best.
+    """One trained network per fold (part of the episodes), which it does not learn from.
 
-    A network does not learn from its own fold. The first candidate is the untrained network, which
-    gives every row the distribution of the outcomes around its step. ``reached`` moves a progress
-    bar. Training uses one thread, so that the result does not depend on the number of threads.
+    A network gets the weights that, during training, predicted its own fold best. The first
+    candidate is the untrained network, which gives every row the distribution of the outcomes
+    around its step. ``reached`` moves a progress bar. Training uses one thread, so that the result
+    does not depend on the number of threads.
     """
     torch = require("torch", extra="network")
     with _one_thread(torch):
@@ -170,10 +171,11 @@ class _Training:
         ]
 
     def _heads(self, parameters: list[Any], levels: Any) -> Any:
-        """The weights of the last layer at these levels: (networks, hidden + inputs + 1, levels).
+        """The weights of the last layer for quantiles at these levels.
 
-        A level is embedded by cosines. It is also passed as log odds, so that the network can
-        easily shift and stretch a distribution.
+        The shape is (networks, hidden + inputs + 1, levels). A level is given to the network as
+        cosines, and also as log odds, so that the network can easily shift and stretch a
+        distribution.
         """
         torch = self._torch
         waves = torch.cos(math.pi * torch.arange(_COSINES) * levels[:, None])
@@ -183,10 +185,12 @@ class _Training:
         return (torch.cat([embedded, plain], dim=2) @ parameters[6]).transpose(1, 2)
 
     def _loss(self, rows: Any, within: Any, levels: Any) -> Any:
-        """The mean pinball loss of each network at these levels, with ranks as log odds.
+        """The mean pinball loss of each network at these levels.
 
-        ``rows`` is (networks, rows); a row of -1 does not count. ``within``, from 0 to 1, says
-        which rank in the range of the row's outcome to use.
+        The networks predict ranks (the share of the training outcomes around the same step that are
+        lower), as log odds. ``rows`` is (networks, rows); a row of -1 does not count. An outcome
+        that several rows have covers a range of ranks; ``within``, from 0 to 1, says which rank in
+        this range to use.
         """
         torch, own = self._torch, self._parameters
         inputs = self._inputs[rows]
@@ -208,7 +212,10 @@ class _Training:
             return self._loss(self._held_out, middle, levels)
 
     def _padded(self, fold: IndexArray, n_networks: int) -> Any:
-        """The rows that each network is judged by: (networks, rows), filled up with -1."""
+        """(networks, rows): the rows that each network is judged by, filled up with -1.
+
+        These are the rows of the fold (part of the episodes) that the network does not learn from.
+        """
         places = [np.flatnonzero(fold == k) for k in range(n_networks)]
         places = [part[:: -(-part.size // _MOST_HELD_OUT)] for part in places]
         table = np.full((n_networks, max(part.size for part in places)), -1)
@@ -220,11 +227,15 @@ class _Training:
         return self._torch.randperm(n, generator=self._random)
 
     def _drawn(self, shape: Any) -> Any:
-        """Random numbers from 0 to 1, drawn for each batch: which rank of an outcome to use."""
+        """Random numbers from 0 to 1, drawn for each batch.
+
+        An outcome that several rows have covers a range of ranks; the numbers say which rank to
+        use.
+        """
         return self._torch.rand(shape, generator=self._random)
 
     def _drawn_levels(self) -> Any:
-        """Random levels: one from each of 16 equal parts of (0, 1)."""
+        """Random quantile levels: one from each of 16 equal parts of (0, 1)."""
         torch = self._torch
         within = torch.rand(_LEVELS_AT_ONCE, generator=self._random).clamp(1e-3, 1.0 - 1e-3)
         return (torch.arange(_LEVELS_AT_ONCE) + within) / _LEVELS_AT_ONCE

@@ -31,8 +31,8 @@ class RankedEstimator(DistributionEstimator):
     levels.
 
     A subclass implements `_knots` and `_model`. In ``fit`` it sets ``ranks_``, the outcomes around
-    each step, and ``_learned_``: the outcomes and the model without each fold, the fold of each
-    episode, and hashes of the episodes' ids.
+    each step, and ``_learned_``: the outcomes and the model without each fold (part of the
+    episodes), the fold of each episode, and hashes of the episodes' ids.
     """
 
     ranks_: RankedOutcomes
@@ -42,14 +42,15 @@ class RankedEstimator(DistributionEstimator):
     @property
     @abstractmethod
     def _model(self) -> Any:
-        """The fitted model that answers for new rows, as `_knots` takes it."""
+        """The fitted model that answers for new rows, in the form that `_knots` takes."""
 
     @staticmethod
     @abstractmethod
     def _knots(model: Any, ranks: RankedOutcomes, rows: FloatArray) -> FloatArray:
-        """The knots of each row: quantiles of its rank, as log odds, ascending.
+        """The predicted quantiles of the rank of each row's outcome, as log odds: (rows, levels).
 
-        The shape is (rows, levels).
+        The rank of an outcome is the share of the training outcomes around the same step that are
+        lower. The quantiles, the *knots*, are ascending.
         """
 
     def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -159,7 +160,11 @@ class RankedEstimator(DistributionEstimator):
 
 
 class LiveRanked:
-    """A model of ranks that does not check its rows; several threads may ask it at once."""
+    """A model of ranks, ready to be asked at every step of a run, by several threads at once.
+
+    The rank of an outcome is the share of training outcomes around the same step that are lower.
+    The rows are not checked.
+    """
 
     __slots__ = ("_estimator", "_knots", "_model", "_ranks")
 

@@ -1,4 +1,8 @@
-"""Where to cut the training outcomes, the share before each cut around each step, and folds."""
+"""Prepares the training outcomes of models of ranks: cuts between outcomes, shares, and folds.
+
+A cut divides the sorted outcomes into lower and higher ones. The share before each cut is computed
+around each step.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,10 @@ class Outcomes(NamedTuple):
 
 
 def cut_outcomes(rows: TrainingRows, most: int) -> Outcomes:
-    """The distinct outcomes to keep: all of them, or about ``most`` quantiles and every atom."""
+    """The distinct outcomes to keep: all of them, or about ``most`` quantiles and every atom.
+
+    An atom is an outcome with positive probability.
+    """
     weight = np.ones(rows.y.size) if rows.weight is None else rows.weight / rows.weight.mean()
     values, ranks = np.unique(rows.y, return_inverse=True)
     atoms = find_atoms(ranks, rows.units, rows.steps)
@@ -49,7 +56,7 @@ def cut_outcomes(rows: TrainingRows, most: int) -> Outcomes:
 
 
 def folds_of(rows: TrainingRows, n_folds: int, seed: tuple[int, ...]) -> IndexArray:
-    """The fold of each episode, at random by seed; all folds have about the same size.
+    """The fold (part held out together) of each episode, at random by seed, of similar sizes.
 
     The result is empty if the rows have no ids. A single episode is in no fold: it gets -1.
     """
@@ -72,9 +79,10 @@ def levels_by_node(
 ) -> AnyArray:
     """The log odds of the share of outcomes before each cut, around evenly spaced times.
 
-    The result has the shape (folds + 1, nodes, cuts): for each fold, computed without it, and at
-    last from all rows. A *cut* k divides the sorted outcomes into the first k and the rest. A
-    *node* is one of the evenly spaced times; its share comes from the rows at steps near it.
+    The result has the shape (folds + 1, nodes, cuts). Entry f is computed without fold f of the
+    episodes, the last entry from all rows. A *cut* k divides the sorted outcomes into the first k
+    and the rest. A *node* is one of the evenly spaced times; its share comes from the rows at steps
+    near it.
     """
     n_folds, n_values = int(fold.max(initial=-1)) + 1, outcomes.support.values.size
     n_nodes = 1 if times.max() == 0.0 else min(most_nodes, rows.step_labels.size)
@@ -116,9 +124,10 @@ def row_keys(rows: TrainingRows) -> KeyArray:
 
 
 def _kept_values(atoms: BoolArray, mass: FloatArray, most: int) -> IndexArray:
-    """The indices of the outcomes to keep: every atom, and if there are many, only some others.
+    """The indices of the outcomes to keep: every atom, and of many others, only some.
 
-    The others are the outermost outcomes on each side, and about ``most`` quantiles.
+    An atom is an outcome with positive probability. Of the others, the outermost outcomes on each
+    side are kept, and about ``most`` quantiles.
     """
     n = atoms.size
     if atoms.all() or n <= most:

@@ -43,9 +43,11 @@ class Ranked(NamedTuple):
 
 
 def learned_ranks(rows: TrainingRows, fold: IndexArray) -> Ranked:
-    """The outcomes and ranks of training rows, sorted as by `in_canonical_order`.
+    """The outcomes of training rows, and the rank of each row among those around its step.
 
-    ``fold`` is the fold of each episode; -1 for an episode in no fold.
+    A rank is the share of the outcomes around the same step that are lower. The rows must be sorted
+    by outcome (`in_canonical_order`). ``fold`` is the fold (part held out together) of each
+    episode; -1 for an episode in no fold.
     """
     outcomes, time = cut_outcomes(rows, _MOST_VALUES), time_feature(rows)
     at = rows.X[:, time] if time >= 0 else np.zeros(rows.y.size)
@@ -99,14 +101,17 @@ def _shares(levels: AnyArray, times: FloatArray, cuts: IndexArray) -> FloatArray
 
 
 def ranks_to_arrays(table: RankedOutcomes) -> dict[str, AnyArray]:
-    """The table as flat read-only arrays by name; all but the support begin with ``rank_``."""
+    """The training outcomes around each step as flat read-only arrays by name.
+
+    All names but those of the outcomes themselves (the support) begin with ``rank_``.
+    """
     own = {name: getattr(table, name) for name in ("time", "clock", "levels", "mass", "odds")}
     arrays = {f"rank_{name}": array for name, array in own.items()}
     return arrays | Support(*table.support).to_arrays()
 
 
 def ranks_from_arrays(arrays: Mapping[str, AnyArray]) -> RankedOutcomes:
-    """The table in these arrays, after checks.
+    """The table of the training outcomes around each step, from these arrays, after checks.
 
     Call `check_time` too, once the number of features is known.
     """

@@ -1,4 +1,4 @@
-"""The linear distribution regression: one logistic regression for all thresholds of the outcome."""
+"""The distribution regression: one logistic regression for all thresholds of the outcome."""
 
 from typing import TYPE_CHECKING
 

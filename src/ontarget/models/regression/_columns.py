@@ -43,7 +43,7 @@ def choose_columns(
 def _effects(
     columns: Columns, given: IndexArray, several_cuts: bool
 ) -> tuple[IndexArray, BoolArray]:
-    """The indices of the effects to fit, and which of them are main effects.
+    """The indices of the effects (coefficients) to fit, and which of these are main effects.
 
     Squares and interactions are added, the most useful first, while there are at most 80 effects.
     """

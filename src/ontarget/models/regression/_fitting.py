@@ -1,4 +1,4 @@
-"""Fits a distribution regression, once to all rows and once without each fold."""
+"""Fits a distribution regression, once to all rows and once without each fold (part)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class RegressionPlan:
 
 @dataclass(frozen=True, slots=True)
 class FoldRegressions:
-    """For each fold of the training episodes, a regression that has not learned from it."""
+    """For each fold (part) of the training episodes, a regression fitted without this part."""
 
     without: tuple[Regression, ...]  # each fold in turn
     fold: IndexArray  # of each episode
@@ -70,8 +70,8 @@ class FoldRegressions:
     ) -> tuple[FloatArray, FloatArray]:
         """P(Y < y) and P(Y <= y) at the values y, (rows, values), as two arrays.
 
-        Each row is answered by the regression that has not learned from its episode; NaN if there
-        was no other episode in training.
+        Each row is answered by the regression that has not learned from the row's episode. The
+        answer is NaN if there was no other episode in training.
         """
         left, right = np.full(y.shape, np.nan), np.full(y.shape, np.nan)
         folds = self.fold[episodes]
@@ -82,9 +82,10 @@ class FoldRegressions:
 
 
 class _Asked(NamedTuple):
-    """What the regression learns from: rows of X, and a cut between outcomes for each.
+    """The data that the regression learns from: rows of X, and a cut between outcomes for each.
 
-    The label says whether the row's outcome is before the cut.
+    A *cut* divides the sorted outcomes into lower and higher ones. The label of a row says whether
+    its outcome is before the cut.
     """
 
     rows: IndexArray
@@ -99,9 +100,10 @@ class _Asked(NamedTuple):
 def fit_regression(
     rows: TrainingRows, plan: RegressionPlan, categorical: Collection[int]
 ) -> tuple[Regression, FoldRegressions | None]:
-    """The regression for new rows, and the regressions without each fold for training episodes.
+    """The regression for new rows, and one regression without each fold for training episodes.
 
-    The rows must be sorted as by `in_canonical_order`. If they have no ids, there are no folds.
+    The folds are parts of the training episodes. The rows must be sorted by outcome
+    (`in_canonical_order`). If they have no ids, there are no folds.
     """
     outcomes = cut_outcomes(rows, _MOST_VALUES)
     n_values = outcomes.support.values.size
@@ -140,7 +142,10 @@ def _solve(
     held_out: IndexArray,
     plan: RegressionPlan,
 ) -> FloatArray:
-    """The fitted effects without each fold in turn, and at last those of all rows."""
+    """The coefficients (*effects*) fitted without each fold in turn, and last on all rows.
+
+    A fold is a part of the training episodes; ``held_out`` is the fold of each row.
+    """
     rows, encoding, asked = learn
     problem = _problem(rows, encoding, asked, levels[-1])
     penalty = _penalty(problem, encoding, plan)
@@ -175,10 +180,11 @@ def _regression(
 
 
 def _thresholds(rows: TrainingRows, outcomes: Outcomes, plan: RegressionPlan) -> _Asked:
-    """The cuts at which each row is asked: at random outcomes of other rows of the same step.
+    """The thresholds at which the regression learns from each row, drawn at random.
 
-    Half of the cuts are just after the outcome that was drawn, and half just before it, so that
-    neither side of an atom is preferred.
+    A threshold is the outcome of another row of the same step. Half of the thresholds are cuts just
+    after this outcome, and half just before it. So no side is preferred of an atom, an outcome with
+    positive probability.
     """
     n_rows, n_cuts = rows.y.size, outcomes.support.values.size - 1
     seed, keys = plan.seed, row_keys(rows)
@@ -215,7 +221,7 @@ def _problem(rows: TrainingRows, encoding: Encoding, asked: _Asked, levels: AnyA
 
 
 def _penalty(problem: Problem, encoding: Encoding, plan: RegressionPlan) -> FloatArray:
-    """The penalty on each effect, as if its column had a spread of 1.
+    """The penalty on each effect (coefficient), as if its column had a spread of 1.
 
     The effect of a constant column stays at 0.
     """
@@ -227,11 +233,11 @@ def _penalty(problem: Problem, encoding: Encoding, plan: RegressionPlan) -> Floa
 
 
 def _from_a_quarter(problem: Problem) -> tuple[FloatArray, FloatArray]:
-    """The effects that minimise the loss and a Cholesky factor, as `minimise` returns them.
+    """The coefficients that minimise the loss, and a Cholesky factor, as `minimise` returns them.
 
-    If there are many rows, the minimum on every fourth row is found first. Computing the second
-    derivative takes most of the time, and that of a quarter of the rows is good enough to finish
-    with.
+    If there are many rows, the minimum on every fourth row is found first. Most of the time goes
+    into the second derivative, and the second derivative of a quarter of the rows is good enough to
+    find the minimum on all rows.
     """
     start = np.zeros(problem.penalty.size)
     if problem.labels.size < _MANY:

@@ -49,7 +49,7 @@ def minimise(
     *,
     close: float = CLOSE,
 ) -> tuple[FloatArray, FloatArray]:
-    """The effects that minimise the penalised log loss, and a Cholesky factor.
+    """The coefficients (*effects*) that minimise the penalised log loss, and a Cholesky factor.
 
     The factor is that of the loss's second derivative, computed near the minimum. ``lower`` may be
     such a factor of a similar problem, which saves time: the second derivative is computed again

@@ -1,4 +1,4 @@
-"""Fits the experts of a stacked forest, and computes their answers about training episodes."""
+"""Fits the experts (models) of a stacked forest, and their answers about training episodes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _LEAST_FOREST = 0.01
 
 @dataclass(frozen=True, slots=True)
 class StackPlan:
-    """Which experts to fit, and how to fit each; already checked."""
+    """Which experts (models of the mixture) to fit, and how to fit each; already checked."""
 
     experts: tuple[Expert, ...]
     guides: GuidePlan
@@ -53,7 +53,11 @@ class StackPlan:
 
 
 class Rows(NamedTuple):
-    """Rows of training episodes to answer for, with guides that have not learned from them."""
+    """Rows of training episodes, with guide values from models that did not see the episode.
+
+    Guides are small helper models that predict the mean; ``guided`` has their predictions as
+    additional columns.
+    """
 
     X: FloatArray
     guided: FloatArray
@@ -61,7 +65,10 @@ class Rows(NamedTuple):
 
 
 class _Honest(Protocol):
-    """An expert that answers about training episodes by parts that have not learned from them."""
+    """An expert (model) that answers about its own training episodes as if they were new.
+
+    A row is answered only by parts of the expert that have not learned from the row's episode.
+    """
 
     def limits(self, rows: Rows, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """P(Y < y) and P(Y <= y) of each row at its values y, as two arrays (rows, values)."""
@@ -97,9 +104,9 @@ class _HonestLinear:
 
 @dataclass(frozen=True, slots=True)
 class HonestStack:
-    """The experts of a stacked forest, for rows of its own training episodes.
+    """The experts (models) of a stacked forest, for rows of its own training episodes.
 
-    Each episode is answered by parts that have not learned from it, as if it were new.
+    A row is answered only by parts that have not learned from its episode, as if it were new.
     """
 
     guides: FoldGuides
@@ -110,7 +117,10 @@ class HonestStack:
     def limits(
         self, X: FloatArray, y: FloatArray, episodes: IndexArray
     ) -> tuple[FloatArray, FloatArray]:
-        """P(Y < y) and P(Y <= y) of the mixture at the values y, as two arrays (rows, values)."""
+        """P(Y < y) and P(Y <= y) of the mixture of experts at the values y: two (rows, values).
+
+        A row is answered by parts of the experts that have not learned from its episode.
+        """
         rows = self.rows(X, episodes)
         counted = np.flatnonzero(self.weights > 0.0).tolist()
         found = [self.experts[place].limits(rows, y) for place in counted]
@@ -119,9 +129,10 @@ class HonestStack:
         return left, weighted(weights, [one for _, one in found])
 
     def add_members(self, X: FloatArray, episodes: IndexArray, found: Members) -> None:
-        """Append to ``found`` the training rows in each row's leaves, with their probability.
+        """Append to ``found`` the training rows behind each row's prediction, with probabilities.
 
-        Only trees that never saw the row's episode count.
+        These are the training rows in the leaves that the row reaches, in trees that never saw the
+        row's episode.
         """
         rows = self.rows(X, episodes)
         for place, honest in self.experts.items():
@@ -131,7 +142,10 @@ class HonestStack:
                 forest._add_out_of_bag_members(rows.guided, episodes, weight, found)
 
     def rows(self, X: FloatArray, episodes: IndexArray) -> Rows:
-        """The rows, with guides that have not learned from their episodes."""
+        """The rows, with guide values from models that were not trained on the row's episode.
+
+        Guides are small helper models that predict the mean.
+        """
         return Rows(X, self.guides.guide_rows(X, episodes), episodes)
 
 
@@ -140,9 +154,11 @@ def fit_stack(
 ) -> tuple[Stack, HonestStack]:
     """The fitted stack for new rows, and its version for rows of training episodes.
 
-    The training rows must be sorted as by `in_canonical_order`. Both forests and the shift share
-    one set of guides. The weights come from out-of-bag answers (by parts that have not learned from
-    the episode). An expert of weight 0 is left out.
+    A stack is a weighted mixture of experts: two forests, a shifted shape and a regression. The
+    training rows must be sorted by outcome (`in_canonical_order`). Both forests and the shifted
+    shape share one set of guides, small models that predict the mean. The weights come from answers
+    about training episodes, by parts of the experts that have not learned from the episode. An
+    expert of weight 0 is left out.
     """
     distinct = distinct_values(rows.X, categorical)
     ground: GuideGround | None = guide_ground(rows, plan.guides, categorical, distinct)
@@ -186,7 +202,11 @@ def fit_stack(
 
 
 def places_of(table: ShiftTable, guided: FloatArray, spread: FloatArray) -> FloatArray:
-    """Each row's location and scale, (rows, 2), from the last column of each table of guides."""
+    """(rows, 2): where and how wide each row's predicted distribution is (location and scale).
+
+    ``guided`` and ``spread`` are rows with guides, predictions by small models. The last column of
+    ``guided`` predicts the location, that of ``spread`` the scale.
+    """
     places = np.empty((guided.shape[0], 2))
     shifts_of_guides(table, guided[:, -1].copy(), spread[:, -1].copy(), places)
     return places
@@ -195,10 +215,11 @@ def places_of(table: ShiftTable, guided: FloatArray, spread: FloatArray) -> Floa
 def _fit_forests(
     guided: TrainingRows, plan: StackPlan, categorical: Sequence[int], distinct: Sequence[Distinct]
 ) -> dict[int, QuantileForest]:
-    """The forests by their position among the experts, grown on rows with guides.
+    """The forests by their position among the experts, grown on rows with guide values.
 
-    They share everything but the trees. ``distinct`` is the result of `distinct_values` for the
-    rows without guides.
+    Guides are small models that predict the mean; the forests read these predictions as features.
+    The forests share all prepared data, but not the trees. ``distinct`` is the result of
+    `distinct_values` for the rows without guides.
     """
     told = distinct_values(guided.X[:, len(distinct) :], ())
     ground, grown = None, {}
@@ -220,9 +241,10 @@ def _fit_shift(
     location: FloatArray,
     atoms: bool,
 ) -> tuple[ShiftTable, Guides, _HonestShift] | None:
-    """The shift, the guides that predict its scale, and its version for training episodes.
+    """The shift expert, the models that predict its scale, and its version for training episodes.
 
-    It is None if all outcomes are equal, or equal their predicted locations.
+    The shift moves and stretches one shape of distribution for each row. The result is None if all
+    outcomes are equal, or equal their predicted locations.
     """
     mean, spread_of_y = spread_around_mean(rows.y)
     distance = np.abs(rows.y - (mean + spread_of_y * location))
@@ -233,7 +255,7 @@ def _fit_shift(
 
 
 def _weights(rows: TrainingRows, plan: StackPlan, twin: HonestStack) -> FloatArray:
-    """The weight of each expert, by position.
+    """The weight of each expert (model) in the mixture, by its position.
 
     If the rows have no ids, the forests have equal weights and the other experts none.
     """

@@ -39,14 +39,14 @@ class LiveStackedForest:
 
     @property
     def most_members(self) -> int:
-        """The largest number of members (training rows with weight) that one row can have."""
+        """The most training rows that can get a nonzero weight in the prediction for one row."""
         return most_members(self._stack.small, self._stack.large)
 
     def members(self, X: FloatArray, out: Members) -> None:
         """Append to ``out`` the training rows behind each row's distribution.
 
-        Each comes with its probability. The probabilities of a row add up to the weight of the
-        forests among the experts.
+        Each training row comes with the probability that the prediction gives it. For one row,
+        these probabilities add up to the weight of the forests in the mixture of experts.
         """
         skipped = every_tree(len(X))
         members_of_stacked_rows(self._packed, self._kinds, X, skipped, out.parts)

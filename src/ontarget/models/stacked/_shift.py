@@ -37,9 +37,9 @@ NO_SHIFT: Final = ShiftTable(_NONE, _NONE, _NONE)
 
 @dataclass(frozen=True, slots=True)
 class ShiftLaw:
-    """The shift as a part of a mixture of models.
+    """The shift (one shape, moved and stretched for each row) as a part of a mixture of models.
 
-    It reads, as a "row", the location and the scale that were predicted for the row.
+    The "row" that it reads holds two numbers: the location and the scale that were predicted.
     """
 
     table: ShiftTable
@@ -73,9 +73,9 @@ class ShiftLaw:
 def learned_shift(
     rows: TrainingRows, location: FloatArray, scale: FloatArray, *, atoms: bool
 ) -> ShiftTable | None:
-    """The shape of (outcome − location) / scale over these rows, with what it needs to answer.
+    """The distribution of (outcome − location) / scale over these rows: a shape for all rows.
 
-    It is None if all outcomes are equal, or equal their locations.
+    The result is None if all outcomes are equal, or equal their locations.
 
     Parameters
     ----------
@@ -86,9 +86,10 @@ def learned_shift(
         prediction comes from models that have not learned from the row's episode.
     scale
         Each row's predicted distance between outcome and location, minus the mean distance, in
-        units of the distances' spread; from such models too.
+        units of the distances' spread. This prediction, too, comes from models that have not
+        learned from the row's episode.
     atoms
-        Whether every outcome is an atom.
+        Whether every outcome is an atom (keeps a positive probability).
     """
     y = rows.y
     mean, spread = spread_around_mean(y)
@@ -110,7 +111,9 @@ def learned_shift(
 
 
 def spread_around_mean(y: FloatArray) -> tuple[float, float]:
-    """The mean and the standard deviation of the outcomes, which are the units of guides.
+    """The mean and the standard deviation of the outcomes.
+
+    Guides (predictions of the mean) are in these units.
 
     The outcomes are scaled first, so that their squares neither overflow nor vanish.
     """
@@ -123,7 +126,7 @@ def spread_around_mean(y: FloatArray) -> tuple[float, float]:
 
 
 def shift_to_arrays(table: ShiftTable) -> dict[str, AnyArray]:
-    """The shift as flat read-only arrays by name."""
+    """The shift (one shape of distribution for all rows) as flat read-only arrays by name."""
     return {
         "shift_units": table.units,
         "shift_shape": table.shape,
@@ -132,7 +135,10 @@ def shift_to_arrays(table: ShiftTable) -> dict[str, AnyArray]:
 
 
 def shift_from_arrays(arrays: Mapping[str, AnyArray]) -> ShiftTable:
-    """The shift in these arrays, after checks; `NO_SHIFT` if they are empty."""
+    """The shift (one shape of distribution for all rows) in these arrays, after checks.
+
+    It is `NO_SHIFT` if the arrays are empty.
+    """
     units, shape, values = (
         flat_array(arrays, f"shift_{name}", np.float64) for name in ShiftTable._fields
     )

@@ -112,7 +112,7 @@ def no_forest(like: ForestTable) -> ForestTable:
 
 
 def no_guides() -> Guides:
-    """Guides with empty arrays, which are not used."""
+    """Guides (models that predict the mean) with empty arrays, which are not used."""
     floats, whole, flags, codes = (_none(kind) for kind in (np.float64, np.int64, "?", np.uint16))
     bins = BinTable(floats, whole, flags, codes)
     return Guides(LinearGuide(floats, whole, floats, floats), BoostedGuide(bins, whole, floats))
@@ -130,7 +130,7 @@ def _none(kind: Any) -> Any:
 
 
 def _own(arrays: Mapping[str, AnyArray], name: str) -> dict[str, AnyArray]:
-    """The arrays of one part, whose names begin with ``name_``, under their names without it."""
+    """The arrays whose names begin with ``name_``, under their names without this beginning."""
     start = f"{name}_"
     return {one[len(start) :]: array for one, array in arrays.items() if one.startswith(start)}
 

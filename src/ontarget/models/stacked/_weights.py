@@ -1,4 +1,6 @@
-"""Learns the weights of experts: those that give held-out outcomes the most probability.
+"""Learns the weight of each expert (model) in a mixture.
+
+The weights are those that give the most probability to the outcomes of held-out episodes.
 
 See "Weights" in method M16 in docs/methods.md.
 """
@@ -49,16 +51,17 @@ def thresholds_of(rows: TrainingRows, which: IndexArray, seed: tuple[int, ...]) 
 
 
 def learned_weights(answers: FloatArray, below: FloatArray, n_episodes: int) -> FloatArray:
-    """The weight of each expert; the weights add up to 1, and some may be exactly 0.
+    """The weight of each expert (model) in a mixture; weights add up to 1, some may be exactly 0.
 
-    The method is expectation–maximisation on the log score. Each expert starts with one episode's
-    worth of evidence, so that few episodes leave the weights close together.
+    The method is expectation–maximisation on the log score. Each expert starts with as much
+    evidence as one episode gives, so that with few episodes the weights stay close together.
 
     Parameters
     ----------
     answers
-        P(Y <= c) for each expert, row and threshold c: (experts, rows, thresholds). It comes from
-        parts of the expert that never saw the row's episode; NaN where there is no such part.
+        P(Y <= c) for each expert, row and threshold c: (experts, rows, thresholds). The answer
+        comes from parts of the expert that never saw the row's episode; NaN where there is no such
+        part.
     below
         (rows, thresholds): 1 where the row's outcome is at most the threshold, 0 elsewhere.
     n_episodes

@@ -169,7 +169,7 @@ class StackedForest(ForestEstimator):
         steps: ArrayLike | None = None,
         categorical: Sequence[int] | None = None,
     ) -> Self:
-        """Fit the guides, the experts and their weights to these rows; returns the model.
+        """Fit all models of the mixture, and their weights, to these rows; returns the model.
 
         Parameters
         ----------
@@ -189,7 +189,7 @@ class StackedForest(ForestEstimator):
 
     @property
     def weights_(self) -> dict[str, float]:
-        """The weight of each expert, by name; the weights add up to 1."""
+        """The weight of each expert (model of the mixture), by name; the weights add up to 1."""
         self._check_fitted()
         return dict(zip(EXPERTS, self.stack_.weights.tolist(), strict=True))
 
@@ -218,9 +218,9 @@ class StackedForest(ForestEstimator):
     ) -> tuple[FloatArray, FloatArray]:
         """As `cdf_limits`, for rows of training episodes, by parts that never saw the episode.
 
-        The forests answer by the trees that did not draw the row's episode. The guides and the
-        regression answer by fits that left out the part (fold) with the episode. See
-        `QuantileForest.out_of_bag_limits`.
+        The forests answer by the trees that did not draw the row's episode. The guides (models that
+        predict the mean) and the regression answer by fits that left out the part of the episodes
+        (fold) with this episode. See `QuantileForest.out_of_bag_limits`.
         """
         rows, honest = self._query_rows(X), self._learned()
         episodes = episodes_of(honest.keys, ids, rows.shape[0])
@@ -232,7 +232,8 @@ class StackedForest(ForestEstimator):
     def out_of_bag_members(self, X: ArrayLike, ids: ArrayLike) -> Members:
         """As `members`, for rows of training episodes, by trees that never saw the episode.
 
-        ``ids`` are the episodes of the rows. See `QuantileForest.out_of_bag_members`.
+        Members are the training rows behind a prediction, with their probabilities. ``ids`` are the
+        episodes of the rows. See `QuantileForest.out_of_bag_members`.
         """
         rows, honest = self._query_rows(X), self._learned()
         episodes = episodes_of(honest.keys, ids, rows.shape[0])
@@ -245,7 +246,8 @@ class StackedForest(ForestEstimator):
     def row_share(self) -> float:
         """The share of the predicted probability that lies on training rows: the forests' weight.
 
-        The shift and the linear expert do not put probability on single training rows.
+        The model is a mixture of two forests and two other models (experts). The other two, the
+        shift and the linear expert, do not put probability on single training rows.
         """
         self._check_fitted()
         return float(self.stack_.weights[SMALL] + self.stack_.weights[LARGE])
@@ -335,7 +337,10 @@ class StackedForest(ForestEstimator):
         self._live_ = LiveStackedForest(stack)  # packed once: that takes as long as ten rows
 
     def _forests(self) -> list[tuple[float, QuantileForest]]:
-        """The forests with a weight above 0, each with its weight; they read rows with guides."""
+        """The forests with a weight above 0, as (weight, forest) pairs.
+
+        They read rows to which the guides (predictions of the mean) have been appended.
+        """
         origins = RowOrigins(self.training_episodes_, self.training_steps_)
         tables: list[tuple[int, ForestTable]] = [
             (SMALL, self.stack_.small),
@@ -350,7 +355,7 @@ class StackedForest(ForestEstimator):
     def _parts(
         self, rows: FloatArray
     ) -> tuple[list[tuple[float, ConditionalDistribution]], list[FloatArray]]:
-        """The experts of weight above 0, with their weights, and the rows as each reads them."""
+        """The experts (models) with a weight above 0, as pairs, and the rows as each reads them."""
         stack, guided = self.stack_, guide_rows(self.stack_.guides, rows)
         parts: list[tuple[float, ConditionalDistribution]] = [*self._forests()]
         inputs = [guided] * len(parts)
