@@ -1,7 +1,8 @@
-"""The paper's two domains as fast simulators, and their true probabilities by rollouts.
+"""Fast simulators of the paper's two domains, and their true probabilities.
 
-`Smax` fights the paper's battles in SMAX, an engine by the authors of JaxMARL (extra ``smax``).
-Nothing here needs gymnasium; ``import ontarget.domains.envs`` registers the environments.
+True probabilities are found by repeated simulation. `Smax` fights the paper's battles in SMAX, an
+engine by the authors of JaxMARL (extra ``smax``). Nothing here needs gymnasium; ``import
+ontarget.domains.envs`` registers the environments.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The protocol that every domain follows, and functions for its states."""
+"""The interface of every simulated domain, and functions for its states."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ S = TypeVar("S")
 class Domain(Protocol[S]):
     """A simulator of many independent episodes at once, under the domain's fixed policy.
 
-    A state ``S`` is a dataclass of arrays with one row per episode. It holds everything that the
+    A state ``S`` is a dataclass of arrays with one row per episode. It has everything that the
     episode's future depends on. Every random number is computed from the episode's key and the step
     (see `draws`), so an episode does not depend on which others are simulated with it.
     """
@@ -43,7 +43,7 @@ class Domain(Protocol[S]):
 
     @property
     def categorical(self) -> tuple[str, ...]:
-        """The features that are codes of categories rather than amounts."""
+        """The names of the features that are codes of categories rather than amounts."""
         ...
 
     def start(self, keys: KeyArray, /) -> S:
@@ -51,21 +51,21 @@ class Domain(Protocol[S]):
         ...
 
     def observe(self, state: S, /) -> FloatArray:
-        """The features x_t, known before acting: one row per episode."""
+        """The features of each episode that are known before acting: one row per episode."""
         ...
 
     def step(self, state: S, t: int, keys: KeyArray, /) -> FloatArray:
-        """The rewards r_t of acting at step t; the state is advanced to t + 1 in place."""
+        """The rewards of acting at step t; the state is advanced to step t + 1 in place."""
         ...
 
 
 def count(state: Any) -> int:
-    """The number of episodes in a state."""
+    """The number of episodes (rows) in a state."""
     return int(next(iter(_arrays(state).values())).shape[0])
 
 
 def take(state: S, index: IndexArray) -> S:
-    """A copy of the chosen episodes' states; an index may repeat."""
+    """A copy of the state with the chosen episodes only; an index may repeat."""
     return type(state)(**{name: array[index] for name, array in _arrays(state).items()})
 
 

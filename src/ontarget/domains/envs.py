@@ -1,8 +1,9 @@
-"""Registers the Gymnasium environments when it is imported.
+"""Registers two Gymnasium environments when it is imported.
 
-``ontarget/Tamarisk-v0`` and ``ontarget/Skirmish-v0``. Gymnasium has no plugin entry points, so this
-is the one module whose import has an effect. Gymnasium imports it by itself when it is part of the
-name: ``gymnasium.make("ontarget.domains.envs:ontarget/Tamarisk-v0")``.
+They are ``ontarget/Tamarisk-v0`` and ``ontarget/Skirmish-v0``. Gymnasium has no plugin entry
+points, so this is the one module whose import has an effect. Gymnasium imports this module by
+itself when it is part of the name:
+``gymnasium.make("ontarget.domains.envs:ontarget/Tamarisk-v0")``.
 """
 
 from __future__ import annotations

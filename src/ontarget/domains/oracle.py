@@ -46,7 +46,7 @@ def rollout_outcomes(
     seed: int = 0,
     ids: ArrayLike | None = None,
 ) -> FloatArray:
-    """The outcomes of independent continuations of each state, of shape (states, rollouts).
+    """The outcomes of independent simulations that continue from each state: (states, rollouts).
 
     Parameters
     ----------
@@ -55,15 +55,15 @@ def rollout_outcomes(
     states
         Full simulator states at step t: a snapshot of `simulate_with_snapshots`, or part of one.
     behavior
-        The sum b_t of the rewards before step t: one number, or one per state. Later rewards are
-        added to it from left to right, as in a recorded episode.
+        The sum of the rewards before step t: one number, or one per state. Later rewards are added
+        to it from left to right, as in a recorded episode.
     t
         The step of the states, before acting; at the horizon nothing more happens.
     rollouts
-        The number of continuations per state.
+        The number of simulations (continuations) per state.
     seed, ids
         The random numbers of a continuation depend on the seed, t, the state's id and the
-        continuation's number. Without ids, a state's row is its id.
+        continuation's number. Without ids, the number of a state's row is its id.
     """
     domain, n = domain_of(domain), count(states)
     if not 0 <= t <= domain.horizon:
@@ -108,7 +108,7 @@ def true_probability(
     """The probability that each state's episode ends inside the target, with its standard error.
 
     It uses the full state of the simulator. If the features show only part of the state, as in a
-    battle, no model that reads only the features can be as good.
+    battle, no model that reads only the features can be as good as this probability.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def true_probability(
     target
         The outcomes that count as success.
     grid
-        Outcomes and the ends of the target are rounded to multiples of this number. By default it
+        Outcomes and the limits of the target are rounded to multiples of this number. By default it
         follows from the size of the outcomes. To compare with a monitor, pass the monitor's grid.
 
     Notes

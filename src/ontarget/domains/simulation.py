@@ -1,4 +1,4 @@
-"""Simulated episodes of a domain; the same seed gives the same bits on any number of threads."""
+"""Simulates episodes of a domain; the same seed gives the same bits on any number of threads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BLOCK: Final = 512
 
 @dataclass(frozen=True)
 class Simulation(Generic[S]):
-    """Simulated episodes, and the simulator's full states at the chosen steps.
+    """Simulated episodes, and snapshots: the simulator's full states at chosen steps.
 
     Row i of a snapshot is the state of episode i at that step, before acting.
     """

@@ -1,9 +1,9 @@
-"""Which rows of a vector environment's step belong to a run, end one or begin one.
+"""Which rows of a step of a vector environment belong to a run, end a run or begin one.
 
 In NEXT_STEP mode, the step after the end of a run does not count: its action is ignored, its reward
 is 0, and its observation is the first of a new run. In SAME_STEP mode, the last reward of a run
-comes together with the first observation of the next. In DISABLED mode, a run that has ended waits
-for ``reset``.
+comes together with the first observation of the next run. In DISABLED mode, a run that has ended
+waits for ``reset``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Autoreset", "Rows"]
 
 
 class Rows(NamedTuple):
-    """Three flags for each environment of a vector: its run took a step, ended, or began."""
+    """For each environment of a vector, three flags: its run took a step, ended, or began."""
 
     moved: BoolArray
     ended: BoolArray
@@ -49,13 +49,13 @@ class Autoreset:
 
     @property
     def same_step(self) -> bool:
-        """Whether the row of a run that ends already shows the next run's first observation."""
+        """Whether, when a run ends, the same row shows the next run's first observation."""
         return bool(self._mode is self._modes.SAME_STEP)
 
     def reset(self, options: dict[str, Any] | None) -> BoolArray:
-        """Which runs a call of ``reset`` with these options begins.
+        """(environments,): whether a call of ``reset`` with these options begins a new run.
 
-        Ask before that call, because environments remove the mask from the options.
+        Ask before the call of ``reset``, because environments remove the mask from the options.
         """
         chosen = None if options is None else options.get("reset_mask")
         mask: BoolArray = np.ones(self._waiting.size, dtype=np.bool_)
@@ -65,7 +65,7 @@ class Autoreset:
         return mask
 
     def step(self, terminated: BoolArray, truncated: BoolArray) -> Rows:
-        """What happened in each row of this step."""
+        """What happened in each environment at this step: its run took a step, ended or began."""
         over = np.logical_or(terminated, truncated)
         if self.same_step:
             return Rows(np.ones_like(over), over, over)

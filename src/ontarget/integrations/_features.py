@@ -17,8 +17,8 @@ __all__ = ["MonitorView"]
 class MonitorView:
     """Turns observations into rows with the monitor's features in the monitor's order.
 
-    Features are matched by name if the names agree. If only their number agrees, because the user
-    chose other names, they are matched by position.
+    Features are matched by name if the names of layout and monitor agree. If only their number
+    agrees, because the user chose other names, features are matched by position.
 
     Parameters
     ----------

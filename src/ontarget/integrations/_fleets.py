@@ -1,4 +1,4 @@
-"""Watches the runs of a vector environment, and keeps the latest outlook of each."""
+"""Watches the runs of a vector environment, and keeps the monitor's latest answer for each."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ class FleetOptions(AlarmOptions, total=False):
 
 
 class FleetRuns:
-    """Watched runs, one for each slot of a vector; `outlook` holds the latest outlook of each.
+    """Watched runs, one for each slot (environment) of a vector.
+
+    `outlook` has the monitor's latest answer about each run.
 
     Parameters
     ----------
@@ -76,12 +78,15 @@ class FleetRuns:
 
     @property
     def outlook(self) -> Outlooks:
-        """The latest outlook of each run."""
+        """The monitor's latest answer about each run (`Outlooks`)."""
         arrays = {name: array.copy() for name, array in self._outlook.arrays().items()}
         return Outlooks(**arrays, words=list(self._reasons).__getitem__)
 
     def begin(self, mask: BoolArray, states: FloatArray) -> None:
-        """Begin runs in the slots of the mask; ``states`` has one row for every slot."""
+        """Begin runs in the slots (environments) where ``mask`` is true.
+
+        ``states`` has one row for every slot.
+        """
         which = np.flatnonzero(mask)
         self.raised = np.zeros_like(self.raised)
         if not which.size:
@@ -100,9 +105,9 @@ class FleetRuns:
         truncated: BoolArray,
         infos: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        """Advance the runs in the slots of ``moved`` by one step; other rows are ignored.
+        """Advance the runs in the slots (environments) of ``moved`` by one step; others stay.
 
-        ``infos`` hold the `signals` of each slot.
+        ``infos`` have the values of the named signals of each slot.
         """
         horizon, declared = self._fitted.horizon, self._fitted.horizon_declared
         terminated = np.asarray(terminated, dtype=np.bool_)
@@ -129,7 +134,7 @@ class FleetRuns:
         self._over |= moved & (terminated | truncated)
 
     def intervene(self, slots: Iterable[int]) -> None:
-        """Mark the runs in these slots as taken over; see `Watch.intervene`."""
+        """Mark the runs in these slots (environments) as taken over; see `Watch.intervene`."""
         which = np.array(sorted(slots), dtype=np.intp)
         mask = np.zeros_like(self._over)
         mask[which] = True
@@ -140,7 +145,7 @@ class FleetRuns:
     def _brought(
         self, mask: BoolArray, rewards: FloatArray, infos: Sequence[Mapping[str, Any]]
     ) -> Any:
-        """The rewards of these slots, with their signals if there are several behaviors."""
+        """The rewards of the slots in ``mask``; for several behaviors, with the signals by name."""
         if not self._by_name:
             return rewards[mask]
         return [
@@ -157,7 +162,7 @@ class FleetRuns:
             self._note(mask, found)
 
     def _note(self, mask: BoolArray, found: Outlooks) -> None:
-        """Keep the fleet's outlooks of these slots, and note where an alarm is new."""
+        """Store the monitor's answers about the slots in ``mask``, and where alarms are new."""
         now = self._outlook
         for name, values in found.arrays().items():
             getattr(now, name)[mask] = values

@@ -40,13 +40,13 @@ def time_limit(env: Any) -> int | None:
 
 
 def cut_off(t: int, horizon: int) -> str:
-    """The reason why a run that was cut off before its end is UNKNOWN, in a sentence."""
+    """A sentence: why the status is UNKNOWN after a run was cut off at step t."""
     early = f", before the monitor's horizon of {horizon}" if t < horizon else ""
     return f"the run was cut off after {t} steps{early}, so its outcome is unknown"
 
 
 def gone_past(horizon: int) -> str:
-    """The reason why a run is UNKNOWN after the monitor's declared horizon."""
+    """A sentence: why the status of a run is UNKNOWN after the monitor's declared horizon."""
     return (
         f"the run continues after the monitor's horizon of {horizon} steps, where it was judged; "
         f"to watch longer runs, record some and fit again"
@@ -54,9 +54,10 @@ def gone_past(horizon: int) -> str:
 
 
 def too_short(limit: int | None, horizon: int) -> str:
-    """The reason why every run is UNKNOWN, if the time limit is below the horizon; else empty.
+    """A sentence: why every run is UNKNOWN if the time limit is below the horizon; else empty.
 
-    The monitor's probability is about runs that may last up to the horizon, and these runs may not.
+    The monitor's probability is about runs that may last up to the horizon. Runs that are cut off
+    at an earlier time limit are not such runs.
     """
     if limit is None or limit >= horizon:
         return ""
@@ -67,9 +68,10 @@ def too_short(limit: int | None, horizon: int) -> str:
 
 
 def warn_of_limit(limit: int | None, horizon: int, *, declared: bool, stacklevel: int) -> None:
-    """Warn if the environment's time limit is before or after the monitor's horizon.
+    """Warn if the environment's time limit differs from the monitor's horizon.
 
-    An inferred horizon is only the length of the longest recorded run, so a run may be longer.
+    If the horizon was not declared, it is only the length of the longest recorded run, so a run may
+    be longer.
     """
     trouble = too_short(limit, horizon)
     if declared and limit is not None and limit > horizon:

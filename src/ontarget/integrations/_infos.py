@@ -1,4 +1,4 @@
-"""Signals in the ``infos`` of a vector of environments, one environment at a time."""
+"""Reads named signals (numbers besides the reward) from the ``infos`` of a vector environment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["infos_of_rows"]
 def infos_of_rows(
     infos: Mapping[str, Any], names: Sequence[str], ended: BoolArray
 ) -> list[dict[str, Any]]:
-    """The signals that each environment reported; missing ones are left out.
+    """For each environment, the values of these signals by name; missing ones are left out.
 
     ``ended`` marks the runs whose last ``info`` is in ``final_info``, as in SAME_STEP mode.
     """

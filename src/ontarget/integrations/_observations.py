@@ -15,7 +15,7 @@ __all__ = ["layout_of"]
 
 
 def layout_of(space: Any) -> ObservationLayout:
-    """The layout of this space's observations: how one becomes a row of named numbers.
+    """How an observation of this Gymnasium space becomes a row of named numbers.
 
     A ``Box`` gives one number per entry, ``Discrete`` and ``MultiDiscrete`` give categories, and
     the parts of a ``Tuple`` or ``Dict`` follow one another.
@@ -30,7 +30,7 @@ def layout_of(space: Any) -> ObservationLayout:
 
 
 def _opened(space: Any, where: str) -> Numbers | Mapping[Any, Any]:
-    """The parts of a space, or its own numbers if it has no parts."""
+    """The parts of a space by name, or the numbers of the space itself if it has no parts."""
     spaces = require("gymnasium.spaces", extra="gym")
     if isinstance(space, spaces.Dict):
         return dict(space.items())

@@ -30,7 +30,7 @@ __all__ = [
 
 
 class RecorderOptions(TypedDict, total=False):
-    """The options of every recorder."""
+    """The options that every recorder of runs takes."""
 
     horizon: int | None
     max_steps: int | None
@@ -45,13 +45,13 @@ def kept_options(options: RecorderOptions) -> RecorderOptions:
 
 
 def limited(options: RecorderOptions, env: Any) -> RecorderOptions:
-    """The options, with the environment's time limit as the horizon if none was passed."""
+    """The options, with the environment's time limit as the horizon if no horizon was passed."""
     given = options.get("horizon")
     return {**options, "horizon": time_limit(env) if given is None else given}
 
 
 class _Finished(NamedTuple):
-    """A finished run: its number and slot, the state before each action, and the rewards."""
+    """A finished run: its number, its slot (environment), states before actions, and rewards."""
 
     number: int
     slot: int
@@ -77,14 +77,14 @@ class _Run:
 
 
 class Recorder:
-    """Collects several runs at the same time, one in each slot.
+    """Collects several runs at the same time, one in each slot (environment).
 
     Parameters
     ----------
     layout
-        How an observation becomes a row of features.
+        How an observation becomes a row of named numbers.
     slots
-        How many runs there are at the same time.
+        How many runs, at most, happen at the same time.
     horizon
         The number of steps after which a run is complete; later steps are not kept.
     max_steps
@@ -135,7 +135,7 @@ class Recorder:
         return len(self._finished)
 
     def begin(self, slot: int, row: AnyArray) -> None:
-        """Begin a run in this state; an unfinished run in this slot counts as cut off."""
+        """Begin a run with this state; an unfinished run in this slot counts as cut off."""
         self._close(slot, truncated=True)
         self._runs[slot] = _Run(self._started, row)
         self._started += 1
@@ -172,9 +172,10 @@ class Recorder:
         return False
 
     def intervene(self, slot: int) -> None:
-        """End the slot's run here, because somebody takes it over; do nothing if there is none.
+        """End the run in this slot here, because somebody takes it over.
 
-        A run that was taken over at its start keeps its first step, so that it counts as stopped.
+        It does nothing if no run is going on. A run that was taken over at its start keeps its
+        first step, so that it counts as cut off.
         """
         run = self._runs[slot]
         if run is not None:
@@ -226,10 +227,10 @@ class Recorder:
         return Episodes(replace(found._store, remarks=(note,))) if note else found
 
     def _judged_at(self, runs: Sequence[_Finished]) -> int | None:
-        """The horizon that was passed; without one, one step more than any run was recorded for.
+        """The horizon for the recorded runs: the one that was passed, or None for the longest run.
 
-        Without this, the longest run would set the horizon, and runs that were cut off there would
-        count as complete. None if no run was cut off.
+        If no horizon was passed and a run of the longest length was cut off, it is one step more.
+        Otherwise that run would count as complete.
         """
         cut = any(run.truncated and len(run.rewards) == self._most for run in runs)
         return self._most + 1 if self.horizon is None and self._most and cut else self.horizon
@@ -254,7 +255,7 @@ class Recorder:
 
 
 def _left_alone(runs: Sequence[_Finished], censored: Censored) -> tuple[list[_Finished], str]:
-    """The runs to keep, and a remark about those left out.
+    """The runs to keep, and a remark about the runs that were left out.
 
     Runs that somebody took over are left out, unless ``censored`` lets them count as cut off.
     """
@@ -267,12 +268,12 @@ def _left_alone(runs: Sequence[_Finished], censored: Censored) -> tuple[list[_Fi
 
 
 def is_told(behavior: JudgedBy) -> bool:
-    """Whether a behavior is not computed from rewards, so that its value must be passed."""
+    """Whether a behavior is not computed from rewards, so that the caller must pass its value."""
     return not isinstance(behavior, Mapping) and reading_of(behavior).behavior.told
 
 
 def unread_value(behavior: JudgedBy) -> InputError:
-    """The error for a behavior_value that no behavior reads."""
+    """The error for a ``behavior_value`` that the behavior does not need."""
     return InputError(
         f"`behavior_value` needs a behavior that reads it, got behavior {behavior!r}, which is "
         f"computed from rewards; pass behavior='column:NAME' with a name for that value"
@@ -280,13 +281,13 @@ def unread_value(behavior: JudgedBy) -> InputError:
 
 
 def shares(count: int, n: int) -> IndexArray:
-    """How many of the runs each of n environments plays: equal numbers, as far as possible."""
+    """How many of ``count`` runs each of n environments plays: as equal numbers as possible."""
     found: IndexArray = np.full(n, count // n) + (np.arange(n) < count % n)
     return found
 
 
 def signals_in(info: Mapping[str, Any], names: Sequence[str]) -> dict[str, float]:
-    """The values of these signals in a step's ``info``; an error names one that is missing."""
+    """The values of these signals in a step's ``info``; an error names a missing signal."""
     missing = [name for name in names if name not in info]
     if missing:
         known = ", ".join(map(str, info)) or "nothing"

@@ -1,4 +1,4 @@
-"""Tells the wrappers inside a wrapper that somebody took a run over."""
+"""Tells wrappers inside another wrapper that somebody took a run over."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ __all__ = ["tell_inside"]
 
 
 def tell_inside(env: Any, environments: Sequence[int] | None = None) -> None:
-    """Call ``intervene`` of the nearest inner wrapper that has it, which tells the next one.
+    """Call ``intervene`` of the nearest inner wrapper that has this method.
 
-    ``environments`` are the numbers of the environments that were taken over, in a vector.
+    That wrapper then tells the next inner one. ``environments`` are the numbers of the environments
+    that were taken over, in a vector.
     """
     while env is not None:
         if hasattr(type(env), "intervene"):

@@ -1,4 +1,4 @@
-"""Records the runs of Stable-Baselines3's vectors of environments, without importing it."""
+"""Records runs in Stable-Baselines3's vector of environments (``VecEnv``), without importing it."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def play_vec_env(
     progress: bool,
     **options: Unpack[RecorderOptions],
 ) -> Recorder:
-    """The recorder, after each environment has played its share of runs.
+    """Play runs in a ``VecEnv`` until each environment has played its share; returns the recorder.
 
-    Such a vector begins an environment's next run by itself, in the step that ended the last one.
+    A ``VecEnv`` begins an environment's next run by itself, in the step that ended the last run.
     """
     n = env.num_envs
     left, began = shares(count, n), np.ones(n, dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""`GoalWrapper`: an environment whose ``info`` holds the outlook of the run."""
+"""`GoalWrapper`: an environment whose ``info`` has the monitor's answer about the run."""
 
 from __future__ import annotations
 
@@ -50,14 +50,15 @@ class WatchOptions(AlarmOptions, total=False):
 
 
 class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """An environment whose ``info["goal"]`` is the run's `Outlook`, after ``reset`` and each step.
+    """An environment whose ``info["goal"]`` is the monitor's answer about the run (`Outlook`).
 
-    Observations, rewards and ends pass through unchanged. When a run terminates, its status is DONE
-    and p is exactly 0 or 1. A run that is cut off before the monitor's horizon is UNKNOWN, because
-    its outcome is unknown. So is a run that continues after the horizon: at a declared horizon it
-    has been judged already, and after an inferred horizon (the longest recorded run) nothing is
-    known until the run ends. If the environment's time limit does not fit the monitor's horizon, a
-    `HorizonWarning` says so when the wrapper is made.
+    The answer is there after ``reset`` and after each step. Observations, rewards and ends pass
+    through unchanged. When a run terminates, its status is DONE and p is exactly 0 or 1. A run that
+    is cut off before the monitor's horizon is UNKNOWN, because its outcome is unknown. A run that
+    continues after the horizon is UNKNOWN too: at a declared horizon it has been judged already,
+    and after an inferred horizon (the longest recorded run) nothing is known until the run ends. If
+    the environment's time limit does not fit the monitor's horizon, a `HorizonWarning` says so when
+    the wrapper is made.
 
     Parameters
     ----------
@@ -69,16 +70,16 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         The outcomes that a run should end in; for a monitor of several behaviors a goal, whose
         signals are taken from the ``info`` of each step.
     on_alarm
-        A function that is called with the outlook and this environment when an alarm is raised, and
-        again only after the alarm has cleared. It may call `intervene`.
+        A function that is called with the answer (`Outlook`) and this environment when an alarm is
+        raised, and again only after the alarm has cleared. It may call `intervene`.
     behavior_value
         For a monitor whose behavior is not computed from rewards: a function that returns the
         behavior's value after each step, from the observation and ``info``.
     key
-        The key of the outlook in ``info``.
+        The key of the monitor's answer in ``info``.
     client
-        A client of ``ontarget serve``, to report every step to the service too. The outlooks still
-        come from ``monitor``, so the environment does not depend on the service's answers.
+        A client of ``ontarget serve``, to report every step to the service too. The answers in
+        ``info`` still come from ``monitor``, so the environment does not depend on the service.
     agent
         The name of this environment in the service; several environments need different names.
     **watch
@@ -155,7 +156,7 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """The first observation of a new run, with its outlook in ``info``."""
+        """The first observation of a new run, with the monitor's answer in ``info``."""
         observation, info = self.env.reset(seed=seed, options=options)
         self.watch.reset()
         self._run = uuid.uuid4().hex
@@ -163,7 +164,7 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return observation, self._told(info, self._look(observation, 0.0, None))
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """What the environment's own ``step`` returns, with the next outlook in ``info``."""
+        """What the environment's own ``step`` returns, with the monitor's answer in ``info``."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._t += 1
         read = self._behavior_value
@@ -184,17 +185,18 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return observation, reward, terminated, truncated, self._told(info, outlook)
 
     def intervene(self) -> Outlook:
-        """The outlook after somebody took the run over: an operator, or a safe policy.
+        """Note that somebody, such as an operator or a safe policy, took the run over.
 
-        See `Watch.intervene` for what this means. A recorder inside this wrapper is told too, and
-        so is the service of ``client``, at the next step.
+        Returns the monitor's answer about the run. See `Watch.intervene` for what this means. A
+        recorder inside this wrapper is told too, and so is the service of ``client``, at the next
+        step.
         """
         found = self.watch.intervene()
         tell_inside(self.env)
         return found
 
     def _brought(self, reward: float, info: dict[str, Any]) -> Any:
-        """The reward, with the signals that several behaviors read."""
+        """The reward; for several behaviors, with the signals that they are computed from."""
         if self._signals is None:
             return reward
         return {"reward": reward} | {name: info[name] for name in self._signals if name in info}
@@ -213,7 +215,7 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return unknown(self._t, self._too_short) if self._too_short else outlook
 
     def _report(self, state: Any, reward: float, behavior: float | None) -> None:
-        """Tell the service of this step, or of the run's end."""
+        """Report this step, or the run's end, to the service."""
         if self._client is None:
             return
         more: dict[str, Any] = {} if behavior is None else {"behavior": behavior}
@@ -237,7 +239,7 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
 
 def unknown(t: int, reason: str) -> Outlook:
-    """An UNKNOWN outlook with this reason."""
+    """An answer about a run at step t with the status UNKNOWN and this reason."""
     nothing = math.nan
     return Outlook(
         t,

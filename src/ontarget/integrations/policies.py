@@ -1,4 +1,4 @@
-"""Policies: a function of the observation, or a model that predicts actions."""
+"""Policies that choose actions: a function of the observation, or a model with ``predict``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Actor(Protocol):
     """A policy in the form that `record` uses: it is told which runs begin, and returns actions."""
 
     def begin(self, starts: BoolArray) -> None:
-        """Note which of the runs begin with the next observation."""
+        """Note which runs begin with the next observation; ``starts`` has a flag per run."""
         ...
 
     def __call__(self, observation: Any) -> Any:
@@ -26,7 +26,7 @@ class Actor(Protocol):
 
 
 class ModelPolicy:
-    """A policy made from a model with Stable-Baselines3's ``predict``; it may be recurrent.
+    """A policy made from a model with Stable-Baselines3's ``predict``; recurrent models work too.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class ModelPolicy:
         self._starts: BoolArray = np.ones(1, dtype=np.bool_)
 
     def begin(self, starts: BoolArray) -> None:
-        """Note which of the runs begin with the next observation."""
+        """Note which runs begin with the next observation; ``starts`` has a flag per run."""
         if starts.shape != self._starts.shape:
             self._starts = np.zeros(starts.shape, dtype=np.bool_)
         if starts.all():
@@ -73,7 +73,7 @@ class ModelPolicy:
         self._starts = self._starts | starts
 
     def __call__(self, observation: Any) -> Any:
-        """The model's action, or its actions for a batch."""
+        """The model's action for an observation, or its actions for a batch of observations."""
         if self.normalize is not None:
             observation = self.normalize(observation)
         action, self._hidden = self.model.predict(
@@ -87,7 +87,10 @@ class ModelPolicy:
 
 
 class _FunctionPolicy:
-    """A policy made from a function. If it has a ``reset``, that is called when a run begins."""
+    """A policy made from a function.
+
+    If the function has a ``reset`` method, it is called when a run begins.
+    """
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self._function = function

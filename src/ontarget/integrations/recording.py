@@ -70,7 +70,8 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         For a behavior that is not computed from rewards: a function that returns the behavior's
         value after each step, from the observation and ``info``.
     signals
-        Keys of ``info`` to record at each step beside the reward, for behaviors that read them.
+        Keys of ``info`` to record at each step besides the reward, for behaviors that are computed
+        from them.
 
     Examples
     --------
@@ -116,7 +117,7 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """What the environment's own ``step`` returns; it is recorded."""
+        """What the environment's own ``step`` returns; the step is recorded."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         if self._recorder.in_progress(0):
             read = self._behavior_value
@@ -132,7 +133,7 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         return observation, reward, terminated, truncated, info
 
     def intervene(self) -> None:
-        """Note that somebody takes the run over now; it is recorded up to here.
+        """Note that somebody takes the run over now; the run is recorded up to here.
 
         Such runs are left out of `episodes`, or count as cut off; see `episodes`. Wrappers inside
         this one are told too.
@@ -157,10 +158,11 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         censored: Censored = "refuse",
         label: str = "",
     ) -> Episodes:
-        """The runs so far, in the order in which they began.
+        """The recorded runs so far, in the order in which they began.
 
-        Runs that somebody took over are left out, and `Episodes.remarks` says so: the others are a
-        selection. With ``censored="worst-case"`` or ``"drop"`` they count as cut off.
+        Runs that somebody took over are left out, and `Episodes.remarks` says so, because the other
+        runs are then a selection. With ``censored="worst-case"`` or ``"drop"``, runs that were
+        taken over count as cut off.
 
         Parameters
         ----------
@@ -209,7 +211,7 @@ def record(
         another seed for each recording. None leaves the environment's random state as it is.
     like
         A fitted monitor or earlier episodes. Features, categorical, behavior and a declared horizon
-        are taken from it, unless you pass others, so that both recordings can be compared.
+        are taken from there, unless you pass others, so that both recordings can be compared.
     behavior, censored
         As for `Episodes.from_arrays`; the behavior is the sum of rewards by default. A signal that
         a named behavior reads, as in ``{"used": "sum:energy"}``, is taken from the ``info`` of each
@@ -274,7 +276,7 @@ def record(
 
 
 def _taken_from(like: GoalMonitor | Episodes) -> RecorderOptions:
-    """The options that a recording takes from a monitor or from earlier episodes."""
+    """The options that a recording takes from the monitor or the earlier episodes ``like``."""
     schema = like.schema
     return {
         "horizon": like.horizon if like.horizon_declared else None,
@@ -284,7 +286,7 @@ def _taken_from(like: GoalMonitor | Episodes) -> RecorderOptions:
 
 
 def _signals_of(behavior: JudgedBy) -> tuple[str, ...]:
-    """The keys of ``info`` that the behaviors read.
+    """The keys of ``info`` that the behaviors are computed from.
 
     Empty for a single behavior without a name, which may use ``behavior_value`` instead.
     """
@@ -315,7 +317,7 @@ def _play(
 
 
 def run_seed(seed: int | None, *numbers: int) -> int | None:
-    """The seed of one run, computed from the recording's seed and the run's number."""
+    """The seed of one run, computed from the recording's seed and the number of the run."""
     if seed is None:
         return None
     entropy = np.random.SeedSequence([whole_number("seed", seed, least=0), *numbers])

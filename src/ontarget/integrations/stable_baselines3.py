@@ -1,8 +1,8 @@
-"""Stable-Baselines3: a callback that logs the outlook while a model learns.
+"""For Stable-Baselines3: a callback that logs the probability of success while a model learns.
 
 Needs the extra ``sb3``: ``pip install 'ontarget[sb3]'``. To record a model, pass it to `record` as
-the policy, with its environment or ``VecEnv``. If it is stochastic, or the environment does not
-normalise observations as in training, wrap it in `ModelPolicy`.
+the policy, with its environment or ``VecEnv``. If the model is stochastic, or the environment does
+not normalise observations as in training, wrap the model in `ModelPolicy`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class GoalCallback(_base):  # type: ignore[misc]  # its type is known only where
     target
         The outcomes that an episode should end in.
     verbose
-        As for every callback.
+        How much the callback prints, as for every callback of Stable-Baselines3.
     **fleet
         Options of `GoalMonitor.fleet`: ``alarm``, ``alarm_below``, ``false_alarm_rate``, …
 
@@ -83,7 +83,7 @@ class GoalCallback(_base):  # type: ignore[misc]  # its type is known only where
 
     @property
     def outlook(self) -> Outlooks:
-        """The latest outlook of each environment's episode."""
+        """The monitor's latest answer about each environment's episode (`Outlooks`)."""
         return Outlooks.pending(0) if self._runs is None else self._runs.outlook
 
     def _on_training_start(self) -> None:

@@ -1,4 +1,4 @@
-"""`VectorGoalWrapper`: a vector of environments whose ``infos`` hold each run's outlook."""
+"""`VectorGoalWrapper`: a vector environment whose ``infos`` have the answers about all runs."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ OnVectorAlarm: TypeAlias = Callable[[Outlook, "VectorGoalWrapper", int], object]
 
 # VectorWrapper takes no parameters before gymnasium 1.4.
 class VectorGoalWrapper(gymnasium.vector.VectorWrapper, RecordConstructorArgs):
-    """A vector of environments whose ``infos["goal"]`` holds each run's outlook (`Outlooks`).
+    """A vector of environments whose ``infos["goal"]`` has the monitor's answers (`Outlooks`).
 
-    Each environment gets the outlooks that its own `GoalWrapper` would give, in every autoreset
+    Each environment gets the answers that its own `GoalWrapper` would give, in every autoreset
     mode. In SAME_STEP mode, ``infos["goal"]`` belongs to the observations: if a run has just ended,
-    it is about the new run. The last outlook of the old run is in ``infos["final_goal"]``, for the
-    environments marked in ``infos["_final_goal"]``.
+    the answer is about the new run. The last answer about the old run is in
+    ``infos["final_goal"]``, for the environments marked in ``infos["_final_goal"]``.
 
     Parameters
     ----------
@@ -50,10 +50,10 @@ class VectorGoalWrapper(gymnasium.vector.VectorWrapper, RecordConstructorArgs):
         The outcomes that every run should end in; for a monitor of several behaviors a goal, whose
         signals are taken from ``infos``.
     on_alarm
-        A function that is called with the outlook, this vector and the environment's number when an
-        alarm is raised. It may call `intervene`.
+        A function that is called with the answer (`Outlook`), this vector and the environment's
+        number when an alarm is raised. It may call `intervene`.
     key
-        The key of the outlooks in ``infos``.
+        The key of the monitor's answers in ``infos``.
     **fleet
         Options of `GoalMonitor.fleet`: ``alarm``, ``alarm_below``, ``false_alarm_rate``, …
 
@@ -105,7 +105,7 @@ class VectorGoalWrapper(gymnasium.vector.VectorWrapper, RecordConstructorArgs):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """The first observations of new runs, with the outlooks in ``infos``."""
+        """The first observations of new runs, with the monitor's answers in ``infos``."""
         mask = self._autoreset.reset(options)
         observations, infos = self.env.reset(seed=seed, options=options)
         self._runs.begin(mask, self._states(observations))
@@ -113,7 +113,7 @@ class VectorGoalWrapper(gymnasium.vector.VectorWrapper, RecordConstructorArgs):
         return observations, {**infos, self._key: self._runs.outlook}
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """What the environments' own ``step`` returns, with the outlooks in ``infos``."""
+        """What the environments' own ``step`` returns, with the monitor's answers in ``infos``."""
         observations, rewards, terminated, truncated, infos = self.env.step(actions)
         rows = self._autoreset.step(terminated, truncated)
         states = self._states(observations)

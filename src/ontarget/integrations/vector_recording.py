@@ -50,7 +50,7 @@ class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs
     share
         How many runs to keep from each environment; all of them by default.
     signals
-        As for `RecordEpisodes`: keys of ``infos``.
+        Keys of ``infos`` to record at each step, as for `RecordEpisodes`.
     **options
         ``horizon``, ``max_steps``, ``features`` and ``categorical``, as for `RecordEpisodes`.
 
@@ -96,7 +96,7 @@ class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs
         return observations, infos
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """What the environments' own ``step`` returns; it is recorded."""
+        """What the environments' own ``step`` returns; the step is recorded."""
         observations, rewards, terminated, truncated, infos = self.env.step(actions)
         rows = self._autoreset.step(terminated, truncated)
         states = self._rows(observations)
@@ -127,7 +127,7 @@ class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs
 
     @property
     def complete(self) -> bool:
-        """Whether every environment has played its share."""
+        """Whether every environment has played its share of runs."""
         return self._left is not None and not self._left.any() and self.idle
 
     @property
@@ -173,7 +173,7 @@ def play_vector(
     signals: Sequence[str] = (),
     **options: Unpack[RecorderOptions],
 ) -> Recorder:
-    """The recorder, after each environment has played its share of runs."""
+    """Play runs until each environment has played its share; returns the recorder."""
     share = shares(count, env.num_envs)
     recorder = RecordVectorEpisodes(env, share=share, signals=signals, **options)
     waits = env.metadata["autoreset_mode"] is gymnasium.vector.AutoresetMode.DISABLED

@@ -1,4 +1,4 @@
-"""The goal monitor on the paper's data: alarms, and guarantees for whole episodes.
+"""A monitor on the paper's data: its alarms, and its guarantees for whole episodes.
 
 See methods M8 and M9 in docs/methods.md.
 """
@@ -25,10 +25,11 @@ PRESETS: Final[tuple[Preset, ...]] = ("paper", "default")
 
 
 def watch_partition(plan: Plan, partition: Partition, preset: Preset) -> dict[str, Any]:
-    """What one monitor's alarms did on the test episodes of a partition.
+    """How good one monitor's alarms are on the test episodes of a partition.
 
-    The thresholds come from assure episodes. The paper's partitions have none, so half of the
-    calibration episodes are used as such; a default monitor has its own.
+    A partition is one random division of the episodes. Alarm thresholds come from assure episodes
+    (held out for promises). The paper's partitions have none, so half of the calibration episodes
+    are used as such; a default monitor has its own.
     """
     split = partition.monitored if preset == "default" else _with_assure(plan, partition)
     monitor = GoalMonitor(preset=preset).fit(split=split, seed=plan.seed, progress=False)
@@ -49,7 +50,7 @@ def watch_partition(plan: Plan, partition: Partition, preset: Preset) -> dict[st
 
 
 def summarize_watches(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The means and standard deviations over partitions."""
+    """The means and standard deviations, over partitions, of what `watch_partition` returned."""
     rates = [rate for rate in map(str, RATES) if all(rate in one["alarms"] for one in found)]
     return {
         "alarms": {
@@ -79,7 +80,10 @@ def _with_assure(plan: Plan, partition: Partition) -> PaperSplit:
 
 
 def _whole_episode(found: Evaluation) -> dict[str, float]:
-    """How often plausibility and assurance were wrong, how many episodes they decided, and when."""
+    """How often plausibility and assurance were wrong, how many episodes they decided, and when.
+
+    Plausibility says whether the target is still possible, assurance whether it is certain.
+    """
     ruled_out = found.plausibility <= DELTA
     assured = found.assurance >= 1.0 - DELTA
     decided = ruled_out | assured

@@ -1,4 +1,4 @@
-"""Names for the array types of the reproduction."""
+"""Names for the types of arrays in the reproduction of the paper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cases of the distance study: episodes to learn from, and states with known truth."""
+"""The cases of the distance study: processes with episodes to learn from and known truth."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ ORACLE_CODE: Final = (
 
 @dataclass(frozen=True)
 class CasePlan:
-    """How a case is made: its domain, the steps to ask about, and how the truth is computed."""
+    """How a case is made: its domain, the steps to ask about, and how the truth is computed.
+
+    A case is a process on which models are studied; the truth is the true probabilities.
+    """
 
     label: str
     domain: Callable[[], Any]
@@ -83,7 +86,7 @@ CASES: Final[dict[str, CasePlan]] = {
 
 @dataclass(frozen=True)
 class TestStates:
-    """States at one step, from episodes that no model sees, and their true probabilities."""
+    """States at one step, with their true probabilities; no model learns from their episodes."""
 
     states: FloatArray
     behavior: FloatArray
@@ -92,7 +95,7 @@ class TestStates:
 
 @dataclass(frozen=True)
 class Case:
-    """A process on which models are studied."""
+    """A process on which models are studied: its episodes, its target and its test states."""
 
     name: str
     episodes: Episodes
@@ -110,20 +113,22 @@ def build_case(
     seed: int = 0,
     target: Target | None = None,
 ) -> Case:
-    """The case of this name; its truth is stored in a file, because it may take minutes.
+    """The case (a process to study) of this name.
+
+    Its true probabilities are stored in a file, because computing them may take minutes.
 
     Parameters
     ----------
     name
         One of `CASES`.
     keeper
-        Where the truth is stored, by name, size, seed and target.
+        Stores the true probabilities, by name, size, seed and target.
     n_episodes
         How many episodes models may learn from.
     seed
         The seed of the episodes; the test episodes have the next seed.
     target
-        The target; by default between quantiles of the outcomes that the plan gives.
+        The target; by default the range between two quantiles of the outcomes.
     """
     if name not in CASES:
         raise InputError(f"`case` needs one of {', '.join(CASES)}, got {name!r}")
@@ -191,7 +196,7 @@ def _alive(domain: Any, run: Simulation[Any], t: int) -> BoolArray:
 
 
 def _ended(run: Simulation[Any], domain: Any) -> Episodes:
-    """The episodes, each ending at the step where it terminated."""
+    """The episodes, each cut at the step where it terminated."""
     if not hasattr(domain, "over"):
         return run.episodes
     steps = [run.episodes.at(t) for t in range(domain.horizon)]

@@ -30,7 +30,7 @@ __all__ = ["draw_all", "draw_distances", "write_figures"]
 
 
 def draw_all(plan: Plan, parts: Parts) -> dict[str, Figure]:
-    """All figures by name, ``<what>-<domain>``."""
+    """All figures of the reproduction by name, ``<what>-<domain>``."""
     figures = {}
     for domain in plan.domains:
         noise, atoms = parts[domain, "noise"], parts[domain, "atoms"]
@@ -46,7 +46,10 @@ def draw_all(plan: Plan, parts: Parts) -> dict[str, Figure]:
 
 
 def draw_distances(found: Mapping[str, Any]) -> Figure:
-    """A chart of the excess Brier score: the paper's forest, the default before and today's."""
+    """A chart of the excess Brier score: how far each method's p is from the true probability.
+
+    It shows the paper's forest, an earlier default of this library, and today's default.
+    """
     names = {
         UNIT: "paper",
         BEFORE: "default before",

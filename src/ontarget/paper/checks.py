@@ -1,4 +1,4 @@
-"""The requirements of the reproduction, what was measured, and whether they are met."""
+"""The requirements on the reproduction, what was measured, and whether they are met."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ _MOST_SECONDS, _LEAST_RATIO, _MOST_MICROSECONDS = 180.0, 10.0, 60.0
 
 
 def checks_table(results: Results) -> Table:
-    """The table of requirements on the results."""
+    """A table of the requirements on the results, what was measured, and whether they are met."""
     rows = [*_calibration(results), *_distances(results.get("distance", {}))]
     return Table(("asked", "measured", "met"), rows, sentences=True)
 
 
 def limits_table(timing: Mapping[str, Any]) -> Table:
-    """The table of time limits."""
+    """A table of the time limits, what was measured, and whether they were kept."""
     return Table(("asked", "measured", "met"), list(_times(timing)), sentences=True)
 
 
 def first_items_seconds(timing: Mapping[str, Any]) -> float | None:
-    """The seconds for table and figures, with the simulation; None if nothing was drawn."""
+    """The seconds for the main table and figures, including the simulation; None if not drawn."""
     seconds = timing["seconds"]
     kinds = ("simulation", "noise", "exact atoms", "figures")
     if any(kind not in seconds for kind in kinds):
@@ -81,7 +81,11 @@ def _calibration(results: Results) -> Iterator[tuple[str, str, str]]:
 def _ece_check(
     where: str, found: Results, limit: float, truth: Results | None
 ) -> tuple[str, str, str]:
-    """The pooled ECE, its limit and, if it is known, the ECE of the true probabilities."""
+    """A row of the table: the expected calibration error (ECE), its limit, and that of the truth.
+
+    The ECE is of the forecasts of all steps together. That of the true probabilities is given if it
+    is known.
+    """
     ece, together = found["ece"]["low"], found["ece_all_partitions"]["low"]
     shown = f"{plus_minus(ece)}; all partitions together {together:.4f}"
     verdict = _yes(ece["mean"] <= limit)
@@ -94,7 +98,11 @@ def _ece_check(
 
 
 def _brier_check(where: str, found: Results) -> tuple[str, str, str]:
-    """Whether calibration raised the Brier score: the paired difference to raw forecasts."""
+    """A row of the table: whether calibration raised the Brier score.
+
+    The Brier score of calibrated forecasts is compared with that of raw forecasts of the same
+    episodes.
+    """
     difference = found["brier_minus_raw"]
     price: float | None = difference["price"]
     verdict = _yes(difference["mean"] <= 0.0)

@@ -2,7 +2,7 @@
 
 Every method gets the same past episodes, on random partitions, and forecasts the same states. A
 method that is calibrated in the paper's way trains on one half of the past episodes and calibrates
-with the other; a default monitor divides them into learn and assure.
+with the other. A default monitor divides them into learn (for the model) and assure (for promises).
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ Calibration: TypeAlias = Literal["common", "target"]
 
 @dataclass(frozen=True)
 class Method:
-    """A monitor to fit, how past episodes are divided for it, and how its p is calibrated."""
+    """One way to get p: a monitor to fit, how episodes are divided, and how p is calibrated."""
 
     monitor: Callable[[], GoalMonitor]
     papers_split: bool = False
     calibrations: tuple[Calibration, ...] = ("common",)
 
     def split(self, plan: Plan, case: Case, partition: int) -> Split | PaperSplit:
-        """The case's past episodes in the parts that the monitor is fitted on."""
+        """The past episodes of a case, in the parts (such as learn and assure) that a fit needs."""
         divide = train_and_calibrate if self.papers_split else learn_and_assure
         return divide(plan, case.episodes, partition)
 
@@ -73,7 +73,7 @@ def _stack(**options: Any) -> Method:
 
 
 def row_name(method: str, calibration: str) -> str:
-    """The name of a method's results, given how its p is calibrated."""
+    """The name under which a method's results are stored, given how its p is calibrated."""
     return method if calibration == "common" else f"{method}, this target's own map"
 
 
@@ -103,13 +103,16 @@ METHODS: Final[dict[str, Method]] = {
 
 
 def methods_of(case: str) -> tuple[str, ...]:
-    """The methods for a case: all of them on the paper's domains, the main ones elsewhere."""
+    """The names of the methods to measure on a case (a process to study).
+
+    These are all methods on the paper's domains, and the main ones elsewhere.
+    """
     return tuple(METHODS) if case in ("tamarisk", "skirmish") else _EVERYWHERE
 
 
 @dataclass(frozen=True)
 class Score:
-    """The result of a method on one partition: its distance to the truth by step, and its cost."""
+    """A method's result on one random partition: distance to the truth by step, and cost."""
 
     steps: tuple[int, ...]
     absolute: tuple[float, ...]
@@ -119,7 +122,7 @@ class Score:
 
     @classmethod
     def of(cls, case: Case, forecasts: Mapping[int, FloatArray], **cost: float) -> Score:
-        """The result for one method's forecasts at each step."""
+        """The result of a method, from its forecasts at each step."""
         steps = tuple(sorted(forecasts))
         pairs = [(forecasts[t], case.tests[t].p_true) for t in steps]
         return cls(
@@ -130,12 +133,15 @@ class Score:
         )
 
     def describe(self) -> dict[str, Any]:
-        """The result as plain values, for its file."""
+        """The result as plain values, to be stored in a file."""
         return asdict(self)
 
 
 def score(plan: Plan, method: Method, case: Case, partition: int) -> dict[Calibration, Score]:
-    """The results of a method that is fitted on one random partition, by kind of calibration."""
+    """The results of a method fitted on one random partition of the episodes.
+
+    They are given by kind of calibration.
+    """
     split, steps = method.split(plan, case, partition), sorted(case.tests)
     started = time.process_time()
     monitor = method.monitor().fit(split=split, seed=partition, progress=False, steps=steps)
@@ -153,7 +159,10 @@ def score(plan: Plan, method: Method, case: Case, partition: int) -> dict[Calibr
 
 
 def score_rivals(plan: Plan, case: Case, partition: int) -> dict[str, Score]:
-    """The results of PCQR⁻¹'s rivals on a partition, with the paper's forest or a linear model."""
+    """The results of other methods of calibration (rivals of the paper's) on one partition.
+
+    They use the paper's forest or a linear model.
+    """
     split = train_and_calibrate(plan, case.episodes, partition)
     divided = Partition(
         partition,
@@ -181,9 +190,10 @@ def score_rivals(plan: Plan, case: Case, partition: int) -> dict[str, Score]:
 def step_microseconds(
     plan: Plan, method: Method, case: Case, runs: int = 200
 ) -> dict[Calibration, float]:
-    """The median time of `Watch.step` in the fastest of ten rounds of runs.
+    """The median time of `Watch.step` in microseconds, by kind of calibration.
 
-    Other work on the machine can only make steps slower, so the fastest round is taken.
+    It is taken from the fastest of ten rounds of runs, because other work on the machine can only
+    make steps slower.
     """
     split = method.split(plan, case, 0)
     monitor = method.monitor().fit(split=split, seed=0, progress=False)
@@ -209,7 +219,7 @@ def step_microseconds(
 
 
 def summarize_case(scores: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
-    """The means over steps with their spread over partitions, and the means by step."""
+    """For each method: the mean over steps with its spread over partitions, and means by step."""
     found = {}
     for name, each in scores.items():
         found[name] = {
@@ -223,7 +233,7 @@ def summarize_case(scores: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[st
 
 
 def _asked(case: Case, monitor: GoalMonitor, t: int, calibration: Calibration) -> FloatArray:
-    """The monitor's probability of the target, for the case's states at one step."""
+    """The monitor's probability of the target, for the test states of a case at step t."""
     test = case.tests[t]
     return monitor.outlook(t, test.states, test.behavior, case.target, calibration=calibration).p
 

@@ -1,4 +1,4 @@
-"""Runs the distance study piece by piece; finished pieces are stored and not made again."""
+"""Runs the distance study in pieces; finished pieces are stored and not computed again."""
 
 from __future__ import annotations
 
@@ -33,16 +33,18 @@ _PIECE: Final = {"truth": 10.0, "score": 4.0, "rivals": 8.0, "step": 8.0}
 
 
 class DistanceRun:
-    """One run of the study; the truth is stored separately, because it depends on no model.
+    """One run of the study of how far probabilities are from the truth.
+
+    The true probabilities are stored separately, because they depend on no model.
 
     Parameters
     ----------
     plan
         Sizes and seed. A quick plan uses only the cases whose truth is fast to compute.
     out
-        The folder of the whole run: the truth is in its ``oracle``.
+        The folder of the whole run; the true probabilities are in its folder ``oracle``.
     keeper
-        Keeps the finished pieces.
+        Stores the finished pieces.
     """
 
     def __init__(self, plan: Plan, out: Path, keeper: Keeper) -> None:
@@ -52,17 +54,20 @@ class DistanceRun:
 
     @property
     def cases(self) -> tuple[str, ...]:
-        """The processes of the study."""
+        """The names of the processes that are studied."""
         return ("walk", "reservoir") if self.plan.quick else tuple(CASES)
 
     def missing_weight(self) -> float:
-        """The total weight of the pieces that are still to be made."""
+        """The total weight (expected work) of the pieces that are still to be computed."""
         return sum(
             missing_weight(self._pieces(case, None).values(), self.keeper) for case in self.cases
         )
 
     def measure(self, clock: Clock) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The distances by case and method, and the costs, which differ from run to run."""
+        """The distances to the truth by case and method, and the costs.
+
+        Costs differ between runs.
+        """
         results: dict[str, Any] = {}
         costs: dict[str, Any] = {}
         for case in self.cases:
@@ -94,7 +99,7 @@ class DistanceRun:
     def _scores(
         self, case: str, found: Mapping[Key, dict[str, Any]]
     ) -> dict[str, list[dict[str, Any]]]:
-        """The results of every method, one per partition; the rivals come last."""
+        """The results of every method, one per partition; rivals of the paper's come last."""
         numbers = range(self.plan.partitions)
         own = {
             row_name(name, calibration): [found["score", name, k][calibration] for k in numbers]
@@ -105,7 +110,7 @@ class DistanceRun:
         return own | {f"rival: {name}": [one[name] for one in rivals] for name in rivals[0]}
 
     def _timed(self, case: str) -> tuple[str, ...]:
-        """The methods whose live step is timed, which needs a monitor of all steps."""
+        """The methods whose live step is timed; these need a monitor of all steps."""
         return methods_of("walk") if case in ("tamarisk", "skirmish", "walk") else ()
 
     def _pieces(self, case: str, clock: Clock | None) -> dict[Key, Piece]:
@@ -166,7 +171,7 @@ def _step(plan: Plan, name: str, case: Case) -> dict[str, Any]:
 
 
 def _file(case: str, key: Key) -> str:
-    """A short file name for a method, whose name has commas and colons."""
+    """A short file name for a method's results, because its name has commas and colons."""
     digest = blake2b(repr(key).encode(), digest_size=5).hexdigest()
     return f"distance-{case}-{key[0]}-{digest}"
 

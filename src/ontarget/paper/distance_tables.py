@@ -1,4 +1,4 @@
-"""The study of distances to the truth as tables."""
+"""Tables of how far each method's probabilities are from the truth."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ Study = Mapping[str, Any]
 
 
 def overview_table(found: Study, costs: Study) -> Table:
-    """A table of every process: the paper's forest, the default before and today's."""
+    """A table with one row per process: how far p is from the truth.
+
+    It compares the paper's forest, an earlier default of this library, and today's default.
+    """
     rows = []
     for case, one in found.items():
         shown = [one["methods"][m] for m in (UNIT, SMALL_LEAF, BEFORE, DEFAULT, OWN_MAP)]
@@ -90,5 +93,5 @@ def _excess(one: Mapping[str, Any]) -> str:
 
 
 def _short(value: float) -> str:
-    """The number with at most three digits: 183, 10.2, 4.0."""
+    """The number as text with at most three digits: 183, 10.2, 4.0."""
     return f"{value:.0f}" if abs(value) >= 99.95 else f"{value:.1f}"

@@ -1,4 +1,8 @@
-"""The paper's experiment on one partition: PCQR at t = 0, and PCQR⁻¹ at every step."""
+"""The paper's experiment on one random division (partition) of the episodes.
+
+PCQR, the paper's method, gives intervals at t = 0. Its inverse PCQR⁻¹ gives the probability of the
+target at every step.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +26,14 @@ METHODS: Final = ("low", "p", "high", "raw")
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """The results of one partition: the lower bounds, and the sums that the measures need.
+    """The results of one partition: lower bounds of the probability, and sums for the measures.
+
+    A partition is one random division of the episodes.
 
     Attributes
     ----------
     low
-        (steps, tests): p_low times n + 1, as whole numbers.
+        (steps, tests): the lower bound p_low times n + 1, as whole numbers.
     met, ids, outcomes
         Which test episodes met the target, their ids, and their outcomes.
     target
@@ -35,11 +41,12 @@ class Part:
     bins
         (methods, steps, bins, 3): the number of forecasts, their sum, and how many came true.
     brier, log_loss
-        (methods, steps).
+        (methods, steps): the Brier score and the log loss.
     interval
-        The coverage and mean width of the intervals at t = 0.
+        The coverage and mean width of the prediction intervals at t = 0.
     n
-        The number of episodes whose ranks make p_low: calibrate's, or a default monitor's assure.
+        The number of episodes that p_low was computed from: the calibrate episodes or, for a
+        default monitor, its assure episodes.
     """
 
     low: IntArray
@@ -55,7 +62,7 @@ class Part:
 
     @property
     def p_low(self) -> FloatArray:
-        """The lower bound of each test episode at each step."""
+        """(steps, tests): the lower bound of the probability for each test episode at each step."""
         return self.low / (self.n + 1)
 
     def ece_by_step(self, method: str) -> FloatArray:
@@ -83,7 +90,7 @@ class Part:
 
 
 def calibrated_at(plan: Plan, partition: Partition, t: int) -> PCQR:
-    """A plain forest for this step, fitted and calibrated."""
+    """The paper's calibrated method (PCQR) for step t, on a plain forest."""
     train = partition.rows(partition.train, t)
     rows = partition.rows(partition.calibrate, t)
     forest = plan.forest(partition.number, t).fit(
@@ -97,12 +104,12 @@ def calibrated_at(plan: Plan, partition: Partition, t: int) -> PCQR:
 def run_partition(
     plan: Plan, partition: Partition, tick: Callable[[], object], preset: Preset = "paper"
 ) -> Part:
-    """The whole experiment on one partition; `tick` is called after each step.
+    """The paper's whole experiment on one partition; ``tick`` is called after each step.
 
     ``preset`` chooses what is fitted: one plain forest per step, calibrated in the paper's way, or
-    a default monitor. The latter learns from 80 % of the same episodes and computes ranks from the
-    rest; its p is calibrated for this target (methods M16 and M17 in docs/methods.md). It uses the
-    outcomes as they are, with exact atoms.
+    a default monitor. The default monitor learns from 80 % of the same episodes and computes bounds
+    from the rest. Its p is calibrated for this target (methods M16 and M17 in docs/methods.md). It
+    uses the outcomes without added noise, so outcomes may be equal.
     """
     ask = _plain_forests if preset == "paper" else _default_monitor
     panels, interval, n = ask(plan, partition, tick)
@@ -126,7 +133,7 @@ def run_partition(
 def _plain_forests(
     plan: Plan, partition: Partition, tick: Callable[[], object]
 ) -> tuple[FloatArray, Interval, int]:
-    """Each method's probabilities, (methods, steps, tests), the intervals at t = 0, and n.
+    """The probabilities of each method, (methods, steps, tests); intervals at t = 0; and n.
 
     ``n`` is the number of calibration episodes. Each step has its own forest.
     """
@@ -146,9 +153,9 @@ def _plain_forests(
 def _default_monitor(
     plan: Plan, partition: Partition, tick: Callable[[], object]
 ) -> tuple[FloatArray, Interval, int]:
-    """A default monitor's probabilities, (methods, steps, tests), its intervals at t = 0, and n.
+    """The probabilities of a default monitor, (methods, steps, tests); intervals at t = 0; and n.
 
-    ``n`` is the number of assure episodes. The monitor is fitted once for all steps.
+    ``n`` is the number of assure (held-out) episodes. The monitor is fitted once for all steps.
     """
     monitor = GoalMonitor().fit(split=partition.monitored, seed=plan.seed, progress=False)
     found = monitor.evaluate(partition.test, partition.target)
@@ -169,6 +176,10 @@ def _binned(p: FloatArray, met: BoolArray, bins: int) -> FloatArray:
 
 
 def _ece(bins: FloatArray) -> FloatArray:
-    """Σ_b |Σ p − Σ met| / N over the bins of the last axis but one."""
+    """The expected calibration error, from sums over bins of forecasts.
+
+    For each bin it takes the difference between the sum of forecasts p and the number that came
+    true; it adds up their absolute values and divides by the number N of forecasts.
+    """
     error: FloatArray = np.abs(bins[..., 1] - bins[..., 2]).sum(axis=-1) / bins[..., 0].sum(axis=-1)
     return error

@@ -1,4 +1,4 @@
-"""Stores the pieces of a long run in files, so that each piece is made only once."""
+"""Stores the pieces of a long run in files, so that each piece is computed only once."""
 
 from __future__ import annotations
 
@@ -35,16 +35,17 @@ _PACKAGE = Path(ontarget.__file__).parent
 
 
 class Keeper:
-    """A folder of finished pieces; it finds only those of the same plan and code.
+    """A folder of finished pieces of work. It finds only pieces of the same plan and the same code.
 
     Parameters
     ----------
     folder
-        Where the pieces are; it is made on first use.
+        Where the pieces are; the folder is made on first use.
     made_from
         What the pieces depend on besides their names: the plan, as plain values.
     code
-        The modules that they depend on, as paths in the package; all of it by default.
+        The modules that the pieces depend on, as paths in the package; the whole package by
+        default.
     """
 
     def __init__(
@@ -95,24 +96,24 @@ class Keeper:
 
 @dataclass(frozen=True)
 class Piece:
-    """One piece of a long run.
+    """One piece of a long run, and how to compute it.
 
     Attributes
     ----------
     file
-        The name of its file.
+        The name of the file in which the result is stored.
     kind
         The kind of work, for the table of times.
     text
         The text beside the progress bar.
     weight
-        About how many processor seconds it takes at full size, for the progress bar.
+        About how many processor seconds the piece takes at full size, for the progress bar.
     needs
-        A function that returns what the piece is made from; its time is counted elsewhere.
+        A function that returns what the piece is computed from; its own time is counted elsewhere.
     make
-        A function that makes the piece from that: arrays, or plain values.
+        A function that computes the piece from what ``needs`` returned: arrays, or plain values.
     ticks
-        How often `make` will report progress, given what it is made from.
+        How often ``make`` will report progress, given what it is computed from.
     arrays
         Whether the piece consists of arrays.
     """
@@ -128,7 +129,7 @@ class Piece:
 
 
 def finish(piece: Piece, keeper: Keeper, clock: Clock) -> dict[str, Any]:
-    """The stored piece; if there is none, it is made and stored."""
+    """The stored result of a piece; if there is none, the piece is computed and stored."""
     kept = keeper.arrays(piece.file) if piece.arrays else keeper.table(piece.file)
     if kept is not None:
         return kept
@@ -144,7 +145,7 @@ def finish(piece: Piece, keeper: Keeper, clock: Clock) -> dict[str, Any]:
 
 
 def missing_weight(pieces: Iterable[Piece], keeper: Keeper) -> float:
-    """The total weight of the pieces that are not stored yet."""
+    """The total weight (expected work) of the pieces that are not stored yet."""
     return sum(
         piece.weight
         for piece in pieces
@@ -154,7 +155,10 @@ def missing_weight(pieces: Iterable[Piece], keeper: Keeper) -> float:
 
 @cache
 def code_digest(code: tuple[str, ...] = ("",)) -> str:
-    """A digest of the source under some paths; pieces from other code are made again."""
+    """A digest of the source code under some paths.
+
+    Pieces stored by other code are computed again.
+    """
     digest = blake2b(digest_size=8)
     for path in sorted(_PACKAGE.rglob("*.py")):
         name = path.relative_to(_PACKAGE).as_posix()
@@ -185,7 +189,7 @@ _SHOWING = frozenset(
 
 
 def commit() -> str:
-    """The commit of a working copy, marked if files have changed; otherwise the version."""
+    """The Git commit of this working copy, marked if files have changed; else the version."""
     try:
         found = subprocess.run(
             ["git", "describe", "--always", "--abbrev=12", "--dirty=+changes", "--exclude=*"],
@@ -201,13 +205,13 @@ def commit() -> str:
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    """Write plain values under sorted names; the file appears complete or not at all."""
+    """Write plain values as JSON with sorted keys. The file appears complete or not at all."""
     text = json.dumps(plain(values), sort_keys=True, indent=1, allow_nan=False)
     write_whole(path, [text.encode(), b"\n"])
 
 
 def plain(value: Any) -> Any:
-    """The value with arrays, NumPy numbers and tuples as JSON values; NaN and infinity as None."""
+    """The value in a form for JSON: arrays and tuples as lists, NaN and infinity as None."""
     if isinstance(value, Mapping):
         return {str(name): plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):

@@ -54,7 +54,7 @@ FIGURES: Final = {
 def page_of(
     results: Mapping[str, Any], timing: Mapping[str, Any], figures: Mapping[str, Figure]
 ) -> str:
-    """The page as HTML text; it loads nothing from elsewhere."""
+    """The report of a reproduction as one HTML page, which loads nothing from elsewhere."""
     drawn = {name: svg_of(one) for name, one in figures.items()}
     return page(_TITLE, _parts(results, timing, drawn))
 
@@ -257,6 +257,6 @@ def _times(timing: Mapping[str, Any]) -> Iterator[str]:
 def by_domain(
     domains: list[str], drawn: Mapping[str, str], name: str, caption: str
 ) -> Iterator[str]:
-    """The same figure for every domain, side by side if there is room, with a caption."""
+    """The same figure for every domain as HTML, side by side if there is room, with a caption."""
     yield pair(*(figure(drawn[f"{name}-{domain}"], title=LABELS[domain]) for domain in domains))
     yield paragraph(caption, "note")

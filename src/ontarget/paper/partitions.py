@@ -1,10 +1,10 @@
-"""Simulated episodes, divided as in the paper, with its noise or with exact atoms.
+"""Simulated episodes, divided as in the paper, with the paper's noise or without.
 
-The paper adds uniform noise to every outcome so that no two are equal. Elsewhere, outcomes are
-rounded to a grid before they are compared. The noise is so small that rounding would leave about
-ten different values of it, and outcomes would be equal again. So the noise mode does not round.
-Rounding errors of sums are then a billionth of the noise, and no comparison depends on them. The
-mode of exact atoms adds no noise and rounds as usual.
+The paper adds uniform noise to every outcome so that no two are equal. Elsewhere in this library,
+outcomes are rounded to a grid before they are compared. The noise is so small that rounding would
+leave about ten different values of it, and outcomes would be equal again. So the mode "noise" does
+not round. Rounding errors of sums are then a billionth of the noise, and no comparison depends on
+them. The mode "atoms" adds no noise and rounds as usual, so many outcomes are equal.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """One random division of a domain's episodes, with noise or with exact atoms."""
+    """One random division of a domain's episodes, with the paper's noise or without."""
 
     number: int
     mode: Mode
@@ -58,7 +58,7 @@ class Partition:
     goal: Target | None = None  # a target in place of the paper's
 
     def rows(self, part: Episodes, t: int) -> Rows:
-        """The part's episodes at step t."""
+        """The inputs and outputs of a model at step t, for the episodes of one part."""
         step = part.at(t, grid=self.grid)
         remaining = step.response if self.mode == "atoms" else self._outcomes(part) - step.behavior
         return Rows(step.states, remaining, step.behavior, step.ids)
@@ -70,7 +70,7 @@ class Partition:
 
     @cached_property
     def target(self) -> Target:
-        """The paper's target: from the 10 % to the 90 % quantile of the test set's outcomes."""
+        """The paper's target: from the 10 % to the 90 % quantile of the test episodes' outcomes."""
         if self.goal is not None:
             return self.goal
         low, high = np.quantile(self.outcomes, [0.1, 0.9], method="inverted_cdf")
@@ -78,12 +78,12 @@ class Partition:
 
     @cached_property
     def met(self) -> BoolArray:
-        """Which test episodes ended inside the target."""
+        """(tests,): whether each test episode ended inside the target."""
         return self.target.contains(self.outcomes, self.grid)
 
     @property
     def categorical(self) -> tuple[int, ...]:
-        """The categorical features."""
+        """The positions of the categorical features."""
         return self.train.schema.categorical
 
     def _outcomes(self, part: Episodes) -> FloatArray:
@@ -95,26 +95,26 @@ class Partition:
 
 
 def simulated(plan: Plan, domain: str) -> Episodes:
-    """The domain's episodes, which are the same for all partitions and both modes."""
+    """The domain's simulated episodes, the same for all partitions and with or without noise."""
     return simulate(domain, plan.episodes, plan.seed, progress=False)
 
 
 def train_and_calibrate(plan: Plan, episodes: Episodes, number: int) -> PaperSplit:
-    """One of the plan's partitions in the paper's parts: train, calibrate, and the rest to test."""
+    """Partition ``number`` of the plan in the paper's parts: train, calibrate, rest to test."""
     return episodes.split(
         train=plan.train, calibrate=plan.calibrate, assure=0, seed=_seed(plan, number)
     )
 
 
 def learn_and_assure(plan: Plan, episodes: Episodes, number: int) -> Split:
-    """One of the plan's partitions, its past episodes divided into 80 % learn and 20 % assure."""
+    """Partition ``number`` of the plan: 80 % of its past episodes learn, 20 % assure (promises)."""
     past = plan.train + plan.calibrate
     learn = round(0.8 * past)
     return episodes.split(learn, past - learn, seed=_seed(plan, number))
 
 
 def partition_of(plan: Plan, episodes: Episodes, number: int, mode: Mode) -> Partition:
-    """One of the plan's partitions; the same division in both modes."""
+    """Partition ``number`` of the plan; both modes (with and without noise) divide alike."""
     parts = train_and_calibrate(plan, episodes, number)
     assert parts.rest is not None  # the plan leaves episodes to test on
     return Partition(

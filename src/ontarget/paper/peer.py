@@ -1,4 +1,4 @@
-"""Times the same work with quantile-forest and NumPy, in the same run as ours."""
+"""Times the same work with another library (quantile-forest and NumPy), in the same run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ PEER_STEPS: Final = {"tamarisk": (0,), "skirmish": (0, 28)}
 
 
 def time_peer(plan: Plan, domain: str, partition: Partition) -> dict[str, Any] | None:
-    """The seconds that our code and the peer take for the same steps; None if there is no peer."""
+    """The seconds that our code and the other library take for the same steps.
+
+    None if the library quantile-forest is not installed.
+    """
     try:
         library = importlib.import_module("quantile_forest")
     except ModuleNotFoundError:
@@ -40,7 +43,10 @@ def time_peer(plan: Plan, domain: str, partition: Partition) -> dict[str, Any] |
 
 
 def _peer(library: Any, plan: Plan, partition: Partition, t: int) -> object:
-    """Fit, rank and count with the peer, whose weighted CDF is ``quantile_ranks``."""
+    """Do the work of step t with quantile-forest: fit, rank the calibration episodes, and count.
+
+    Its ``quantile_ranks`` are the values of the predicted distribution function.
+    """
     train, calibrate, test = (
         partition.rows(part, t) for part in (partition.train, partition.calibrate, partition.test)
     )

@@ -24,7 +24,10 @@ LABELS: Final = {
 
 
 class Reported(NamedTuple):
-    """The paper's results for a domain: means and standard deviations over five partitions."""
+    """The results that the paper reports for a domain: means and standard deviations.
+
+    They are over five partitions (random divisions of the episodes).
+    """
 
     name: str
     coverage: float
@@ -48,25 +51,26 @@ class Plan:
     Parameters
     ----------
     domains
-        The domains, by name.
+        The names of the simulated domains.
     episodes, train, calibrate
-        Episodes simulated per domain, and how many of them train and calibrate; the rest tests.
+        How many episodes are simulated per domain, and how many of them are for training and for
+        calibration; the rest is for testing.
     partitions
-        How many random partitions.
+        How many times the episodes are divided at random.
     n_trees, min_leaf
         The forest of each step. The paper gives neither; ours are `QuantileForest`'s own defaults,
         as in ``GoalMonitor(preset="paper")``. A default monitor has its own model.
     level
         The level of the prediction intervals at t = 0.
     bins
-        The bins of the expected calibration error.
+        The number of bins for the expected calibration error.
     study_steps, linear_levels
-        At which steps rivals are compared (enough to see the start, the changes and the end of
-        both domains), and how many quantiles the linear model fits.
+        The steps at which other methods are compared (enough to see the start, the changes and the
+        end of both domains), and how many quantiles the linear model fits.
     seed
-        Everything random follows from it.
+        The seed from which every random number follows.
     quick
-        Whether this is a shortened version, to be labelled as one.
+        Whether this is a shortened version, which is labelled as such.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""Small processes on which models are studied, besides the paper's two domains.
+"""Small simulated processes on which models are studied, besides the paper's two domains.
 
-Each is a `Domain`: many episodes at once, every random number keyed on the episode and the step.
-Cart-pole and mountain car follow Gymnasium's equations under noisy heuristics; a fallen pole or an
-arrived car stays as it is and earns nothing.
+Each process is a `Domain`: it simulates many episodes at once, and every random number depends only
+on the episode and the step. Cart-pole and mountain car follow Gymnasium's equations, under simple
+policies with random actions. A fallen pole or an arrived car stays as it is and earns nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _normals(keys: KeyArray, t: int, n: int) -> FloatArray:
 
 
 class _Process:
-    """The common part of the processes; by default the features are the full state."""
+    """The common part of all processes. By default the features are the full state."""
 
     name: ClassVar[str]
     horizon: ClassVar[int]
@@ -53,12 +53,15 @@ class _Process:
         return state.values.copy()
 
     def over(self, state: States) -> BoolArray:
-        """Which episodes have ended before the horizon."""
+        """(episodes,): whether each episode has ended before the horizon."""
         return np.zeros(state.values.shape[0], dtype=np.bool_)
 
 
 class Walk(_Process):
-    """A walk on whole numbers whose drift follows the wind, one of three Markov states."""
+    """A walk on whole numbers whose drift follows the wind, which has three states.
+
+    The wind is a Markov chain.
+    """
 
     name = "walk"
     horizon = 30
@@ -69,12 +72,15 @@ class Walk(_Process):
     winds = np.array([[0.9, 0.08, 0.02], [0.1, 0.8, 0.1], [0.02, 0.08, 0.9]])
 
     def start(self, keys: KeyArray) -> States:
-        """The start: any wind. The gust is noise that a model should learn to ignore."""
+        """The state at t = 0: the wind is random.
+
+        The feature "gust" is noise, which a model should learn to ignore.
+        """
         drawn = uniforms(keys, -1, 2)
         return States(np.stack([np.floor(3.0 * drawn[:, 0]), drawn[:, 1]], axis=1))
 
     def step(self, state: States, t: int, keys: KeyArray) -> FloatArray:
-        """The rewards, which are the moves; the wind is updated in place."""
+        """The rewards of step t, which are the moves. The wind in ``state`` is updated in place."""
         drawn = uniforms(keys, t, 3)
         wind = state.values[:, 0].astype(np.intp)
         move: FloatArray = (drawn[:, :1] > np.cumsum(self.moves, axis=1)[wind][:, :2]).sum(
@@ -87,7 +93,10 @@ class Walk(_Process):
     def probability(
         self, state: States, behavior: FloatArray, t: int, target: Target, grid: float
     ) -> FloatArray:
-        """The exact probability of the target, by recursion over the remaining steps."""
+        """The exact probability of the target from each state.
+
+        It is computed by recursion over the remaining steps.
+        """
         n = self.horizon
         chances = np.zeros((3, 2 * n + 1))  # by wind and remaining sum, from -n to n
         chances[:, n] = 1.0
@@ -103,9 +112,10 @@ class Walk(_Process):
 
 
 class Reservoir(_Process):
-    """Six coupled water levels with noise that return to 0; rewards are linear in them.
+    """Six coupled water levels that return to 0, with noise.
 
-    Everything is Gaussian, so the truth is known. Outcomes are continuous.
+    Rewards are linear in the levels. Everything is Gaussian, so the true probability is known.
+    Outcomes are continuous.
     """
 
     name = "reservoir"
@@ -119,11 +129,14 @@ class Reservoir(_Process):
         self.matrix = self.pull * np.eye(size) + self.coupling * np.eye(size, k=1)
 
     def start(self, keys: KeyArray) -> States:
-        """The start: levels around 0."""
+        """The state at t = 0: random levels around 0."""
         return States(_normals(keys, -1, len(self.features)))
 
     def step(self, state: States, t: int, keys: KeyArray) -> FloatArray:
-        """The rewards, linear in the levels plus noise; the levels are updated in place."""
+        """The rewards of step t: linear in the levels, plus noise.
+
+        The levels are updated in place.
+        """
         drawn = _normals(keys, t, len(self.features) + 1)
         earned: FloatArray = (state.values * self.gain).sum(axis=1) + self.noise * drawn[:, -1]
         moved = np.einsum("ij,kj->ik", state.values, self.matrix)
@@ -133,7 +146,10 @@ class Reservoir(_Process):
     def probability(
         self, state: States, behavior: FloatArray, t: int, target: Target, grid: float
     ) -> FloatArray:
-        """The exact probability: the remainder is normal, with a mean linear in the levels."""
+        """The exact probability of the target from each state.
+
+        What the run still earns is normally distributed, with a mean that is linear in the levels.
+        """
         left = self.horizon - t
         # After k more steps the levels are matrix^k x; each shake is felt from the next step on.
         powers = [np.eye(len(self.features))]
@@ -151,18 +167,24 @@ class Reservoir(_Process):
 
 
 class Storm(_Process):
-    """Fair bets whose stakes follow the weather: the state affects the spread, not the mean."""
+    """Fair bets whose stakes follow the weather.
+
+    So the state affects the spread of the outcome, not its mean.
+    """
 
     name = "storm"
     horizon = 40
     features = ("weather", "calm", "noise_a", "noise_b")
 
     def start(self, keys: KeyArray) -> States:
-        """The start: any weather."""
+        """The state at t = 0: random weather."""
         return States(_normals(keys, -1, 4))
 
     def step(self, state: States, t: int, keys: KeyArray) -> FloatArray:
-        """The rewards: bets whose stakes grow with the weather, which is updated in place."""
+        """The rewards of step t: bets whose stakes grow with the weather.
+
+        The weather is updated in place.
+        """
         drawn = _normals(keys, t, 5)
         values = state.values
         stakes = np.exp(0.8 * values[:, 0] - 0.4 * values[:, 1])
@@ -172,12 +194,12 @@ class Storm(_Process):
 
 
 class DriftingWalk(_Process):
-    """A walk whose drift and spread are drawn for each run, and show only in the run's steps.
+    """A walk with hidden drift and spread, drawn for each run; only the run's steps show them.
 
     The variance of a run's steps is drawn from an inverse gamma distribution, its drift from a
     normal distribution with a 25th of that variance. A monitor sees where the run is, and the mean
-    and the mean square of its steps so far. The truth is the probability given these, not given
-    the hidden drift.
+    and the mean square of its steps so far. The true probability is the one given these numbers,
+    not given the hidden drift.
     """
 
     name = "drifting"
@@ -199,7 +221,10 @@ class DriftingWalk(_Process):
         return np.stack([total, total / np.maximum(n, 1.0), squares / np.maximum(n, 1.0)], axis=1)
 
     def step(self, state: States, t: int, keys: KeyArray) -> FloatArray:
-        """The rewards, which are the steps; their number and sums are updated in place."""
+        """The rewards of step t, which are the steps of the walk.
+
+        Their number and sums in ``state`` are updated in place.
+        """
         drift, spread = state.values[:, :2].T
         moved: FloatArray = drift + spread * _normals(keys, t, 1)[:, 0]
         state.values[:, 2:] += np.stack([np.ones_like(moved), moved, moved**2], axis=1)
@@ -208,7 +233,10 @@ class DriftingWalk(_Process):
     def probability(
         self, state: States, behavior: FloatArray, t: int, target: Target, grid: float
     ) -> FloatArray:
-        """The exact probability given the steps so far: the remainder is Student t."""
+        """The exact probability of the target, given the steps so far.
+
+        What the run still earns has a Student t distribution.
+        """
         n, total, squares = state.values[:, 2:].T
         seen, left = self.steadiness + n, self.horizon - t
         shape = self.shape + n / 2.0
@@ -231,11 +259,14 @@ class CartPole(_Process):
     careless = 0.5
 
     def start(self, keys: KeyArray) -> States:
-        """Gymnasium's start: every number within 0.05 of 0."""
+        """The state at t = 0, as in Gymnasium: every number within 0.05 of 0."""
         return States(0.1 * uniforms(keys, -1, 4) - 0.05)
 
     def step(self, state: States, t: int, keys: KeyArray) -> FloatArray:
-        """The rewards: 1 for each step that begins with the pole up. The cart moves in place."""
+        """The rewards: 1 for each cart whose pole is up at the beginning of the step.
+
+        The carts in ``state`` are moved in place.
+        """
         drawn = uniforms(keys, t, 2)
         values = state.values
         right = values[:, 2] + 0.3 * values[:, 3] > 0.0
@@ -245,14 +276,17 @@ class CartPole(_Process):
         return up.astype(np.float64)
 
     def over(self, state: States) -> BoolArray:
-        """Which poles have fallen, or carts left the track."""
+        """(episodes,): whether the pole has fallen, or the cart has left the track."""
         values = state.values
         fallen: BoolArray = (np.abs(values[:, 0]) > 2.4) | (np.abs(values[:, 2]) > np.pi / 15.0)
         return fallen
 
     @staticmethod
     def move(values: FloatArray, right: BoolArray) -> FloatArray:
-        """The cart one fiftieth of a second later, pushed right or left."""
+        """The position and speed of cart and pole a fiftieth of a second later.
+
+        ``right`` says whether the cart is pushed to the right or to the left.
+        """
         x, speed, angle, turn = values.T
         cos, sin = np.cos(angle), np.sin(angle)
         push = np.where(right, 10.0, -10.0)
@@ -274,11 +308,14 @@ class MountainCar(_Process):
     careless = 0.35
 
     def start(self, keys: KeyArray) -> States:
-        """Gymnasium's start: at rest in the valley."""
+        """The state at t = 0, as in Gymnasium: at rest in the valley."""
         return States(np.stack([0.2 * uniforms(keys, -1, 1)[:, 0] - 0.6, np.zeros(keys.size)], 1))
 
     def step(self, state: States, t: int, keys: KeyArray) -> FloatArray:
-        """The rewards: -1 for each step that begins before the goal. The car moves in place."""
+        """The rewards: -1 for each car that is not at the goal at the beginning of the step.
+
+        The cars in ``state`` are moved in place.
+        """
         drawn = uniforms(keys, t, 2)
         push = np.where(state.values[:, 1] >= 0.0, 1.0, -1.0)
         push = np.where(drawn[:, 0] < self.careless, np.floor(3.0 * drawn[:, 1]) - 1.0, push)
@@ -287,13 +324,13 @@ class MountainCar(_Process):
         return -under_way.astype(np.float64)
 
     def over(self, state: States) -> BoolArray:
-        """Which cars are at the goal."""
+        """(episodes,): whether the car is at the goal."""
         arrived: BoolArray = state.values[:, 0] >= 0.5
         return arrived
 
     @staticmethod
     def move(values: FloatArray, push: FloatArray) -> FloatArray:
-        """The car one step later, pushed by -1, 0 or 1."""
+        """The position and speed of the car one step later, pushed by -1, 0 or 1."""
         position, velocity = values.T
         velocity = np.clip(velocity + 0.001 * push - 0.0025 * np.cos(3.0 * position), -0.07, 0.07)
         position = np.clip(position + velocity, -1.2, 0.6)

@@ -24,12 +24,12 @@ class Clock:
     Parameters
     ----------
     total
-        The weight of all work that will be timed: any unit, such as expected seconds.
+        The weight (expected work) of everything that will be timed, in any unit, such as seconds.
     report
-        A function that is called whenever work advances.
+        A function that is called with a text and the share of all work that is done.
     earlier
-        Seconds by kind, by the clock and of the processor, that an earlier run took before it was
-        stopped.
+        By kind of work, the seconds (of the clock and of the processor) that an earlier run took
+        before it was stopped.
     keep
         A function that is called with all seconds after each piece of work, to store them.
 
@@ -61,7 +61,10 @@ class Clock:
 
     @contextmanager
     def timed(self, kind: str, text: str, *, weight: float, ticks: int = 1) -> Iterator[None]:
-        """A context whose time counts as this kind of work; `tick` reports progress in it."""
+        """A context whose time is counted as this kind of work.
+
+        Inside the context, `tick` reports progress.
+        """
         start, wall, cpu = self._behind, time.perf_counter(), _cpu()
         self._tick, self._text = weight / max(ticks, 1), text
         self._tell()
@@ -80,7 +83,7 @@ class Clock:
         self._tell()
 
     def account(self) -> dict[str, Any]:
-        """The wall-clock and processor seconds of each kind of work, the load and the threads."""
+        """By kind of work, the seconds of clock and processor; also the load and threads."""
         load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
         return {
             "seconds": {

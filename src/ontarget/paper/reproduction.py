@@ -1,4 +1,4 @@
-"""The whole reproduction: it runs the studies in order and writes results, figures and page."""
+"""Runs the whole reproduction of the paper in order; writes results, figures and a page."""
 
 from __future__ import annotations
 
@@ -58,7 +58,10 @@ _WEIGHTS: Final = {
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A finished reproduction: the results of its partitions, the summary, and the times."""
+    """A finished reproduction: the results of each partition, a summary, and the times.
+
+    A partition is one random division of the episodes.
+    """
 
     plan: Plan
     parts: dict[tuple[str, Mode], list[Part]]
@@ -80,16 +83,17 @@ def reproduce(
     Parameters
     ----------
     plan
-        `FULL` or `QUICK`, under a seed.
+        `FULL` or `QUICK`, with a seed.
     folder
-        Where everything is written. A run that was stopped continues from its ``parts``.
+        Where everything is written. If a run was stopped, the next one continues from the files in
+        ``parts``.
     studies
         Whether to run the studies of the paper's open questions too.
     distance
-        Whether to measure every method's distance to the truth too, on eight processes; that takes
-        longer than all the rest.
+        Whether to measure how far every method's probability is from the truth too, on eight
+        processes; that takes longer than all the rest.
     figures
-        Whether to draw, and to write the page.
+        Whether to draw figures and write the page.
     report
         A function that is called with what is being done, and which share of all work is done.
     """
@@ -116,7 +120,7 @@ def reproduce(
 
 
 class _Run:
-    """One run of the reproduction; it simulates once, and only if a piece is missing."""
+    """One run of the reproduction. It simulates episodes once, and only if a piece is missing."""
 
     def __init__(
         self, plan: Plan, out: Path, *, studies: bool, distance: bool, report: Report | None
@@ -135,7 +139,7 @@ class _Run:
         self._episodes: dict[str, Episodes] = {}
 
     def measure(self) -> tuple[dict[tuple[str, Mode], list[Part]], dict[str, Any], dict[str, Any]]:
-        """The partitions' results, the summary, which holds no times, and the costs."""
+        """The results of each partition, a summary of them without times, and the costs."""
         found: dict[str, dict[Key, dict[str, Any]]] = {}
         for domain in self.plan.domains:
             found[domain] = {
@@ -166,7 +170,7 @@ class _Run:
         return range(self.plan.partitions)
 
     def _missing_weight(self) -> float:
-        """The total weight of the work to do; the figures are always drawn."""
+        """The total weight (expected work) of what is still to do; figures are always drawn."""
         total = _FIGURES
         for domain in self.plan.domains:
             missing = missing_weight(self._pieces(domain).values(), self.keeper)
@@ -255,7 +259,11 @@ class _Run:
         ticks: Callable[[Partition], int] = lambda _: 1,
         arrays: bool = False,
     ) -> tuple[Key, Piece]:
-        """A piece made from one partition in one mode; its key ends in the partition's number."""
+        """A piece of work for one partition in one mode, with its key.
+
+        A partition is one random division of the episodes; the modes are with noise and without.
+        The key ends in the partition's number.
+        """
         *what, number = key
         name = " ".join(map(str, what))
         return key, Piece(
@@ -277,7 +285,7 @@ class _Run:
         return self._episodes[domain]
 
     def _study(self, found: Mapping[Key, dict[str, Any]]) -> dict[str, Any]:
-        """The studies of one domain, summarised over its partitions."""
+        """The results of the additional studies of one domain, summarised over its partitions."""
         each = self._numbers
         study: dict[str, Any] = {
             "rivals": {

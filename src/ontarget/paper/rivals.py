@@ -1,6 +1,7 @@
-"""Compares PCQR and PCQR⁻¹ with their rivals, on the same partitions.
+"""Compares the paper's methods PCQR and PCQR⁻¹ with other methods of calibration.
 
-The rivals are methods M6 and M7 in docs/methods.md.
+All are applied to the same partitions (random divisions of the episodes). The other methods are M6
+and M7 in docs/methods.md.
 """
 
 from __future__ import annotations
@@ -40,20 +41,26 @@ LEVELS: Final = (0.5, 0.8, 0.9, 0.95)
 
 
 class Fitted(NamedTuple):
-    """The models of one step, fitted on the training episodes."""
+    """The models of one step, fitted to the training episodes."""
 
     forest: Any
     linear: Any
 
 
 class _Distinct:
-    """A model that computes equal rows only once: late in an episode, many rivers are equal."""
+    """A model that computes equal rows only once.
+
+    Late in an episode, many rivers have the same state.
+    """
 
     def __init__(self, model: Any) -> None:
         self._model = model
 
     def cdf_limits(self, X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Both limits of the model's CDF, with a y for each row."""
+        """The model's predicted probabilities of less than y, and of at most y.
+
+        ``y`` has one value for each row of inputs.
+        """
         limits: tuple[FloatArray, FloatArray] = self._model.cdf_limits(X, y)
         return limits
 
@@ -73,7 +80,10 @@ class _Distinct:
 
 
 def compare(plan: Plan, partition: Partition, tick: Callable[[], object]) -> dict[str, Any]:
-    """The results of every rival on one partition: intervals by level and step, probabilities."""
+    """The results of every calibration method on one partition of the episodes.
+
+    They are intervals by level and step, and probabilities.
+    """
     intervals: dict[str, list[list[list[float]]]] = {}
     forecasts: dict[str, list[FloatArray]] = {}
     for t in plan.study_steps:
@@ -96,7 +106,7 @@ def compare(plan: Plan, partition: Partition, tick: Callable[[], object]) -> dic
 
 
 def summarize_rivals(plan: Plan, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The means and standard deviations over partitions."""
+    """The means and standard deviations, over partitions, of what `compare` returned."""
     first = found[0]
     table: dict[str, Any] = {"steps": list(plan.study_steps), "levels": list(LEVELS)}
     table["intervals"] = {}
@@ -119,7 +129,7 @@ def summarize_rivals(plan: Plan, found: Sequence[Mapping[str, Any]]) -> dict[str
 
 
 def fit_models(plan: Plan, partition: Partition, train: Rows, t: int) -> Fitted:
-    """The forest and the linear model of one step."""
+    """The forest and the linear model of step t, fitted to the rows ``train``."""
     forest = plan.forest(partition.number, t).fit(
         train.X, train.y, ids=train.ids, categorical=partition.categorical
     )
@@ -133,7 +143,7 @@ def fit_models(plan: Plan, partition: Partition, train: Rows, t: int) -> Fitted:
 def calibrated_rivals(
     partition: Partition, models: Fitted, rows: Rows, t: int
 ) -> Iterator[tuple[str, Any]]:
-    """Each rival by name, calibrated with the same rows."""
+    """Each calibration method by name, calibrated with the same rows."""
     kinds: dict[str, tuple[type[Any], Any]] = {
         "PCQR": (PCQR, models.forest),
         "CQR": (CQR, models.forest),
@@ -167,7 +177,7 @@ def _intervals(rival: Any, test: Rows) -> list[list[float]]:
 
 
 def forecasts_of(rival: Any, partition: Partition, test: Rows) -> FloatArray:
-    """The rival's probability that each row's episode meets the target."""
+    """A calibration method's probability that each row's episode meets the target."""
     if isinstance(rival, VennAbers):
         return rival.probability(test.X, test.offset).p
     answer: FloatArray = rival.probability(test.X, partition.target, test.offset).p

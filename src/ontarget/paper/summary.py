@@ -49,7 +49,10 @@ def mean_sd(values: Iterable[float | None]) -> dict[str, Any]:
 
 
 def summarize(plan: Plan, parts: Parts) -> dict[str, Any]:
-    """All numbers for the main table and the figures, by domain and mode."""
+    """All numbers for the main table and the figures, by domain and mode.
+
+    The mode is with noise or without.
+    """
     return {
         domain: {
             "paper": PAPER[domain]._asdict(),
@@ -69,9 +72,10 @@ def open_share(part: Part) -> FloatArray:
 
 
 def _at_an_end(part: Part) -> float:
-    """Among the episodes still open at the last step, the share with an outcome at a target's end.
+    """Of the episodes still open at the last step, the share with an outcome at a target's limit.
 
-    The tolerance is twice the noise, because the outcome and the target's end both have noise.
+    Open means that the probability is not close to 0 or 1. An outcome counts as being at a limit if
+    it is within twice the noise, because the outcome and the limit both have noise.
     """
     p = part.p_low[-1]
     still = (p > OPEN[0]) & (p < OPEN[1])
@@ -80,7 +84,10 @@ def _at_an_end(part: Part) -> float:
 
 
 def pooled_reliability(plan: Plan, parts: Sequence[Part]) -> Reliability:
-    """The reliability of p_low over all steps and partitions, with intervals by episode."""
+    """How often forecasts came true, for the lower bound p_low of all steps and partitions.
+
+    Confidence intervals come from resampling whole episodes.
+    """
     p = np.concatenate([part.p_low.ravel() for part in parts])
     met = np.concatenate([np.broadcast_to(part.met, part.low.shape).ravel() for part in parts])
     ids = np.concatenate([np.broadcast_to(part.ids, part.low.shape).ravel() for part in parts])
@@ -88,9 +95,10 @@ def pooled_reliability(plan: Plan, parts: Sequence[Part]) -> Reliability:
 
 
 def ten_episodes(plan: Plan, part: Part) -> IndexArray:
-    """Ten random test episodes, eight that met the target and two that missed it.
+    """The positions of ten random test episodes: eight that met the target and two that missed it.
 
-    Eight in ten meet it. Without this rule, one draw in nine would show no failure.
+    Eight in ten of all episodes meet the target. Without this rule, one draw in nine would show no
+    failure.
     """
     order: IndexArray = np.argsort(uniform_by_id(part.ids, plan.seed, "ten episodes"))
     met = part.met[order]
@@ -98,10 +106,12 @@ def ten_episodes(plan: Plan, part: Part) -> IndexArray:
 
 
 def summarize_forecasts(parts: Sequence[Part], *, by_ranks: bool = True) -> dict[str, Any]:
-    """The quality of the probabilities: calibration error, and scores next to raw forecasts'.
+    """How good the probabilities are: their calibration error, and their scores.
 
-    ``by_ranks`` says whether p comes from ranks, as in the paper. That raises the Brier score a
-    little even for a perfect model; the results then include how much.
+    The scores are compared with those of raw forecasts (before calibration). ``by_ranks`` says
+    whether p is computed as in the paper: by counting how many calibration episodes have an outcome
+    that ranks inside the target. That raises the Brier score a little even for a perfect model; the
+    results then include by how much.
     """
     together: FloatArray = np.sum([part.bins for part in parts], axis=0)
     scores = {"brier": [part.brier for part in parts], "log_loss": [p.log_loss for p in parts]}
@@ -117,11 +127,12 @@ def summarize_forecasts(parts: Sequence[Part], *, by_ranks: bool = True) -> dict
 
 
 def _against_raw(parts: Sequence[Part], *, by_ranks: bool) -> dict[str, Any]:
-    """The mean paired difference in Brier score between p and raw, with its standard error.
+    """By how much calibration changes the Brier score, on average, with its standard error.
 
-    Calibration uses only n episodes. Even if the model's predicted distribution is perfect, that
-    raises the Brier score by the variance p(1 − p)/(n + 2) of the share of these episodes inside
-    the target. That is the Brier score of perfect forecasts divided by n + 2.
+    It is the mean paired difference between p and the raw forecasts. Calibration uses only n
+    episodes. Even if the model's predicted distribution is perfect, that raises the Brier score by
+    the variance p(1 − p)/(n + 2) of the share of these episodes inside the target. That is the
+    Brier score of perfect forecasts divided by n + 2.
     """
     own, raw = METHODS.index("p"), METHODS.index("raw")
     found = mean_sd(float((part.brier[own] - part.brier[raw]).mean()) for part in parts)

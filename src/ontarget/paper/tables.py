@@ -1,4 +1,4 @@
-"""The tables of results, for the page and the terminal."""
+"""The tables of the reproduction's results, for the page and the terminal."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def plus_minus(found: Mapping[str, Any], digits: int = 4, *, percent: bool = Fal
 
 
 def main_table(results: Results) -> Table:
-    """The table of the paper's two results and ours, for both domains and modes."""
+    """A table of the paper's two main results beside ours, for both domains and modes."""
     rows = []
     for domain, found in results["domains"].items():
         paper, label = found["paper"], LABELS[domain]
@@ -68,7 +68,7 @@ def main_table(results: Results) -> Table:
 
 
 def calibration_table(results: Results) -> Table:
-    """The table of pooled ECE for both presets and, if it is known, for the truth."""
+    """A table of the expected calibration error of both presets and, if known, of the truth."""
     rows = []
     for domain, mode, preset, one in _forecasts(results):
         truth = results.get("studies", {}).get(domain, {}).get("truth")
@@ -86,7 +86,7 @@ def calibration_table(results: Results) -> Table:
 
 
 def brier_table(results: Results) -> Table:
-    """The table of what calibration does to the Brier score, and what it must cost at least."""
+    """A table of how calibration changes the Brier score, and by how much it must at least."""
     rows = []
     for domain, mode, preset, one in _forecasts(results):
         difference = one["brier_minus_raw"]
@@ -104,7 +104,7 @@ def brier_table(results: Results) -> Table:
 
 
 def _forecasts(results: Results) -> Iterator[tuple[str, str, str, Results]]:
-    """Each domain, mode and preset, with the measures of its forecasts."""
+    """Each domain, mode (with noise or without) and preset, with the measures of its forecasts."""
     for domain, found in results["domains"].items():
         default = results.get("studies", {}).get(domain, {}).get("default", {})
         for mode in _MODES:
@@ -118,7 +118,7 @@ def _both(by_partition: Mapping[str, Any], together: float) -> str:
 
 
 def interval_tables(results: Results, domain: str) -> Iterator[Table]:
-    """The tables of coverage and width of every method, by level and by step."""
+    """Tables of the coverage and width of every method's intervals, by level and by step."""
     found = results["studies"][domain]["rivals"]["noise"]
     levels, steps = found["levels"], found["steps"]
     yield Table(
@@ -161,7 +161,7 @@ def _cover_width(coverage: float, width: float) -> str:
 
 
 def probability_table(results: Results, domain: str) -> Table:
-    """The table of ECE, Brier score and log loss of every method, in both modes."""
+    """A table of calibration error, Brier score and log loss of every method, in both modes."""
     rivals = results["studies"][domain]["rivals"]
     rows = []
     for name in rivals["noise"]["scores"]:
@@ -179,7 +179,7 @@ def probability_table(results: Results, domain: str) -> Table:
 
 
 def open_table(results: Results) -> Table:
-    """The table of episodes whose probability does not converge, in both modes."""
+    """A table of the episodes whose probability is not close to 0 or 1 at the end, by mode."""
     rows = []
     for domain, found in results["domains"].items():
         shares = [
@@ -196,7 +196,7 @@ def open_table(results: Results) -> Table:
 
 
 def alarm_table(results: Results, domain: str) -> Table:
-    """The table of alarms with promised rates, on the test episodes."""
+    """A table of how alarms with promised rates did on the test episodes."""
     rows = []
     for preset, found in results["studies"][domain]["watches"].items():
         for rate, one in found["alarms"].items():
@@ -217,7 +217,7 @@ def alarm_table(results: Results, domain: str) -> Table:
 
 
 def guarantee_table(results: Results) -> Table:
-    """The table of the guarantee for whole episodes, on the test episodes."""
+    """A table of how the guarantees for whole episodes did on the test episodes."""
     rows = []
     for domain, study in results["studies"].items():
         for preset, found in study["watches"].items():
@@ -253,7 +253,7 @@ def time_table(timing: Mapping[str, Any]) -> Table:
 
 
 def peer_table(timing: Mapping[str, Any]) -> Table:
-    """The table of the same steps with quantile-forest and NumPy."""
+    """A table of the time for the same steps with quantile-forest and NumPy."""
     rows = [
         (
             f"{LABELS[domain]}, t = {', '.join(map(str, one['steps']))}",

@@ -23,7 +23,10 @@ STEPS_AT_ONCE: Final = 17
 def truth_study(
     plan: Plan, domain: Tamarisk, partitions: Sequence[Partition], tick: Callable[[], object]
 ) -> dict[str, Any]:
-    """The pooled ECE and Brier score of the true probabilities, on the same test episodes."""
+    """The expected calibration error and Brier score of the true probabilities.
+
+    They are measured on the same test episodes as the methods, over all steps together.
+    """
     panels = true_panels(domain, partitions, tick)
     met = [
         np.broadcast_to(partition.met, panel.shape).ravel()
@@ -41,7 +44,7 @@ def truth_study(
 def true_panels(
     domain: Tamarisk, partitions: Sequence[Partition], tick: Callable[[], object]
 ) -> list[FloatArray]:
-    """For each partition, the exact probability (steps, tests) of its target, without noise."""
+    """For each partition, the exact probability of its target, (steps, tests), without noise."""
     horizon = domain.horizon
     lowest = min(partition.target.lower for partition in partitions)
     panels = [np.empty((horizon, len(partition.test))) for partition in partitions]

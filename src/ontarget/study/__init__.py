@@ -1,7 +1,7 @@
 """Compares a monitor with the classifiers that you could write instead, on your own log.
 
-`run_study` compares them on random splits of a log, `study_beside` on the new episodes of an
-evaluation.
+`run_study` compares them on random splits of a log. `study_beside` compares them on the new
+episodes of an evaluation.
 """
 
 from typing import TYPE_CHECKING

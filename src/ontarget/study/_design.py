@@ -1,4 +1,4 @@
-"""Columns for classifiers: categories as small codes, and the columns of a logistic regression."""
+"""Prepares columns for classifiers: categories as codes, and columns for logistic regression."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _FAR = 6.0  # standard deviations beyond which a number is no further away
 
 @dataclass(frozen=True)
 class Categories:
-    """The most frequent categories of each categorical column; None for columns of numbers."""
+    """The most frequent categories of each categorical column; None for a column of numbers."""
 
     known: tuple[FloatArray | None, ...]
 
     @classmethod
     def of(cls, rows: Rows, most: int) -> Categories:
-        """The most frequent categories of these rows, at most ``most`` of each column."""
+        """The most frequent categories in these rows, at most ``most`` for each column."""
         known: list[FloatArray | None] = []
         for column, categorical in zip(rows.X.T, rows.categorical, strict=True):
             names, counts = np.unique(column[~np.isnan(column)], return_counts=True)
@@ -33,7 +33,7 @@ class Categories:
         return cls(tuple(known))
 
     def coded(self, X: FloatArray) -> FloatArray:
-        """The columns, with each category replaced by its position in the list of known ones.
+        """The columns, with each category replaced by its position in the list of known categories.
 
         Categories that are not in the list become NaN.
         """
@@ -47,12 +47,12 @@ class Categories:
 
 
 class Design:
-    """Makes the columns of a logistic regression from features, behavior and step.
+    """Makes the columns of a logistic regression from features, behavior so far and step.
 
     The columns are standardised numbers and their squares, flags for missing values, and one-hot
-    categories. To let their weights change with the step, each is multiplied by columns for the
-    step: one column per step for up to 15 steps, or a cubic spline for longer runs, with knots at
-    quantiles of the rows' steps.
+    categories. To let the weights of these columns change with the step, each column is multiplied
+    by columns for the step. These are one column per step for up to 15 steps. For longer runs they
+    are a cubic spline, whose knots (where its pieces meet) are quantiles of the rows' steps.
     """
 
     def __init__(self, learn: Rows, most_categories: int) -> None:

@@ -1,8 +1,8 @@
-"""The classifiers to compare with: two ways to predict "ends inside this target" directly.
+"""The two classifiers to compare a monitor with: they predict "ends inside this target" directly.
 
-Both learn from every past episode: from its features, the step and the behavior so far. Their
-settings are chosen on a fifth of the past episodes, which is held out; then they learn from all of
-them.
+Both classifiers learn from every past episode: from its features, the step and the behavior so far.
+The settings are chosen on a fifth of the past episodes, which is held out. Then the classifiers
+learn from all past episodes.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _MOST_CELLS = 40_000_000  # of a regression's matrix: 320 MB
 
 
 class Classify(Protocol):
-    """A function that learns from some rows and returns the probability of other rows."""
+    """A function that learns from the rows ``learn`` and predicts probabilities for other rows."""
 
     def __call__(self, learn: Rows, asked: Rows, *, seed: int = 0) -> FloatArray:
-        """One probability per asked row."""
+        """One probability for each row of ``asked``, learned from the rows ``learn``."""
         ...
 
 
@@ -43,9 +43,10 @@ _on_one_thread: Callable[[Classify], Classify] = threadpool_limits.wrap(limits=1
 
 @_on_one_thread
 def boosted(learn: Rows, asked: Rows, *, seed: int = 0) -> FloatArray:
-    """The probabilities of gradient-boosted trees; held-out episodes decide how many trees.
+    """For each row of ``asked``, the probability of success by gradient-boosted trees.
 
-    It is scikit-learn's `HistGradientBoostingClassifier`, with categorical columns marked as such.
+    Held-out episodes decide how many trees there are. It is scikit-learn's
+    `HistGradientBoostingClassifier`, with categorical columns marked as such.
     """
     held = _held(learn, seed)
     if not _both(learn.met[~held]):
@@ -77,11 +78,11 @@ def boosted(learn: Rows, asked: Rows, *, seed: int = 0) -> FloatArray:
 
 @_on_one_thread
 def logistic(learn: Rows, asked: Rows, *, seed: int = 0) -> FloatArray:
-    """The probabilities of a logistic regression whose weights change smoothly with the step.
+    """For each row of ``asked``, the probability of success by a logistic regression.
 
-    Numbers are standardised and squared, categories one-hot, and the strength of the L2 penalty is
-    chosen on held-out episodes. From a very large log it learns from every episode, but not from
-    every row.
+    Its weights change smoothly with the step. Numbers are standardised and squared, categories are
+    one-hot, and the strength of the L2 penalty is chosen on held-out episodes. From a very large
+    log it learns from every episode, but not from every row.
     """
     design = Design(learn, _MOST_ONE_HOT)
     most = max(_MOST_CELLS // design.width, 1)
@@ -121,13 +122,13 @@ def _both(met: BoolArray) -> bool:
 
 
 def _rate(rows: Rows) -> float:
-    """The share of episodes that met the target, kept away from 0 and 1."""
+    """The share of episodes in these rows that met the target, kept away from 0 and 1."""
     hits = np.bincount(rows.episode, rows.met) > 0
     return float((hits.sum() + 1.0) / (hits.size + 2.0))
 
 
 def _held(rows: Rows, seed: int) -> BoolArray:
-    """Which rows belong to the fifth of the episodes that is held out."""
+    """(rows,): whether the row belongs to the fifth of the episodes that is held out."""
     n = rows.n_episodes
     chosen = np.random.default_rng(seed).permutation(n)[: max(n // 5, 1)]
     return np.isin(rows.episode, chosen)

@@ -1,4 +1,7 @@
-"""The forecasts of several methods for the same rows, on one or several splits, and differences."""
+"""The forecasts of several methods for the same rows, and the differences between the methods.
+
+A row is one step of one episode. There are one or several splits into past and new episodes.
+"""
 
 from __future__ import annotations
 
@@ -43,12 +46,13 @@ class Trial:
     ids
         The ids of the new episodes.
     t, episode, met
-        One entry per row: the step, the position of the episode, whether it met the target.
+        One entry per row: the step, the position of the row's episode, and whether that episode met
+        the target.
     p
-        By method: one probability per row. Where a method gave no answer, it is the share of past
-        episodes at that step that met the target.
+        By method: one probability per row. Where a method gave no answer, the probability is the
+        share of past episodes reaching that step that met the target.
     scores
-        By method: every measure.
+        By method: its Brier score and the other measures (`Scores`).
     """
 
     n_past: int
@@ -63,7 +67,11 @@ class Trial:
     def of(
         cls, learn: Rows, asked: Rows, answers: Mapping[str, FloatArray], ids: AnyArray
     ) -> Trial:
-        """The trial with these methods' answers, and the past success rate as a further method."""
+        """The forecasts of all methods for the rows in ``asked``.
+
+        ``answers`` are the methods' probabilities. The past success rate at each step is added as a
+        further method.
+        """
         told = {**answers, BASELINE: past_rate(learn, asked.t)}
         return cls(
             n_past=learn.n_episodes,
@@ -81,7 +89,7 @@ class Trial:
         return int(self.ids.size)
 
     def losses(self, method: str, measure: str) -> FloatArray:
-        """(steps, episodes): the losses of one method, NaN where an episode is over."""
+        """(steps, episodes): the losses of one method's forecasts, NaN where an episode is over."""
         p = self.p[method]
         own = (
             squared_errors(p, self.met)
@@ -95,7 +103,10 @@ class Trial:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Compared:
-    """A monitor and its rivals on the same rows; the monitor is the first method."""
+    """A monitor and its rivals, forecasting the same rows (steps of new episodes).
+
+    The monitor is the first method.
+    """
 
     target: Target | Goal
     trials: tuple[Trial, ...]
@@ -121,15 +132,16 @@ class Compared:
         return self.trials[0].n_new
 
     def scores(self, method: str) -> Scores:
-        """Every measure of one method, averaged over the splits."""
+        """Every measure of one method, averaged over the splits into past and new episodes."""
         each = [asdict(trial.scores[method]) for trial in self.trials]
         return Scores(**{name: float(np.mean([one[name] for one in each])) for name in each[0]})
 
     def difference(self, rival: str, measure: str = "brier") -> Difference:
         """The monitor's measure minus the rival's, with a 95 % interval; below 0 is better.
 
-        Over several splits the interval is that of `corrected_difference`. For one set of new
-        episodes it is that of `paired_difference`, and only for the Brier score and log loss.
+        With several splits into past and new episodes, the interval is computed by
+        `corrected_difference`. With one set of new episodes, it is computed by `paired_difference`,
+        and only for the Brier score and log loss.
         """
         if rival not in self.methods or measure not in MEASURES:
             raise InputError(

@@ -1,6 +1,6 @@
-"""How good probabilities are (method M12 in docs/methods.md).
+"""Measures of how good probabilities are (method M12 in docs/methods.md).
 
-Where a method gives no probability, the past success rate at that step is used.
+Where a method gives no probability, the past success rate at that step is used instead.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ class Scores:
     Attributes
     ----------
     brier, log_loss
-        The proper scores: lower is better.
+        The Brier score and the log loss: lower is better.
     ece
-        The expected calibration error of all rows pooled.
+        The expected calibration error over all rows together.
     ece_by_step
         The expected calibration error of each step by itself, averaged over rows.
     sharpness
         The Brier score that would result if all probabilities were exactly right.
     unanswered
-        The share of rows without an answer; there the past success rate at that step is used.
+        The share of rows for which the method gave no answer; there the past success rate at that
+        step is used.
     """
 
     brier: float
@@ -67,7 +68,10 @@ def filled(p: FloatArray, learn: Rows, asked: Rows) -> FloatArray:
 
 
 def score(p: FloatArray, learn: Rows, asked: Rows) -> Scores:
-    """Every measure of one method's answers, one per row, NaN where it has none."""
+    """Every measure of one method's probabilities ``p``: one per row of ``asked``, NaN for none.
+
+    Where ``p`` is NaN, the success rate in the past rows ``learn`` is used.
+    """
     told = filled(p, learn, asked)
     return Scores(
         brier=brier(told, asked.met),
@@ -80,6 +84,9 @@ def score(p: FloatArray, learn: Rows, asked: Rows) -> Scores:
 
 
 def _ece_by_step(p: FloatArray, met: BoolArray, t: IndexArray) -> float:
-    """The ECE of each step by itself, averaged over rows, so steps with more rows count more."""
+    """The expected calibration error of each step by itself, averaged over rows.
+
+    So steps with more rows count more.
+    """
     steps = [t == step for step in np.unique(t)]
     return float(sum(at.sum() * ece(p[at], met[at]) for at in steps) / t.size)

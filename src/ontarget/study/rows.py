@@ -17,7 +17,7 @@ __all__ = ["Rows", "rows_of"]
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """One row per episode and step: what is known there, and how the episode ended.
+    """One row per episode and step: what is known at that step, and how the episode ended.
 
     Attributes
     ----------
@@ -26,9 +26,9 @@ class Rows:
     categorical
         Which columns hold the codes of categories.
     t
-        The step.
+        (rows,): the step.
     b
-        The behavior so far.
+        (rows,): the behavior so far.
     met
         Whether the row's episode ended inside the target.
     episode
@@ -56,7 +56,7 @@ class Rows:
         return np.bincount(self.episode)[self.episode]
 
     def take(self, chosen: BoolArray | IndexArray | slice) -> Rows:
-        """The rows that a mask, positions or a slice choose."""
+        """Those of the rows that ``chosen`` selects: a mask, positions or a slice."""
         return Rows(
             self.X[chosen],
             self.categorical,
@@ -74,7 +74,7 @@ def rows_of(
     grid: float | Mapping[str, float] | None = None,
     groups: AnyArray | None = None,
 ) -> Rows:
-    """All steps of the episodes as rows, step by step.
+    """All steps of the episodes as rows: first the rows of step 0, then of step 1, and so on.
 
     Parameters
     ----------
@@ -112,7 +112,10 @@ def rows_of(
 
 
 def _rows_of_goal(episodes: Episodes, goal: Goal, grid: object, groups: AnyArray | None) -> Rows:
-    """The rows of one behavior, with the other behaviors so far as columns, judged by the goal."""
+    """The rows of episodes with several behaviors, judged by a goal.
+
+    They are the rows of the first behavior, with the other behaviors so far as further columns.
+    """
     given = grid if isinstance(grid, Mapping) else {}
     each = {name: episodes.only(name) for name in goal.names}
     grids = {name: given.get(name, one.grid) for name, one in each.items()}

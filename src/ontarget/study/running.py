@@ -115,10 +115,11 @@ def run_study(
 def study_beside(
     found: Evaluation, past: Episodes, *, seed: int = 0, rivals: Mapping[str, Classify] = RIVALS
 ) -> Study:
-    """Compare a monitor's evaluation with classifiers that learn from these past episodes.
+    """Compare an evaluated monitor with classifiers that learn from the episodes ``past``.
 
-    The intervals of the differences come from resampling the evaluated episodes. Unlike those of
-    `run_study`, they do not cover the chance in which past episodes happened to be recorded.
+    Confidence intervals of the differences come from resampling the evaluated episodes. Unlike
+    those of `run_study`, they do not include the chance of which past episodes happened to be
+    recorded.
     """
     target = found.target
     if isinstance(target, Goal):
@@ -145,7 +146,7 @@ def expected_seconds(episodes: Episodes, splits: int = 5, past: float = 2 / 3) -
 
 
 def check_episodes(episodes: Episodes, target: Target | Goal) -> None:
-    """Refuse episodes that could not show a difference between methods."""
+    """Raise an error for episodes that could not show a difference between methods."""
     if not len(episodes.schema):
         raise EpisodesError(
             "the episodes have no feature, so no method can know more than the step and the "
@@ -178,10 +179,10 @@ def check_episodes(episodes: Episodes, target: Target | Goal) -> None:
 
 
 def met_by(episodes: Episodes, target: Target | Goal) -> BoolArray:
-    """Which episodes met the target or goal.
+    """(episodes,): whether each episode met the target or goal.
 
-    A plain target is refused if the episodes have named behaviors, and a goal if it names a
-    behavior that they do not have.
+    A plain target is refused if the episodes have named behaviors. A goal is refused if it names a
+    behavior that the episodes do not have.
     """
     if not isinstance(target, Goal):
         if episodes.names:
@@ -208,7 +209,10 @@ def _trial(
     seed: int,
     telling: Callable[[int, str], None] = lambda place, name: None,
 ) -> Trial:
-    """The forecasts of all methods for these new episodes; a group is a feature of classifiers."""
+    """The forecasts of all methods for the new episodes.
+
+    The classifiers (``rivals``) learn from the episodes ``past``; a group is a feature for them.
+    """
     groups, contracts = _groups(found, past, new), found.contracts
     grid: Any = found.fitted.grid
     if isinstance(contracts, GoalContracts):

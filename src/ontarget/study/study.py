@@ -25,16 +25,16 @@ _FEWEST_SHOWN = 20  # forecasts at a step of the figure
 
 
 class Study(Compared):
-    """A comparison of a monitor and its rivals, in numbers, in words and as a figure.
+    """A comparison of a monitor with classifiers (its rivals): in numbers, in words, as a figure.
 
-    `run_study` and `study_beside` make one.
+    `run_study` and `study_beside` make a study.
 
     Attributes
     ----------
     target
         The target that was forecast.
     trials
-        The forecasts of every method, one entry per split.
+        The forecasts of every method, one entry per split into past and new episodes.
     """
 
     def __repr__(self) -> str:
@@ -89,7 +89,7 @@ class Study(Compared):
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain JSON values; None where a number is not known."""
+        """The whole study as plain JSON values; None where a number is not known."""
         differences = {
             rival: {name: _plain(self.difference(rival, name)._asdict()) for name in MEASURES}
             for rival in (*self.rivals, BASELINE)

@@ -1,4 +1,4 @@
-"""Which is better, the monitor or a classifier, in words; what to do if it is the classifier."""
+"""Says in words whether the monitor or a classifier is better, and what to do then."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class RivalVerdict:
 
 
 def verdict_beside(found: Compared, rival: str) -> RivalVerdict:
-    """How the monitor compares with this rival, by Brier score and log loss."""
+    """How the monitor compares with this classifier, by Brier score and log loss."""
     told = {name: found.difference(rival, name) for name in _JUDGED}
     standing = standing_of(told)
     shown = [name for name, one in told.items() if one.shows]
@@ -72,7 +72,9 @@ def verdict_beside(found: Compared, rival: str) -> RivalVerdict:
 
 
 def standing_of(told: Mapping[str, Difference]) -> Standing:
-    """How a method compares, by differences that are below 0 where it is better.
+    """Whether a method is better, worse, mixed, or not clearly different from another one.
+
+    ``told`` has the differences by measure; a difference below 0 means that the method is better.
 
     Examples
     --------
@@ -89,7 +91,7 @@ def standing_of(told: Mapping[str, Difference]) -> Standing:
 
 
 def _listed(told: Mapping[str, Difference], shown: Sequence[str], sign: float = 1.0) -> str:
-    """The differences of the ``shown`` measures in words, and whether another shows none."""
+    """The differences of the ``shown`` measures as text, and whether another measure shows none."""
     text = ", ".join(f"{MEASURES[name]} {_way(told[name], sign)}" for name in shown)
     unshown = [MEASURES[name] for name, one in told.items() if not one.shows]
     if len(unshown) == 1:
@@ -105,14 +107,14 @@ def _way(one: Difference, sign: float) -> str:
 
 
 def _idle(found: Compared) -> str:
-    """A sentence if the monitor is no better than the past rate of success; empty otherwise."""
+    """A sentence if the monitor forecasts no better than the past rate of success; else empty."""
     if found.difference(BASELINE).value < 0.0:
         return ""
     return "always answering with the past's rate is as good, so these features do not help yet"
 
 
 def _advice(found: Compared, rival: str) -> str:
-    """What to do if a classifier is better; reasons that follow from the numbers come first."""
+    """Text: what to do if a classifier is better; reasons found in the numbers come first."""
     ours = found.scores(OURS)
     told = [_where(found, rival)]
     if ours.unanswered > _MANY:
@@ -134,7 +136,7 @@ def _advice(found: Compared, rival: str) -> str:
 
 
 def _where(found: Compared, rival: str) -> str:
-    """The third of the steps where most of the difference comes from."""
+    """Text: the third of the steps in which most of the difference arises."""
     lost = np.zeros(found.n_steps)
     for trial in found.trials:
         ours, theirs = ((trial.p[name] - trial.met) ** 2 for name in (OURS, rival))

@@ -88,7 +88,7 @@ class SkirmishEnv(gymnasium.Env[FloatArray, np.int64]):
         return self._observation(), {}
 
     def step(self, action: np.int64 | int) -> tuple[FloatArray, float, bool, bool, dict[str, Any]]:
-        """The observation, reward, terminated, truncated and info after one step."""
+        """Advance by one step; returns observation, reward, terminated, truncated and info."""
         if not self.action_space.contains(action):
             raise InputError(f"`action` needs 0 (hold), 1 (attack) or 2 (retreat), got {action!r}")
         order = Order(int(action))

@@ -65,7 +65,10 @@ def draw_battle(scenario: Skirmish, battle: Battle, t: int) -> NDArray[np.uint8]
 
 
 def _discs(axes: Axes, at: AnyArray, radius: float, **style: object) -> None:
-    """Draw discs with this radius in pixels; Matplotlib's marker size is the squared diameter."""
+    """Draw discs at the points ``at`` with this radius in pixels.
+
+    Matplotlib's marker size is the squared diameter.
+    """
     axes.scatter(at[:, 0], at[:, 1], s=(2.0 * radius) ** 2, **style)  # type: ignore[arg-type]
 
 

@@ -61,12 +61,12 @@ class Battle:
 
     @property
     def units(self) -> kernels.Units:
-        """The arrays with one column per unit, as the kernels expect them."""
+        """The arrays with one column per unit, as the compiled code expects them."""
         return kernels.Units(self.x, self.y, self.health, self.cooldown, self.target)
 
 
 class Armies(NamedTuple):
-    """The numbers of units that each episode starts with or receives; one entry per episode."""
+    """How many units each episode starts with, and how many join later; one entry per episode."""
 
     blue: IndexArray
     red: IndexArray
@@ -184,7 +184,7 @@ class Skirmish:
         return np.array([[middle_x - half, middle_y], [middle_x + half, middle_y]])
 
     def armies(self, keys: KeyArray) -> Armies:
-        """The numbers of units, and of reinforcements to come, of one episode for each key."""
+        """For each key, how many units the episode starts with, and how many join red later."""
         sizes, _ = self._draw_armies(keys)
         return Armies(sizes[0], sizes[1], self._draw_reinforcements(keys)[0])
 
@@ -205,7 +205,7 @@ class Skirmish:
         return battle
 
     def observe(self, battle: Battle) -> FloatArray:
-        """The features x_t, known before acting: one row per episode."""
+        """The features of each battle that are known before acting: one row per episode."""
         return features_of(
             battle.x,
             battle.y,
@@ -216,13 +216,16 @@ class Skirmish:
         )
 
     def step(self, battle: Battle, t: int, keys: KeyArray) -> FloatArray:
-        """The rewards r_t of blue's attack-move at step t; the battles are advanced in place."""
+        """The rewards of step t, in which blue attack-moves; the battles are advanced in place."""
         return self.command(battle, t, keys, blue=Order.ATTACK)
 
     def command(
         self, battle: Battle, t: int, keys: KeyArray, *, blue: Order | ArrayLike
     ) -> FloatArray:
-        """The rewards r_t if blue follows these orders: one order for all episodes, or one each."""
+        """The rewards of step t if blue follows these orders; the battles are advanced in place.
+
+        ``blue`` is one order for all episodes, or one for each.
+        """
         if t == self.reinforcement_step and self.most_reinforcements:
             self._reinforce(battle, keys)
         orders = np.empty((keys.shape[0], 2), dtype=np.int8)
@@ -261,9 +264,10 @@ def features_of(
     places: FloatArray,
     reinforcements: IndexArray,
 ) -> FloatArray:
-    """The features of a battle, from its units' positions and health; the first n_blue are blue's.
+    """The features of a battle, from the positions and health of its units.
 
-    Both the simulator and the adapter for the real game use this function.
+    The first ``n_blue`` units are blue's. Both the simulator and the adapter for the real game use
+    this function.
     """
     described = kernels.summarize(x, y, health, n_blue, places)
     return np.column_stack([described, reinforcements > 0])

@@ -1,4 +1,4 @@
-"""Battles in JaxMARL's SMAX, an engine in the style of StarCraft II that is not ours."""
+"""Battles in SMAX, an engine in the style of StarCraft II by the authors of JaxMARL."""
 
 from typing import TYPE_CHECKING
 

@@ -34,7 +34,7 @@ _lock = Lock()
 
 
 class Library(NamedTuple):
-    """The modules of JAX and JaxMARL that the engine is made of."""
+    """The modules of JAX and JaxMARL that the engine uses."""
 
     jax: ModuleType
     smax: ModuleType
@@ -44,7 +44,10 @@ class Library(NamedTuple):
 
 @cache
 def library() -> Library:
-    """The imported modules; if they are missing, an error says what to install."""
+    """The imported modules of JAX and JaxMARL.
+
+    If they are missing, an error says what to install.
+    """
     rooms = ("smax_env", "heuristic_enemy", "heuristic_enemy_smax_env")
     with _silence():
         require("jaxmarl", extra="smax")
@@ -78,7 +81,7 @@ class Units(NamedTuple):
 
 
 class Engine:
-    """SMAX for a number of blue and red places, compiled once.
+    """SMAX for a fixed number of blue and red units, compiled once.
 
     Parameters
     ----------
@@ -98,7 +101,7 @@ class Engine:
         self._step = jax.jit(step).lower(keys, units).compile()
 
     def advance(self, streams: KeyArray, units: Units) -> Units:
-        """The units of each battle after one step with the random numbers of its stream."""
+        """The units of each battle after one step, given each battle's random numbers."""
         n = streams.size
         words = np.stack([streams >> np.uint64(32), streams], axis=-1).astype(np.uint32)
         rows = np.minimum(np.arange(-(-n // _BATCH) * _BATCH), n - 1)
@@ -111,7 +114,7 @@ class Engine:
 
 
 def engine_of(n_blue: int, n_red: int, *, mirror: bool) -> Engine:
-    """The engine with room for so many blue and red units; it is compiled on first use."""
+    """The engine with room for so many blue and red units. It is compiled on first use."""
     with _lock:  # so that two threads do not compile the same engine
         return _built(n_blue, n_red, mirror)
 
@@ -166,7 +169,7 @@ def _step_of(n_blue: int, n_red: int, *, mirror: bool) -> Callable[[Any, Units],
 
 
 def _advance(actions: Any, units: Units, n_blue: int, sight: float) -> Any:
-    """Blue's actions, but a blue unit that sees no enemy walks toward red's centroid."""
+    """Blue's actions, changed so that a unit that sees no enemy walks toward red's centroid."""
     jnp = library().jax.numpy
     blue, red = units.positions[:n_blue], units.positions[n_blue:]
     alive = units.health[n_blue:] > 0.0

@@ -127,7 +127,7 @@ class Smax:
         return np.array(engine.PLACES)
 
     def armies(self, keys: KeyArray) -> Armies:
-        """The numbers of units, and of reinforcements to come, of one episode for each key."""
+        """For each key, how many units the episode starts with, and how many join red later."""
         return self._armies().armies(keys)
 
     def start(self, keys: KeyArray) -> SmaxBattle:
@@ -148,7 +148,7 @@ class Smax:
         return battle
 
     def observe(self, battle: SmaxBattle) -> FloatArray:
-        """The features x_t, known before acting: one row per episode."""
+        """The features of each battle that are known before acting: one row per episode."""
         x, y = (np.array(battle.positions[..., axis], np.float64) for axis in (0, 1))
         return features_of(
             x,
@@ -160,7 +160,7 @@ class Smax:
         )
 
     def step(self, battle: SmaxBattle, t: int, keys: KeyArray) -> FloatArray:
-        """The rewards r_t of step t; the battles are advanced in place."""
+        """The rewards of step t; the battles are advanced in place."""
         if t == self.reinforcement_step and self.most_reinforcements:
             self._reinforce(battle, keys)
         blue, red = self._living(battle)
@@ -200,7 +200,7 @@ class Smax:
         battle.health[:, columns] = np.where(new, engine.HEALTH, 0.0)
 
     def _armies(self) -> Skirmish:
-        """A `Skirmish` with the same numbers, which draws the sizes of the armies."""
+        """A `Skirmish` with the same numbers of units, which draws the sizes of the armies."""
         return Skirmish(
             blue=self.blue,
             red=self.red,

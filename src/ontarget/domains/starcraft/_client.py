@@ -50,7 +50,7 @@ class Marine(NamedTuple):
 
 
 class _Checked:
-    """A mixin for burnysc2's classes that turns every failed request into a `GameError`."""
+    """A mixin for classes of the library burnysc2: failed requests raise a `GameError`."""
 
     async def _execute(self, **request: Any) -> Any:
         (name,) = request
@@ -85,7 +85,10 @@ class _Client(_Checked, Client):  # type: ignore[misc]  # as above
     async def command(
         self, ability: AbilityId, tags: Iterable[int], target: Point2 | None = None
     ) -> None:
-        """Give these units an order; unlike `Client.actions`, it reports a refusal."""
+        """Give these units an order; if the game refuses it, raise an error.
+
+        burnysc2's own `Client.actions` does not report a refusal.
+        """
         order = raw_pb2.ActionRawUnitCommand(ability_id=ability.value, unit_tags=sorted(tags))
         if target is not None:
             order.target_world_space_pos.x, order.target_world_space_pos.y = target
@@ -98,7 +101,10 @@ class _Client(_Checked, Client):  # type: ignore[misc]  # as above
 
 class _Process(SC2Process):
     async def _connect(self) -> aiohttp.ClientWebSocketResponse:
-        """A connection; unlike burnysc2's, it waits for a game that answers 404 at first."""
+        """A connection to the game.
+
+        Unlike burnysc2's own function, it waits for a game that answers 404 at first.
+        """
         for _ in range(_TRIES_TO_CONNECT):
             try:
                 return await super()._connect()
@@ -110,7 +116,7 @@ class _Process(SC2Process):
 
 
 class Table:
-    """One running game, in which battles are fought one after the other."""
+    """A running game of StarCraft II, in which battles are fought one after the other."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._controller = _Controller(socket, None)  # type: ignore[arg-type]  # only for `running`
@@ -146,13 +152,16 @@ class Table:
             await self.step(1)
 
     async def create(self, marines: Iterable[tuple[int, Point2, int]]) -> None:
-        """Ask for Marines, each as (number, place, owner); they appear within a few game loops."""
+        """Ask the game for Marines, each as (number, place, owner).
+
+        They appear within a few game loops.
+        """
         wanted = [(UnitTypeId.MARINE, n, place, owner) for n, place, owner in marines if n > 0]
         if wanted:
             await self._client.debug_create_unit(wanted)  # type: ignore[arg-type]  # owner is 1 or 2
 
     async def appeared(self, blue: int, red: int) -> list[Marine]:
-        """The Marines on the field, once this many have appeared."""
+        """Wait until so many blue and red Marines have appeared; returns all Marines."""
         for _ in range(_LOOPS_TO_APPEAR):
             marines = await self.marines()
             n_blue = sum(marine.owner == self.blue for marine in marines)
@@ -178,19 +187,19 @@ class Table:
         ]
 
     async def attack(self, tags: Iterable[int], target: Point2) -> None:
-        """Order an attack-move."""
+        """Order the units with these tags to attack-move to the target."""
         await self._client.command(AbilityId.ATTACK, tags, target)
 
     async def stop(self, tags: Iterable[int]) -> None:
-        """Order units to stop."""
+        """Order the units with these tags to stop."""
         await self._client.command(AbilityId.STOP, tags)
 
     async def step(self, loops: int) -> None:
-        """Let the game run for some loops."""
+        """Let the game run for this many game loops."""
         await self._client.step(loops)
 
     async def leave(self) -> None:
-        """Leave the game; the program keeps running."""
+        """Leave the game; the game's program keeps running."""
         await self._client.leave()
 
     async def _observe(self) -> sc2api_pb2.ResponseObservation:

@@ -212,14 +212,14 @@ class StarcraftGame:
         return Recording(states, rewards)
 
     async def _deploy(self, armies: _Armies) -> list[Marine]:
-        """Put the two sides at their start locations, with nobody else on the map."""
+        """Put both sides at their start locations, with no other units; returns the Marines."""
         table, (blue, red) = self._table, (Point2(place) for place in self._places.tolist())
         await table.clear()
         await table.create([(armies.blue, blue, table.blue), (armies.red, red, table.red)])
         return await table.appeared(armies.blue, armies.red)
 
     async def _step(self, marines: list[Marine], joining: int) -> list[Marine]:
-        """The living Marines after one step, among those present at its start and new arrivals."""
+        """The living Marines after one step: of those present at its start, and of new arrivals."""
         known = {marine.tag for marine in marines}
         await self._order(marines)
         left = LOOPS_PER_STEP
@@ -265,7 +265,7 @@ class StarcraftGame:
         return row
 
     def _lead(self, marines: list[Marine]) -> int:
-        """Red's Marines minus blue's."""
+        """How many Marines red has more than blue."""
         return sum(1 if marine.owner == self._table.red else -1 for marine in marines)
 
 

@@ -106,7 +106,7 @@ class TamariskEnv(gymnasium.Env[Codes, Codes]):
         return self._observation(), self._info(legal=True, spent=0.0)
 
     def step(self, action: Codes) -> tuple[Codes, float, bool, bool, dict[str, Any]]:
-        """The observation, reward, terminated, truncated and info after one step."""
+        """Advance by one step; returns observation, reward, terminated, truncated and info."""
         if not 0 <= self._t < self.domain.horizon:
             raise InputError("step needs an episode under way, call reset() first")
         actions = self._checked("action", action, len(ACTIONS))

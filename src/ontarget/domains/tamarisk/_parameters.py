@@ -141,7 +141,7 @@ class TamariskParameters:
             raise InputError(f"`penalty` needs a finite reward, got {self.penalty}")
 
     def replace(self, **changes: Any) -> Self:
-        """The same parameters with some changed."""
+        """A copy of the parameters with some of them changed."""
         return replace(self, **changes)
 
 
@@ -234,9 +234,10 @@ def downstream_line(edge: int) -> list[int]:
 
 
 def treatment_chances(p: TamariskParameters) -> FloatArray:
-    """The probability of each edge state after treatment or death, by edge state and action.
+    """The probability of each state of an edge after treatment or natural death.
 
-    The shape is (3, 4, 3). An action that is illegal in a state leaves it unchanged.
+    The shape is (3, 4, 3): the edge's state before, the action, the state after. An action that is
+    illegal in a state leaves the state unchanged.
     """
     chances = np.zeros((3, 4, 3))
     for code in (NATIVE, EMPTY, TAMARISK):

@@ -94,7 +94,7 @@ def picture(scene: Scene) -> NDArray[np.uint8]:
 
 
 def _node(edge: int, levels: int) -> tuple[float, float]:
-    """The upstream end of an edge; edge -1 stands for the mouth of the river."""
+    """The point (x, y) at the upstream end of an edge; edge -1 is the mouth of the river."""
     if edge < 0:
         return 4.0, 0.35
     depth = (edge + 1).bit_length() - 1
@@ -110,7 +110,7 @@ def _curve(edge: int, levels: int) -> NDArray[np.float64]:
 
 
 def _along(points: NDArray[np.float64], s: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The points of the cubic curve at the parameters s, from 0 to 1."""
+    """The points of the cubic curve at the parameters s, which go from 0 to 1."""
     weights = np.stack([(1 - s) ** 3, 3 * s * (1 - s) ** 2, 3 * s**2 * (1 - s), s**3], axis=-1)
     along: NDArray[np.float64] = weights @ points
     return along

@@ -95,17 +95,17 @@ class Tamarisk:
 
     @property
     def features(self) -> tuple[str, ...]:
-        """One feature per edge."""
+        """The names of the features: one per edge of the river."""
         return tuple(f"edge_{e}" for e in range(self.parameters.edges))
 
     @property
     def categorical(self) -> tuple[str, ...]:
-        """All features, because an edge's state is a category."""
+        """The names of the categorical features: all, because an edge's state is a category."""
         return self.features
 
     @cached_property
     def tables(self) -> Tables:
-        """The parameters as arrays, for the kernels."""
+        """The parameters as arrays, for the compiled code."""
         return _tables(self.parameters)
 
     def start(self, keys: KeyArray) -> Rivers:
@@ -119,7 +119,7 @@ class Tamarisk:
         return state.edges.astype(np.float64)
 
     def act(self, state: Rivers) -> NDArray[np.int8]:
-        """The fixed policy's actions, one row per river and one column per edge."""
+        """The fixed policy's actions: one row per river, and one column per edge."""
         actions = np.empty_like(state.edges)
         decide(state.edges, actions, self.tables)
         return actions
@@ -129,7 +129,10 @@ class Tamarisk:
         return self.apply(state, self.act(state), t, keys)
 
     def apply(self, state: Rivers, actions: NDArray[np.int8], t: int, keys: KeyArray) -> FloatArray:
-        """The rewards of the given actions, in the shape of `act`; the rivers are advanced."""
+        """The rewards of the given actions at step t; the rivers are advanced in place.
+
+        ``actions`` has one row per river and one column per edge, as `act` returns them.
+        """
         rewards = np.empty(keys.size)
         advance(state.edges, actions, streams(keys, t), self.tables, rewards)
         return rewards
@@ -194,7 +197,10 @@ def _whole(units: int, *amounts: float) -> int:
 
 
 def _binomial_cdf(n: int, rate: float, most: int | None = None) -> FloatArray:
-    """The CDF of Binomial(n, rate) on 0 … most; exactly 1 from n on, so that searches end."""
+    """The distribution function (CDF) of Binomial(n, rate) at 0, 1, …, most.
+
+    It is exactly 1 from n on, so that searches end.
+    """
     values = np.arange((n if most is None else most) + 1)
     cdf: FloatArray = bdtr(np.minimum(values, n).astype(np.float64), n, rate)
     cdf[n:] = 1.0
@@ -202,6 +208,6 @@ def _binomial_cdf(n: int, rate: float, most: int | None = None) -> FloatArray:
 
 
 def _guide(cdf: FloatArray) -> NDArray[np.int64]:
-    """For each of many equal bins of (0, 1), where a search of the CDF may start."""
+    """For each of many equal parts of the range (0, 1), where a search of the CDF may start."""
     bins = np.arange(_GUIDES) / _GUIDES
     return np.searchsorted(cdf, bins, side="right").astype(np.int64)

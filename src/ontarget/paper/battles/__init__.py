@@ -1,1 +1,1 @@
-"""The paper's battles in two engines: our skirmish, and JaxMARL's SMAX, which is not ours."""
+"""The paper's battles in two game engines: our own skirmish, and SMAX by JaxMARL's authors."""

@@ -1,4 +1,4 @@
-"""The two engines: how each fights the paper's scenario, and a battle between equal sides."""
+"""The two game engines: how each fights the paper's battles, and a battle of equal sides."""
 
 from __future__ import annotations
 
@@ -40,16 +40,17 @@ _HEALTH: Final = 45.0
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine that fights the paper's battles.
+    """A game engine that fights the paper's battles.
 
     Attributes
     ----------
     scenario
-        Makes the paper's scenario.
+        A function that makes the paper's scenario in this engine.
     even
-        Makes ten against ten, with the same policy on both sides and no reinforcements.
+        A function that makes a battle of ten against ten, with the same policy on both sides and no
+        reinforcements.
     shot
-        The hit points of one shot; every loss is a multiple of it.
+        The hit points that one shot takes; every loss is a multiple of this number.
     facts
         Facts about the engine for the reader, in the order of the paper's own facts.
     """
@@ -108,8 +109,8 @@ def truly_open(
 ) -> dict[str, Any]:
     """The share of full states at step t from which it is open whether the target will be met.
 
-    Open means that between 5 and 95 % of a state's continuations meet it. The states come from
-    episodes under the seed after the study's own.
+    Open means that the target is met in between 5 and 95 % of the simulations that continue from
+    the state. The states come from episodes with another seed than the study's own.
     """
     scenario = ENGINES[engine].scenario()
     run = simulate_with_snapshots(scenario, states, seed + 1, snapshots=[t], progress=False)
@@ -121,7 +122,7 @@ def truly_open(
 
 
 def even_battles(engine: str, *, battles: int, seed: int) -> dict[str, Any]:
-    """How often blue and red won between equal sides, and how many battles neither won."""
+    """How often blue, red and nobody won in battles between equal sides."""
     scenario = ENGINES[engine].even()
     run = simulate_with_snapshots(
         scenario, battles, seed, snapshots=[_EVEN_STEPS - 1], progress=False
@@ -133,10 +134,11 @@ def even_battles(engine: str, *, battles: int, seed: int) -> dict[str, Any]:
 
 
 def unaccounted(engine: str, episodes: Episodes, seed: int) -> dict[str, Any]:
-    """The number of steps at which units, hit points or rewards do not add up; 0 in a sound engine.
+    """The number of steps at which units, hit points or rewards do not add up.
 
-    Units only die, except for the reinforcements, whose number is known from the episode's key;
-    a reward is red's losses minus blue's; and units lose hit points only by whole shots.
+    It is 0 in a sound engine. Units only die, except for the reinforcements, whose number is known
+    from the episode's key; a reward is red's losses minus blue's; and units lose hit points only by
+    whole shots.
     """
     made = ENGINES[engine]
     scenario = made.scenario()

@@ -1,4 +1,4 @@
-"""The figures, tables and page of the comparison."""
+"""The figures, tables and web page of the comparison of two game engines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FACTS: Final = ("engine written by", "units", "a step", "start locations apart"
 
 
 def draw(plan: Plan, parts: Parts, results: Results) -> dict[str, Figure]:
-    """The paper's figures for each engine, and how long battles last and stay open in both."""
+    """The paper's figures for each game engine, and how long battles last and stay open in both."""
     figures = draw_all(plan, parts)
     last = {LABELS[one]: Curve.of(results["battles"][one]["fought"]) for one in ENGINES}
     still = {
@@ -49,14 +49,14 @@ def draw(plan: Plan, parts: Parts, results: Results) -> dict[str, Figure]:
 
 
 def engine_table() -> Table:
-    """The table of what each engine is, beside the paper's."""
+    """A table of facts about each game engine, beside the paper's own."""
     rows = zip(_FACTS, _STARCRAFT, *(one.facts for one in ENGINES.values()), strict=True)
     head = ("", f"{PAPER['smax'].name} (the paper)", *(LABELS[one] for one in ENGINES))
     return Table(head, list(rows), sentences=True)
 
 
 def soundness_table(results: Results) -> Table:
-    """The table of what has to hold in any sound engine: symmetry and conservation."""
+    """A table of what must hold in any sound game engine: symmetry, and units that add up."""
     rows = []
     for one in ENGINES:
         found, even = results["battles"][one]["unaccounted"], results["battles"][one]["even"]
@@ -82,7 +82,10 @@ def soundness_table(results: Results) -> Table:
 
 
 def open_table(results: Results) -> Table:
-    """The table of how long battles are fought and stay open, by the truth and by p_low."""
+    """A table of how long battles are fought, and how long it is open who wins.
+
+    Whether it is open is judged by the true probability and by the lower bound p_low.
+    """
     battles = results["battles"]
     steps = [int(t) for t in battles["smax"]["open"]]
     rows: list[tuple[str, ...]] = []
@@ -99,7 +102,7 @@ def open_table(results: Results) -> Table:
 
 
 def page_of(results: Results, timing: Mapping[str, Any], figures: Mapping[str, Figure]) -> str:
-    """The page as HTML text; it loads nothing from elsewhere."""
+    """The results as one HTML page, which loads nothing from elsewhere."""
     drawn = {name: svg_of(one) for name, one in figures.items()}
     return page(_TITLE, _parts(results, timing, drawn))
 

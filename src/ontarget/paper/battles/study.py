@@ -1,4 +1,4 @@
-"""The whole comparison: the paper's experiment on both engines, and how their battles differ."""
+"""Runs the paper's experiment in both game engines, and compares their battles."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ _FIGURES: Final = 4.0
 
 @dataclass(frozen=True)
 class BattleStudy:
-    """A finished comparison: its plan, the summary, and the times."""
+    """A finished comparison of two game engines: its plan, a summary of results, and times."""
 
     plan: Plan
     results: dict[str, Any]
@@ -83,14 +83,15 @@ class BattleStudy:
 
 
 def compare_battles(plan: Plan, folder: str | Path, *, report: Report | None = None) -> BattleStudy:
-    """Run the paper's experiment on both engines and write results, figures and page.
+    """Run the paper's experiment in both game engines; write results, figures and a page.
 
     Parameters
     ----------
     plan
-        `FULL` or `QUICK`, under a seed; its domains become the two engines.
+        `FULL` or `QUICK`, with a seed; the two engines take the place of its domains.
     folder
-        Where everything is written. A run that was stopped continues from its ``parts``.
+        Where everything is written. If a run was stopped, the next one continues from the files in
+        ``parts``.
     report
         A function that is called with what is being done, and which share of all work is done.
     """
@@ -108,7 +109,10 @@ def compare_battles(plan: Plan, folder: str | Path, *, report: Report | None = N
 
 
 class _Run:
-    """One run of the comparison; what is finished is stored and not made again."""
+    """One run of the comparison of game engines.
+
+    Pieces that are finished are stored and not computed again.
+    """
 
     def __init__(self, plan: Plan, out: Path, report: Report | None) -> None:
         for engine in ENGINES.values():
@@ -129,7 +133,10 @@ class _Run:
         self._recorded = cache(self._record)
 
     def measure(self) -> tuple[dict[tuple[str, Mode], list[Part]], dict[str, Any]]:
-        """The partitions' results, and the summary, which holds no times."""
+        """The results of each partition, and a summary of them, which contains no times.
+
+        A partition is one random division of the episodes.
+        """
         found = {
             (engine, *key): finish(piece, self.keeper, self.clock)
             for engine in ENGINES
@@ -160,7 +167,7 @@ class _Run:
         return parts, plain(results)
 
     def _pieces(self, engine: str) -> Iterator[tuple[Key, Piece]]:
-        """All pieces of work for one engine, with their keys, in the order of the work."""
+        """All pieces of work for one game engine, with their keys, in the order of the work."""
         for k in range(self.plan.partitions):
             for mode in MODES:
                 make = partial(self._part, k, mode)
@@ -224,7 +231,7 @@ class _Run:
         )
 
     def _record(self, engine: str) -> Episodes:
-        """The engine's episodes, from their file if they were simulated before."""
+        """The game engine's episodes; they are read from a file if they were simulated before."""
         kept = finish(self._episodes(engine), self.recorder, self.clock)
         return Episodes.from_arrays(
             kept["states"],

@@ -1,1 +1,1 @@
-"""The study that the paper asks for: other models under PCQR, PCQR⁻¹ and their rivals."""
+"""The study that the paper asks for: its method, and other methods, on other kinds of models."""

@@ -24,7 +24,10 @@ _SCORES: Final = ("ECE", "Brier", "|p − p_true|", "excess · 10⁴")
 
 
 def overview_table(processes: Study) -> Table:
-    """A table of every process and model: the excess Brier score of PCQR⁻¹ over the truth."""
+    """A table of every process and model: how far p is from the true probability.
+
+    The distance is the excess Brier score of PCQR⁻¹, the paper's method for probabilities.
+    """
     models = list(next(iter(processes.values())))
     rows = []
     for case, found in processes.items():
@@ -38,7 +41,7 @@ def overview_table(processes: Study) -> Table:
 
 
 def process_tables(case: str, found: Study, costs: Study) -> tuple[Table, Table]:
-    """Every model on one process: its intervals with its times, and its probabilities."""
+    """Two tables of every model on one process: intervals with times, and probabilities."""
     intervals, forecasts = [], []
     for name, one in found.items():
         widths = [_interval(one["intervals"][kind]) for kind in INTERVALS]
@@ -57,7 +60,10 @@ def process_tables(case: str, found: Study, costs: Study) -> tuple[Table, Table]
 
 
 def draw_models(processes: Study) -> dict[str, Figure]:
-    """Two charts: how far PCQR⁻¹ is from the truth, and how wide PCQR's intervals are."""
+    """Two charts: how far PCQR⁻¹ is from the truth, and how wide PCQR's intervals are.
+
+    PCQR is the paper's method for intervals, and PCQR⁻¹ its inverse for probabilities.
+    """
     everywhere = all(_NETWORK in found for found in processes.values())
     # A chart tells four apart, and a line leads from the first to the last.
     drawn = {
@@ -91,7 +97,7 @@ def draw_models(processes: Study) -> dict[str, Figure]:
 
 
 def models_page(results: Study, timing: Study, figures: Mapping[str, Figure]) -> str:
-    """The page as HTML text; it loads nothing from elsewhere."""
+    """The results as one HTML page, which loads nothing from elsewhere."""
     drawn = {name: svg_of(one) for name, one in figures.items()}
     return page(_TITLE, _parts(results, timing, drawn))
 

@@ -1,4 +1,4 @@
-"""Runs the study of models piece by piece, and writes its results, figures and page."""
+"""Runs the study of models in pieces, and writes its results, figures and page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SECONDS: Final = 10.0
 
 @dataclass(frozen=True)
 class ModelStudy:
-    """A finished study of models: its results by process, and the times, which differ."""
+    """A finished study of models: its results by process, and the times."""
 
     plan: Plan
     results: dict[str, Any]
@@ -42,8 +42,8 @@ def study_models(plan: Plan, folder: str | Path, *, report: Report | None = None
         `FULL` or `QUICK`, with a seed; the study has its own sizes. A quick study uses only the
         processes whose truth is fast to compute.
     folder
-        Where everything is written. A run that was stopped continues from its ``parts``; the truth,
-        which does not depend on models, is in ``oracle``.
+        Where everything is written. If a run was stopped, the next one continues from the files in
+        ``parts``. The true probabilities, which do not depend on models, are in ``oracle``.
     report
         A function that is called with what is being done, and which share of all work is done.
     """
@@ -62,7 +62,10 @@ def study_models(plan: Plan, folder: str | Path, *, report: Report | None = None
 
 
 class _Run:
-    """One run of the study; a process is simulated only if one of its pieces is missing."""
+    """One run of the study of models.
+
+    A process is simulated only if one of its pieces is missing.
+    """
 
     def __init__(self, plan: Plan, out: Path, report: Report | None) -> None:
         self.plan = plan
@@ -79,11 +82,11 @@ class _Run:
 
     @property
     def cases(self) -> tuple[str, ...]:
-        """The processes of the study."""
+        """The names of the processes that are studied."""
         return ("walk", "reservoir") if self.plan.quick else tuple(CASES)
 
     def measure(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The results by process and model, and what each model took."""
+        """The results by process and model, and the time that each model took."""
         processes: dict[str, Any] = {}
         costs: dict[str, Any] = {}
         for case in self.cases:

@@ -69,20 +69,23 @@ _MOST_TESTED = 1_000  # episodes
 
 
 def sized(plan: Plan) -> Plan:
-    """The plan with the study's own sizes: seven models and eight processes take their time."""
+    """The plan with the smaller sizes of this study, which has seven models and eight processes."""
     if plan.quick:
         return replace(plan, partitions=1)
     return replace(plan, train=1_500, calibrate=1_500, partitions=2)
 
 
 def models_here() -> tuple[str, ...]:
-    """The models that can be fitted here; the network needs PyTorch."""
+    """The names of the models that can be fitted here; the network needs PyTorch."""
     has_torch = find_spec("torch") is not None
     return tuple(name for name in MODELS if has_torch or name != _NEEDS_TORCH)
 
 
 def measure_model(plan: Plan, name: str, number: int, case: Case) -> dict[str, Any]:
-    """A model's results on one partition under each calibration method, and its times."""
+    """A model's results on one partition (random division of the episodes), and its times.
+
+    The results are given for each method of calibration.
+    """
     split = train_and_calibrate(plan, case.episodes, number)
     assert split.rest is not None  # the plan leaves episodes to test on
     test, grid = split.rest.take(np.arange(min(_MOST_TESTED, len(split.rest)))), split.train.grid
@@ -120,7 +123,10 @@ def measure_model(plan: Plan, name: str, number: int, case: Case) -> dict[str, A
 
 
 def summarize_models(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
-    """Each model's means over partitions; widths are multiples of those of PCQR on the forest."""
+    """Each model's means over partitions.
+
+    Widths of intervals are divided by those of the paper's method (PCQR) on the forest.
+    """
     unit = [_widths(one, "PCQR") for one in found[FOREST]]
     return {
         name: {
