@@ -1,4 +1,4 @@
-"""How fast the conformal layer calibrates and answers, beside crepes and venn-abers.
+"""How fast conformal calibration (the part that backs promises) is, compared with two libraries.
 
 Run: python bench/conformal.py
 """
@@ -27,7 +27,7 @@ RNG = np.random.default_rng(0)
 
 
 def seconds(task: Callable[[], object], repeats: int = 3) -> float:
-    """The best of a few runs, after one that warms up."""
+    """The seconds that a task takes: the shortest of a few runs, after one to warm up."""
     task()
     best = np.inf
     for _ in range(repeats):
@@ -42,7 +42,7 @@ def report(what: str, value: str, required: str = "") -> None:
 
 
 class Identity:
-    """A model whose mean is its first feature, so that only the conformal layer is measured."""
+    """A model that predicts its first feature, so that only conformal calibration takes time."""
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         return X[:, 0]

@@ -1,7 +1,8 @@
-"""The model file: writing, opening and verifying it, small and large.
+"""How long it takes to write, open and verify a model file, small and large.
 
-Opening and verifying run in fresh processes; the figure is the median. Writing as many bare bytes
-to the disk, and one SHA-256 over them on one core, say what the machine allows.
+Opening and verifying are timed in new processes; the median is shown. For comparison, two more
+times are measured: writing as many plain bytes to the disk, and one SHA-256 over them on one core.
+They show what the machine allows.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def sections(n_bytes: int, n_sections: int) -> dict[str, dict[str, np.ndarray]]:
 
 
 def copied(path: Path, size: int) -> float:
-    """The seconds that writing this many bare bytes to the disk takes."""
+    """The seconds that it takes to write this many plain bytes to the disk."""
     block = bytes(2**20)
     start = time.perf_counter()
     with path.open("wb") as file:

@@ -1,10 +1,11 @@
-"""What the default monitor costs, compared with an older checkout: fit, file and live step.
+"""What the default monitor costs (fit, file, live step), compared with older code of this library.
 
     python bench/cost.py --beside OLDER_CHECKOUT --data FOLDER
 
-The two checkouts take turns, each in a process of its own on one thread, so that other work on the
-machine slows both alike. Fits are in seconds of processor time. The smallest value of all rounds
-counts. FOLDER holds nfl_pbp.parquet; without it that part is skipped.
+OLDER_CHECKOUT is a folder with an older version of this repository. The present and the older
+version take turns, each in a process of its own on one thread, so that other work on the machine
+slows both alike. Fits are in seconds of processor time. The smallest value of all rounds counts.
+FOLDER contains nfl_pbp.parquet; without it that part is skipped.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ WORDS = {"fit": "fit, s of processor time", "step": "Watch.step, median µs", "f
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked of the past episodes, and how they are divided, if not as by default."""
+    """The question for a monitor: the features, the target, how to divide the past episodes."""
 
     features: tuple[str, ...]
     categorical: tuple[str, ...]
@@ -44,7 +45,7 @@ class Asked:
 
 
 def river(n: int, parts: dict[str, int] | None) -> tuple[pl.DataFrame, Asked]:
-    """Episodes of the paper's Tamarisk as rows, and what is asked about them."""
+    """Episodes of the paper's Tamarisk river as rows, and the question that is asked about them."""
     domain = Tamarisk("paper")
     episodes = simulate(domain, n, seed=0)
     names = tuple(episodes.schema.names)
@@ -54,13 +55,13 @@ def river(n: int, parts: dict[str, int] | None) -> tuple[pl.DataFrame, Asked]:
 
 
 def football(data: Path) -> tuple[pl.DataFrame, Asked]:
-    """The past episodes of the real set nfl (its first split) as rows, and what is asked."""
+    """Past episodes of American football (log nfl, first split) as rows, and the question."""
     one = next(iter(real_questions("nfl", data, 1)))
     return one.past, Asked(tuple(REAL["nfl"].features), (), one.horizon, one.target)
 
 
 def measured(checkout: Path, folder: Path) -> dict[str, float]:
-    """What one checkout needs for the question in this folder: fit, file and live step."""
+    """What one version of the code needs for the question in a folder: fit, file and live step."""
     settings = {**os.environ, "PYTHONPATH": str(checkout / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     settings |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "ONTARGET_THREADS"), "1")
     if checkout != HERE:

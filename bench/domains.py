@@ -1,7 +1,8 @@
-"""Speed of the simulators: python bench/domains.py.
+"""How fast the simulators are: python bench/domains.py.
 
-Compilation is timed apart, in processes of their own: once with an empty cache of compiled kernels,
-once with the cache that this left behind. Everything else runs in this process, kernels compiled.
+Compilation is timed separately, in new processes: once with an empty cache of compiled code, and
+once with the cache that the first process left behind. Everything else is timed in this process,
+after compilation.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ print(time.perf_counter() - start)
 
 
 def first_use(name: str, cache: str) -> float:
-    """Seconds until the first episode is there, in a new process with this cache of kernels."""
+    """Seconds until the first episode is simulated, in a new process with this cache folder."""
     done = subprocess.run(
         [sys.executable, "-c", FIRST_USE.format(name=name)],
         env=os.environ | {"NUMBA_CACHE_DIR": cache},
@@ -75,7 +76,7 @@ def with_threads(count: int, action: Callable[[], float]) -> float:
 
 
 def rollouts_per_second(domain: Domain[Any]) -> float:
-    """Nested rollouts from the middle of the horizon, finished per second."""
+    """How many simulated runs, started in the middle of an episode, finish per second."""
     t = domain.horizon // 2
     run = simulate_with_snapshots(domain, 20, snapshots=[t])
     states = take(run.snapshots[t], np.arange(20))

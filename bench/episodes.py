@@ -1,6 +1,7 @@
-"""Ten million recorded rows: read into Episodes, beside polars reading the same file.
+"""How long it takes to read ten million recorded rows as Episodes, compared with polars alone.
 
-Each reader runs in a process of its own, so that its peak memory is its own, and in turns.
+Each reader runs in a process of its own, so that the peak of its memory can be measured. The
+readers take turns.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Time of intervals over whole episodes and of alarm curves, compared with a plain loop.
+"""How long intervals over whole episodes and alarm curves take, compared with a plain loop.
 
-5,000 episodes of 50 steps and 200 resamples. The plain loop goes through resamples one by one; it
-runs on a few of them, and its time is scaled up.
+There are 5,000 episodes of 50 steps, and 200 resamples (random draws of whole episodes). The plain
+loop computes one resample after the other. It runs on a few resamples only, and its time is scaled
+up.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""What explaining one step costs if eight features change, and whether the right one gets credit.
+"""How long it takes to explain why p changed, and whether the right feature is named.
 
-The time is measured for `Watch.explain`, as the live view calls it: processor time, which other
-work on the machine hardly changes, and wall-clock time. Then comes a process in which only one
-feature changes the true probability: which share of the changes of p does that feature get?
+p is the probability of meeting the target. First, `Watch.explain` is timed as the live view calls
+it, while eight features change: in processor time, which other work on the machine hardly changes,
+and in wall-clock time. Then comes a process in which only one feature changes the true probability.
+Which share of the changes of p does the explanation give to that feature?
 
     python bench/explain.py --episodes 600 --features 8
 """
@@ -20,7 +21,7 @@ STEPS, ASKED = 10, 40
 
 
 def recorded(n: int, features: int, seed: int) -> Episodes:
-    """Runs whose last reward is the first feature, and some luck; the other features are noise."""
+    """Runs whose last reward is the first feature plus chance; the other features are noise."""
     rng = np.random.default_rng(seed)
     states = np.cumsum(rng.normal(size=(n, STEPS, features)), axis=1)
     rewards = np.zeros((n, STEPS))
@@ -29,7 +30,10 @@ def recorded(n: int, features: int, seed: int) -> Episodes:
 
 
 def share_of_the_one(episodes: int, seed: int) -> float:
-    """The share of p's changes that goes to the one feature of four that changes the truth."""
+    """The share of p's changes that the explanation gives to the one feature that matters.
+
+    Four features change; only this one changes the true probability of meeting the target.
+    """
     rng = np.random.default_rng(seed)
     states, rewards = rng.normal(size=(episodes, 3, 4)), np.zeros((episodes, 3))
     rewards[:, -1] = (states[:, -1, 0] + 0.3 * rng.normal(size=episodes)).round(2)

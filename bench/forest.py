@@ -1,7 +1,7 @@
-"""The quantile forest against quantile-forest and scikit-learn, side by side in one run.
+"""Our quantile forest (trees that predict distributions), timed beside two other libraries.
 
-Ratios are of elapsed time, with the same number of threads, and in brackets of processor time,
-which other work on the machine disturbs less.
+They are quantile-forest and scikit-learn. Ratios are of elapsed time with the same number of
+threads; ratios in brackets are of processor time, which other work on the machine disturbs less.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Seconds(NamedTuple):
 
 
 def best(task: Callable[[], object], repeats: int = 5) -> Seconds:
-    """The fastest of several runs."""
+    """The elapsed time and the processor time of the fastest of several runs."""
     elapsed, processor = [], []
     for _ in range(repeats):
         start = time.perf_counter(), time.process_time()

@@ -1,12 +1,13 @@
-"""How close p of a goal over two behaviors is to the truth, and what a live step costs.
+"""How close p of a goal over two numbers is to the true probability, and what a live step costs.
 
-Two random walks move together; the goal is that both end above 0. The true probability is known: a
-normal distribution of two dimensions. Our p is compared with what one would write instead: the
-product of the two behaviors' own probabilities, the smaller of them, and a boosted classifier.
+p is the probability that a run meets its goal. Here two random walks are correlated, and the goal
+is that both end above 0. The true probability is known from a normal distribution of two
+dimensions. Our p is compared with simpler answers: the product of the probabilities of the two
+walks, the smaller of these two, and a boosted classifier.
 
     python bench/goals.py --episodes 2000 --seed 0
 
-`--behaviors 3` only measures a live step, of a goal over three walks.
+With `--behaviors 3`, only the time of a live step is measured, for a goal over three walks.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ COVARIANCE = np.array([[1.0, CORRELATION], [CORRELATION, 1.0]])
 
 
 def walks(n: int, seed: int, k: int = 2) -> tuple[np.ndarray, np.ndarray]:
-    """The moves of n sets of k walks, (n, steps, k), and where they stand before each."""
+    """The moves of n sets of k random walks, (n, steps, k), and the positions before each move."""
     rng = np.random.default_rng(seed)
     covariance = CORRELATION + (1.0 - CORRELATION) * np.eye(k)
     moves = rng.multivariate_normal(np.zeros(k), covariance, size=(n, STEPS))
@@ -37,20 +38,20 @@ def walks(n: int, seed: int, k: int = 2) -> tuple[np.ndarray, np.ndarray]:
 
 
 def recorded(n: int, seed: int, k: int = 2) -> Episodes:
-    """Sets of k walks as episodes."""
+    """n sets of k random walks as episodes."""
     moves, before = walks(n, seed, k)
     signals = dict(zip(NAMES, np.moveaxis(moves, 2, 0), strict=False))
     return Episodes.from_arrays(before, signals, behavior=dict.fromkeys(signals, "sum"))
 
 
 def truth(position: np.ndarray, t: int) -> np.ndarray:
-    """P(both end at 0 or above), given where they stand before step t."""
+    """The true probability that both walks end at 0 or above, given their positions at step t."""
     law = multivariate_normal([0.0, 0.0], COVARIANCE * (STEPS - t))
     return np.asarray(law.cdf(position))
 
 
 def classifier(n: int, seed: int) -> Any:
-    """A boosted classifier of the event, trained on the rows of every step."""
+    """A boosted classifier of whether both walks end above 0, trained on the rows of all steps."""
     moves, before = walks(n, seed)
     met = (moves.sum(axis=1) >= 0.0).all(axis=1)
     steps = np.broadcast_to(np.arange(STEPS)[None, :, None], (n, STEPS, 1))
@@ -59,7 +60,7 @@ def classifier(n: int, seed: int) -> Any:
 
 
 def main() -> None:
-    """Print the table and the cost of a step."""
+    """Compare p with the truth and with simpler answers, and time a live step; print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--episodes", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)

@@ -21,9 +21,10 @@ from ontarget.domains import simulate
 
 
 def clean_sets(folder: Path | None, most: int) -> Iterator[tuple[str, Episodes]]:
-    """Both domains, and the tables of a folder, with at most so many of the episodes of each.
+    """Logs without leaks: simulated episodes, and the tables in a folder.
 
-    A table has the columns episode and step, and either reward or result.
+    At most ``most`` episodes of each are used. A table has the columns episode and step, and either
+    reward or result.
     """
     for domain in ("tamarisk", "skirmish"):
         yield domain, simulate(domain, min(most, 1_000), progress=False)

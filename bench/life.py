@@ -1,7 +1,7 @@
-"""A monitor's life: a changed policy, guards that notice it, and a long stream of runs.
+"""What a monitor does over a long time: a changed policy, guards that notice it, many runs.
 
-CartPole under a policy that pushes at random half of the time. Then that share falls to 0.42, and
-runs end better, or rises to 0.58, and they end worse.
+The runs are CartPole under a policy that pushes at random half of the time. Later this share falls
+to 0.42, and runs end better, or it rises to 0.58, and they end worse.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GOAL = Target.at_least(100)
 
 
 class Balancer:
-    """Pushes to the side to which the pole will lean; at times it pushes at random."""
+    """A policy for CartPole: pushes to the side to which the pole leans, and at times at random."""
 
     def __init__(self, seed: int, noise: float) -> None:
         self.rng = np.random.default_rng(seed)
@@ -39,13 +39,16 @@ class Balancer:
 
 
 def recorded(n: int, noise: float, seed: int) -> Episodes:
-    """Runs of one policy; ids contain the seed."""
+    """Recorded runs of CartPole under one policy; the seed is part of each run's id."""
     env = gymnasium.make("CartPole-v1", max_episode_steps=150)
     return record(env, Balancer(seed, noise), n, seed=seed)
 
 
 def changed_policy(old: int, test: int) -> GoalMonitor:
-    """Print how far p is off on the new policy, for several ways to deal with it."""
+    """Print how far p is off under a changed policy, for several ways to deal with the change.
+
+    p is the probability of meeting the target.
+    """
     past = recorded(old, 0.5, seed=1)
     monitor = GoalMonitor(reward_bounds=(0, 1)).fit(past, progress=False)
     new, later = recorded(200, 0.42, seed=2), recorded(test, 0.42, seed=3)
@@ -86,7 +89,10 @@ def _fresh(runs: Episodes) -> GoalMonitor:
 
 
 def guards(monitor: GoalMonitor, runs: int) -> None:
-    """Print when each guard alarms, for runs that end as before, better and worse."""
+    """Print when each guard alarms, for runs that end as before, better and worse.
+
+    A guard collects evidence from finished runs that the process has changed.
+    """
     print(f"\nfirst alarm among {runs:,} runs{'drift guard':>20}{'harm guard':>14}")
     for name, noise in (("as before", 0.5), ("better", 0.42), ("worse", 0.58)):
         part, told = recorded(runs, noise, seed=int(100 * noise)), []
@@ -103,9 +109,9 @@ def guards(monitor: GoalMonitor, runs: int) -> None:
 def stream(runs: int, at_once: int = 100) -> None:
     """Print what a run costs in time and memory, early and late in a long stream of runs.
 
-    Every run is passed to two guards, and to an interval and an alarm that adapt after each run
-    (`follow_interval`, `Following`). Then all four are saved and loaded, and must continue as if
-    they had not been saved.
+    Every run is passed to two guards (they collect evidence of a change), and to an interval and an
+    alarm that adapt after each run (`follow_interval`, `Following`). Then these four objects are
+    saved and loaded, and must continue as if they had not been saved.
     """
     rng = np.random.default_rng(0)
 
@@ -152,7 +158,7 @@ def _resumed(
     rule: Following,
     later: Episodes,
 ) -> None:
-    """Print whether each one, loaded from its file, continues as if it had not been saved."""
+    """Print whether guards and alarms that are loaded from a file continue as if never saved."""
     with tempfile.TemporaryDirectory() as folder:
         paths = {name: Path(folder) / f"{name}.json" for name in (*taking, "alarm")}
         for name, one in (taking | {"alarm": rule}).items():
@@ -169,7 +175,7 @@ def _resumed(
 
 
 def main() -> None:
-    """Run all of it, or a small part."""
+    """Run all parts of this benchmark, or a small part."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small numbers, to see that it runs")
     parser.add_argument("--stream", type=int, metavar="RUNS", help="a stream of so many runs alone")

@@ -1,11 +1,13 @@
-"""A monitor fitted on one race and used on another: every command of a monitor's life.
+"""A monitor fitted on one marathon and used on another: every command, from fit to drift.
 
     python bench/marathon.py --data boston.parquet
 
-Boston's race of 2014, and that of 2013, which was stopped early: it lists only runners who were
-through by then, so more of them are under four hours than their age and sex alone say. A monitor of
-2014 must call its p too low in 2013, and one of 2013 must call its p too high in 2014. The file is
-sorted by finish time, so runners are drawn by a hash of their id. Without the file it does nothing.
+The data are the Boston marathons of 2013 and 2014. The race of 2013 was stopped early. Its list has
+only runners who had finished by then, so more of them are under four hours than their age and sex
+alone would suggest. A monitor fitted on 2014 must find its p (the probability to finish within four
+hours) too low in 2013. One fitted on 2013 must find its p too high in 2014. The file is sorted by
+finish time, so runners are drawn by a hash of their id. Without the file, this benchmark does
+nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ TARGET = ":240"
 
 
 def drawn(runs: pl.DataFrame, sizes: dict[str, int]) -> dict[str, pl.DataFrame]:
-    """Parts of a race with so many runners each, drawn by a hash of their ids."""
+    """Parts of a race with the given numbers of runners, drawn by a hash of their ids."""
     names = runs["episode"].unique().to_list()
     names.sort(key=lambda name: blake2b(str(name).encode(), digest_size=8).digest())
     found, start = {}, 0
@@ -35,13 +37,13 @@ def drawn(runs: pl.DataFrame, sizes: dict[str, int]) -> dict[str, pl.DataFrame]:
 
 
 def under(runs: pl.DataFrame) -> float:
-    """The share of runners that meet the target."""
+    """The share of runners who meet the target."""
     ends = runs.group_by("episode").agg(pl.col("reward").sum())
     return float((ends["reward"] <= 240).mean())  # type: ignore[arg-type]
 
 
 def told(*arguments: object) -> str:
-    """What a command prints; its progress is left out."""
+    """The output of an ontarget command with these arguments, without its progress bar."""
     given = [str(one) for one in arguments]
     done = CliRunner().invoke(app, given)
     if done.exit_code:
@@ -50,7 +52,10 @@ def told(*arguments: object) -> str:
 
 
 def show(*arguments: object) -> str:
-    """What a command prints, printed beside the command; paths by their last part."""
+    """Run an ontarget command; print the command and its output, and return the output.
+
+    Of a path, only the last part is printed.
+    """
     text = told(*arguments).rstrip()
     folder = next(str(one.parent) for one in arguments if isinstance(one, Path))
     given = " ".join(one.name if isinstance(one, Path) else str(one) for one in arguments)
@@ -103,7 +108,7 @@ def life(races: dict[str, pl.DataFrame], folder: Path, *, fit: int, new_runs: in
 
 
 def main() -> None:
-    """Both ways, or a small part."""
+    """Run all commands with either race as the past, or only a small part."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="boston.parquet, one row per runner and mat")
     parser.add_argument("--quick", action="store_true", help="few runners, to see that it runs")

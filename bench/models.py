@@ -1,4 +1,4 @@
-"""How long each kind of model takes for one live row: in its kernels, and through a watch.
+"""How long each kind of model takes for one row: in its compiled code, and through a live watch.
 
     python bench/models.py                                   # times, on Tamarisk
     python bench/models.py --models QuantileNetwork          # of one model alone
@@ -6,8 +6,9 @@
     python bench/models.py --auto --sets walk nfl --past 500 # on some sets, with fewer episodes
     python bench/models.py --successors --past 600           # a forest that imagines outcomes
 
-FOLDER holds the real sets (see bench/quality.py); without it the processes alone are asked. The
-network is there only if PyTorch is installed: ``pip install 'ontarget[network]'``.
+FOLDER contains logs of real episodes (see bench/quality.py); without it only simulated processes
+are used. The neural network is measured only if PyTorch is installed: ``pip install
+'ontarget[network]'``.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def microseconds(call: Callable[[], object], n: int = 2_000) -> float:
 
 
 def times(args: argparse.Namespace) -> None:
-    """How long a fit, one row in the kernel and one step of a watch take, and the file's size."""
+    """Print the times of a fit, of one row in compiled code and of a live step; and file sizes."""
     runs = simulate(Tamarisk(), 2_500, seed=0, progress=False)
     target = Target(-60.0, -20.0)  # two ends
     print("Tamarisk, 2,500 episodes of 50 steps, a target of two ends")
@@ -90,7 +91,7 @@ def times(args: argparse.Namespace) -> None:
 
 
 def sets(args: argparse.Namespace) -> Iterator[tuple[str, Episodes, Episodes]]:
-    """Each set that is asked for: its name, past episodes and new ones."""
+    """Each set of episodes that is asked for: its name, past episodes and new ones."""
     for name in CASES:
         if not args.sets or name in args.sets:
             domain = CASES[name].domain()
@@ -113,7 +114,10 @@ def _halves(episodes: Episodes, past: int) -> tuple[Episodes, Episodes]:
 
 
 def loss(monitor: GoalMonitor, new: Episodes, steps: list[int]) -> float:
-    """The mean CRPS of the monitor's predicted distributions, in units of each step's spread."""
+    """The mean CRPS of the monitor's predicted distributions, in units of each step's spread.
+
+    CRPS is the distance of a predicted distribution from the outcome; lower is better.
+    """
     fitted, found = monitor.fitted, []
     new = fitted.alike(new, any_horizon=True)
     for t in steps:
@@ -132,9 +136,10 @@ def loss(monitor: GoalMonitor, new: Episodes, steps: list[int]) -> float:
 
 
 def choices(args: argparse.Namespace) -> None:
-    """What "auto" chooses on each set, beside every single model fitted to all past episodes.
+    """Print which model "auto" chooses on each set, beside the loss of every single model.
 
-    "auto" does not try linear quantiles, which take no missing values; they are measured here too.
+    Every model is fitted to all past episodes. "auto" does not try linear quantiles, because they
+    take no missing values; they are measured here too.
     """
     kinds = [*candidates(), "linear"]
     print(f"{'set':<12}" + "".join(f"{kind[:14]:>16}" for kind in kinds) + f"{'auto':>9}  chosen")
@@ -158,7 +163,10 @@ def choices(args: argparse.Namespace) -> None:
 
 
 def successors(args: argparse.Namespace) -> None:
-    """How far a forest is from the truth, with and without imagined outcomes, and its cost."""
+    """Print how far a forest is from the truth, and what it costs.
+
+    It is measured with and without imagined outcomes.
+    """
     print(f"{'process':<12}{'outcomes':>12}{'excess Brier, 1e-4':>22}{'fit, s of processor':>22}")
     for name in args.sets or ("walk", "reservoir"):
         with TemporaryDirectory() as folder:

@@ -1,7 +1,7 @@
-"""The goal monitor on the Tamarisk river: fit, file, live step, fleet.
+"""What a monitor of the Tamarisk river costs: fit, file, live step, and a fleet of runs.
 
-The peer does the work of `preset="paper"` on some of the steps: a quantile-forest per step, its
-CDF at each calibration and assure outcome, NumPy ranks.
+For comparison, the work of `preset="paper"` is done with other libraries on some of the steps: a
+quantile-forest for each step, its CDF at each calibration and assure outcome, and ranks by NumPy.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TARGET = Target(-67.1, -14.5)
 
 
 def peer_seconds(parts: PaperSplit, steps: list[int]) -> float:
-    """Seconds per step of the same work with quantile-forest and NumPy."""
+    """Seconds per step for the same work with the libraries quantile-forest and NumPy."""
     from quantile_forest import RandomForestQuantileRegressor
 
     start = time.perf_counter()
@@ -142,7 +142,10 @@ def fleet(monitor: GoalMonitor, runs, agents: int = 1_000) -> None:
 
 
 def fleet_seconds(monitor: GoalMonitor, states, rewards, start, rounds: int = 3) -> float:
-    """Seconds per agent and call, over 50 calls; an agent whose run is over begins another."""
+    """Seconds per agent and call of a fleet (many runs watched at once), over 50 calls.
+
+    An agent whose run ends begins another.
+    """
     everyone, taken = np.arange(start.size), []
     watch = monitor.fleet(TARGET, start.size)
     for _ in range(rounds):
@@ -163,7 +166,7 @@ def fleet_seconds(monitor: GoalMonitor, states, rewards, start, rounds: int = 3)
 
 
 def long_horizon(folder: Path, horizon: int = 1_000, n: int = 1_000) -> None:
-    """What a watch costs if runs have a thousand steps: the first watch, and a further one."""
+    """Print what a watch costs if runs have a thousand steps: the first watch, and another one."""
     rng = np.random.default_rng(0)
     drift = rng.normal(size=n)
     rewards = 0.05 * drift[:, None] + rng.normal(size=(n, horizon))

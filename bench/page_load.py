@@ -1,11 +1,12 @@
-"""How much of a core and how much memory the live page takes, by the browser's own counters.
+"""How much processor time and memory the live page needs, by the browser's own counters.
 
     python bench/page_load.py [minutes] [runs]
 
-So many runs each report once a second to a service, end, and are followed by others; Chromium shows
-the fleet. Every half minute the page's process is asked for its counters: the share of a core that
-it used (processor time, which a busy machine does not change), the JavaScript heap after a
-collection, nodes and listeners. Needs Debian's Chromium and Playwright.
+The given number of runs each report once a second to a service. When a run ends, another one
+begins. Chromium shows all of them on the live page. Every half minute the page's process is asked
+for its counters: the share of a core that it used (processor time, which a busy machine does not
+change), the JavaScript heap after garbage collection, nodes and listeners. Needs Debian's Chromium
+and Playwright.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""How often path bands hold over the whole path to come, and how wide they are.
+"""How often runs stay inside path bands (ranges for all later steps), and how wide the bands are.
 
 See method M22 in docs/methods.md. A monitor with the default model learns once. Held-out runs are
-then divided into assure and new runs again and again. The band is compared with a pointwise band,
-whose level holds at each later step by itself.
+then divided at random many times: into runs that set the width of the bands (assure), and new runs
+to check them. For comparison, a pointwise band is computed: its probability holds at each later
+step by itself, not for all at once.
 
 Run: python bench/paths.py [--domain tamarisk] [--learn 1200] [--held-out 800]
 """
@@ -26,9 +27,9 @@ LEVEL, SPLITS, SPLITS_BY_STEP = 0.9, 20_000, 500
 
 
 def distances(bands: PathBands, runs: Episodes) -> list[FloatArray]:
-    """For each step an array (runs, later steps): how far paths are from the predicted middle.
+    """For each step, how far the runs are from the predicted middle at all later steps.
 
-    NaN after the end of a run.
+    Each array is (runs, later steps), NaN after the end of a run.
     """
     fitted = bands.fitted
     paths = RecordedRuns.of(runs, precedents=False, paths=True).paths
@@ -44,9 +45,10 @@ def distances(bands: PathBands, runs: Episodes) -> list[FloatArray]:
 
 
 def widths(bands: PathBands, runs: Episodes, depths: FloatArray, t: int) -> FloatArray:
-    """The mean width of a band at each later step, given how far it reaches from the middle.
+    """The mean width of a band at each later step.
 
-    ``depths`` has one number per later step: the largest distance that the band allows there.
+    ``depths`` has one number per later step: the largest distance from the predicted middle that
+    the band allows there.
     """
     fitted, rows = bands.fitted, runs.at(t, grid=bands.fitted.grid)
     some = slice(0, 40)
@@ -60,9 +62,10 @@ def widths(bands: PathBands, runs: Episodes, depths: FloatArray, t: int) -> Floa
 
 
 def coverage(depths: FloatArray, splits: int) -> tuple[float, float]:
-    """The share of new runs that stay inside a band made from as many others; its standard error.
+    """The share of new runs that stay inside a band made from as many others, and its error.
 
-    ``depths`` is each run's largest distance from the predicted middle. NaN if there are too few.
+    ``depths`` is each run's largest distance from the predicted middle. The error is the standard
+    error. Both numbers are NaN if there are too few runs.
     """
     if depths.size < 40:
         return np.nan, np.nan
@@ -74,7 +77,7 @@ def coverage(depths: FloatArray, splits: int) -> tuple[float, float]:
 
 
 def measure(domain: str, n_learn: int, n_held_out: int) -> None:
-    """One table for a domain."""
+    """Measure one simulated domain, and print a table."""
     runs = simulate(domain, n_learn + n_held_out, progress=False)
     learn, held_out = (runs.take(range(*ends)) for ends in ((0, n_learn), (n_learn, len(runs))))
     start = time.process_time()
@@ -110,7 +113,7 @@ def measure(domain: str, n_learn: int, n_held_out: int) -> None:
 
 
 def main() -> None:
-    """Measure each domain, or one."""
+    """Measure all simulated domains, or one."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--domain", choices=("tamarisk", "skirmish"))
     parser.add_argument("--learn", type=int, default=1200)

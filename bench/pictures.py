@@ -1,8 +1,9 @@
-"""Draws the report and the live view on five kinds of data, to be looked at.
+"""Draws the report and the live view for five kinds of data, so that people can look at them.
 
-Clean runs, runs of a process that changes halfway, few episodes, a target that few runs meet, and
-long runs. Each report is an HTML page, each live view the terminal's picture halfway through a run
-that misses its target; with a Chromium both are also drawn as PNG.
+The five kinds are clean runs, runs of a process that changes halfway, few episodes, a target that
+few runs meet, and long runs. Each report is an HTML page. Each live view is a picture of the
+terminal halfway through a run that misses its target. If Chromium is installed, both are also drawn
+as PNG.
 
     python bench/pictures.py -o out/pictures --only clean drifted
 """
@@ -34,7 +35,7 @@ WIDTH, HEIGHT = 100, 40
 
 
 def log(n: int, *, seed: int, steps: int = STEPS, shift: float = 0.0) -> pl.DataFrame:
-    """Deliveries: what each leg earns depends on the load and the weather, and on luck."""
+    """A log of deliveries: what each leg earns depends on the load, the weather and chance."""
     rng = np.random.default_rng(seed)
     load = rng.normal(size=n)
     rows = []
@@ -51,13 +52,13 @@ def log(n: int, *, seed: int, steps: int = STEPS, shift: float = 0.0) -> pl.Data
 
 
 def read(frame: pl.DataFrame, monitor: GoalMonitor | None = None) -> Episodes:
-    """The log as episodes; the season is no feature."""
+    """The log as episodes; its column "season" is not a feature."""
     like = {} if monitor is None else {"like": monitor}
     return Episodes.from_frame(frame.drop("season"), **like)
 
 
 def fitted(folder: Path, n: int, steps: int = STEPS) -> GoalMonitor:
-    """A monitor that learned from n runs; its model file is used again."""
+    """A monitor that learned from n runs; if its model file exists already, it is loaded."""
     path = folder / f"{n}-{steps}.ontarget"
     if not path.exists():
         GoalMonitor().fit(read(log(n, seed=1, steps=steps)), progress=False).save(path)
@@ -65,7 +66,7 @@ def fitted(folder: Path, n: int, steps: int = STEPS) -> GoalMonitor:
 
 
 class Scene(NamedTuple):
-    """What a picture shows: a monitor, new runs of it, and a target that some share of runs met."""
+    """What a picture shows: a monitor, new runs, and a target that a given share of runs met."""
 
     monitor: GoalMonitor
     new: pl.DataFrame
@@ -73,7 +74,7 @@ class Scene(NamedTuple):
 
     @property
     def target(self) -> Target:
-        """At least what this share of the recorded runs reached."""
+        """The target: at least the value that the given share of the recorded runs reached."""
         ends = read(log(600, seed=1)).outcomes
         return Target.at_least(round(float(np.quantile(ends, 1.0 - self.met)), 1))
 
@@ -83,7 +84,7 @@ class Scene(NamedTuple):
         return self.new.group_by("run", maintain_order=True).first()["season"].to_list()
 
     def evaluate(self) -> Evaluation:
-        """The monitor's answers on the new runs."""
+        """An evaluation of the monitor on the new runs."""
         return self.monitor.evaluate(
             read(self.new, self.monitor),
             self.target,
@@ -93,7 +94,7 @@ class Scene(NamedTuple):
 
 
 def changed(n: int, *, seed: int) -> pl.DataFrame:
-    """Runs of two seasons as ever, and of two in which each leg earns less."""
+    """Runs of four seasons; in the last two, each leg earns less than before."""
     before, after = log(n // 2, seed=seed), log(n // 2, seed=seed + 1, shift=-0.12)
     halved = pl.col("season") // 2
     return pl.concat(
@@ -114,7 +115,7 @@ SCENES: dict[str, Callable[[Path], Scene]] = {
 
 
 def live_view(scene: Scene, found: Evaluation) -> Iterator[str]:
-    """The live view halfway through a run that misses the target, and at its end, as SVG."""
+    """The live view of a run that misses the target: halfway through it and at its end, as SVG."""
     try:
         sessions = scene.monitor.sessions(scene.target, alarm=Promised())
     except FewEpisodesError:
@@ -134,7 +135,7 @@ def live_view(scene: Scene, found: Evaluation) -> Iterator[str]:
 
 
 def seen_beside(scene: Scene, found: Evaluation, shown: int) -> ChangeHint:
-    """What a view knows that was open while all runs but this one ended."""
+    """What a live view would know about a change, if it had seen all other runs end."""
     hint = ChangeHint(lambda: scene.monitor.harm_guard(scene.target))
     for i in np.delete(np.arange(found.met.size), shown).tolist():
         start = {"agent": str(i), "t": 0, "p": float(found.p[0, i]), "status": "OK"}
@@ -144,7 +145,7 @@ def seen_beside(scene: Scene, found: Evaluation, shown: int) -> ChangeHint:
 
 
 def view_of(sessions: Sessions) -> LiveView:
-    """A live view as `ontarget watch` draws it."""
+    """A live view of the runs in ``sessions``, as `ontarget watch` draws it."""
     return LiveView(
         sessions.contract,
         "deliveries",
@@ -154,7 +155,7 @@ def view_of(sessions: Sessions) -> LiveView:
 
 
 def to_png(page: Path) -> None:
-    """The page as a picture beside it, if a Chromium is installed."""
+    """Draw the HTML page as a PNG file next to it, if Chromium is installed."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         return

@@ -1,14 +1,15 @@
-"""How good the probabilities are, beside what a competent user would write instead.
+"""How good a monitor's probabilities are, compared with what a skilled user would write instead.
 
-Real episodes: `GoalMonitor()` beside a boosted classifier and a logistic regression that learn
-from every past episode, on splits by whole episode. Simulated ones: the distance to the truth.
+On real episodes, `GoalMonitor()` is compared with a boosted classifier and a logistic regression.
+All learn from the same past episodes and are asked about new ones. On simulated episodes, the
+distance to the true probability is measured.
 
     python bench/quality.py --data FOLDER --cache DIR --json found.json --markdown docs/quality.md
     python bench/quality.py --data FOLDER --cache DIR --beside OLDER_CHECKOUT --sets nfl chess
 
-FOLDER holds boston.parquet, nfl_pbp.parquet, helpdesk.parquet and chess.parquet, one row per
-(episode, step); without it that part is skipped. The cache keeps every answer by question and by
-code, so a rerun computes only what changed.
+FOLDER contains boston.parquet, nfl_pbp.parquet, helpdesk.parquet and chess.parquet, one row per
+(episode, step); without FOLDER, the real episodes are skipped. DIR stores every answer, with the
+question and the version of the code, so that a second run computes only what has changed.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def options() -> argparse.Namespace:
 
 
 def measure_set(name: str, asked: argparse.Namespace, chosen: dict[str, Method]) -> dict:
-    """Every method on every split of one real set; prints its tables."""
+    """Every method on every split of one log of real episodes; prints the tables."""
     part, splits = (0.25, 2) if asked.quick else (1.0, asked.splits)
     found: dict[str, list[Scores]] = {method: [] for method in chosen}
     sizes, share = (0, 0), 0.0
@@ -82,7 +83,7 @@ def measure_set(name: str, asked: argparse.Namespace, chosen: dict[str, Method])
 
 
 def measure_process(name: str, asked: argparse.Namespace, chosen: dict[str, Method]) -> Grown:
-    """Every method on one process, by number of past episodes."""
+    """How far every method is from the truth on one process, by number of past episodes."""
     with TemporaryDirectory() as folder:
         process = Process(name, asked.cache or Path(folder))
     sizes = [*REPEATS] if name in GROWING else [MOST]
@@ -101,7 +102,7 @@ def measure_process(name: str, asked: argparse.Namespace, chosen: dict[str, Meth
 
 
 def measure_truth(asked: argparse.Namespace, chosen: dict[str, Method]) -> dict[str, Grown]:
-    """The distance to the truth on every process; prints the tables and draws the figure."""
+    """How far every method is from the truth on every process; also prints and draws it."""
     names = [name for name in PROCESSES if name in asked.sets]
     if asked.quick:
         names = [name for name in names if name in GROWING[:2]]

@@ -1,11 +1,11 @@
-"""More rows than fit in memory: made, prepared, fitted and evaluated, each in a process of its own.
+"""Time and memory for more rows than fit in memory: prepare, fit, evaluate, live steps.
 
     python bench/scale.py --rows 1e6            # 10,000 episodes of 100 steps, 4 features
     python bench/scale.py --rows 1e8 --folder /data/scale
 
-Prints each stage's time, processor seconds, rows per processor second and the peak of its resident
-memory, then the model file's size and how long a live step takes. ``--cap`` compares models that
-learn from 20,000 and from 100,000 episodes instead.
+Each stage runs in a process of its own. Printed are its time, processor seconds, rows per processor
+second and the peak of its resident memory, then the model file's size and how long a live step
+takes. ``--cap`` compares models that learn from 20,000 and from 100,000 episodes instead.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ NEW = 0.02  # new episodes to evaluate on, as a share, but at least as many as o
 
 
 def make(folder: Path, n: int, seed: int, *, twisted: bool = False) -> None:
-    """Write so many episodes to files of ten thousand each, sorted by episode as logs are.
+    """Write n episodes to files of ten thousand episodes each, sorted by episode as logs are.
 
-    What a step earns is linear in the state, or twisted: by the signs of two features and the size
-    of a third, which takes many more episodes to learn.
+    What a step earns is a linear function of the state. With ``twisted``, it depends on the signs
+    of two features and the size of a third, which takes many more episodes to learn.
     """
     import polars as pl
 
@@ -86,7 +86,10 @@ def evaluate(model: Path, prepared: Path) -> None:
 
 
 def live(model: Path, small: Path) -> None:
-    """The medians of two thousand live steps of a model and of a small one, in turn."""
+    """Print the median time of two thousand live steps of a model, beside those of a small model.
+
+    The two models take turns.
+    """
     from ontarget import GoalMonitor, Target
 
     def watch_of(path: Path):
@@ -111,7 +114,11 @@ def live(model: Path, small: Path) -> None:
 
 
 def cap(sizes: str, n_new: str, *, twisted: bool) -> None:
-    """CRPS of monitors that learn from so many episodes, on the same new ones."""
+    """Print the CRPS on the same new episodes of monitors that learn from few and from many.
+
+    CRPS is the distance of a predicted distribution from the outcome; lower is better. ``sizes``
+    are the numbers of episodes to learn from.
+    """
     from ontarget import GoalMonitor
     from ontarget.episodes import Episodes
 
@@ -138,7 +145,7 @@ def cap(sizes: str, n_new: str, *, twisted: bool) -> None:
 
 
 def rates() -> None:
-    """Processor time of learning, and of answering for a row, at a few sizes."""
+    """Print the processor time of learning and of answering for one row, for a few sizes."""
     from resource import RUSAGE_SELF, getrusage
 
     from ontarget import Episodes, GoalMonitor
@@ -179,10 +186,10 @@ def _mean(losses: np.ndarray) -> str:
 
 
 def _crps(monitor, new, t: int) -> np.ndarray:
-    """Each episode's CRPS at a step: how far its predicted distribution is from its outcome.
+    """For each episode, how far its predicted distribution at a step is from its outcome (CRPS).
 
-    It is the integral of the squared difference between the predicted CDF and a jump from 0 to 1
-    at what the episode still earned, over 200 evenly spaced values.
+    It is the integral of the squared difference between the predicted CDF and a jump from 0 to 1 at
+    what the episode still earned, over 200 evenly spaced values.
     """
     rows, law = new.at(t), monitor.fitted.at(t)
     values, width = np.linspace(rows.response.min(), rows.response.max(), 200, retstep=True)
@@ -192,9 +199,9 @@ def _crps(monitor, new, t: int) -> np.ndarray:
 
 
 def staged(name: str, rows: int, *arguments: object, made: Path | None = None) -> None:
-    """Run a stage in a process of its own; print its time, speed and peak memory.
+    """Run one stage in a process of its own; print its time, speed and peak memory.
 
-    Nothing is run if what it would make is there already.
+    Nothing is run if the file or folder ``made``, which the stage would make, exists already.
     """
     if made is not None and made.exists():
         print(f"{name:<10}{made.name} is there already", flush=True)
@@ -213,7 +220,7 @@ def staged(name: str, rows: int, *arguments: object, made: Path | None = None) -
 
 
 def run(rows: int, folder: Path, *, prepare_only: bool, resume: bool) -> None:
-    """All stages, one after the other."""
+    """Run all stages, one after the other: make, prepare, fit, evaluate, live steps."""
     n = rows // STEPS
     new = max(FILE_EPISODES, int(NEW * n))
     print(f"{rows:,} rows: {n:,} episodes of {STEPS} steps, {FEATURES} features", flush=True)

@@ -1,11 +1,12 @@
-"""Kill -9 the service at random moments: no acknowledged step is lost or answered differently.
+"""Kills the service at random moments, and checks that no acknowledged step is lost or changed.
 
     python bench/service_kill.py [sqlite|postgres] [agents] [steps] [kills]
 
-Agents report in batches while the server is killed and started again. A receiver of webhooks
-fails, hangs and resets at random. In the end every acknowledged answer is compared with what is
-stored and with a watch of its own, and every alarm with what the receiver got. The default is a
-short trial; ``sqlite 1000 50 50`` and ``postgres 1000 50 50`` are the long ones.
+Agents report in batches while the server is killed (kill -9) and started again. A receiver of
+webhooks fails, hangs and resets connections at random. In the end, every acknowledged answer is
+compared with what is stored, and with the answer of a `Watch` in this process. Every alarm is
+compared with the webhooks that the receiver got. The default is a short trial; ``sqlite 1000 50
+50`` and ``postgres 1000 50 50`` are the long ones.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ GROUP = 50  # agents that report together
 
 
 class Receiver:
-    """A receiver of webhooks that accepts most messages; others it drops, delays or refuses."""
+    """A receiver of webhooks: it accepts most messages, and drops, delays or refuses others."""
 
     def __init__(self) -> None:
         self.firing: set[str] = set()
@@ -98,7 +99,7 @@ class Server:
 
 
 async def report(port: int, names: list[str], steps: int, answers: dict, counts: dict) -> None:
-    """Send the steps of some agents, again and again until each is answered."""
+    """Send the steps of these agents, each again and again until the service answers."""
     chance = random.Random(names[0])
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30.0) as client:
         for step in range(steps):
@@ -179,14 +180,14 @@ async def main(kind: str, agents: int, steps: int, kills: int) -> int:
 
 
 async def delivered(port: int) -> None:
-    """Wait until every message was delivered."""
+    """Wait until the service has delivered every webhook message."""
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30.0) as client:
         while (await client.get("/v1/deliveries?state=waiting&limit=1")).json()["items"]:
             await asyncio.sleep(0.5)
 
 
 def compared(database: str, answers: dict, names: list[str], steps: int) -> tuple:
-    """How many acknowledged answers are lost, stored differently, or unlike those of a watch."""
+    """How many acknowledged answers are lost, stored differently, or unlike those of a `Watch`."""
     store, stored = open_store(database), {}
     after = 0
     while page := store.runs(after=after, limit=500):

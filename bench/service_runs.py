@@ -1,4 +1,4 @@
-"""Runs that the service's benchmarks send, the same ones every time."""
+"""The runs that the benchmarks of the service send; they are the same every time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MONITORS: list[GoalMonitor] = []
 
 
 def write_model(folder: Path) -> Path:
-    """The file of a monitor of random walks."""
+    """Fit a monitor to random walks, and write its model file; returns the path."""
     rng = np.random.default_rng(0)
     shape = 1_000, HORIZON
     walks = Episodes.from_arrays(rng.normal(size=(*shape, FEATURES)), rng.normal(size=shape))
@@ -29,7 +29,7 @@ def write_model(folder: Path) -> Path:
 
 
 def message(agent: str, step: int, run: str = "1") -> dict:
-    """A step of an agent: always the same one."""
+    """The message that reports a step of an agent; always the same for the same arguments."""
     rng = np.random.default_rng([zlib.crc32(f"{agent}/{run}".encode()), step])
     state = rng.normal(size=FEATURES).tolist()
     reward = float(rng.normal()) if step else 0.0
@@ -37,7 +37,7 @@ def message(agent: str, step: int, run: str = "1") -> dict:
 
 
 def oracle(agent: str, steps: int) -> Iterator[Outlook]:
-    """What a watch says of an agent's run."""
+    """The right answer (`Outlook`) for each step of an agent's run: that of a `Watch`."""
     watch = _MONITORS[0].watch(Target.parse(TARGET), false_alarm_rate=RATE)
     for step in range(steps):
         sent = message(agent, step)

@@ -1,7 +1,8 @@
-"""What decides a skirmish, and when: python bench/skirmish.py.
+"""What decides a simulated battle, and when: python bench/skirmish.py.
 
-Three tables: the win rate by numbers beside Lanchester's square law; the same in finer steps, by
-the health of one Marine; and how open a battle still is at each step, given its full state.
+It prints three tables: how often blue wins by the numbers of soldiers, beside Lanchester's square
+law; the same in finer steps, by the health of one soldier; and how open a battle still is at each
+step, given its full state.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ STEPS = (0, 14, 15, 20, 25, 30)
 
 
 def fought(blue: int, *, weak_health: float = 45.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Who is left of blue and of 10 red, one of which starts with this health; both advance."""
+    """How many soldiers of both sides are left after each battle: ``blue`` against 10 red ones.
+
+    One red soldier starts with the health ``weak_health``. Both sides advance.
+    """
     scenario = Skirmish(
         blue=(blue, blue),
         red=(RED, RED),

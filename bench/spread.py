@@ -1,10 +1,11 @@
-"""How often the spread of p contains the true probability, on the river of the README.
+"""How often the spread around p contains the true probability, on the river of the README.
 
     python bench/spread.py
 
-The spread shows what the number of assure episodes leaves open. It is not the error of p: it gets
-narrower with more episodes, whether or not p gets closer to the truth. The truth is exact here.
-Takes about a minute.
+p is the estimated probability of meeting the target. The spread is a range around p; it shows how
+exactly the held-out (assure) episodes can confirm p. The spread is not the error of p: it gets
+narrower with more episodes, whether or not p gets closer to the truth. In this example, the true
+probability is known exactly. Takes about a minute.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ RIVER, TARGET, STEPS = Tamarisk("tight-budget"), Target.at_least(-80), (0, 10, 2
 
 
 def main() -> None:
-    """Print one row per number of recorded runs and step."""
+    """Print a table with one row for each number of recorded runs and each step."""
     truth = ExactReturns(RIVER, steps=STEPS, lowest=-81.0)
     new = simulate(RIVER, 1_000, seed=1)
     print("recorded  step  half width  p from the truth  truth inside")

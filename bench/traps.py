@@ -1,11 +1,11 @@
-"""How often promises break: with the library as it is, and with a bug planted into it (a trap).
+"""How often promises break: with the library as it is, and with a planted bug (a trap).
 
     python bench/traps.py [M20] [M24] [M25] [M26]
 
-The arguments choose methods of docs/methods.md: promises with confidence (M20), runs that were
-stopped (M24), a known shift (M25), after drift (M26). Prints the table in its section M13. The
-tests in tests/validity compare each rate with its promise, by an exact binomial bound or by an
-identity, and fail for each trap.
+The arguments choose sections of docs/methods.md: promises with confidence (M20), runs that were
+stopped (M24), a known shift (M25), after drift (M26). The output is the table in section M13 of
+that page. The tests in tests/validity compare each rate with its promise, by an exact binomial
+bound or by an identity, and fail for each trap.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SETS = confidence.REPLICATES
 
 
 class Planted(AbstractContextManager):
-    """A context in which functions of the library are replaced."""
+    """A context in which some functions of the library are replaced by wrong ones."""
 
     def __init__(self, *bugs: tuple[ModuleType, str, Any]) -> None:
         self._bugs, self._patch = bugs, pytest.MonkeyPatch()
@@ -54,7 +54,7 @@ class Planted(AbstractContextManager):
 
 
 def confident() -> Iterator[tuple[object, ...]]:
-    """The rows of the table for promises with confidence (method M20 in docs/methods.md)."""
+    """Table rows on how often promises with a confidence break (method M20 in docs/methods.md)."""
     rank, ceil, score, tail = (
         levels.rank_within,
         levels.ceil_rank,
@@ -93,7 +93,7 @@ def within(planted: AbstractContextManager, count: Callable[[], int]) -> int:
 
 
 def stops() -> Iterator[tuple[object, ...]]:
-    """The rows of the table for runs that were stopped (method M24 in docs/methods.md)."""
+    """Table rows on how often promises break if some runs were stopped (M24 in docs/methods.md)."""
     share = {}
     for way in ("worst-case", "drop"):
         found = [one for seed in range(2) for one in stopped.turns(seed, way, atoms=False)]
@@ -111,13 +111,16 @@ def stops() -> Iterator[tuple[object, ...]]:
 
 
 def too_low(monitor: GoalMonitor, run: Episodes) -> bool:
-    """Whether a run that was left alone ends below what was promised at its start."""
+    """Whether a run ends below what was promised at its start; nobody stopped this run."""
     step = run.at(0)
     return bool(outcome(run) < monitor.promise(0, step.states, step.behavior, stopped.LEVEL)[0])
 
 
 def shifts() -> Iterator[tuple[object, ...]]:
-    """The rows of the table for a known shift (method M25 in docs/methods.md)."""
+    """Table rows on how often promises break after a known shift (M25 in docs/methods.md).
+
+    A shift means that runs now start differently than in the recording.
+    """
 
     def without_own(rate: object, weights: np.ndarray, weight: float) -> Fraction:
         return Fraction(str(rate)) * Fraction(float(weights.sum()))
@@ -138,13 +141,13 @@ def shifts() -> Iterator[tuple[object, ...]]:
 
 
 def share_broken(turns: list[Any]) -> float:
-    """The weight of runs that met the target and raised an alarm, as a share."""
+    """The share of runs that met the target although they raised an alarm, by their weights."""
     met = [one for one in turns if TARGET.contains(outcome(one[1]))]
     return sum(one[2] for one in met if shift.alarm(*one)) / sum(one[2] for one in met)
 
 
 def changes() -> Iterator[tuple[object, ...]]:
-    """The rows of the table for the time after drift (method M26 in docs/methods.md)."""
+    """Table rows on how often promises break after drift is noticed (M26 in docs/methods.md)."""
     n = 1000
     for move in (2.0, 1.0):
         held, trapped = (
@@ -158,7 +161,7 @@ def changes() -> Iterator[tuple[object, ...]]:
 
 
 def main() -> None:
-    """Print the table, or the rows of the methods that are named."""
+    """Print the whole table, or only the rows of the methods that are named as arguments."""
     parts = {"M20": confident, "M24": stops, "M25": shifts, "M26": changes}
     print("| | promise | at most | measured | trap | measured |\n|---|---|---|---|---|---|")
     for name in sys.argv[1:] or parts:

@@ -1,11 +1,12 @@
-"""Why not another library? Six ways to answer the same question, side by side.
+"""Why not another library? Six libraries answer the same question, side by side.
 
     python bench/why_not.py                                       # a river whose truth is known
     python bench/why_not.py --log helpdesk.parquet --target :8    # your own log
     python bench/why_not.py --markdown docs/why-not.md            # renews the tables of the page
 
-A log needs the columns episode, step and reward; every other column is a feature. Brier and the
-distance to the truth are averages over the new episodes; times are of one processor.
+A log needs the columns episode, step and reward; every other column is a feature. The Brier score
+(mean squared error of the probability) and the distance to the truth are averages over the new
+episodes. Times are measured on one processor.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ ONE_BY_ONE = 30
 
 @dataclass(frozen=True)
 class Found:
-    """One way's figures."""
+    """The measured figures of one library: quality, time and lines of code."""
 
     name: str
     lines: int
@@ -63,7 +64,10 @@ class Found:
 
 
 def river(past: int, new: int) -> tuple[Task, np.ndarray]:
-    """The river of the README, and the true probability of every row, NaN where it is not asked."""
+    """The river of the README as a task, and the true probability of every row.
+
+    The truth is NaN in rows for which it was not computed.
+    """
     domain, target = Tamarisk("tight-budget"), Target.at_least(-80)
     task = Task(simulate(domain, past, seed=0), simulate(domain, new, seed=1), target)
     exact = ExactReturns(domain, steps=STEPS, lowest=target.lower)
@@ -76,7 +80,7 @@ def river(past: int, new: int) -> tuple[Task, np.ndarray]:
 
 
 def log(path: Path, target: Target, past: int, new: int) -> Task:
-    """Random whole episodes of a log."""
+    """A task made from a log: random whole episodes as past and as new episodes, and a target."""
     frame = pl.read_csv(path) if path.suffix == ".csv" else pl.read_parquet(path)
     frame = frame.select(pl.exclude(pl.Datetime, pl.Date))
     episodes = Episodes.from_frame(frame, episode="episode", step="step", reward="reward")
@@ -85,7 +89,7 @@ def log(path: Path, target: Target, past: int, new: int) -> Task:
 
 
 def code_lines(way: Callable) -> int:
-    """How many lines of code a way needs, shared functions included, docstrings not."""
+    """How many lines of code a way needs; functions that it shares count, docstrings do not."""
     shared = [one for one in (peers.trees, peers.between) if f"{one.__name__}(" in source(way)]
     return sum(_own_lines(one) for one in (way, *shared))
 
@@ -102,7 +106,7 @@ def _own_lines(function: Callable) -> int:
 
 
 def measure(name: str, task: Task, truth: np.ndarray | None) -> Found:
-    """Fit one way, ask it about every new row, then about some rows one by one."""
+    """Fit one library, ask it about all new rows, then time it on some rows one by one."""
     way = WAYS[name]
     started = time.process_time()
     learned = way(task)
@@ -129,7 +133,7 @@ def measure(name: str, task: Task, truth: np.ndarray | None) -> Found:
 
 
 def ours(monitor, task: Task) -> tuple[np.ndarray, float]:
-    """What a monitor says of every row, and how long a watch takes for one step."""
+    """The monitor's probability for every new row, and how long a `Watch` takes for one step."""
     found = np.asarray(monitor.evaluate(task.new, task.target).p)
     p = found[task.asked.t, task.asked.episode]
     p = np.where(np.isnan(p), task.rows.met.mean(), p)  # UNKNOWN: the past's rate
@@ -144,7 +148,7 @@ def ours(monitor, task: Task) -> tuple[np.ndarray, float]:
 
 
 def table(found: list[Found]) -> str:
-    """The figures as Markdown."""
+    """The figures of all libraries as a Markdown table."""
     distance = " from the truth |" if found[0].distance is not None else ""
     head = f"| way | lines of code | Brier |{distance} fit | one answer |"
     rule = "|---|" + "---:|" * (head.count("|") - 2)
@@ -152,7 +156,10 @@ def table(found: list[Found]) -> str:
 
 
 def renewed(page: str, name: str, text: str) -> str:
-    """The page with a new table between its marks."""
+    """The Markdown page with the table ``name`` replaced by ``text``.
+
+    Comments in the page mark where the table begins and ends.
+    """
     marks = re.compile(rf"(<!-- table: {name} -->\n).*?(?=<!-- end of table -->)", re.DOTALL)
     return marks.sub(lambda found: f"{found[1]}{text}\n", page)
 

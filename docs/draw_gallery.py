@@ -4,8 +4,8 @@
     python docs/draw_gallery.py desk=helpdesk.parquet,:8,started marathon=boston.parquet,:240
     python docs/draw_gallery.py network
 
-Each is drawn into docs/images/gallery-NAME.png. A log is given as NAME=PATH,TARGET, and after that
-the columns to leave out.
+Each argument is the name of an example; its picture is docs/images/gallery-NAME.png. A log is given
+as NAME=PATH,TARGET,COLUMN,… with the columns to leave out at the end.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ mpl.use("Agg")
 
 
 def three_runs(monitor: GoalMonitor, new: Episodes, target: Target) -> Figure:
-    """Two runs that met the target and one that missed it, with the alarm's threshold."""
+    """A figure of two runs that met the target and one that missed it, with the alarm's threshold.
+
+    It shows p (the probability of meeting the target) over the steps.
+    """
     lengths = np.asarray(new.lengths)
     met = target.contains(new.outcomes, monitor.fitted.grid)
     long = lengths >= np.quantile(lengths, 0.9)  # there is more to see
@@ -40,17 +43,17 @@ def three_runs(monitor: GoalMonitor, new: Episodes, target: Target) -> Figure:
 
 
 def arm() -> Figure:
-    """Reaches of the robot arm."""
+    """A figure of runs of the robot arm."""
     return three_runs(*importlib.import_module("robot_arm").main())
 
 
 def log(*words: str) -> Figure:
-    """Runs of a log."""
+    """A figure of runs of a log: its path, the target, and the columns to leave out."""
     return three_runs(*importlib.import_module("log_from_a_path").main(*words))
 
 
 def goals() -> Figure:
-    """A flight's probability of both goals, and of each."""
+    """A figure of the probabilities of one flight: of both goals together, and of each."""
     said = np.array(importlib.import_module("two_goals").main())
     figure, axes = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
     for name, p, style in zip(
@@ -63,7 +66,7 @@ def goals() -> Figure:
 
 
 def rover() -> Figure:
-    """How many alarmed runs reached the goal, with and without the switch to safe mode."""
+    """A figure of how many alarmed runs reached the goal, with and without the safe mode."""
     switched, control = importlib.import_module("acting_on_alarms").main()
     figure, axes = plt.subplots(figsize=(6.4, 2.0), layout="constrained")
     bars = axes.barh(["left alone", "switched to safe mode"], [100 * control, 100 * switched])
@@ -73,7 +76,7 @@ def rover() -> Figure:
 
 
 def network() -> Figure:
-    """One river under both models."""
+    """A figure of one run of the river, with a forest and with a neural network as the model."""
     example = importlib.import_module("network")
     monitors = example.main(past=600, new=150)
     run = example.simulate(example.Tamarisk("tight-budget"), 300, seed=1).take([272])
@@ -94,7 +97,7 @@ PICTURES: dict[str, Callable[[], Figure]] = {
 
 
 def main() -> None:
-    """Draw what was named."""
+    """Draw the pictures that the arguments name."""
     for word in sys.argv[1:]:
         name, _, place = word.partition("=")
         figure = log(*place.split(",")) if place else PICTURES[name]()

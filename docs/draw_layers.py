@@ -1,9 +1,9 @@
-"""Draw docs/images/layers.svg: the layers, and what each does in a fit and in a live step.
+"""Draw docs/images/layers.svg: the layers of the library, and what each does in a fit and live.
 
     python docs/draw_layers.py
 
-Boxes carry their own background and grey text stands outside them, so that the picture reads on
-light and on dark pages alike.
+Boxes have their own background, and text outside them is grey, so that the picture can be read on
+light and on dark pages.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ GREY, LINE = "#768390", "#8b98a5"
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer: its name, what it holds, its part in a fit and in a live step, its colour."""
+    """One layer of the library: name, contents, its part in a fit and in a live step, colour."""
 
     name: str
     holds: str
@@ -88,7 +88,7 @@ LAYERS = [
 
 
 def box(x: int, y: int, width: int, height: int, colour: str) -> str:
-    """A rounded box."""
+    """The SVG of a rounded box."""
     return (
         f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="8" fill="{colour}" '
         f'stroke="{LINE}" stroke-width="1"/>'
@@ -96,12 +96,12 @@ def box(x: int, y: int, width: int, height: int, colour: str) -> str:
 
 
 def text(x: float, y: float, words: str, *, style: str = "") -> str:
-    """A line of text."""
+    """The SVG of a line of text."""
     return f'<text x="{x}" y="{y}" {style}>{escape(words)}</text>'
 
 
 def arrow(x: int, start: int, stop: int) -> str:
-    """An upright arrow from start to stop."""
+    """The SVG of an upright arrow from the height start to the height stop."""
     return (
         f'<line x1="{x}" y1="{start}" x2="{x}" y2="{stop}" stroke="{GREY}" stroke-width="1.5" '
         'marker-end="url(#head)"/>'
@@ -109,7 +109,10 @@ def arrow(x: int, start: int, stop: int) -> str:
 
 
 def column(place: tuple[int, int], which: str) -> list[str]:
-    """One way through the layers, from the bottom up."""
+    """The SVG of one column of the picture: what each layer does in a fit, or in a live step.
+
+    ``place`` is its left end and its width; the lowest layer is at the bottom.
+    """
     x, width = place
     rows = [i for i, layer in enumerate(LAYERS) if getattr(layer, which)]
     drawn = []

@@ -1,9 +1,9 @@
-"""The pictures of the live page: every view, on the runners of a marathon that are replayed to it.
+"""Draws pictures of the live page: every view, while the runners of a marathon are replayed.
 
     python docs/draw_page.py boston.parquet [folder]
 
 With a folder, every view is drawn in light and dark, wide and narrow. The table has one row per
-runner and mat, with the minutes to the next mat as the reward (Boston 2014, from
+runner and timing mat, with the minutes to the next mat as the reward (Boston 2014, from
 github.com/llimllib/bostonmarathon, MIT); the target is to finish within four hours.
 """
 
@@ -51,20 +51,23 @@ KEPT = {"fleet": ("", "-narrow-dark")}  # of the others the first
 
 
 class Receiver(BaseHTTPRequestHandler):
-    """Where messages about alarms arrive."""
+    """A small web server that receives the messages about alarms."""
 
     def do_POST(self) -> None:
-        """Take a message."""
+        """Receive one message."""
         self.rfile.read(int(self.headers["content-length"]))
         self.send_response(204)
         self.end_headers()
 
     def log_message(self, *about: object) -> None:
-        """Say nothing."""
+        """Print nothing about requests."""
 
 
 def messages(runner: pl.DataFrame, steps: int) -> list[dict[str, Any]]:
-    """What a runner's chip reports at the first mats; all of them end the run."""
+    """What a runner's chip reports at the first ``steps`` timing mats.
+
+    If ``steps`` is above the number of mats, the run also ends.
+    """
     rows = runner.sort("step").to_dicts()
     year, bib = rows[0]["episode"].split("-")
     about, sent = {"agent": f"bib {bib}", "run": year}, []
@@ -78,7 +81,7 @@ def messages(runner: pl.DataFrame, steps: int) -> list[dict[str, Any]]:
 
 
 def post(client: httpx.Client, sent: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Report steps; the answers."""
+    """Report steps to the service, and return its answers."""
     found: list[dict[str, Any]] = []
     for first in range(0, len(sent), 1_000):
         said = client.post("/v1/steps", json=sent[first : first + 1_000])
@@ -87,13 +90,16 @@ def post(client: httpx.Client, sent: list[dict[str, Any]]) -> list[dict[str, Any
 
 
 def delivered(client: httpx.Client) -> None:
-    """Wait until every message about an alarm has arrived."""
+    """Wait until the service has delivered every message about an alarm."""
     while client.get("/v1/deliveries", params={"state": "waiting"}).json()["items"]:
         time.sleep(0.5)
 
 
 def replay(client: httpx.Client, runners: list[pl.DataFrame]) -> str:
-    """Let runners finish and others be under way; the one in most danger that can be saved."""
+    """Report some runners to their finish and others partly; returns the id of one run.
+
+    It is the run in most danger that can still be saved.
+    """
     rng = np.random.default_rng(0)
     post(client, [one for runner in runners[:FINISHED] for one in messages(runner, 99)])
     last = [
@@ -109,7 +115,10 @@ def replay(client: httpx.Client, runners: list[pl.DataFrame]) -> str:
 
 
 def draw(browser: Browser, url: str, run: str, folder: Path, *, every: bool) -> None:
-    """Write a picture of every view."""
+    """Write a picture of every view of the live page.
+
+    With ``every``, each view is drawn in light and dark, wide and narrow.
+    """
     views = {
         "fleet": "", "run": f"#/run/{run}", "alarms": "#/alarms", "trust": "#/trust",
         "contracts": "#/contracts",
@@ -139,14 +148,17 @@ def draw(browser: Browser, url: str, run: str, folder: Path, *, every: bool) -> 
 
 
 def fitted(table: pl.DataFrame, path: Path) -> None:
-    """Fit a monitor to runners, whose minutes can only grow."""
+    """Fit a monitor to runners, whose minutes can only grow; save it at ``path``."""
     learned = Episodes.from_frame(table.select("episode", "step", *FEATURES, "reward"))
     GoalMonitor(reward_bounds=(0.0, None)).fit(learned, progress=False).save(path)
 
 
 @contextmanager
 def serving(folder: Path, contracts: str, port: int) -> Iterator[str]:
-    """A service with these contracts; its address."""
+    """A context in which a service with these contracts runs; gives its address.
+
+    A contract is a monitor with a target and an alarm rule.
+    """
     receiver = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
     threading.Thread(target=receiver.serve_forever, daemon=True).start()
     (folder / "service.toml").write_text(contracts.format(port=receiver.server_port))
@@ -173,7 +185,7 @@ def serving(folder: Path, contracts: str, port: int) -> Iterator[str]:
 
 
 def main(table: str, folder: Path | None = None) -> None:
-    """Fit, serve, replay and draw."""
+    """Fit a monitor, start a service, replay runners to it, and draw the pictures."""
     work = Path(tempfile.mkdtemp())
     rows = pl.read_parquet(table).filter(pl.col("year") == 2014)
     ids = rows["episode"].unique().sort().sample(fraction=1.0, shuffle=True, seed=0).to_list()

@@ -16,7 +16,7 @@ RUNS = [272, 111, 211]  # the README's failing run first
 
 
 def main() -> None:
-    """Fit as the README does, watch three new runs, draw them."""
+    """Fit a monitor as the README does, watch three new runs, and draw them."""
     river, target = Tamarisk("tight-budget"), Target.at_least(-80)
     monitor = GoalMonitor().fit(simulate(river, 3_000, seed=0), progress=False)
     watched = simulate(river, 300, seed=1).take(RUNS)

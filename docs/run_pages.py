@@ -1,4 +1,4 @@
-"""Run what the pages show, and compare it with the output they show.
+"""Runs the code in the documentation pages, and compares its output with what the pages show.
 
     python docs/run_pages.py             # says where a page and the truth differ
     python docs/run_pages.py --update    # writes the true output into the pages
@@ -71,7 +71,7 @@ class Shown:
     line: int  # where the code begins, for people
 
     def true_output(self, folder: Path, names: dict[str, object]) -> str:
-        """What the code prints when it is run here."""
+        """What the code prints when it is run in this folder, with these Python names defined."""
         if self.kind == "console":
             return _shell(self.code, folder)
         if self.kind == "file":
@@ -103,7 +103,7 @@ def shown_in(page: str) -> list[Shown]:
 
 
 def check(page: str, folder: Path) -> list[str]:
-    """Where the page and the truth differ; empty if nowhere."""
+    """The places where the page shows another output than its code prints; empty if none."""
     wrong = []
     for piece, true in _run(page, folder):
         if _comparable(true) != _comparable(piece.output):
@@ -114,7 +114,7 @@ def check(page: str, folder: Path) -> list[str]:
 
 
 def updated(page: str, folder: Path) -> str:
-    """The page with the true outputs in it."""
+    """The page with the outputs that its code really prints."""
     lines = page.split("\n")
     for piece, true in reversed(_run(page, folder)):
         if _comparable(true) == _comparable(piece.output):
@@ -182,7 +182,7 @@ def _until_empty(lines: list[str], at: int) -> int:
 
 
 def _shell(command: str, folder: Path) -> str:
-    """Both streams of a command, and its exit code where that is not 0."""
+    """What a shell command prints on both streams, and its exit code if that is not 0."""
     here = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -215,7 +215,7 @@ def _python(code: str, names: dict[str, object]) -> str:
 
 
 def _trimmed(output: str) -> str:
-    """Without blanks that nobody sees."""
+    """The output without blanks at the ends of lines and at its own end."""
     return "\n".join(line.rstrip() for line in output.split("\n")).rstrip("\n")
 
 
@@ -225,7 +225,7 @@ def _comparable(output: str) -> str:
 
 
 def main() -> None:
-    """Check every page, or the named ones; with --update write them."""
+    """Check every page, or the named ones; with --update, write the true outputs into them."""
     update = "--update" in sys.argv
     named = [Path(word).resolve() for word in sys.argv[1:] if word != "--update"]
     wrong = 0

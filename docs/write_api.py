@@ -1,11 +1,11 @@
-"""Write the API pages in docs/api/ from the docstrings of the public names.
+"""Writes the pages in docs/api/ from the docstrings of all public names of the library.
 
     python docs/write_api.py             # says which pages are out of date
     python docs/write_api.py --update    # writes them
 
-A package's public names are its ``__all__``. Each is described once, on the page of the layer it
-lives in. What a class inherits from another public class is described there alone. Docstrings are
-numpydoc; types come from the annotations.
+The public names of a package are those in its ``__all__``. Each is described once, on the page of
+the package it is defined in. What a class inherits from another public class is described only with
+that class. Docstrings are in numpydoc style; types come from the annotations.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ LONGEST = 88
 
 @dataclass
 class Docstring:
-    """A numpydoc docstring, taken apart."""
+    """The sections of a docstring in numpydoc style: text, parameters, notes, examples."""
 
     text: str = ""
     sections: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, thing: object) -> Docstring:
-        """The docstring that a thing has of its own."""
+        """The docstring of a class, function or property, without inherited ones."""
         found = cls()
         lines = inspect.cleandoc(getattr(thing, "__doc__", None) or "").split("\n")
         name = ""
@@ -95,12 +95,12 @@ class Docstring:
 
     @property
     def first(self) -> str:
-        """The first sentence, for an index."""
+        """The first sentence of the docstring, for an index."""
         return markdown(self.text.split("\n\n")[0])
 
 
 def markdown(text: str) -> str:
-    """The text with reST's literals as Markdown's, one line per paragraph."""
+    """The text of a docstring as Markdown, with one line per paragraph."""
     paragraphs = text.strip().split("\n\n")
     joined = [
         p if p.lstrip().startswith(("- ", "* ")) else p.replace("\n", " ") for p in paragraphs
@@ -115,7 +115,7 @@ _QUOTED = rf"(?<=\()(?:methods? )?{_NUMBERS}(?=\))|methods? {_NUMBERS} in docs/m
 
 
 def _method_links(found: re.Match[str]) -> str:
-    """Links with words to the sections of the method that a docstring quotes by number."""
+    """Links in place of numbers such as M24, which name a section of docs/methods.md."""
     links = re.sub(r"M\d+", _method_link, found[1] or found[2])
     return links if "](" in links else found[0]
 
@@ -131,7 +131,10 @@ def _method_link(found: re.Match[str]) -> str:
 
 @cache
 def public() -> dict[str, tuple[str, object]]:
-    """Each public name with the package to import it from and the object; the shortest way wins."""
+    """For each public name, the package to import it from, and the object.
+
+    If several packages have the name, the first of them in `PACKAGES` counts.
+    """
     found: dict[str, tuple[str, object]] = {}
     for package in PACKAGES:
         module = importlib.import_module(package)
@@ -147,7 +150,7 @@ def public() -> dict[str, tuple[str, object]]:
 
 
 def home(package: str, thing: object) -> str:
-    """The page that describes a public name."""
+    """The name of the page that describes a public name of this package."""
     if package == "ontarget.fitted":
         return "monitor"
     module = getattr(thing, "__module__", None) or package
@@ -156,7 +159,7 @@ def home(package: str, thing: object) -> str:
 
 
 def page(name: str, entries: list[tuple[str, str, object]]) -> str:
-    """One page: what the package is for, an index, and every name."""
+    """One page: what the package is for, an index, and a description of every name."""
     intro = Docstring.of(importlib.import_module(PAGES[name]))
     lines = [f"# `{PAGES[name]}`", "", markdown(intro.text), "", "[All pages](README.md)", ""]
     lines += [
@@ -168,7 +171,7 @@ def page(name: str, entries: list[tuple[str, str, object]]) -> str:
 
 
 def spelled(value: object) -> str:
-    """A value as code would spell it: a mapping as such, a function or a class by its name."""
+    """A default or constant as text: as code would write it, a function or a class by its name."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key!r}: {spelled(one)}" for key, one in value.items()) + "}"
     named = inspect.isfunction(value) or inspect.isclass(value)
@@ -176,7 +179,7 @@ def spelled(value: object) -> str:
 
 
 def described(name: str, package: str, thing: Any) -> list[str]:
-    """A class, function or constant in full."""
+    """The full description of a class, function or constant, as lines of Markdown."""
     if not (inspect.isclass(thing) or inspect.isroutine(thing)):
         return code(f"{package}.{name} = {spelled(thing)}")
     if not inspect.isclass(thing):
@@ -204,7 +207,7 @@ def described(name: str, package: str, thing: Any) -> list[str]:
 
 
 def inherited(thing: type) -> list[str]:
-    """Where to find the members that a class shares with its public bases."""
+    """A line that says where to find the members that a class inherits from public classes."""
     own = {name for name, _ in members(thing)}
     lines: list[str] = []
     for base in public_bases(thing):
@@ -217,16 +220,16 @@ def inherited(thing: type) -> list[str]:
 
 
 def public_bases(thing: type) -> list[type]:
-    """The bases of a class that are public themselves."""
+    """The classes that a class inherits from, if they are public themselves."""
     return [
         base for base in thing.__mro__[1:] if public().get(base.__name__, ("", None))[1] is base
     ]
 
 
 def members(thing: type) -> Iterator[tuple[str, Any]]:
-    """The public methods and properties of a class, in its order, as ontarget's code defines them.
+    """The public methods and properties of a class, in the order of its code.
 
-    Those of a base that is public itself are left out: its own entry describes them.
+    Members that come from another public class are left out, because they are described there.
     """
     seen: set[str] = set()
     elsewhere = {one for base in public_bases(thing) for one in base.__mro__}
@@ -250,7 +253,7 @@ def members(thing: type) -> Iterator[tuple[str, Any]]:
 
 
 def signature(name: str, thing: Any) -> str:
-    """The call without types; they stand beside the parameters."""
+    """How a function or class is called, without types; these are listed with the parameters."""
     try:
         found = inspect.signature(thing)
     except (TypeError, ValueError):
@@ -278,7 +281,7 @@ def signature(name: str, thing: Any) -> str:
 
 
 def body(thing: object, called: object) -> list[str]:
-    """Text, parameters, notes and example of a docstring."""
+    """A docstring as lines of Markdown: text, parameters, notes and examples."""
     doc = Docstring.of(thing)
     types = {**annotations(thing), **annotations(called)}
     lines = [markdown(doc.text)] if doc.text else []
@@ -299,7 +302,7 @@ def body(thing: object, called: object) -> list[str]:
 
 
 def items(lines: list[str], types: dict[str, str]) -> list[str]:
-    """A numpydoc list of names and their meanings, as Markdown."""
+    """A numpydoc list of names and their meanings, as lines of Markdown."""
     found: list[tuple[str, list[str]]] = []
     for line in lines:
         if line and not line.startswith(" "):
@@ -318,7 +321,7 @@ def _named(names: str, types: dict[str, str]) -> str:
 
 
 def annotations(thing: object) -> dict[str, str]:
-    """Parameter -> its type as written in the source."""
+    """For each parameter, its type as the source code spells it."""
     found = dict(getattr(thing, "__annotations__", {}))
     return {
         name: kind if isinstance(kind, str) else _type_name(kind) for name, kind in found.items()
@@ -332,12 +335,12 @@ def _type_name(kind: object) -> str:
 
 
 def code(text: str) -> list[str]:
-    """The text as a code block."""
+    """The text as a Markdown code block."""
     return ["```python", *text.split("\n"), "```", ""]
 
 
 def written() -> dict[str, str]:
-    """Every page by its file name."""
+    """The text of every page, by its file name."""
     by_page: dict[str, list[tuple[str, str, object]]] = {name: [] for name in PAGES}
     for name, (package, thing) in sorted(public().items(), key=lambda item: item[0].lower()):
         by_page[home(package, thing)].append((name, package, thing))
@@ -356,7 +359,7 @@ def written() -> dict[str, str]:
 
 
 def main() -> None:
-    """Compare the pages, or write them."""
+    """Say which pages are out of date, or write them with --update."""
     update = "--update" in sys.argv
     stale = []
     for name, text in written().items():

@@ -1,9 +1,9 @@
-"""Write docs/surface.txt: everything that docs/stability.md promises, one line each.
+"""Writes docs/surface.txt: all that docs/stability.md promises not to change, one line each.
 
     python docs/write_surface.py             # says what has changed
     python docs/write_surface.py --update    # writes it
 
-A changed line is a change that users may notice: say so in CHANGELOG.md, then update.
+A changed line is a change that users may notice: describe it in CHANGELOG.md, then update.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SURFACE = Path(__file__).parent / "surface.txt"
 
 
 def python_names() -> Iterator[str]:
-    """Every public name with its call, and the public members of every public class."""
+    """A line for every public name with its parameters, and for every public member of a class."""
     for name, (package, thing) in sorted(write_api.public().items()):
         if inspect.isclass(thing):
             yield _call(f"{package}.{name}", thing)
@@ -43,7 +43,7 @@ def _call(name: str, thing: object) -> str:
 
 
 def commands() -> Iterator[str]:
-    """Every command with its arguments and options."""
+    """A line for every command of the command line, with its arguments and options."""
     from ontarget.cli import app
 
     for name, command in sorted(typer.main.get_command(app).commands.items()):  # type: ignore[attr-defined]
@@ -53,7 +53,7 @@ def commands() -> Iterator[str]:
 
 
 def requests() -> Iterator[str]:
-    """Every request of the service with its query, and the fields of what goes to and fro."""
+    """A line for every request of the service, with its query, and for the fields of messages."""
     from ontarget.service.web._openapi import described
     from ontarget.service.web.api import Api
 
@@ -67,20 +67,20 @@ def requests() -> Iterator[str]:
 
 
 def files() -> Iterator[str]:
-    """The layouts of what is kept on disk."""
+    """A line for the format of every kind of file that the library writes."""
     from ontarget.modelfile._header import VERSION
 
     yield f"model file, layout {VERSION}"
 
 
 def surface() -> str:
-    """The whole list."""
+    """The whole list as text."""
     parts = {"Python": python_names, "Commands": commands, "Requests": requests, "Files": files}
     return "\n".join(f"# {name}\n" + "\n".join(make()) + "\n" for name, make in parts.items())
 
 
 def main() -> None:
-    """Compare the list, or write it."""
+    """Say what has changed since docs/surface.txt was written, or write it with --update."""
     now = surface()
     then = SURFACE.read_text() if SURFACE.exists() else ""
     if "--update" in sys.argv:

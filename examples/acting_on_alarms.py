@@ -1,10 +1,11 @@
-"""Acting on alarms: switch to a safe policy, keep a control group, and stay honest afterwards.
+"""Acting on alarms: switch to a safe policy, but leave a control group alone to see if it helps.
 
     python examples/acting_on_alarms.py
 
-A rover covers 12 legs. On rough ground it slips; in safe mode it crawls at a steady pace. Three in
-four alarms switch it to safe mode, drawn at random. The others are left alone: they are the control
-arm, without which nobody could say whether the switch helps, or whether the alarm still works.
+A rover covers 12 legs. On rough ground it slips; in safe mode it crawls at a steady pace. When an
+alarm comes, the rover is switched to safe mode in three of four cases, drawn at random. In the
+other cases it is left alone. These runs are the control group: without them, nobody could say
+whether the switch helps, or whether the alarm still works.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ TARGET = Target.at_least(11.0)
 
 
 def run(rng: np.random.Generator, name: int, watch: Watch | None = None) -> list[dict[str, object]]:
-    """One run as rows of a log; with a watch, an alarm may switch it to safe mode."""
+    """One run of the rover as rows of a log; with a watch, an alarm may switch it to safe mode."""
     rows: list[dict[str, object]] = []
     rough, reward, safe, drawn = rng.normal(), 0.0, False, False
     if watch is not None:
@@ -39,7 +40,7 @@ def run(rng: np.random.Generator, name: int, watch: Watch | None = None) -> list
 
 
 def share(log: pl.DataFrame, chosen: pl.Expr) -> tuple[float, int]:
-    """The share of some runs that met the target, and how many they are."""
+    """The share of the chosen runs that met the target, and how many runs were chosen."""
     ends = log.group_by("run").agg(pl.sum("metres"), pl.last("safe"), pl.last("alarmed"))
     own = ends.filter(chosen)["metres"]
     return float(np.mean(own.to_numpy() >= TARGET.lower)), len(own)

@@ -17,7 +17,7 @@ FEATURES = ["position", "speed", "angle", "spin"]
 
 
 class TipsyBalancer:
-    """Pushes to the side to which the pole will lean; at times it pushes at random."""
+    """A policy for CartPole: pushes to the side to which the pole leans, and at times at random."""
 
     def __init__(self, seed: int, noise: float = 0.5) -> None:
         self.rng = np.random.default_rng(seed)

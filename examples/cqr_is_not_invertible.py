@@ -1,10 +1,12 @@
 """CQR can give the same interval at two levels, so an interval has no single probability.
 
-PCQR gives different intervals at different levels, so it can be inverted: from a target to its
-probability. This is the paper's counterexample. For one row, the model's quantiles at 0.05, 0.1,
-0.9 and 0.95 are a, a + e, b − e and b. The calibration set is covered too rarely by the model's
-80 % intervals and too often by its 90 % intervals. So CQR widens the 80 % interval by exactly e
-more than the 90 % interval on each side, and both become equal.
+CQR (conformalized quantile regression) turns a level such as 80 % into an interval. PCQR, the
+paper's method, gives different intervals at different levels, so it can be inverted: from a target
+to its probability. CQR cannot, as this counterexample from the paper shows. For one row, the
+model's quantiles at 0.05, 0.1, 0.9 and 0.95 are a, a + e, b − e and b. In the calibration set, too
+few outcomes are inside the model's 80 % intervals, and too many are inside its 90 % intervals. So
+CQR widens the 80 % interval by exactly e more than the 90 % interval on each side, and both become
+equal.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ VALUES = np.array(
 
 
 class TwoKinds:
-    """A known conditional distribution: a row's feature says which quantile function it has."""
+    """A model with two kinds of rows; a row's feature says which of two distributions it has."""
 
     def cdf_limits(self, X, y):
         values = np.asarray(y, dtype=float)
@@ -40,7 +42,7 @@ class TwoKinds:
 
 
 def calibration_set() -> tuple[np.ndarray, np.ndarray]:
-    """99 episodes with distinct outcomes: 10 of the first kind near 0, 89 of the second."""
+    """99 rows with distinct outcomes: 10 of the first kind near 0, and 89 of the second kind."""
     first = np.linspace(-0.45, 0.45, 10)
     second = np.arange(1, 90) / 64 * np.where(np.arange(89) % 2, 1.0, -1.0)
     X = np.concatenate((np.zeros((10, 1)), np.ones((89, 1))))

@@ -1,12 +1,12 @@
-"""Jet engines that were taken off the wing before they failed: four ways to treat them.
+"""Jet engines that were taken off the wing before they failed: four ways to use such records.
 
     python examples/cut_off_engines.py
     python examples/cut_off_engines.py train_FD001.txt   # NASA's C-MAPSS units, cut off here
 
-An engine is inspected every few cycles. It wears, its readings rise, and at last it fails. Many are
-cut off: taken off the wing by a schedule that knows nothing of their wear. How they would have
-fared is unknown. Here it is known, because the engines are made up, or because C-MAPSS runs every
-unit to its end: so each way is judged on engines that nobody cut off.
+An engine is inspected every few cycles. It wears, its readings rise, and at last it fails. Many
+engines are cut off: taken off the wing by a schedule that knows nothing of their wear. Normally
+nobody knows how long they would have lasted. Here it is known, because the engines are simulated,
+or because C-MAPSS runs every unit to its end. So each way is judged on engines that nobody cut off.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Units = list[np.ndarray]  # of each unit the readings at every inspection, until
 
 
 def made_up(n: int, rng: np.random.Generator) -> Units:
-    """Units whose wear grows at a rate of their own; they fail where it passes 1."""
+    """Simulated engines; each wears at its own rate, and fails when its wear passes 1."""
     found = []
     for rate in rng.lognormal(np.log(0.075), 0.35, size=n):
         wear = np.cumsum(rate * rng.gamma(4.0, 0.25, size=LONGEST))
@@ -37,9 +37,10 @@ def made_up(n: int, rng: np.random.Generator) -> Units:
 
 
 def read_units(path: str) -> Units:
-    """The units of a C-MAPSS file, inspected at every tenth cycle: unit, cycle, settings, sensors.
+    """The engines in a C-MAPSS file (unit, cycle, settings, sensors), at every tenth cycle.
 
-    Lives are some 130 to 360 cycles; the two readings are sensors 4 and 11, which rise with wear.
+    An engine lasts some 130 to 360 cycles; the two readings are sensors 4 and 11, which rise with
+    wear.
     """
     rows = np.loadtxt(path)
     units = [rows[rows[:, 0] == unit] for unit in np.unique(rows[:, 0])]
@@ -47,7 +48,10 @@ def read_units(path: str) -> Units:
 
 
 def recorded(units: Units, rng: np.random.Generator, censored: str, seed: int) -> Episodes:
-    """The units as they are found in the log: some were taken off before they failed."""
+    """The engines as a log would have them: some were taken off before they failed.
+
+    ``censored`` says how such episodes are treated.
+    """
     lives = np.array([len(unit) for unit in units])
     taken_off = rng.geometric(CHANCE, size=len(units))
     ends = np.minimum(lives, taken_off)
@@ -68,7 +72,7 @@ def recorded(units: Units, rng: np.random.Generator, censored: str, seed: int) -
 
 
 def left_alone(units: Units, horizon: int) -> Episodes:
-    """Other units, none of which was taken off; judged up to the horizon."""
+    """Engines that nobody took off, up to the horizon (the number of steps that count)."""
     return Episodes.from_arrays(
         [unit[:horizon] for unit in units],
         [np.ones(min(len(unit), horizon)) for unit in units],

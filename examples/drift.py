@@ -1,4 +1,4 @@
-"""The process changes, and the guard notices: when to stop trusting, and what to do then.
+"""A process changes, and a drift guard notices: when to stop trusting p, and what to do then.
 
 python examples/drift.py
 """
@@ -11,7 +11,7 @@ from ontarget import Episodes, GoalMonitor, Target
 
 
 def deliveries(runs: int, seed: int, pace: float, first_id: int) -> Episodes:
-    """Runs of 10 rounds; a round delivers more when the queue is long, and `pace` scales it."""
+    """Recorded runs of 10 rounds; a round delivers more if the queue is long, times ``pace``."""
     rng = np.random.default_rng(seed)
     queue = rng.gamma(3.0, size=(runs, 10, 1))
     parcels = rng.poisson(pace * (1.0 + queue[:, :, 0]))

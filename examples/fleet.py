@@ -1,4 +1,4 @@
-"""Two hundred battles at once: one call per step, each judged as by a watch of its own.
+"""Watches two hundred battles at once, with one call per step for all of them.
 
 python examples/fleet.py
 """

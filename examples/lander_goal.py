@@ -1,8 +1,10 @@
-"""LunarLander with three conditions at once: a good score, little fuel, never far off upright.
+"""LunarLander with three conditions at once: a good score, little fuel, and little tilt.
 
-Records the noisy autopilot of `lunar_lander.py` with three behaviors (once: the recordings are kept
-as Parquet), fits a monitor on 3,000 flights, and measures p of the goal, the alarm and its lead on
-fresh ones. It ends with a picture of one failed flight: p of the goal, and p of each behavior.
+This script records the noisy autopilot of `lunar_lander.py` with three numbers per flight: score,
+fuel and tilt. (Recordings are stored as Parquet and made only once.) It fits a monitor on 3,000
+flights. On new flights, it measures how good p is (the probability of meeting all conditions), and
+how early alarms come. It ends with a picture of one failed flight: p of all conditions together,
+and of each.
 
     python examples/lander_goal.py --folder lander-goal
 
@@ -33,7 +35,7 @@ ANGLE = FEATURES.index("angle")
 
 
 class Gauges(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """An environment whose ``info`` tells the fuel burnt in each step, and the tilt after it."""
+    """LunarLander, with the fuel burnt in each step, and the tilt after it, in ``info``."""
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         seen, reward, terminated, truncated, info = self.env.step(action)
@@ -42,10 +44,10 @@ class Gauges(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 def recorded(path: Path, episodes: int, seed: int) -> Episodes:
-    """The recording at this path, a step every tenth of a second; it is made where there is none.
+    """The flights recorded at this path, with ten steps per second; recorded now if there are none.
 
-    The environment has 50 frames a second. A step of ours is five of them: the state at the first,
-    what they earned and burnt together, and the greatest tilt.
+    The environment has 50 frames per second. One of our steps is five frames: the state at the
+    first frame, the reward and the fuel of all five together, and their greatest tilt.
     """
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,7 +64,11 @@ def recorded(path: Path, episodes: int, seed: int) -> Episodes:
 
 
 def chosen_flight(found: Evaluation) -> int:
-    """A flight that missed the goal: p was above 40 % in its first two seconds, then an alarm."""
+    """The position of a flight that missed the goal, to be drawn.
+
+    Its p (the probability of meeting the goal) was above 40 % in the first two seconds; then an
+    alarm came.
+    """
     raised = found.alarms(Promised(FALSE_ALARMS)).first
     early = np.nanmean(found.p[:20], axis=0)
     open_still = ~found.met & (raised >= 20) & (early > 0.4)
@@ -70,7 +76,10 @@ def chosen_flight(found: Evaluation) -> int:
 
 
 def picture(found: Evaluation, flight: int, path: Path) -> None:
-    """One flight: p of the goal over time, beside p of each behavior, and the alarm."""
+    """Draw one flight: p of the goal over time, p of each condition, and the alarm.
+
+    p is the probability that the flight meets it.
+    """
     from matplotlib.figure import Figure
 
     drawn = Figure(figsize=(8.0, 4.0), layout="constrained")

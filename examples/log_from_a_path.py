@@ -1,11 +1,11 @@
-"""Your own log, from its path to a verdict: help-desk cases, a marathon, anything with rows.
+"""From the path of your own log to a verdict: help-desk cases, a marathon, any table of runs.
 
     python examples/log_from_a_path.py helpdesk.parquet :8 started  # closed within 8 days?
     python examples/log_from_a_path.py boston.parquet :240          # run in at most 240 minutes?
 
-The file needs the columns episode, step and reward. The others are features, except those named at
-the end, which are left out. The monitor is fitted on two thirds of the runs, and checked on the
-others.
+The file needs the columns episode, step and reward. All other columns are features, except those
+named at the end of the command, which are left out. The monitor is fitted on two thirds of the
+runs, and checked on the other third.
 """
 
 from __future__ import annotations

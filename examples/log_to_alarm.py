@@ -1,8 +1,9 @@
-"""A log with columns of its own, early ends and text: read it, check it, watch by name.
+"""A log with unusual column names, runs that end early, and text: read it, check it, watch it.
 
     python examples/log_to_alarm.py [LOG.csv]
 
-Without a log it makes one of a greenhouse that is heated for up to 24 hours; a pipe may freeze.
+Without a log, the script makes one of a greenhouse that is heated for up to 24 hours; a pipe may
+freeze, which ends the run.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ COLUMNS = {"episode": "night", "step": "hour", "reward": "kilowatt_hours"}
 
 
 def write_log(path: Path, nights: int, seed: int) -> None:
-    """What a logger would write: one line per hour, readings first, then what the hour used."""
+    """Write a log as a data logger would: one line per hour, readings first, then what was used."""
     rng = np.random.default_rng(seed)
     with path.open("w", newline="") as file:
         out = csv.writer(file)

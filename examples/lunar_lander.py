@@ -1,8 +1,8 @@
-"""LunarLander with a noisy autopilot: will this descent score 200, and which ones will not?
+"""LunarLander with a noisy autopilot: will this descent score at least 200?
 
-Records the autopilot (once: the recordings are kept as Parquet), fits a monitor on 3,000 episodes,
-and measures it on fresh ones: is a probability of 80 % right 80 % of the time, and how early does
-an alarm with a promised 5 % of false alarms see a crash coming?
+This script records the autopilot (recordings are stored as Parquet and made only once), fits a
+monitor on 3,000 episodes, and measures it on new ones. Is a probability of 80 % right 80 % of the
+time? How early does an alarm with 5 % promised false alarms see a crash coming?
 
     python examples/lunar_lander.py --folder lunar-lander
 
@@ -64,7 +64,7 @@ class Autopilot:
 
 
 def recorded(path: Path, episodes: int, seed: int) -> Episodes:
-    """The recording at this path; it is made first where there is none."""
+    """The episodes recorded at this path; they are recorded now if there are none."""
     if not path.exists():
         import gymnasium
 
@@ -87,7 +87,10 @@ def crashed(episodes: Episodes) -> np.ndarray:
 def measured(
     monitor: GoalMonitor, episodes: Episodes, picture: Path
 ) -> tuple[CalibrationEstimate, AlarmQuality, AlarmQuality]:
-    """How good the probabilities are on fresh episodes, and the alarm: for misses, for crashes."""
+    """How good the probabilities are on new episodes, and the alarms: for misses and for crashes.
+
+    A miss is an episode that does not meet the target.
+    """
     found = monitor.evaluate(episodes, TARGET)
     said = pool(found.p, found.met)
     binned = reliability(said.p, said.met, bins=20, episode=said.episode)

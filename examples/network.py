@@ -2,7 +2,8 @@
 
     python examples/network.py
 
-Needs PyTorch to train: ``pip install 'ontarget[network]'``. The fitted monitor does not.
+To train it, PyTorch is needed: ``pip install 'ontarget[network]'``. The fitted monitor works
+without PyTorch.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""A new policy, judged before it has run: draw the recorded runs that it would have made.
+"""How to judge a new policy before it has run: draw recorded runs as if it had made them.
 
     python examples/new_policy.py
 
-A rover chooses at each of six legs between a fast way and a careful one, by a coin. The log has the
-chance of every choice. The new policy is careful seven times in ten. Its own runs would be best to
-fit on, but there are none yet. So runs are drawn at random from the log, each with a chance in
-proportion to how much likelier the new policy would have made it. The drawn runs are distributed
-like runs of the new policy, so all promises for recorded runs hold for its runs.
+At each of six legs, a rover chooses between a fast way and a careful one, by tossing a coin. The
+log has the probability of every choice. The new policy is careful seven times in ten. It would be
+best to fit a monitor on runs of the new policy, but there are none yet. So runs are drawn at random
+from the log, each with a probability in proportion to how much more likely it is under the new
+policy. The drawn runs are distributed like runs of the new policy, so all promises that hold for
+recorded runs hold for runs of the new policy.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ BOUND = max(NEW / COIN, (1 - NEW) / (1 - COIN)) ** LEGS  # known before any run 
 def played(
     n: int, careful: float, rng: np.random.Generator, name: str
 ) -> tuple[Episodes, np.ndarray]:
-    """Runs of a policy that is careful with this chance, and what it chose at each leg."""
+    """Runs of a policy that is careful with this probability, and its choices at each leg."""
     rough = np.abs(rng.normal(size=(n, LEGS)))
     chose = rng.random((n, LEGS)) < careful
     slips = rng.random((n, LEGS)) < np.minimum(0.6 * rough, 0.9)

@@ -1,7 +1,7 @@
-"""Estimators of other libraries inside a monitor: quantile-forest, NGBoost and skpro.
+"""Estimators of other libraries as models of a monitor: quantile-forest, NGBoost and skpro.
 
-A model needs three methods, fit, cdf_limits and quantile, or a predict that takes quantiles=. The
-promises hold whatever the model predicts.
+A model needs the three methods fit, cdf_limits and quantile, or the two methods fit and predict,
+where predict takes quantiles=. The promises hold whatever the model predicts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ontarget.models import RegressorQuantiles
 
 
 def quantile_forest() -> Any:
-    """A regressor whose predict takes quantiles= needs no code at all."""
+    """A quantile-forest; its predict takes quantiles=, so a monitor can use it as it is."""
     from quantile_forest import RandomForestQuantileRegressor
 
     return RegressorQuantiles(RandomForestQuantileRegressor(50, min_samples_leaf=10))
@@ -40,7 +40,7 @@ class NGBoosted:
 
 
 class Skpro(BaseEstimator):
-    """Any probabilistic regressor of skpro; here a regression with a second one for its spread."""
+    """A probabilistic regressor of the library skpro; here two regressions, for mean and spread."""
 
     def fit(self, X, y):
         from sklearn.linear_model import LinearRegression
@@ -54,7 +54,7 @@ class Skpro(BaseEstimator):
 
 
 def skpro() -> Any:
-    """A regressor of skpro for a monitor, which calls its predict with quantiles=."""
+    """A regressor of the library skpro as a model; a monitor calls its predict with quantiles=."""
     return RegressorQuantiles(Skpro())
 
 

@@ -11,7 +11,10 @@ from ontarget import Episodes, GoalMonitor, Target
 
 
 def recorded(episodes: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Past runs: states (episodes, steps, features) before acting, rewards (episodes, steps)."""
+    """Recorded random walks: states before acting, (episodes, steps, features), and rewards.
+
+    The rewards are (episodes, steps).
+    """
     rng = np.random.default_rng(seed)
     slope = rng.normal(size=(episodes, 1))
     seen = slope + 0.5 * rng.normal(size=(episodes, 12))  # a noisy view of the slope

@@ -1,9 +1,10 @@
-"""PCQR and its rivals in scikit-learn's manner: fit a model, calibrate, ask, on any data.
+"""PCQR (the paper's method) and its rivals, used as in scikit-learn: fit, calibrate, predict.
 
     python examples/rivals.py
 
-All see the same forest and the same calibration rows. The noise grows with the first feature, so a
-constant width is too wide on one side and too narrow on the other.
+All methods get the same forest and the same calibration rows. The noise grows with the first
+feature, so intervals of constant width are too wide where this feature is small, and too narrow
+where it is large.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""A robot arm with sticky joints: will this reach end within two centimetres of its goal?
+"""A robot arm with sticky joints: will the hand end within two centimetres of its goal?
 
     python examples/robot_arm.py
 
-How much the joints stick differs from reach to reach, and no sensor tells. The monitor infers it
-from how the arm moves. A reach is judged by its last distance, not by a sum.
+A run is one reach of the arm. How much the joints stick differs from run to run, and no sensor
+shows it. The monitor infers it from how the arm moves. A run is judged by its last distance to the
+goal, not by a sum of rewards.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ CLOSE = Target.at_most(2.0)
 
 
 def tip(angle: np.ndarray) -> np.ndarray:
-    """Where the hand is, in centimetres: two links of 40 cm."""
+    """The position of the hand in centimetres, for an arm of two links of 40 cm."""
     sums = np.cumsum(angle, axis=1)
     return CENTIMETRES * np.stack([np.cos(sums).sum(axis=1), np.sin(sums).sum(axis=1)], axis=1)
 
 
 def reaches(n: int, seed: int) -> Episodes:
-    """Reaches under a simple controller; the reward is the distance after each step."""
+    """Recorded runs of the arm under a simple controller; rewards are the distances to the goal."""
     rng = np.random.default_rng(seed)
     friction = rng.gamma(1.5, 1.0, size=(n, 1))
     angle, goal = rng.uniform(-1.2, 1.2, (2, n, 2))

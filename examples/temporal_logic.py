@@ -1,9 +1,10 @@
-"""A rule about the path, in temporal logic, as one more behavior beside the return.
+"""A rule in temporal logic as one more number that runs are judged by, beside the return.
 
-A drone flies ten legs past walls. The rule: the gap never falls below 0.2, and never stays below 1
-for three legs in a row. Its robustness says by how much the rule has held so far; below 0, it is
-broken. RTAMT computes it (``pip install rtamt``); where it is not installed, ten lines here compute
-the same number. The monitor reads it as a column: `"rule": "column:robustness"`.
+A drone flies ten legs past walls. The rule is: the gap to the walls never falls below 0.2, and
+never stays below 1 for three legs in a row. The robustness of the rule says by how much it has held
+so far; below 0, the rule is broken. The library RTAMT computes the robustness (``pip install
+rtamt``). If RTAMT is not installed, ten lines here compute the same number. The monitor reads the
+robustness as a column: `"rule": "column:robustness"`.
 
     python examples/temporal_logic.py
 """
@@ -41,10 +42,10 @@ def by_rtamt() -> Callable[[Sequence[float]], list[float]]:
 
 
 def by_hand(gaps: Sequence[float]) -> list[float]:
-    """The robustness after each leg: the smallest margin so far by which the rule has held.
+    """The robustness of the rule after each leg: the smallest margin by which it has held so far.
 
-    There are two margins at each leg: the gap above 0.2, and the best of the last three gaps above
-    1.
+    The rule is that the gap is never below 0.2, and never below 1 for three legs in a row. So there
+    are two margins at each leg: the gap minus 0.2, and the largest of the last three gaps minus 1.
     """
     found, least = [], math.inf
     for t, gap in enumerate(gaps):
@@ -56,7 +57,10 @@ def by_hand(gaps: Sequence[float]) -> list[float]:
 def flights(
     n: int, seed: int, robustness: Callable[[Sequence[float]], list[float]] = by_hand
 ) -> Episodes:
-    """Recorded flights; strong wind makes the drone slow and pushes it towards the walls."""
+    """Recorded flights of a drone; strong wind slows it down and pushes it towards the walls.
+
+    ``robustness`` computes by how much a rule about the gaps has held.
+    """
     rng = np.random.default_rng(seed)
     wind = np.zeros((n, LEGS))
     for t in range(LEGS):

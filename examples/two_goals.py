@@ -1,4 +1,4 @@
-"""A drone must be fast and save energy: one probability for both, and one for each.
+"""A drone must be fast and save energy: the probability of both together, and of each.
 
 python examples/two_goals.py
 """
@@ -14,7 +14,7 @@ GOAL = Goal(distance=Target.at_least(20.0), energy=Target.at_most(12.0))
 
 
 def flights(n: int, seed: int) -> Episodes:
-    """Wind makes a flight slow and costs energy."""
+    """Recorded flights of a drone; wind makes a flight slow and costs energy."""
     rng = np.random.default_rng(seed)
     wind = 0.6 * rng.normal(size=(n, 1)) + rng.normal(size=(n, LEGS))
     metres = 3.0 - 0.8 * wind + 0.5 * rng.normal(size=(n, LEGS))

@@ -1,8 +1,8 @@
-"""Bring your own policy: anything that acts, many environments at once, a file to keep.
+"""How to record your own policy in many environments at once, and keep the recording in a file.
 
 A policy is a function from observation to action, or a trained model with Stable-Baselines3's
-``predict``; hand either to `record`. Here it is a small controller of our own, played in eight
-environments side by side, and judged by its largest swing rather than by a sum.
+``predict``; pass either to `record`. Here the policy is a small controller of our own. It acts in
+eight environments side by side. A run is judged by its largest swing, not by a sum of rewards.
 
     python examples/your_own_policy.py
 
@@ -25,13 +25,16 @@ STEPS = 60
 
 
 def make() -> gymnasium.Env:
-    """A pole whose reward at each step is how far it leans, in degrees."""
+    """CartPole with another reward: at each step, how far the pole leans, in degrees."""
     env = TimeLimit(gymnasium.make("CartPole-v1").unwrapped, max_episode_steps=STEPS)
     return TransformReward(env, lambda _: abs(float(np.degrees(env.unwrapped.state[2]))))
 
 
 class MyPolicy:
-    """Your code here: one action for each of the observations. This one hesitates at times."""
+    """Replace this by your own code: it returns one action for each observation.
+
+    This policy pushes to the side to which the pole leans, and at times at random.
+    """
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)

@@ -1,1 +1,1 @@
-"""The parts of `bench/quality.py`: questions, answers from several methods, measures, tables."""
+"""Modules of `bench/quality.py`: questions, answers of several methods, measures, tables."""

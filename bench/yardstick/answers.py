@@ -1,4 +1,4 @@
-"""What each method says about a question, kept in a folder so that nothing is fitted twice."""
+"""The answers of each method to a question, stored in a folder so that nothing is fitted twice."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HERE = Path(__file__).resolve().parents[2]  # the checkout that this file belong
 
 @dataclass(frozen=True)
 class Answer:
-    """One probability per row of the new episodes; NaN where the method gives none."""
+    """A method's answer: one probability for each row of the new episodes, NaN if it gives none."""
 
     p: np.ndarray
     seconds: float  # of processor time
@@ -35,7 +35,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Method:
-    """A way to answer; ``code`` changes whenever its answers might."""
+    """A method that answers questions; ``code`` is a text that changes if answers might change."""
 
     name: str
     code: str
@@ -43,7 +43,7 @@ class Method:
 
 
 def methods(before: Path | None) -> dict[str, Method]:
-    """The methods by name; ``before`` is an older checkout of this repository."""
+    """The methods by name; ``before`` is a folder with an older version of this repository."""
     found = [monitor("ours", HERE)]
     if before is not None:
         found.append(monitor("before", before.resolve()))
@@ -61,7 +61,10 @@ def rival(name: str, classify: Classify) -> Method:
 
 
 def monitor(name: str, checkout: Path) -> Method:
-    """`GoalMonitor()` of a checkout, in a process that imports that checkout's package."""
+    """The method `GoalMonitor()` with the code in the folder ``checkout``.
+
+    It runs in a process of its own that imports this code.
+    """
     package = checkout / "src" / "ontarget"
     if not package.is_dir():
         raise SystemExit(f"--beside needs a checkout with src/ontarget, got {checkout}")
@@ -82,7 +85,7 @@ def monitor(name: str, checkout: Path) -> Method:
 
 
 def kept(method: Method, question: Question, cache: Path | None) -> Answer:
-    """The method's answer, from the cache if it holds this question answered by this code."""
+    """The method's answer to a question; from the cache, if the same code stored it there."""
     if cache is None:
         return method.answer(question)
     file = cache / question.name / f"{method.name}-{method.code}-{question.fingerprint}.npz"

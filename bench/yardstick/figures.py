@@ -1,4 +1,4 @@
-"""One measured figure, kept for docs/speed.md as a line of JSON beside what a benchmark prints."""
+"""Stores measured figures for docs/speed.md, one line of JSON each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ PLACE = "ONTARGET_FIGURES"  # the file that lines are added to; without it nothi
 
 
 def keep(what: str, value: float, unit: str, *, asked: str = "", beside: str = "") -> None:
-    """Keep a figure: what was measured, what was asked for, and what it was measured beside."""
+    """Store one measured figure, with its unit.
+
+    ``asked`` says which value is required, ``beside`` what it was compared with.
+    """
     if place := os.environ.get(PLACE):
         line = {
             "bench": Path(sys.argv[0]).stem,

@@ -1,9 +1,9 @@
-"""A program of its own: what the `GoalMonitor` of one checkout says about a question.
+"""A program that answers a question with the `GoalMonitor` of one version of the code.
 
-Run as ``PYTHONPATH=CHECKOUT/src python forecast.py FOLDER``. Only names that every checkout since
-f7bcf78 has are used here; whatever differs between checkouts belongs into this file. An answer is
-kept under the code of its checkout and `FORM`, not of this file: raise `FORM` when a change here
-changes answers.
+Run as ``PYTHONPATH=CHECKOUT/src python forecast.py FOLDER``. CHECKOUT is a folder with one version
+of this repository. Only names that every version since f7bcf78 has are used here; whatever differs
+between versions belongs in this file. Stored answers are found by the code of the version and by
+`FORM`, not by the code of this file: raise `FORM` when a change in this file changes answers.
 """
 
 from __future__ import annotations

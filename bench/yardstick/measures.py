@@ -1,4 +1,4 @@
-"""What a study measures, and what only a developer asks: phases, jumps, seconds."""
+"""The measures of a quality study, and more for developers: by third of a run, jumps, seconds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PHASES = ("first third", "middle third", "last third")
 
 @dataclass(frozen=True)
 class Scores(study.Scores):
-    """How good one method's probabilities are on one split, and how they move."""
+    """How good the probabilities of one method are on one split, and how much they jump."""
 
     brier_by_phase: tuple[float, ...]
     jumps: dict[str, float]  # mean |p_t − p_{t−1}|, by where t lies
@@ -27,16 +27,18 @@ class Scores(study.Scores):
 
 
 def phase_of(t: np.ndarray, length: np.ndarray) -> np.ndarray:
-    """0, 1 or 2: the third of its own episode that a step lies in."""
+    """For each step, the third of its own episode that it is in: 0, 1 or 2."""
     return 3 * t // length
 
 
 def jumps(p: np.ndarray, t: np.ndarray, episode: np.ndarray, horizon: int) -> dict[str, float]:
-    """Mean |p_t − p_{t−1}| where blocks of steps meet, old or new ones, and elsewhere.
+    """How much p changes from one step to the next, on average: where models change, and elsewhere.
 
-    Old blocks have 5 steps. New ones overlap (method M16 in docs/methods.md). Their centres are
-    spread evenly over the horizon of H steps, at most max(⌈H/4⌉, 5) steps apart. Between two
-    centres, their two blocks answer; so at each centre the pair of blocks changes.
+    p is the probability of meeting the target. A block is a range of steps that share a model. In
+    older versions, blocks had 5 steps each, and the model changed at the end of each block. Now
+    blocks overlap (method M16 in docs/methods.md): their centres are spread evenly over the horizon
+    of H steps, at most max(⌈H/4⌉, 5) steps apart. Between two centres, the two blocks around a step
+    answer together; so at each centre the pair of blocks changes.
     """
     follows = (episode[1:] == episode[:-1]) & np.isfinite(p[1:]) & np.isfinite(p[:-1])
     size, at = np.abs(np.diff(p))[follows], t[1:][follows]
@@ -49,7 +51,7 @@ def jumps(p: np.ndarray, t: np.ndarray, episode: np.ndarray, horizon: int) -> di
 
 
 def score(question: Question, p: np.ndarray, seconds: float) -> Scores:
-    """Every measure of one answer to a question of real episodes."""
+    """Every measure of one method's probabilities ``p`` for a question about real episodes."""
     learn, asked = question.learn, question.asked
     told, phase = filled(p, learn, asked), phase_of(asked.t, asked.length)
     return Scores(

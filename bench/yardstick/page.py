@@ -17,9 +17,10 @@ _TABLE = re.compile(r"(<!-- table: (\w+)[^>]*-->\n).*?(?=<!-- end of table -->)"
 
 
 def renewed(page: str, results: Mapping[str, Any]) -> str:
-    """The page with new tables between its marks; a table without numbers stays as it is.
+    """The page docs/quality.md with new tables; a table without new numbers stays as it is.
 
-    A mark is ``<!-- table: real -->`` or ``<!-- table: truth -->``, and ``<!-- end of table -->``.
+    ``<!-- table: real -->`` or ``<!-- table: truth -->`` marks the beginning of a table, and ``<!--
+    end of table -->`` its end.
     """
     tables = {name: make(results[name]) for name, make in (("real", _real), ("truth", _truth))}
 
@@ -30,7 +31,10 @@ def renewed(page: str, results: Mapping[str, Any]) -> str:
 
 
 def _real(found: Mapping[str, Any]) -> str:
-    """One row per log: Brier scores, and how ours differ from each rival's."""
+    """A table with one row per log: the Brier scores, and how ours differs from each other one.
+
+    The Brier score is the mean squared error of the probability.
+    """
     head = ("log and target", "past, new", "ontarget", *RIVALS.values())
     head += tuple(f"beside {name}" for name in RIVALS.values())
     rows = []
@@ -50,7 +54,10 @@ def _real(found: Mapping[str, Any]) -> str:
 
 
 def _beside(own: Mapping[str, Any], rival: str) -> str:
-    """The difference of the Brier scores with its 95 % interval, and who is better."""
+    """The difference of two Brier scores with its 95 % interval, and who is better.
+
+    The Brier score is the mean squared error of the probability.
+    """
     told: dict[str, Difference] = {}
     for measure in ("brier", "log_loss"):
         pairs = zip(own["scores"]["ours"], own["scores"][rival], strict=True)
@@ -61,7 +68,10 @@ def _beside(own: Mapping[str, Any], rival: str) -> str:
 
 
 def _truth(found: Mapping[str, Any]) -> str:
-    """One row per process and number of past episodes: the excess Brier score · 10⁴."""
+    """A table with one row per process and number of past episodes: the excess Brier score · 10⁴.
+
+    The excess is how much higher the score is than that of the true probability.
+    """
     head = ("process", "past episodes", "ontarget", *RIVALS.values())
     rows = []
     for name, grown in found.items():

@@ -1,9 +1,10 @@
-"""Six ways to say how likely a run is to end inside a target, each in its own best form.
+"""Six libraries that say how likely a run is to meet a target, each used as well as possible.
 
-A way takes the past episodes as a `Task` and returns what answers for one row or for many.
-All but ontarget read the features, the step and the behavior so far. MAPIE, calibrated-explanations
-and crepes learn from four fifths of the past episodes and calibrate on the others; ontarget makes
-the same division by itself. Isotonic regression and quantile-forest use all of them.
+A function here takes the past episodes as a `Task`, and returns a function (or a monitor) that
+gives the probability for one row or for many. All libraries but ontarget get the features, the step
+and the sum of rewards so far. MAPIE, calibrated-explanations and crepes learn from four fifths of
+the past episodes and calibrate on the others; ontarget makes the same division by itself. Isotonic
+regression and quantile-forest learn from all past episodes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Ask = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class Task:
-    """Past and new episodes, and a target."""
+    """What every library is asked: past episodes to learn from, new ones, and a target."""
 
     past: Episodes
     new: Episodes
@@ -32,32 +33,35 @@ class Task:
 
     @cached_property
     def rows(self) -> Rows:
-        """The past, one row per episode and step."""
+        """The past episodes, one row per episode and step."""
         return rows_of(self.past, self.target)
 
     @cached_property
     def asked(self) -> Rows:
-        """The new episodes in the same form."""
+        """The new episodes, one row per episode and step."""
         return rows_of(self.new, self.target, grid=self.past.grid)
 
     @cached_property
     def left(self) -> np.ndarray:
-        """What each row of the past still earned: the outcome less the behavior so far."""
+        """For each row of the past episodes, what was still to come.
+
+        It is the outcome minus the sum of rewards so far.
+        """
         return self.past.outcomes[self.rows.episode] - self.rows.b
 
     def part(self, low: float, high: float) -> np.ndarray:
-        """The rows of a share of the past episodes, whole."""
+        """Which rows belong to a share of the past episodes; each episode is taken whole."""
         place = np.random.default_rng(0).permutation(len(self.past))[self.rows.episode]
         return (place >= low * len(self.past)) & (place < high * len(self.past))
 
 
 def matrix(rows: Rows) -> np.ndarray:
-    """What every method may know: the features, the step and the behavior so far."""
+    """What each library except ontarget gets: features, step, and the sum of rewards so far."""
     return np.column_stack([rows.X, rows.t, rows.b])
 
 
 def trees(task: Task, kind: type, y: np.ndarray) -> Any:
-    """Boosted trees, stopped where held-out episodes are met best."""
+    """Boosted trees for the responses ``y``; they stop growing where held-out episodes fit best."""
     fit, stop = task.part(0.0, 0.64), task.part(0.64, 0.8)
     X, categorical = matrix(task.rows), np.append(task.rows.categorical, [False, False])
     model = kind(
@@ -89,7 +93,7 @@ def isotonic(task: Task) -> Ask:
 
 
 def mapie(task: Task) -> Ask:
-    """MAPIE: the same trees, calibrated by Venn–Abers predictors."""
+    """MAPIE: boosted trees, calibrated by Venn–Abers predictors."""
     from mapie.calibration import VennAbersCalibrator
 
     X, met, held = matrix(task.rows), task.rows.met, task.part(0.8, 1.0)
@@ -99,7 +103,7 @@ def mapie(task: Task) -> Ask:
 
 
 def explained(task: Task) -> Ask:
-    """calibrated-explanations: the same trees, Venn–Abers, and it can explain each answer."""
+    """calibrated-explanations: boosted trees and Venn–Abers; it can also explain each answer."""
     from calibrated_explanations import WrapCalibratedExplainer
 
     X, met, held = matrix(task.rows), task.rows.met.astype(int), task.part(0.8, 1.0)
@@ -109,7 +113,7 @@ def explained(task: Task) -> Ask:
 
 
 def crepes(task: Task) -> Ask:
-    """crepes: a conformal predictive system around boosted regression, with local widths."""
+    """crepes: boosted regression with a conformal predictive system, whose widths vary by row."""
     from crepes import WrapRegressor
     from crepes.extras import DifficultyEstimator, MondrianCategorizer
 
@@ -129,7 +133,7 @@ def crepes(task: Task) -> Ask:
 
 
 def quantile_forest(task: Task) -> Ask:
-    """quantile-forest: the rank of the target's ends in the forest's distribution."""
+    """quantile-forest: how much of the forest's predicted distribution is inside the target."""
     from quantile_forest import RandomForestQuantileRegressor
 
     model = RandomForestQuantileRegressor(
@@ -145,11 +149,11 @@ def quantile_forest(task: Task) -> Ask:
 def between(
     below: Callable[[np.ndarray, float], np.ndarray], asked: np.ndarray, target: Target
 ) -> np.ndarray:
-    """The probability of an interval from that of everything below each end."""
+    """The probability of a target, computed from the probabilities of being below its two ends."""
     upper = below(asked, target.upper) if np.isfinite(target.upper) else np.ones(len(asked))
     return upper - (below(asked, target.lower) if np.isfinite(target.lower) else 0.0)
 
 
 def ontarget(task: Task) -> GoalMonitor:
-    """ontarget: one line."""
+    """ontarget: a monitor is fitted in one line."""
     return GoalMonitor().fit(task.past, progress=False)

@@ -1,4 +1,4 @@
-"""The figure: how the distance to the truth shrinks as past episodes grow in number."""
+"""A figure of how the distance to the true probability shrinks with more past episodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COLORS = {"ours": "#0072b2", "before": "#e69f00", "boosted": "#009e73", "logist
 
 
 def draw_growth(found: Mapping[str, Grown], file: Path) -> None:
-    """One panel per process, both axes logarithmic; dashed is before calibration."""
+    """Draw one panel per process, with logarithmic axes; dashed lines are before calibration."""
     figure = Figure(figsize=(4.2 * len(found), 3.8), layout="constrained")
     panels = figure.subplots(1, len(found), squeeze=False)
     for panel, (process, grown) in zip(panels[0], found.items(), strict=True):

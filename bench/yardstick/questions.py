@@ -1,4 +1,4 @@
-"""A question: past episodes, new ones and a target; and the four real sets that ask it."""
+"""A question to a method: past episodes, new ones and a target; and four real logs to ask about."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from ontarget.study import Rows
 
 @dataclass(frozen=True)
 class Question:
-    """Learn from ``past``, then answer every row of ``new``; both are sorted by episode, step."""
+    """A question: learn from the episodes ``past``, and give a probability for each row of ``new``.
+
+    Both tables are sorted by episode and step.
+    """
 
     name: str
     past: pl.DataFrame
@@ -43,7 +46,7 @@ class Question:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes with anything that could change an answer."""
+        """A hash that changes with anything that could change an answer to this question."""
         digest = blake2b(digest_size=6)
         about = (self.features, self.categorical, self.target, self.horizon, self.seed)
         digest.update(repr((about, self._words)).encode())
@@ -54,12 +57,16 @@ class Question:
 
     @cached_property
     def _words(self) -> dict[str, list[str]]:
-        """The dictionary of each text column, from the past alone."""
+        """The values of each text column, from the past episodes alone."""
         text = [name for name in self.features if self.past[name].dtype == pl.String]
         return {name: sorted(self.past[name].drop_nulls().unique().to_list()) for name in text}
 
     def _rows(self, frame: pl.DataFrame) -> Rows:
-        """The frame's rows in their order; text is its place in the past's dictionary, or NaN."""
+        """The rows of a table as numbers, in their order.
+
+        A text becomes its position among the values of the past episodes; NaN if it did not occur
+        there.
+        """
         episode, reward = pl.col("episode"), pl.col("reward").cast(pl.Float64)
         frame = frame.with_columns(
             (reward.cum_sum().over("episode") - reward).alias("_b"),
@@ -86,7 +93,7 @@ class Question:
 
 @dataclass(frozen=True)
 class RealSet:
-    """A log of real episodes, the target asked about, and how many episodes a split takes."""
+    """A log of real episodes, the target to ask about, and how many episodes a split has."""
 
     file: str
     features: tuple[str, ...]
@@ -107,7 +114,11 @@ class RealSet:
         return frame.select("episode", "step", "reward", *self.features).sort("episode", "step")
 
     def split(self, name: str, frame: pl.DataFrame, number: int, part: float) -> Question:
-        """Split ``number``: which episodes it takes depends on their ids and the number alone."""
+        """The question of one split: past episodes, new ones and the target.
+
+        Which episodes it has depends only on their ids and ``number``. ``part`` is the share of the
+        episodes to use.
+        """
         ids = frame["episode"].unique().to_list()
         order = sorted(ids, key=lambda one: blake2b(f"{number}/{one}".encode()).digest())
         n_past, n_new = int(part * self.n_past), int(part * self.n_new)
@@ -173,7 +184,10 @@ REAL: dict[str, RealSet] = {
 def real_questions(
     name: str, folder: Path, splits: int, *, part: float = 1.0
 ) -> Iterator[Question]:
-    """The set's questions, one per split; the folder holds its file."""
+    """The questions about one log of real episodes, one for each split.
+
+    ``folder`` contains the file of the log.
+    """
     log = REAL[name]
     frame = log.read(folder)
     for number in range(splits):

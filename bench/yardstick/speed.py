@@ -1,9 +1,9 @@
-"""Run the benchmarks and put every figure they keep into docs/speed.md; `make bench` runs this.
+"""Runs the benchmarks, and writes the figures they store to docs/speed.md (`make bench`).
 
     PYTHONPATH=bench python -m yardstick.speed                   # all of bench/
     PYTHONPATH=bench python -m yardstick.speed monitor forest    # these; the others stay
 
-The figures are kept in docs/speed.json, each benchmark's with its date and machine.
+The figures are stored in docs/speed.json, with the date and the machine of each benchmark.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TABLE = re.compile(r"(<!-- table: speed -->\n).*?(?=<!-- end of table -->)", re
 
 
 def machine() -> str:
-    """What the figures were measured on, in one line."""
+    """A line of text about this machine: what the figures were measured on."""
     described = Path("/proc/cpuinfo")
     text = described.read_text() if described.exists() else ""
     named = re.search(r"^model name\s*: (.+)$", text, flags=re.M)
@@ -42,7 +42,7 @@ def machine() -> str:
 
 
 def measured(name: str) -> dict[str, Any]:
-    """Run one benchmark; what it keeps, when and where."""
+    """Run one benchmark; returns the figures that it stored, the date and the machine."""
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "figures.jsonl"
@@ -55,7 +55,7 @@ def measured(name: str) -> dict[str, Any]:
 
 
 def table(kept: dict[str, Any]) -> str:
-    """All figures, benchmark by benchmark, and the machines they come from."""
+    """All stored figures as text, benchmark by benchmark, and the machines they come from."""
     if not any(one["figures"] for one in kept.values()):
         return "*No figures yet: `make bench` writes them.*\n"
     places = list(dict.fromkeys(one["machine"] for one in kept.values() if one["figures"]))
@@ -72,12 +72,12 @@ def table(kept: dict[str, Any]) -> str:
 
 
 def spelled(value: float) -> str:
-    """Three digits, without powers of ten."""
+    """A number with three digits, without powers of ten."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def main() -> None:
-    """Measure, keep, and renew the page."""
+    """Run the benchmarks, store their figures, and update the page."""
     every = sorted(path.stem for path in BENCH.glob("*.py") if path.stem not in NOT_RUN)
     chosen = sys.argv[1:] or every
     if unknown := set(chosen) - set(every):

@@ -1,8 +1,9 @@
-"""A program of its own: what the `GoalMonitor` of one checkout costs on a question.
+"""A program that measures what the `GoalMonitor` of one version of the code costs on a question.
 
-Run as ``PYTHONPATH=CHECKOUT/src python spent.py FOLDER``. Only names that every checkout since
-f7bcf78 has are used here. Prints one line of JSON: seconds of processor time of the fit, bytes of
-the file, and the median of live steps in microseconds.
+Run as ``PYTHONPATH=CHECKOUT/src python spent.py FOLDER``. CHECKOUT is a folder with one version of
+this repository. Only names that every version since f7bcf78 has are used here. The program prints
+one line of JSON: seconds of processor time of the fit, bytes of the file, and the median of live
+steps in microseconds.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def main(folder: Path) -> None:
 
 
 def live(watch, runs) -> float:
-    """The median of single steps in microseconds, over whole runs one after the other."""
+    """The median time of one live step in microseconds, over whole runs one after the other."""
     rows = [runs.at(t) for t in range(runs.horizon)]
     rewards = [runs.rewards_at(t) for t in range(runs.horizon)]
     taken: list[int] = []

@@ -27,7 +27,7 @@ def lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def score_table(found: Found) -> str:
-    """The mean of each measure over the splits."""
+    """A text table: the mean of each measure over all splits, for each method."""
     head = ("", "Brier", "log loss", "ECE pooled", "ECE by step", "no answer", "CPU seconds")
     names = ("brier", "log_loss", "ece", "ece_by_step")
     rows = []
@@ -39,7 +39,10 @@ def score_table(found: Found) -> str:
 
 
 def difference_table(found: Found, n_new: int, n_past: int) -> str:
-    """The first method minus each other one, · 10⁴; below 0 the first is better."""
+    """A text table: each measure of the first method minus that of each other one, · 10⁴.
+
+    Below 0, the first method is better.
+    """
     first, *others = found
     head = (f"{first} minus", "Brier", "log loss", "ECE pooled", *PHASES)
     rows = []
@@ -55,7 +58,10 @@ def difference_table(found: Found, n_new: int, n_past: int) -> str:
 
 
 def jump_table(found: Found) -> str:
-    """How much p moves from one step to the next, and how much more where blocks meet."""
+    """A text table: how much p changes from step to step, and how much more where models change.
+
+    p is the probability of meeting the target.
+    """
     head = ("mean |Δp|", "old blocks", "new blocks", "elsewhere", "old ratio", "new ratio")
     rows = []
     for method, each in found.items():
@@ -74,7 +80,11 @@ def jump_table(found: Found) -> str:
 
 
 def distance_table(found: Mapping[str, Mapping[str, Sequence[Distance]]], first: str) -> str:
-    """By process or size, then method: excess Brier score · 10⁴ and |p − p_true| · 10³."""
+    """A text table of how far each method is from the truth, by process or by number of episodes.
+
+    It has the excess Brier score · 10⁴ (how much higher the score is than that of the true
+    probability) and |p − p_true| · 10³.
+    """
     names = list(next(iter(found.values())))
     rows = [
         (row, *(_distance(each[name]) if name in each else "–" for name in names))

@@ -1,7 +1,8 @@
 """Processes whose true probabilities are known: how far each method is from the truth.
 
-They are those of `ontarget paper --distance`. All eight are asked about with as many past episodes
-as most logs have; three of them with few and with many.
+They are the processes of `ontarget paper --distance`. Questions about all eight have as many past
+episodes as most logs have. For three of them, there are also questions with fewer and with more
+past episodes.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _TRUTH_CODE = ("domains/", "paper/cases.py", "paper/processes.py")
 
 @dataclass(frozen=True)
 class Distance:
-    """How far one method's probabilities are from the truth, averaged over the steps asked."""
+    """How far the probabilities of one method are from the truth, averaged over some steps."""
 
     excess: float  # Brier score beyond the oracle's
     absolute: float  # mean |p − p_true|
@@ -46,7 +47,10 @@ class Distance:
 
 
 class Process:
-    """One process: questions of several sizes, all about the same states of the same episodes."""
+    """A simulated process: questions with different numbers of past episodes.
+
+    All questions are about the same states of the same new episodes.
+    """
 
     def __init__(self, name: str, cache: Path) -> None:
         self.name, self.label = name, CASES[name].label
@@ -56,7 +60,7 @@ class Process:
         self.past, self.new = frame_of(self.case.episodes), frame_of(_ended(run, self.domain))
 
     def questions(self, size: int, repeats: int) -> Iterator[Question]:
-        """Learn from this many past episodes, others in every repeat."""
+        """Questions with ``size`` past episodes to learn from, different ones in every repeat."""
         for k in range(repeats):
             chosen = pl.col("episode").is_between(size * k, size * (k + 1), closed="left")
             yield Question(
@@ -71,7 +75,7 @@ class Process:
             )
 
     def distance(self, question: Question, p: np.ndarray) -> Distance:
-        """The distance of these probabilities, one per row of the question, from the truth."""
+        """How far these probabilities, one per row of the question, are from the true ones."""
         learn, asked = question.learn, question.asked
         said = filled(p, learn, asked)
         at = [(asked.t == t, truth.p_true) for t, truth in sorted(self.case.tests.items())]
@@ -84,7 +88,7 @@ class Process:
 
 
 def told(name: str, answer: Answer) -> dict[str, np.ndarray]:
-    """The probabilities that a method tells: its own, and those before calibration if it does."""
+    """The probabilities in an answer by name: calibrated ones, and raw ones if there are any."""
     return {name: answer.p} | ({} if answer.raw is None else {f"{name}, raw": answer.raw})
 
 
@@ -95,7 +99,7 @@ def _excess(case: Case, p: np.ndarray, p_true: np.ndarray) -> float:
 
 
 def frame_of(episodes: Episodes) -> pl.DataFrame:
-    """One row per (episode, step); an episode's id is its place."""
+    """The episodes as a table, one row per episode and step; the id is the episode's position."""
     parts: list[dict[str, Any]] = []
     for t in range(episodes.horizon):
         step = episodes.at(t)

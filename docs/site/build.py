@@ -1,11 +1,11 @@
-"""Build the documentation site into a folder of its version; `make site` runs this.
+"""Builds the documentation site for one version of the library; `make site` runs this.
 
     python docs/site/build.py            # into out/site/<version>/, then open out/site/index.html
 
-A second version gets in beside the first: build it, from its own tag, into the same folder
-(`--into`). The menu in each page's sidebar then offers both, also in the pages that were built
-earlier. The site is plain files. It asks no other host for anything and can be read from a disk,
-search included.
+To add another version, check out its tag and build it into the same folder (`--into`). The menu in
+each page's sidebar then offers all versions, even in pages that were built earlier. The site
+consists of plain files. It loads nothing from another host, and can be read and searched from a
+disk.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 
 
 def build(folder: Path) -> None:
-    """Write this version's pages; ends the program when any link leads nowhere."""
+    """Write the pages of this version to the folder; ends the program if any link is broken."""
     site, trees = folder / own_version(), folder / ".doctrees"
     shutil.rmtree(site, ignore_errors=True)
     words = ["-q", "-W", "--keep-going", "-E", "-b", "html", "-c", str(HERE), "-d", str(trees)]
@@ -36,7 +36,7 @@ def build(folder: Path) -> None:
 
 
 def main() -> None:
-    """Build, and say where to look."""
+    """Build the site, and print where to find it."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--into", type=Path, default=ROOT / "out" / "site", help="out/site")
     folder = parser.parse_args().into

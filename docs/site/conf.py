@@ -1,7 +1,8 @@
 """Sphinx's settings: the site is the repository's own Markdown, in the order of docs/README.md.
 
 The source folder is the repository itself, so that every link leads to the same file here as on a
-code host. What the pages lack for a site is added while they are read: the table of contents.
+code host. The table of contents, which the Markdown pages do not have, is added while they are
+read.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ pygments_dark_style = "github-dark"
 
 
 def add_contents(app, name, source):
-    """Give the front page, and the pages that list others, the table of contents of the site."""
+    """Add the site's table of contents to the front page and to pages that list other pages."""
     if name == root_doc:
         trees = sections(ROOT / ORDER)
     elif name in ("docs/api/README", "examples/README"):
@@ -64,7 +65,7 @@ def add_contents(app, name, source):
 
 
 def settle_links(app, tree):
-    """Let a link to a file open it at its own place; a link to a folder becomes plain text."""
+    """Let a link to a file open that file; a link to a folder becomes plain text."""
     name = app.env.docname
     folder = (ROOT / name).parent
     for link in list(tree.findall(pending_xref)):
@@ -80,7 +81,7 @@ def settle_links(app, tree):
 
 
 def setup(app):
-    """Register what is ours."""
+    """Register the functions and the parser of this file with Sphinx."""
     app.add_source_parser(Listing)
     app.connect("source-read", add_contents)
     app.connect("doctree-read", settle_links)

@@ -1,4 +1,4 @@
-"""A script or a settings file as a page of the site: its name, and its text in colour."""
+"""Shows a script or a settings file as a page of the site: its name, and its text in colour."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from sphinx.parsers import Parser
 
 
 class Listing(Parser):
-    """Sphinx's parser of files that the pages link to."""
+    """A parser for Sphinx that turns a script or a settings file into a page."""
 
     supported = ("listing",)
 
     def parse(self, inputstring: str, document: nodes.document) -> None:
-        """One section with one block of code."""
+        """Make a page with one section that has the file's text as a block of code."""
         path = Path(document["source"])
         section = nodes.section("", ids=[nodes.make_id(path.stem)])
         section += nodes.title("", path.name)

@@ -1,4 +1,4 @@
-"""The folder that holds a site per version: its menu, its front page, and that it needs no network.
+"""The folder with one site per version: its menu, its front page, and a check for foreign links.
 
 Nothing here needs Sphinx.
 """
@@ -29,12 +29,12 @@ _FRONT = """<!doctype html>
 
 
 def own_version() -> str:
-    """The version of this checkout."""
+    """The version of the library in this repository."""
     return str(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"])
 
 
 def foreign(site: Path) -> list[str]:
-    """What the site's pages and styles would load from another host, with the file."""
+    """What the pages and styles of a site would load from another host, each with its file."""
     files = sorted(path for path in site.rglob("*") if path.suffix in (".html", ".css"))
     return [
         f"{path.relative_to(site)}: {''.join(found)}"
@@ -44,9 +44,10 @@ def foreign(site: Path) -> list[str]:
 
 
 def enter(folder: Path, name: str) -> None:
-    """Put a version into the menu, newest first, and let the folder's front page lead to it.
+    """Add a version to the menu, newest first, and let the folder's front page lead to it.
 
-    The menu is a script, not JSON: a page that is read from a disk may load one, not the other.
+    The menu is a script, not JSON, because a page that is read from a disk may load a script, but
+    not JSON.
     """
     menu, own = folder / "versions.js", folder / name
     known = json.loads(menu.read_text()[len(_HEAD) : -2]) if menu.exists() else []
