@@ -25,7 +25,7 @@ _FINEST = -22
 
 
 def grid_of(outcomes: ArrayLike) -> float:
-    """The spacing of the rounding grid for these outcomes: a power of ten.
+    """The unit to which these outcomes are rounded (their *grid*): a power of ten.
 
     It is 1e-9 to 1e-8 times the largest outcome in absolute value, but never below 1e-22.
 
@@ -45,9 +45,10 @@ def grid_of(outcomes: ArrayLike) -> float:
 def scale_of(grid: float) -> float:
     """The factor that turns grid points into whole numbers, such as 1000 for a grid of 0.001.
 
-    It is 0 if the grid is 1 or more, or is not a power of ten. To round a number, multiply by the
-    factor, round, and divide by it. The result is the float64 that Python gives for the decimal as
-    a user types it. Dividing by a spacing such as 1e-7 would not give that.
+    The grid is the unit to which outcomes are rounded. The factor is 0 if the grid is 1 or more, or
+    is not a power of ten. To round a number, multiply it by the factor, round, and divide by the
+    factor. The result is the float64 that Python gives for the decimal as a user types it. Rounding
+    by division by the unit, such as 1e-7, would not give that.
     """
     if not (math.isfinite(grid) and grid > 0.0):
         raise InputError(f"grid needs a finite number above 0, got {grid}")

@@ -162,8 +162,8 @@ class Goal:
     ) -> BoolArray:
         """Whether each run meets the goal, as one boolean per run.
 
-        ``outcomes`` holds one array per behavior, by name, with one value per run. ``grids`` holds
-        the spacing to which outcomes and targets of a behavior are rounded first, by name.
+        ``outcomes`` holds one array per behavior, by name, with one value per run. ``grids`` holds,
+        for each behavior by name, the unit to which outcomes and targets are rounded first.
         """
         self._check(outcomes)
         grid = grids or {}
@@ -223,7 +223,7 @@ class Goal:
 
 
 class _Function(Goal):
-    """A goal given by a function of the outcomes, or joined from such goals.
+    """A goal given by a function of the outcomes, or made of such goals by ``&``, ``|`` or ``~``.
 
     See `Goal.where`.
     """

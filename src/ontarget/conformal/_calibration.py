@@ -142,8 +142,8 @@ class Calibrator(ABC):
             ids that it was trained on, these episodes are refused.
         seed, step
             Together with the ids, these determine the random numbers that break ties: if the model
-            gives an outcome itself a probability above 0, its rank is drawn at random (method M3
-            in docs/methods.md).
+            gives an outcome itself a probability above 0, the rank of the outcome (where it fell in
+            its predicted distribution) is drawn at random (method M3 in docs/methods.md).
         """
         self._learn(CalibrationRows.checked(self.model, X, y, ids=ids, grid=self.grid), seed, step)
         self._n = n_rows(X)

@@ -155,8 +155,9 @@ def floor_rank(level: Level, n: int, confidence: Level | None = None) -> int:
 def tail_rank(level: Level, n: int, confidence: Level | None = None) -> int:
     """The k, from 0 to n, whose k-th smallest rank gives a one-sided bound: ⌊(1 − level)(n + 1)⌋.
 
-    A new rank is below the k-th smallest of n with probability at most 1 − level. 0 means that n
-    ranks are too few. With a confidence, k is smaller; see `rank_within`.
+    A rank is where an outcome fell in its predicted distribution. A new rank is below the k-th
+    smallest of n with probability at most 1 − level. 0 means that n ranks are too few. With a
+    confidence, k is smaller; see `rank_within`.
     """
     return rank_within(1 - exact_level(level), n, confidence)
 

@@ -132,12 +132,15 @@ class Ranks:
 
     @classmethod
     def of(cls, values: ArrayLike) -> Ranks:
-        """The ranks, made from numbers in any order."""
+        """The sorted ranks, made from numbers in any order.
+
+        A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1.
+        """
         return cls(np.sort(np.asarray(values, dtype=np.float64)))
 
     @property
     def n(self) -> int:
-        """How many ranks there are."""
+        """The number of ranks, which is the number of calibration episodes."""
         return int(self.values.size)
 
     def __len__(self) -> int:
@@ -146,7 +149,8 @@ class Ranks:
     def counts(self, query: ArrayLike) -> tuple[IndexArray, IndexArray]:
         """How many of the ranks are below each number in ``query``, and how many are at most it.
 
-        Both results have the shape of ``query``.
+        A rank is where an episode's outcome fell in its predicted distribution. Both results have
+        the shape of ``query``.
         """
         below = np.searchsorted(self.values, query, side="left")
         upto = np.searchsorted(self.values, query, side="right")
@@ -180,7 +184,10 @@ class Ranks:
         return self.bounds(query).mid
 
     def order(self, k: int) -> float:
-        """The k-th smallest rank, k from 1 to n; -inf for k = 0 and +inf for k = n + 1."""
+        """The k-th smallest rank, k from 1 to n; -inf for k = 0 and +inf for k = n + 1.
+
+        A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1.
+        """
         if not 0 <= k <= self.n + 1:
             raise InputError(f"Ranks.order(k) needs k from 0 to {self.n + 1}, got {k}")
         if k == 0:
@@ -190,9 +197,10 @@ class Ranks:
     def depth(self, k: int) -> float:
         """The number d, from 0 to 0.5, for which k ranks lie between d and 1 − d.
 
-        d is the probability that an interval leaves out on each side (method M5 in
-        docs/methods.md). Let α be the rank that is k-th closest to 0.5; then d = min(α, 1 − α). d
-        is not computed as 0.5 − |0.5 − α|, because floats would round.
+        A rank is where an episode's outcome fell in its predicted distribution. d is the
+        probability that an interval leaves out on each side (method M5 in docs/methods.md). Let α
+        be the rank that is k-th closest to 0.5; then d = min(α, 1 − α). d is not computed as 0.5 −
+        |0.5 − α|, because floats would round.
         """
         if not 1 <= k <= self.n:
             raise InputError(f"Ranks.depth(k) needs k from 1 to {self.n}, got {k}")
@@ -201,9 +209,11 @@ class Ranks:
 
 
 class TargetCounts(NamedTuple):
-    """The probability of targets as whole numbers: counts of ranks, not yet divided.
+    """The probability of targets as whole numbers: counts that are not yet divided.
 
-    Divide ``low`` and ``high`` by n + 1, and ``mid``, the numerator of p, by 2(n + 1).
+    Calibration episodes are counted by where their outcomes fell in their predicted distributions.
+    With n such episodes, divide ``low`` and ``high`` by n + 1, and ``mid`` by 2(n + 1), which gives
+    p.
     """
 
     low: IndexArray

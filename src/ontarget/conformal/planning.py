@@ -7,11 +7,11 @@ Two facts answer these questions.
 - With probability 1 − δ, the whole calibrated CDF is at most sqrt(ln(2/δ) / 2n) away from the CDF
   that infinitely many episodes would give (Dvoretzky, Kiefer, Wolfowitz, with Massart's constant).
 
-Both facts assume independent episodes that no model has seen: a monitor's assure episodes, or those
-that `PCQR` is calibrated on. With ties, true coverage tends to be higher than the Beta distribution
-says, and a false-alarm rate lower. A monitor's p is calibrated with the learning episodes (method
-M17 in docs/methods.md), so for p both facts are only a rough guide. They describe the error that
-comes from chance, not how good the model is.
+Both facts assume independent episodes that no model has seen: a monitor's assure episodes (held out
+to back its promises), or those that `PCQR` is calibrated on. With ties, true coverage tends to be
+higher than the Beta distribution says, and a false-alarm rate lower. A monitor's p is calibrated
+with the learning episodes (method M17 in docs/methods.md), so for p both facts are only a rough
+guide. They describe the error that comes from chance, not how good the model is.
 """
 
 from __future__ import annotations
@@ -155,8 +155,9 @@ def needed_for_coverage(
 def needed_successes(false_alarm_rate: Level, confidence: Level | None = None) -> int:
     """How many assure episodes must have met the target, to promise this false-alarm rate.
 
-    With ``confidence=0.95``, the promise holds for 95 in 100 of the assure sets that might be
-    recorded, and not only on average over all of them.
+    Assure episodes are the held-out runs that back a monitor's promises. With ``confidence=0.95``,
+    the promise holds for 95 in 100 of the sets of assure episodes that might be recorded, and not
+    only on average over all such sets.
 
     Examples
     --------
@@ -185,9 +186,9 @@ class SizePlan:
         How many episodes make intervals finite, if their coverage is to hold with the confidence
         ``level`` and not only on average; a dictionary from the coverage asked for to this number.
     successes_to_promise, successes_surely, successes
-        How many assure episodes must meet the target: to promise the false-alarm rate at all; to
-        promise it with the confidence ``level``; to have the true rate within the accuracy. None if
-        no rate was asked for.
+        How many assure episodes (held-out runs) must meet the target: to promise the false-alarm
+        rate at all; to promise it with the confidence ``level``; to have the true rate within the
+        accuracy. None if no rate was asked for.
     """
 
     accuracy: float

@@ -171,8 +171,8 @@ class AlarmCurve:
         """The highest threshold with at most this false-alarm rate on these episodes.
 
         The threshold was chosen with these episodes, so with other episodes its false-alarm rate
-        may be higher. For a promised rate, take the threshold from assure episodes instead: let a
-        monitor watch with ``false_alarm_rate=``.
+        may be higher. For a promised rate, let a monitor watch with ``false_alarm_rate=``. It takes
+        the threshold from other, held-out episodes.
         """
         most = fraction("false_alarm_rate", false_alarm_rate)
         allowed = np.flatnonzero(self.false_alarm_rate <= most)

@@ -124,9 +124,10 @@ def crps_of_points(
 
 
 def _scores(knots: FloatArray, left: FloatArray, right: FloatArray, y: FloatArray) -> FloatArray:
-    """The CRPS of each row: ∫ F² below y plus ∫ (1 − F)² above y, with F the predicted CDF.
+    """The CRPS (a score; lower is better) of each row's predicted CDF F at its outcome y.
 
-    Both integrals are summed over the cells between neighbouring knots.
+    It is ∫ F² below y plus ∫ (1 − F)² above y. Both integrals are sums over the gaps between
+    neighbouring knots, the values at which F is given.
     """
     at = y[:, None]
     start, stop = knots[..., :-1], knots[..., 1:]

@@ -77,7 +77,7 @@ class CurveTable:
 
 
 def calibrating_curve(ranks: FloatArray) -> FloatArray:
-    """(knots,): the calibration curve that these sorted ranks give, at each of `KNOTS`.
+    """(knots,): the calibration curve of these sorted ranks, at 129 fixed probabilities (`KNOTS`).
 
     A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1. The curve
     is the distribution function of the ranks, linear between two ranks (method M19 in

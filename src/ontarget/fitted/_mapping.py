@@ -54,8 +54,8 @@ class Maps:
     ----------
     tables
         (folds + 1, steps, knots): the corrected p for each p in `KNOTS` (129 fixed probabilities),
-        ascending. Entry f is learned without the episodes of fold f and is used for those episodes;
-        the last entry is learned from all episodes.
+        ascending. The episodes are divided into parts (folds). Entry f is learned without part f
+        and is used for the episodes in this part; the last entry is learned from all episodes.
     weights
         (steps, candidates): how much each candidate counts, of those that are averaged to the map.
         The first candidate is the identity (p as it is), and has weight 1 at steps where nothing
@@ -174,7 +174,8 @@ class _Window:
         """The cross-validated log loss of each candidate, that is, of each way to correct p.
 
         Also writes the corrected p of each candidate, for each p in `KNOTS`, into ``answers``,
-        which is (folds + 1, candidates, knots).
+        which is (folds + 1, candidates, knots). Entry f is learned without part (fold) f of the
+        episodes, the last entry from all.
         """
         slopes = self._slopes()
         answers[FOLDS] = self._answers(slopes[FOLDS], slice(0, self.n), KNOTS)
@@ -196,8 +197,8 @@ class _Window:
     def _slopes(self) -> FloatArray:
         """(folds + 1, logistic candidates, 3): the coefficients of the logistic ways to correct p.
 
-        Entry f is fitted without fold f; the last entry is fitted on all rows. Rows with nearly
-        equal logits are merged first, which saves most of the time.
+        Entry f is fitted without part (fold) f of the episodes; the last entry is fitted on all
+        rows. Rows with nearly equal logits are merged first, which saves most of the time.
         """
         logits, place = np.unique(
             np.rint(logit(self._clipped(self.p)) * _PER_UNIT) / _PER_UNIT, return_inverse=True
@@ -234,11 +235,13 @@ class _Window:
 
 
 class _Design(NamedTuple):
-    """The inputs of a logistic map, logit = a + b·low + c·high, and the penalty on (a, b, c).
+    """The inputs of a logistic correction of p, logit = a + b·low + c·high, and its penalty.
 
-    The penalty is on |θ|², with the parameters θ of method M17 in docs/methods.md. There the
-    slopes are 1 + (θ₁ ∓ θ₂)/2 below and above p = ½, so |θ|² is a² + 2(b − 1)² + 2(c − 1)². With
-    one slope for both sides it is a² + 4(b − 1)².
+    With two slopes, ``low`` is the logit of p where p is below ½ and 0 elsewhere, and ``high`` is
+    the logit where p is above ½ and 0 elsewhere. With one slope, ``low`` is the logit and ``high``
+    is 0. The penalty on (a, b, c) pulls the correction towards the identity, where a is 0 and b and
+    c are 1. It is proportional to a² + 2(b − 1)² + 2(c − 1)² with two slopes, and to a² + 4(b − 1)²
+    with one slope. See method M17 in docs/methods.md.
     """
 
     low: FloatArray
@@ -247,7 +250,7 @@ class _Design(NamedTuple):
 
 
 def _designs(logits: FloatArray) -> tuple[_Design, _Design]:
-    """Two logistic maps: with one slope for all p, and with two slopes, below and above p = ½."""
+    """Two logistic corrections of p: one slope for all p, or two, below and above p = ½."""
     return (
         _Design(logits, np.zeros_like(logits), np.array([1.0, 4.0, 1.0])),
         _Design(np.minimum(logits, 0.0), np.maximum(logits, 0.0), np.array([1.0, 2.0, 2.0])),

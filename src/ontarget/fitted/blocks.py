@@ -79,7 +79,10 @@ class LawTable:
 
     @classmethod
     def of(cls, lists: Sequence[Sequence[tuple[float, int]]]) -> LawTable:
-        """The table made from these lists of (weight, block number) pairs, one list per step."""
+        """The table made from these lists of (weight, block number) pairs, one list per step.
+
+        A block is a range of steps that share a model.
+        """
         entries = [entry for one in lists for entry in one]
         return cls(
             starts=np.cumsum([0, *(len(one) for one in lists)]),
@@ -107,13 +110,19 @@ class LawTable:
         return int(self.starts.size - 1)
 
     def at(self, t: int) -> tuple[tuple[float, int], ...]:
-        """The (weight, block number) pairs whose mixture is the prediction at step t."""
+        """The (weight, block number) pairs whose mixture is the prediction at step t.
+
+        A block is a range of steps that share a model.
+        """
         here = slice(self.starts[t], self.starts[t + 1])
         return tuple(zip(self.weights[here].tolist(), self.blocks[here].tolist(), strict=True))
 
     @cached_property
     def numbers(self) -> IndexArray:
-        """(steps,): a number per step; steps with equal numbers have equal blocks and weights."""
+        """(steps,): a number per step; steps with equal numbers have equal blocks and weights.
+
+        Blocks are ranges of steps that share a model; at each step, some of these models are mixed.
+        """
         sizes, found, taken = np.diff(self.starts), np.empty(self.horizon, dtype=np.intp), 0
         for size in np.unique(sizes).tolist():
             steps = np.flatnonzero(sizes == size)
@@ -125,7 +134,7 @@ class LawTable:
         return read_only(found)
 
     def steps_of(self, block: int) -> tuple[int, ...]:
-        """The steps whose prediction uses the model of this block."""
+        """The steps whose prediction uses the model of this block (range of steps)."""
         entries = np.flatnonzero(self.blocks == block)
         return tuple((np.searchsorted(self.starts, entries, side="right") - 1).tolist())
 
@@ -208,8 +217,8 @@ def blended_blocks(horizon: int, spacing: int) -> tuple[tuple[Block, ...], LawTa
 def opened(law: LawTable, share: float) -> LawTable:
     """The table of blocks with one more block, for a separate model of the first step.
 
-    The new block has the share ``share`` of the weight at the first step, and none at other steps.
-    It gets the next free number.
+    A block is a range of steps that share a model. The new block has the share ``share`` of the
+    weight at the first step, and none at other steps. It gets the next free number.
 
     Examples
     --------

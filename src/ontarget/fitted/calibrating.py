@@ -98,7 +98,7 @@ def _rehearsal(fitted: Fitted) -> Rehearsal:
 
 
 def _map_places(n: int) -> list[int]:
-    """The steps at which a target map is learned, as positions among n rehearsed steps.
+    """The steps at which a correction of p is learned, as positions among n rehearsed steps.
 
     Rehearsed steps are those at which learning episodes were predicted as if they were new.
     """

@@ -143,7 +143,10 @@ class Choices:
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Self:
-        """The choices that `to_json` wrote; a `ModelFileError` if they are damaged."""
+        """What a fit chose, from the values that `to_json` returned.
+
+        A `ModelFileError` is raised if they are damaged.
+        """
         try:
             spacing, experts, opening = found["spacing"], found["experts"], float(found["opening"])
             right = max(len(found["trials"]), len(experts), len(found["models"])) <= _MOST

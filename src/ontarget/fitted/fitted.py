@@ -53,10 +53,10 @@ class Trained:
     """How the monitor was made, so that a loaded monitor can be fitted again in the same way.
 
     ``parameters`` are the arguments of the constructor; the model is given by its kind and its own
-    parameters. ``seed`` is the seed of the fit. ``sizes`` has the number of episodes of each part
-    (such as learn and assure), in order. ``roles`` says what each column of the log is.
-    ``fingerprints`` are hashes of the episodes, part after part (only of some episodes if there
-    are very many). ``chosen`` is what the fit chose by trying it on learning episodes.
+    parameters. ``seed`` is the seed of the fit. ``sizes`` has the number of episodes in each part
+    of the split (such as learn and assure), in order. ``roles`` says what each column of the log
+    is. ``fingerprints`` are hashes of the episodes, part after part (only of some episodes if there
+    are very many). ``chosen`` records what the fit chose by trials on learning episodes.
     """
 
     parameters: Mapping[str, Any]
@@ -443,14 +443,17 @@ class Fitted:
 
     @cached_property
     def assure_groups(self) -> IndexArray:
-        """(assure episodes,): the number of each episode's group."""
+        """(assure episodes,): the number of each episode's group.
+
+        Assure episodes are the held-out runs that back the promises.
+        """
         if self.assure is None:
             return np.empty(0, dtype=np.intp)
         return self.groups_in(self.assure)
 
     @cached_property
     def known_outcomes(self) -> IndexArray:
-        """The positions of the assure episodes that ended by themselves and were not cut off."""
+        """The positions of the assure episodes (held-out runs) that were not cut off."""
         return np.flatnonzero(np.isfinite(self.excess))
 
     @cached_property
@@ -490,7 +493,7 @@ class Fitted:
 
     @property
     def is_weighted(self) -> bool:
-        """Whether the assure episodes have weights, so that every new run needs one too."""
+        """Whether the assure episodes (held-out runs) have weights; then new runs need them too."""
         return self.weights is not None
 
     @property
@@ -534,7 +537,7 @@ class Fitted:
         return np.array(np.broadcast_to(found, (n,)))
 
     def refuse_weights(self, what: str, remedy: str) -> None:
-        """Raise an `InputError` if the assure episodes have weights.
+        """Raise an `InputError` if the assure episodes (held-out runs) have weights.
 
         The message says that ``what`` is not available with weights, and ends with ``remedy``.
         """
@@ -547,8 +550,8 @@ class Fitted:
     def excess_weights(self) -> tuple[FloatArray, ...]:
         """For each group, the total weight of its assure episodes up to each of `sorted_excess`.
 
-        The excess of an episode is how far its outcome ever was, at any step, from the middle of
-        its predicted distribution.
+        Assure episodes are the held-out runs that back the promises. The excess of an episode is
+        how far its outcome ever was, at any step, from the middle of its predicted distribution.
         """
         if self.weights is None:
             return (NO_WEIGHTS,) * self.n_groups
@@ -562,7 +565,8 @@ class Fitted:
     def sorted_excess(self) -> tuple[FloatArray, ...]:
         """For each group, the excesses of its assure episodes, ascending and read-only.
 
-        The excess of an episode is how far its outcome ever was, at any step, from the middle of
-        its predicted distribution. See method M9 in docs/methods.md.
+        Assure episodes are the held-out runs that back the promises. The excess of an episode is
+        how far its outcome ever was, at any step, from the middle of its predicted distribution.
+        See method M9 in docs/methods.md.
         """
         return tuple(read_only(np.sort(self.excess[own])) for own in self.members)

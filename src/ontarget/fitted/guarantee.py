@@ -46,9 +46,9 @@ class Threshold:
     """An alarm threshold, and the false-alarm rate that is promised for it (or only measured).
 
     The promise: a run that meets its target raises any alarm with probability at most ``rate``, on
-    average over the sets of assure episodes that might have been recorded. Each such set has its
-    own true rate. Over sets of independent episodes, the true rate is distributed as Beta(k, m + 1
-    − k), or is stochastically smaller if there are ties; `spread` gives the range. With a
+    average over the sets of assure episodes (held-out runs) that might have been recorded. Each
+    such set has its own true rate. Over sets of independent episodes, the true rate is distributed
+    as Beta(k, m + 1 − k), and tends to be lower if there are ties; `spread` gives the range. With a
     ``confidence``, the rate is at most ``rate`` for that share of the sets, and not only on average
     (method M20 in docs/methods.md). Whether the rate is promised or measured is in
     `Trigger.measured`.
@@ -75,9 +75,10 @@ class Threshold:
     def spread(self, level: float = 0.9) -> tuple[float, float]:
         """The range in which the true false-alarm rate lies for most sets of assure episodes.
 
-        Of the sets of this size that might have been recorded, a share ``level`` has its true rate
-        in this range. The range shows where the rate of the actual set is likely to be, but it is
-        not a probability statement about that one set.
+        Assure episodes are the held-out runs that the threshold comes from. Of the sets of this
+        size that might have been recorded, a share ``level`` has its true rate in this range. The
+        range shows where the rate of the actual set is likely to be, but it is not a probability
+        statement about that one set.
         """
         if self.n_eff is not None:
             raise CalibrationError(
@@ -245,8 +246,8 @@ def band_interval(step: StepLaw, X: FloatArray, depth: float) -> Interval:
 
     The band reaches from the predicted quantile at c⁻¹(½ − depth) to that at c⁻¹(½ + depth). Here c
     is the step's calibration curve, from a predicted to a calibrated probability. With
-    ``preset="paper"``, c interpolates the ranks of the calibration episodes instead (method M19).
-    See method M9 in docs/methods.md.
+    ``preset="paper"``, c interpolates ranks instead: where the outcomes of calibration episodes
+    fell in their predicted distributions (method M19). See method M9 in docs/methods.md.
     """
     low, high = _band_levels(step, depth)
     if math.isinf(high):

@@ -1,4 +1,7 @@
-"""`StepLaw`: the predicted distribution of the remainder at one step, with its calibration."""
+"""`StepLaw`: the predicted distribution of the remainder at one step, with its calibration.
+
+The remainder is what a run still has to earn.
+"""
 
 from __future__ import annotations
 
@@ -199,9 +202,10 @@ class StepLaw:
         excess: FloatArray,
         weights: FloatArray,
     ) -> FloatArray:
-        """`outlook` for a behavior class with its own `translate` from outcomes to remainders.
+        """`outlook` for a behavior class that has its own method `translate`.
 
-        Runs with the same behavior so far are answered together.
+        That method turns a target for the outcome into a target for what is still to come. Runs
+        with the same behavior so far are answered together.
         """
         out = np.empty((so_far.size, len(question.targets), NUMBERS))
         for value in np.unique(so_far).tolist():

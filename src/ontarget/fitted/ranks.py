@@ -112,13 +112,19 @@ class RankTable:
         return read_only(found)
 
     def upto_at(self, t: int, group: int) -> FloatArray:
-        """The total weight of the ranks up to each rank, for one step and group."""
+        """The total weight of the ranks up to each rank, for one step and group.
+
+        A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1.
+        """
         start, stop = self.spans[t, group].tolist()
         return read_only(self.upto[start:stop])
 
     @property
     def counts(self) -> IndexArray:
-        """(steps, groups): how many ranks each step and group has, one per episode."""
+        """(steps, groups): how many episodes have a rank at each step, in each group.
+
+        A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1.
+        """
         return self.spans[:, :, 1] - self.spans[:, :, 0]
 
     def at(self, t: int, group: int) -> Ranks:

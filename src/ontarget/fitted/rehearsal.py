@@ -97,7 +97,7 @@ class Rehearsal:
         Each episode's number of steps, the number of its group, and its outcome. The order of the
         episodes is a hash of their ids.
     steps
-        The steps that were rehearsed, ascending.
+        The steps that were rehearsed (that have such predictions), ascending.
     before
         The behavior before each row's step. The rows of the first rehearsed step come first, in the
         order of the episodes. Then come the rows of the second rehearsed step, for the episodes
@@ -149,8 +149,9 @@ class Rehearsal:
     def law(self, place: int, rows: IndexArray, curve: FloatArray, n: int) -> RehearsedLaw:
         """The predicted distributions of these rows (learning episodes) at one rehearsed step.
 
-        ``place`` is the position of the step among the rehearsed steps. ``curve`` calibrates the
-        distributions; n is the number of episodes that it was learned from. See `RehearsedLaw`.
+        At rehearsed steps, learning episodes are predicted as if they were new. ``place`` is the
+        position of the step among these steps. ``curve`` calibrates the distributions; n is the
+        number of episodes that it was learned from. See `RehearsedLaw`.
         """
         right = self.right[rows] / _WHOLE
         left = self.left[rows] / _WHOLE if len(self.left) else right
@@ -167,7 +168,10 @@ class Rehearsal:
     def from_arrays(
         cls, arrays: Mapping[str, AnyArray], *, horizon: int, n_groups: int, most: int
     ) -> Rehearsal:
-        """The rehearsal that `to_arrays` wrote; a `ModelFileError` if the arrays are damaged."""
+        """The rehearsal (predictions for learning episodes), from the arrays of `to_arrays`.
+
+        A `ModelFileError` is raised if the arrays are damaged.
+        """
         lengths, groups, steps = (
             flat_array(arrays, name, np.int64) for name in ("lengths", "groups", "steps")
         )

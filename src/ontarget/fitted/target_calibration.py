@@ -33,9 +33,9 @@ class OfOneTarget:
 class TargetCalibration(OfOneTarget):
     """A Venn–Abers calibration of one target; see `GoalMonitor.calibrate_target`.
 
-    If you pass it as ``calibration=``, an outlook's ``low`` and ``high`` are the Venn–Abers pair
-    (p0, p1), and ``p`` is a single number between them, p1/(1 − p0 + p1). Plausibility and
-    assurance do not change.
+    If you pass it as ``calibration=``, the ``low`` and ``high`` of an outlook (the monitor's
+    answer) are the Venn–Abers pair (p0, p1), and ``p`` is a single number between them, p1/(1 − p0
+    + p1). Plausibility and assurance do not change.
 
     Attributes
     ----------

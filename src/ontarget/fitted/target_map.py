@@ -40,8 +40,8 @@ class TargetMap(OfOneTarget):
         The steps whose maps were learned, ascending. Between two of them the map is interpolated.
     tables
         (folds + 1, steps, groups, knots): the corrected p for each p in `KNOTS`, 129 fixed
-        probabilities. Entry f is learned without the episodes of fold f; the last entry is learned
-        from all episodes.
+        probabilities. The learning episodes are divided into parts (folds). Entry f is learned
+        without part f; the last entry is learned from all episodes.
     identity
         (steps, groups): how much of each map is the identity (p as it is), from 0 to 1; 1 if
         nothing could be learned.

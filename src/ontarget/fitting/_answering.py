@@ -201,12 +201,18 @@ def limits_in_tasks(
 
 
 def kept_episodes(assure: Episodes, seed: int) -> Episodes:
-    """The assure episodes that a model file keeps: all, or a part chosen by a hash of their ids."""
+    """The assure episodes (held-out runs) that a model file keeps.
+
+    These are all of them, or a part that a hash of the ids chooses.
+    """
     most = kept_count(float(assure.lengths.mean()), len(assure.schema))
     return assure.sample(most, seed=seed)
 
 
 def kept_count(steps: float, features: int) -> int:
-    """The most assure episodes that a model file keeps, given their mean length and features."""
+    """The most assure episodes (held-out runs) that a model file keeps.
+
+    The limit depends on the mean number of steps, and on the number of features.
+    """
     numbers = steps * (features + 1)
     return min(MOST_KEPT, max(_FEWEST_KEPT, int(_MOST_NUMBERS / numbers)))

@@ -143,7 +143,10 @@ def _check_weights(named: Mapping[str, Episodes], cut: Sequence[str]) -> None:
 
 
 def _counts_others(assure: Episodes) -> bool:
-    """Whether assure episodes were cut off or have weights; then all their ranks must be kept."""
+    """Whether assure episodes (held-out runs) were cut off or have weights.
+
+    Then all ranks (where outcomes fell in their predicted distributions) have to be kept.
+    """
     return assure.weights is not None or bool(assure.cut_off.any())
 
 

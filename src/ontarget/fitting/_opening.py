@@ -49,7 +49,8 @@ def opening_share(
     law
         Which blocks make up the prediction at each step, without the last block.
     stage
-        The rehearsal: learning episodes and the values at which they were predicted.
+        The rehearsal: learning episodes that are predicted as if they were new, and the values at
+        which they are predicted.
     asked
         The rows of the rehearsal that the last block predicted; empty if it has no model.
     """
@@ -73,8 +74,9 @@ def opening_share(
 def _first_step(result: BlockResult, n_values: int) -> FloatArray:
     """(rows, values): P(remainder <= value) as one block's model predicts it at step 0.
 
-    The remainder is what is still to earn. The rows are learning episodes that are predicted as if
-    they were new. There are no rows if the block has no predictions at step 0.
+    A block is a range of steps that share a model. The remainder is what is still to earn. The rows
+    are learning episodes that are predicted as if they were new. There are no rows if the block has
+    no predictions at step 0.
     """
     for limits in result.limits[REHEARSAL]:
         if limits.step == 0:

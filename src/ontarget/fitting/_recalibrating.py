@@ -120,7 +120,7 @@ def _halves(new: Episodes, seed: int) -> tuple[Episodes | None, Episodes | None]
 
 
 def _check_groups(fitted: Fitted, assure: Episodes) -> None:
-    """Raise a `GroupError` if a group would be left without assure episodes."""
+    """Raise a `GroupError` if a group would be left without assure episodes (held-out runs)."""
     counts = np.bincount(fitted.groups_in(assure), minlength=fitted.n_groups)
     if fitted.groups is not None and not counts.all():
         lacking = fitted.groups[int(np.argmin(counts))]
@@ -133,9 +133,10 @@ def _check_groups(fitted: Fitted, assure: Episodes) -> None:
 def _seen(
     fitted: Fitted, first: Episodes | None, second: Episodes
 ) -> tuple[dict[str, int], KeyArray]:
-    """How many episodes each part now has, and the fingerprints (hashes) of all of them.
+    """How many episodes each part of the split now has, and hashes of all these episodes.
 
-    The former assure episodes are no longer in any part, because nothing depends on them now.
+    The former assure episodes, which backed the promises before, are no longer in any part, because
+    nothing depends on them now.
     """
     trained = fitted.trained
     sizes = dict(trained.sizes)
@@ -187,8 +188,8 @@ class _Answered(Mapping[int, tuple[FloatArray, FloatArray]]):
 def _rehearsal(fitted: Fitted, episodes: Episodes, seed: int) -> Rehearsal:
     """The predictions for the new episodes, which no model has seen, as a `Rehearsal`.
 
-    A rehearsal is a set of episodes that are predicted as new runs; corrections of p for single
-    targets are learned from it.
+    A rehearsal is a set of episodes that are predicted as if they were new; corrections of p for
+    single targets are learned from it.
     """
     stage = Stage.of(episodes, seed, pace=fitted.pace, sets_alarms=False)
     limits: Limits = {}

@@ -1,6 +1,6 @@
-"""Chooses how far apart the blocks of steps are centred, on the learning episodes alone.
+"""Chooses how far apart blocks (ranges of steps that share a model) are centred.
 
-See method M16 in docs/methods.md.
+The choice uses the learning episodes alone. See method M16 in docs/methods.md.
 """
 
 from __future__ import annotations
@@ -79,10 +79,11 @@ def choose_spacing(pilot: Pilot) -> Choices:
 
 
 def _tried(spacing: int, gains: FloatArray) -> Trial:
-    """The record of one tried spacing of blocks: its mean gain, with the standard error.
+    """The record of one trial of how far apart blocks are: the mean gain, its standard error.
 
-    ``gains`` is (episodes, steps): how much better each prediction became than with the spacing
-    before; NaN where there is no prediction. Episodes without any prediction do not count.
+    A block is a range of steps that share a model. ``gains`` is (episodes, steps): how much better
+    each prediction became than in the trial before; NaN where there is no prediction. Episodes
+    without any prediction do not count.
     """
     gain = np.nanmean(gains[np.isfinite(gains).any(axis=1)], axis=1)
     if not gain.size:

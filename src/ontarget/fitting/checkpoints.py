@@ -79,7 +79,7 @@ class Checkpoint:
             ) from error
 
     def save(self, index: int, result: BlockResult) -> None:
-        """Store a fitted block; the file is written completely or not at all."""
+        """Store a fitted block (the model of a range of steps), completely or not at all."""
         model = result.model
         sections = {} if model is None else {"model": model_arrays(model)}
         for part, steps in result.limits.items():
@@ -102,7 +102,10 @@ class Checkpoint:
 def _result(
     container: Container, name: str, asked: Mapping[str, Sequence[StepRows]]
 ) -> BlockResult:
-    """The fitted block in a checkpoint file; an error if it is not the one that was asked for."""
+    """The fitted block (model of a range of steps) in a checkpoint file.
+
+    It raises an error if the file does not hold the block that was asked for.
+    """
     if container.header["block"] != name:  # a file that was renamed
         raise ModelFileError(f"it contains another block, {container.header['block']!r}")
     kind, model = container.header["kind"], None

@@ -86,8 +86,8 @@ def fit_monitor(
     curves, ranks (where outcomes fell in their predicted distributions) and excesses (how far an
     outcome ever was from the middle of these distributions). The curves come from the learning
     episodes, each predicted by models that have not seen it; ranks and excesses come from the
-    assure episodes (method M16 in docs/methods.md). With ``preset="paper"`` there are no curves,
-    and the ranks come from the calibrate episodes.
+    assure episodes, which no model has seen (method M16 in docs/methods.md). With
+    ``preset="paper"`` there are no curves, and the ranks come from the calibrate episodes.
     """
     ground = ground_of(recipe, split)
     recipe, chosen = _settled(recipe, ground, progress=progress)
@@ -139,7 +139,7 @@ class _Blended:
         """For each step, the predicted P(remainder < y) and P(remainder <= y) of each row.
 
         The remainder is what is still to earn. ``name`` is the name of a set of rows that the
-        blocks (models) answered for, and ``episodes`` are the episodes of these rows.
+        fitted models answered for, and ``episodes`` are the episodes of these rows.
         """
         plan = self.plan
         found = blended_limits(self.results, self.recipe.law, name)
@@ -194,7 +194,7 @@ def _assured(
 def _settled(recipe: Recipe, ground: Ground, *, progress: bool) -> tuple[Recipe, Choices]:
     """The recipe after all choices that depend on the learning episodes, and these choices.
 
-    A recipe says what to fit; the choices are the model and how steps are divided into blocks.
+    A recipe says what to fit; the choices are the model and which steps share a model.
     """
     train, chosen = ground.train, Choices()
     if recipe.paths is None:

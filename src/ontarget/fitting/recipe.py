@@ -32,16 +32,20 @@ _MOST_ROWS_OF_RUN = 131_072
 class Recipe:
     """What to fit: an unfitted model, the blocks of steps that share a model, and how to calibrate.
 
-    ``law`` says which blocks make up the prediction at each step. ``parameters`` are the monitor's
-    arguments, kept so that a loaded monitor can be fitted again. ``steps`` are the steps at which
-    the monitor must answer (None for all); a block without any of these steps is not fitted. With
-    ``chooses_spacing``, the given blocks are replaced by overlapping ones, and the learning
-    episodes decide how far apart these are; a model that serves the whole run gets one block. With
-    ``chooses_model``, the learning episodes also decide the model; if there are too few, the given
-    model is used. The leaves of all forests together hold at most about ``leaf_entries`` entries.
-    ``pace`` is what nearly every step earns; see `pace_of`. ``precedents`` and ``paths`` say what
-    the monitor keeps of the learning episodes. If ``paths`` is None, paths are kept unless they are
-    very long.
+    - ``law`` says which blocks make up the prediction at each step.
+    - ``parameters`` are the monitor's arguments, kept so that a loaded monitor can be fitted again.
+    - ``steps`` are the steps at which the monitor must answer (None for all). A block without any
+      of these steps is not fitted.
+    - With ``chooses_spacing``, the given blocks are replaced by overlapping blocks, and the
+      learning episodes decide how far apart these are. A model that serves the whole run gets one
+      block.
+    - With ``chooses_model``, the learning episodes also decide the model. If there are too few, the
+      given model is used.
+    - ``leaf_entries`` is about how many training rows the leaves of all forests may hold together.
+    - ``pace`` is the reward that nearly every step earns; see `pace_of`.
+    - ``precedents`` and ``paths`` say whether the monitor keeps the ids of the learning episodes,
+      and their behavior at every step. If ``paths`` is None, paths are kept unless they are very
+      long.
     """
 
     model: Any
@@ -88,9 +92,9 @@ class Plan:
 
     ``own`` is the name of the part that the models learn from, if it also calibrates p. This is
     always so except with ``preset="paper"``, where ``own`` is None. ``sets_alarms`` says whether
-    the learning episodes also set alarm thresholds, because there are no assure episodes.
-    ``doubted`` are outcomes that may be impossible. A pickled plan of prepared episodes is small,
-    because it only names their folder.
+    the learning episodes also set alarm thresholds, because there are no assure episodes (held-out
+    runs). ``doubted`` are outcomes that may be impossible. A pickled plan of prepared episodes is
+    small, because it only names their folder.
     """
 
     recipe: Recipe

@@ -1,6 +1,6 @@
 """Fits one block (range of steps that share a model): a pure function from arrays to arrays.
 
-So it can run anywhere.
+Because it is a pure function, it can run in this process or on another machine.
 """
 
 from __future__ import annotations

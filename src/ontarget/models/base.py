@@ -189,7 +189,7 @@ class TrainingRows:
 
     @property
     def units(self) -> IndexArray:
-        """The episode of each row, as trees and folds divide episodes.
+        """The number of each row's episode; rows with the same number always stay together.
 
         If no ids were given, each row is an episode and its number is its position.
         """

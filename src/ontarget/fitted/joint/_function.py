@@ -80,12 +80,13 @@ def answers_by_function(
         The predicted distribution of each behavior.
     episodes
         Three arrays. (behaviors, n): the number of each learning episode when they are sorted by
-        rank, as in `Members`; then (runs,) the position of each run among these episodes, -1 for a
-        new run; then (m, behaviors) the ranks of the assure episodes.
+        rank (where the outcome fell in its predicted distribution), as in `Members`; then (runs,)
+        the position of each run among these episodes, -1 for a new run; then (m, behaviors) the
+        ranks of the assure episodes.
     stored
         Three things: the share of the assure episodes (held-out runs) that were not cut off; the
         table of bounds of a share, for the spread; and the map that corrects p for this goal, as
-        its values at `KNOTS` (empty without a map).
+        its values at the fixed probabilities `KNOTS` (empty without a map).
     grids
         The grid to which each behavior's outcomes are rounded.
 
@@ -133,8 +134,8 @@ def _write(
 ) -> None:
     """Write p and its spread; the raw probability, ``out[:, RAW]``, is already filled in.
 
-    ``assured`` says for each run and assure episode whether the outcomes that this episode stands
-    for meet the goal.
+    ``assured`` says for each run and assure episode (held-out run) whether the run would meet the
+    goal if its outcomes fell in its predicted distributions where those of the episode did.
     """
     known, bounds, own_map = stored
     p = np.clip(out[:, RAW], UNPROVED, 1.0 - UNPROVED)

@@ -208,8 +208,8 @@ class Joint:
     def sorted_excess(self) -> tuple[FloatArray, ...]:
         """For each group, the values of `excess` of its assure episodes, ascending.
 
-        The excess of an episode is how far its outcomes ever were from the middle of their
-        predictions.
+        Assure episodes are held-out runs. The excess of an episode is how far its outcomes ever
+        were from the middle of their predictions.
         """
         return tuple(read_only(np.sort(self.excess[own])) for own in self.first.members)
 
@@ -234,7 +234,7 @@ class Joint:
 
         ``states`` is (runs, features). ``so_far`` has one array (runs,) per behavior, in the order
         of the question's names. ``own_map`` corrects p for this goal: it has the corrected p for
-        each p in `KNOTS`.
+        each p in `KNOTS`, fixed numbers from 0 to 1.
         """
         unknown = self.unknown(t, group)
         if unknown and question.is_function:  # for a function, arithmetic cannot decide a run

@@ -66,10 +66,11 @@ class Tail(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """The later steps, divided into at most fifty cells that share one predicted distribution.
+    """The later steps, divided into at most fifty ranges of steps (*cells*).
 
-    ``leads`` is the number of steps ahead at which each cell's distribution is computed; ``starts``
-    says where each cell begins, and then where the last one ends.
+    The steps of a cell share one predicted distribution. ``leads`` is the number of steps ahead at
+    which each cell's distribution is computed; ``starts`` says where each cell begins, and then
+    where the last one ends.
     """
 
     leads: IndexArray

@@ -36,7 +36,7 @@ class PathLaw:
     gains
         What recorded runs gained after each step.
     cells
-        The later steps, divided into cells that share one predicted distribution.
+        The later steps, divided into ranges (cells) that share one predicted distribution.
     maps
         (cells, levels): the calibration curve of each cell; see `PathMaps`.
     """
@@ -149,7 +149,7 @@ class PathLaw:
 
         A gain is what a recorded run added after a step. If ``strictly`` is true, the result is the
         first gain at which the function exceeds the level. ``law`` is what `_laws` returns for one
-        cell.
+        cell (range of later steps).
         """
         values, mass = law
         if level >= 1.0 and strictly:

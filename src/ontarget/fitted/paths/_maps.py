@@ -95,7 +95,8 @@ class PathMaps:
 def _codes(ranks: FloatArray) -> AnyArray:
     """Ranks from 0 to 1 as two-byte whole numbers, spaced evenly in log odds.
 
-    The ranks 0 and 1 get the lowest and the highest number.
+    A rank is where a path fell in its prediction. The ranks 0 and 1 get the lowest and the highest
+    number.
     """
     share = (np.clip(logit(ranks), -_FARTHEST, _FARTHEST) / _FARTHEST + 1.0) / 2.0
     between = 1 + np.round(share * (_MOST - 2))

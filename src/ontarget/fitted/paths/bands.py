@@ -67,7 +67,7 @@ class PathBand:
 
 
 class PathBands:
-    """Computes the path bands of a fitted monitor; results from assure episodes are cached."""
+    """Computes the path bands (ranges for later steps) of a monitor, and caches partial results."""
 
     def __init__(self, fitted: Fitted) -> None:
         self.fitted = fitted
@@ -147,9 +147,9 @@ class PathBands:
         return read_only(deepest)
 
     def _how_many(self, n: int, longest: int) -> int:
-        """How many of n assure episodes to use, if the longest episode has ``longest`` steps.
+        """How many of n assure episodes (held-out runs) to use, if the longest has this many steps.
 
-        More would take too long; an `InputError` if even few would.
+        More episodes would take too long. If even a few would, an `InputError` is raised.
         """
         allowed = _MOST_WORK // longest - _STEP_WORK
         if allowed < min(_TOO_FEW, n):
@@ -163,9 +163,9 @@ class PathBands:
     def _depths_of(self, t: int, some: BoolArray) -> FloatArray:
         """(assure episodes,): how unusual the paths of some episodes are from step t on.
 
-        The number is the path's largest distance from the predicted medians, in probability. It is
-        NaN for episodes that are not in ``some`` or ended before t. An episode that was cut off
-        counts as the worst case at every step: +inf.
+        Assure episodes are held-out runs. The number is the path's largest distance from the
+        predicted medians, in probability. It is NaN for episodes that are not in ``some`` or ended
+        before t. An episode that was cut off counts as the worst case at every step: +inf.
         """
         fitted, rows = self.fitted, self._assure.at(t, grid=self.fitted.grid)
         found = np.where(some & np.isinf(fitted.excess), np.inf, np.nan)
@@ -190,7 +190,7 @@ class PathBands:
 
     @cached_property
     def _paths(self) -> FloatArray:
-        """(assure episodes, steps + 1): the behavior of each episode before every step."""
+        """(assure episodes, steps + 1): the behavior of each held-out run before every step."""
         return RecordedRuns.of(self._assure, precedents=False, paths=True).paths
 
     def _law(self, t: int) -> PathLaw:

@@ -50,7 +50,8 @@ class Boosted(NamedTuple):
 
     ``location`` and ``spread`` are predictors made of a ridge regression and boosted trees. The
     shape, a distribution for all rows, is stored as quantiles at fixed levels. If ``shift`` has no
-    units, every row gets the distribution of the training outcomes around its step.
+    units (an empty array), every row gets the distribution of the training outcomes around its
+    step.
     """
 
     location: Guides

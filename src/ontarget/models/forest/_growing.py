@@ -165,9 +165,10 @@ def _distribution_scores(values: FloatArray, mass: FloatArray) -> FloatArray:
     """Two scores for each outcome: its standardised value, and its distance from the median.
 
     A split explains as much variance of both scores as possible, so it looks for differences in
-    location and in spread. The second score is cos(2πu)/2, where u is the outcome's rank between 0
-    and 1: the CRPS, written in ranks, has the eigenfunctions cos(kπu)/k. The first of these is
-    about the location, for which the outcome itself works better, and the second about the spread.
+    location and in spread. The second score is cos(2πu)/2, where u is the rank of the outcome: the
+    share of training outcomes that are lower. The reason is that the CRPS, a score of predicted
+    distributions, has the eigenfunctions cos(kπu)/k. The function for k = 1 is about the location,
+    for which the outcome itself works better. The function for k = 2 is about the spread.
     """
     scores = _variance_scores(values, mass)
     middle_rank = (np.cumsum(mass) - 0.5 * mass) / mass.sum()

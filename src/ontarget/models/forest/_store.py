@@ -155,7 +155,7 @@ def table_from_arrays(arrays: Mapping[str, AnyArray]) -> ForestTable:
 
 
 def check_table(table: ForestTable) -> None:
-    """Raise a `ModelFileError` unless all indices are in bounds and every descent ends."""
+    """Raise a `ModelFileError` unless all indices are in bounds and every path ends in a leaf."""
     check_bins(table.bins)
     starts = _check_nodes(table)
     entries, shares = table.entries, table.shares

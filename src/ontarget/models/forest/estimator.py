@@ -209,9 +209,9 @@ class QuantileForest(ForestEstimator):
         X, y, sample_weight
             Features (NaN is missing), outcomes, and weights from 0 up.
         ids, steps
-            The episode and the step of each row. Trees draw whole episodes, and an outcome that
-            two episodes have at the same step is an atom. If ``ids`` is not given, every row is an
-            episode; if ``steps`` is not given, all rows are at one step.
+            The episode and the step of each row. Trees draw whole episodes, and an outcome that two
+            episodes have at the same step is an atom (keeps a positive probability). If ``ids`` is
+            not given, every row is an episode; if ``steps`` is not given, all rows are at one step.
         categorical
             The columns of X that hold category numbers, whose order has no meaning.
         """

@@ -150,7 +150,7 @@ class _Fit:
         self.errors = np.append(self.errors, errors)
 
     def guide(self, n_trees: int) -> BoostedGuide:
-        """The first ``n_trees`` trees, as a fitted guide."""
+        """The first ``n_trees`` trees, as a fitted model of the mean (a guide of a forest)."""
         n_grown = self._values.size - self._nodes.size
         nodes = self._nodes[: n_trees * (self._nodes.size // n_grown)]
         values = self._values[: n_trees * (self._values.size // n_grown)]

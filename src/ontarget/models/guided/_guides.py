@@ -130,8 +130,8 @@ class _Rows(NamedTuple):
 class GuideGround(NamedTuple):
     """Prepared data that all guides of the same training rows can share, whatever they predict.
 
-    Guides are small models that predict the mean. The data are the fold of each episode, the
-    columns of the regression, and the bins of the trees.
+    Guides are small models that predict the mean. The data are the fold (part held out together) of
+    each episode, the columns of the regression, and the bins of the trees.
     """
 
     fold: IndexArray  # of each episode

@@ -21,7 +21,7 @@ _LARGEST = 1e100
 
 
 def guides_to_arrays(guides: Guides) -> dict[str, AnyArray]:
-    """The guides (ridge regression and boosted trees) as flat read-only arrays by name."""
+    """The models of the mean (ridge regression and boosted trees) as flat arrays by name."""
     linear, boosted = guides
     return {
         "guide_terms": linear.terms,
@@ -38,7 +38,7 @@ def guides_to_arrays(guides: Guides) -> dict[str, AnyArray]:
 
 
 def guides_from_arrays(arrays: Mapping[str, AnyArray]) -> Guides:
-    """The guides (ridge regression and boosted trees) in these arrays; every index is checked."""
+    """The models of the mean (ridge regression and boosted trees) in these arrays, after checks."""
     linear = LinearGuide(
         terms=flat_array(arrays, "guide_terms", np.float64),
         start=flat_array(arrays, "guide_category_start", np.int64),

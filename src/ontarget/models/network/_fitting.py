@@ -40,7 +40,7 @@ class NetworkPlan:
 
 
 class FittedNetworks(NamedTuple):
-    """Trained networks, and the training outcomes among which they rank a row's outcome.
+    """Trained networks, and the training outcomes with which they compare a row's outcome.
 
     ``without`` holds the training outcomes without each fold (part of the episodes), for answers
     about training episodes.

@@ -31,11 +31,12 @@ _RISING, _FEWEST_STEPS = 0.1, 20
 
 
 class Examples(NamedTuple):
-    """What the networks learn from: a row's inputs, and the range of ranks of its outcome.
+    """The data that networks learn from: each row's inputs, and the ranks of its outcome.
 
     A rank is the share of training outcomes around the same step that are smaller. An outcome that
-    several rows have covers the ranks from ``low`` to ``high``. Every network learns from a row,
-    except the network of the row's own fold.
+    several rows have covers the ranks from ``low`` to ``high``. The episodes are divided into parts
+    (folds), with one network for each. Every network learns from a row, except the network of the
+    row's own part.
     """
 
     inputs: AnyArray
@@ -229,8 +230,8 @@ class _Training:
     def _drawn(self, shape: Any) -> Any:
         """Random numbers from 0 to 1, drawn for each batch.
 
-        An outcome that several rows have covers a range of ranks; the numbers say which rank to
-        use.
+        A rank is the share of outcomes that are lower. An outcome that several rows have covers a
+        range of ranks; the numbers say which rank to use.
         """
         return self._torch.rand(shape, generator=self._random)
 

@@ -1,1 +1,4 @@
-"""Models that predict the rank of an outcome among the training outcomes around the same step."""
+"""Models that predict the rank of an outcome: the share of training outcomes that are lower.
+
+Only training outcomes around the same step count.
+"""

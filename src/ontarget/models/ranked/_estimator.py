@@ -1,4 +1,7 @@
-"""The base class of models that rank an outcome among the outcomes around the same step."""
+"""The base class of models that predict the rank of an outcome.
+
+The rank is the share of the training outcomes around the same step that are lower.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Prepares the training outcomes of models of ranks: cuts between outcomes, shares, and folds.
+"""Prepares the outcomes that models of ranks learn from: cuts, shares before each cut, folds.
 
-A cut divides the sorted outcomes into lower and higher ones. The share before each cut is computed
-around each step.
+A rank is the share of the outcomes around the same step that are lower. A cut divides the sorted
+outcomes into lower and higher ones. The share before each cut is computed around each step. Folds
+are parts of the episodes that are held out together.
 """
 
 from __future__ import annotations
@@ -79,10 +80,10 @@ def levels_by_node(
 ) -> AnyArray:
     """The log odds of the share of outcomes before each cut, around evenly spaced times.
 
-    The result has the shape (folds + 1, nodes, cuts). Entry f is computed without fold f of the
-    episodes, the last entry from all rows. A *cut* k divides the sorted outcomes into the first k
-    and the rest. A *node* is one of the evenly spaced times; its share comes from the rows at steps
-    near it.
+    The result has the shape (folds + 1, nodes, cuts). Entry f is computed without part (fold) f of
+    the episodes, the last entry from all rows. A *cut* k divides the sorted outcomes into the first
+    k and the rest. A *node* is one of the evenly spaced times; its share comes from the rows at
+    steps near it.
     """
     n_folds, n_values = int(fold.max(initial=-1)) + 1, outcomes.support.values.size
     n_nodes = 1 if times.max() == 0.0 else min(most_nodes, rows.step_labels.size)

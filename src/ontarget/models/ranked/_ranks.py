@@ -30,9 +30,10 @@ _LARGEST_LEVEL = 100.0
 class Ranked(NamedTuple):
     """The training outcomes, and the rank of each row among the outcomes around its step.
 
-    A rank is a share between 0 and 1. An outcome that several rows have covers a range of ranks, so
-    a row has the ranks from ``low`` to ``high``. ``table`` holds the distributions around each
-    step, from all rows. ``without`` holds them from the rows outside each fold.
+    A rank is the share of these outcomes that are lower. An outcome that several rows have covers a
+    range of ranks, so a row has the ranks from ``low`` to ``high``. ``table`` holds the
+    distribution of the outcomes around each step, from all rows. ``without`` holds the same without
+    each part (fold) of the episodes.
     """
 
     table: RankedOutcomes

@@ -117,9 +117,10 @@ class HonestStack:
     def limits(
         self, X: FloatArray, y: FloatArray, episodes: IndexArray
     ) -> tuple[FloatArray, FloatArray]:
-        """P(Y < y) and P(Y <= y) of the mixture of experts at the values y: two (rows, values).
+        """P(Y < y) and P(Y <= y) of the mixture at the values y, as two arrays (rows, values).
 
-        A row is answered by parts of the experts that have not learned from its episode.
+        The mixture is that of the experts (models). A row is answered by parts of the experts that
+        have not learned from the row's episode.
         """
         rows = self.rows(X, episodes)
         counted = np.flatnonzero(self.weights > 0.0).tolist()
@@ -215,7 +216,7 @@ def places_of(table: ShiftTable, guided: FloatArray, spread: FloatArray) -> Floa
 def _fit_forests(
     guided: TrainingRows, plan: StackPlan, categorical: Sequence[int], distinct: Sequence[Distinct]
 ) -> dict[int, QuantileForest]:
-    """The forests by their position among the experts, grown on rows with guide values.
+    """The forests of the mixture, grown on rows with guide values; by position in `EXPERTS`.
 
     Guides are small models that predict the mean; the forests read these predictions as features.
     The forests share all prepared data, but not the trees. ``distinct`` is the result of

@@ -46,7 +46,7 @@ class LiveStackedForest:
         """Append to ``out`` the training rows behind each row's distribution.
 
         Each training row comes with the probability that the prediction gives it. For one row,
-        these probabilities add up to the weight of the forests in the mixture of experts.
+        these probabilities add up to the weight of the forests in the mixture of models.
         """
         skipped = every_tree(len(X))
         members_of_stacked_rows(self._packed, self._kinds, X, skipped, out.parts)

@@ -1,4 +1,4 @@
-"""Converts a stack of experts to flat arrays, and reads and checks them again."""
+"""Converts the models of a stacked forest to flat arrays, and reads and checks these again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SHARED = ("support", "atoms", "tail", "row_start")
 
 
 def stack_to_arrays(stack: Stack) -> dict[str, AnyArray]:
-    """A stacked forest's experts as flat read-only arrays by name, except those of weight 0."""
+    """The models of a stacked forest as flat read-only arrays by name, except those of weight 0."""
     found: dict[str, AnyArray] = {"weights": stack.weights, **guides_to_arrays(stack.guides)}
     for name, at in (("small", SMALL), ("large", LARGE)):
         if stack.weights[at] > 0.0:
@@ -45,7 +45,7 @@ def stack_to_arrays(stack: Stack) -> dict[str, AnyArray]:
 
 
 def stack_from_arrays(arrays: Mapping[str, AnyArray]) -> Stack:
-    """A stacked forest's experts in these arrays, after checking that indices are in bounds."""
+    """The models of a stacked forest in these arrays, after checking that indices are in bounds."""
     weights = flat_array(arrays, "weights", np.float64)
     require(weights.size == 4, "weights needs four numbers, one per expert")
     right = bool(((weights >= 0.0) & (weights <= 1.0)).all()) and abs(weights.sum() - 1.0) < 1e-9
