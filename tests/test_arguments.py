@@ -19,7 +19,7 @@ X, Y = np.arange(40.0)[:, None], np.arange(40.0)
 
 @pytest.mark.parametrize("value", [3.0, np.float64(3), True, "3", None, 2.5, 1])
 def test_what_is_no_whole_number_in_range_is_refused(value: object) -> None:
-    with pytest.raises(InputError, match=r"n needs a whole number from 2 to 9, got "):
+    with pytest.raises(InputError, match=r"`n` needs a whole number from 2 to 9, got "):
         whole_number("n", value, least=2, most=9)
 
 
@@ -30,13 +30,13 @@ def test_whole_numbers_of_any_type_pass_as_int(value: object) -> None:
 
 @pytest.mark.parametrize("value", [0, 1, -0.1, float("nan"), "0.5", None])
 def test_what_is_no_fraction_is_refused(value: object) -> None:
-    with pytest.raises(InputError, match="level needs a number strictly between 0 and 1, got "):
+    with pytest.raises(InputError, match="`level` needs a number strictly between 0 and 1, got "):
         fraction("level", value)
 
 
 @pytest.mark.parametrize("value", [0, 1.1, True, float("nan"), "0.5", None])
 def test_what_is_no_share_is_refused(value: object) -> None:
-    with pytest.raises(InputError, match="max_samples needs a share above 0, at most 1, got "):
+    with pytest.raises(InputError, match="`max_samples` needs a share above 0, at most 1, got "):
         share("max_samples", value)
 
 
@@ -59,7 +59,7 @@ def test_a_whole_float_is_refused_everywhere(call) -> None:
 
 
 def test_a_level_that_is_none_is_blamed_by_its_own_name() -> None:
-    with pytest.raises(InputError, match=r"^level needs .* got 2"):
+    with pytest.raises(InputError, match=r"^`level` needs .* got 2"):
         uniform_margin(10, level=2)
-    with pytest.raises(InputError, match=r"^coverage needs .* got 2"):
+    with pytest.raises(InputError, match=r"^`coverage` needs .* got 2"):
         coverage_range(2, 10)

@@ -78,5 +78,5 @@ def test_a_limit_within_another_never_raises_it(pool: CountingPool) -> None:
 
 @pytest.mark.parametrize("limit", [0, -2, 1.5, True])
 def test_a_limit_that_is_no_number_of_threads_is_refused(limit: object) -> None:
-    with pytest.raises(InputError, match="n_jobs needs a whole number from 1 up"):
+    with pytest.raises(InputError, match="`n_jobs` needs a whole number from 1 up"):
         threads_at_most(limit).__enter__()  # type: ignore[arg-type]

@@ -54,7 +54,7 @@ class Argument:
     Examples
     --------
     >>> print(Argument("horizon"), Argument("censored", "drop"), sep=", ")
-    horizon, censored='drop'
+    `horizon`, censored='drop'
     >>> print(Argument("reward", Placeholder("NAME")))
     reward=NAME
     """
@@ -63,7 +63,9 @@ class Argument:
     value: object = ...
 
     def __str__(self) -> str:
-        return self.name if isinstance(self.value, EllipsisType) else f"{self.name}={self.value!r}"
+        if isinstance(self.value, EllipsisType):
+            return f"`{self.name}`"
+        return f"{self.name}={self.value!r}"
 
 
 class OntargetError(Exception):
@@ -81,7 +83,7 @@ class OntargetError(Exception):
     --------
     >>> error = InputError("pass ", Argument("alarm_below"), " alone")
     >>> str(error)
-    'pass alarm_below alone'
+    'pass `alarm_below` alone'
     >>> error.told(lambda argument: f"--{argument.name}")
     'pass --alarm_below alone'
     """

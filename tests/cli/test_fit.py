@@ -230,4 +230,4 @@ def test_earlier_steps_are_read_and_told(tmp_path: Path) -> None:
     assert "level; also those of the 2 steps before, the rewards there" in told(["inspect", model])
     assert json.loads(told(["inspect", model, "--json"]))["history"] == 2
     result = call(["fit", log, "--history", "101", "-o", model])
-    assert "history needs a whole number from 0 to 100, got 101" in result.stderr
+    assert "`history` needs a whole number from 0 to 100, got 101" in result.stderr

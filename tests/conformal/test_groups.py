@@ -74,7 +74,7 @@ def test_bad_input_is_refused_with_a_reason() -> None:
         GroupedPCQR(MODEL).calibrate(X, ROLLS, groups=["a"])
     with pytest.raises(InputError, match="got NaN"):
         GroupedPCQR(MODEL).calibrate(X, ROLLS, groups=np.full(N, np.nan))
-    with pytest.raises(InputError, match="min_size needs a whole number from 1 up, got 0"):
+    with pytest.raises(InputError, match="`min_size` needs a whole number from 1 up, got 0"):
         GroupedPCQR(Uniform(), min_size=0)
     with pytest.raises(CalibrationError, match="needs at least 99 calibration"):
         grouped().interval(X, 0.99, groups=GROUPS)

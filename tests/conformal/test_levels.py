@@ -95,5 +95,5 @@ def test_the_needed_number_is_the_first_with_a_rank(hundredths: int, confidence:
 
 @pytest.mark.parametrize("confidence", [0, 1, 1.5, -0.1, math.nan, "sure"])
 def test_a_confidence_outside_0_and_1_is_refused(confidence: object) -> None:
-    with pytest.raises(InputError, match="confidence needs a number strictly between 0 and 1"):
+    with pytest.raises(InputError, match="`confidence` needs a number strictly between 0 and 1"):
         rank_within(0.1, 50, confidence)  # type: ignore[arg-type]

@@ -97,7 +97,7 @@ def test_a_plan_holds_all_of_it() -> None:
 
 @pytest.mark.parametrize("accuracy", [0.0, 0.5, -1.0, float("nan")])
 def test_an_accuracy_outside_its_range_is_refused(accuracy) -> None:
-    with pytest.raises(InputError, match="accuracy needs a number strictly between"):
+    with pytest.raises(InputError, match="`accuracy` needs a number strictly between"):
         plan_sizes(accuracy)
 
 

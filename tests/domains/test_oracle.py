@@ -111,7 +111,7 @@ def test_truth_averages_to_what_happens() -> None:
     ("change", "message"),
     [
         ({"t": 5}, "`t` needs a step from 0 to the horizon 4, got 5"),
-        ({"rollouts": 0}, "rollouts needs a whole number from 1 up"),
+        ({"rollouts": 0}, "`rollouts` needs a whole number from 1 up"),
         (
             {"behavior": [0.0, 1.0]},
             "`behavior` needs one number, or one per state in shape",

@@ -89,7 +89,7 @@ def test_snapshots_outside_the_horizon_are_refused(steps: list[int]) -> None:
 
 
 def test_no_episodes_are_refused() -> None:
-    with pytest.raises(InputError, match="episodes needs a whole number from 1 up, got 0"):
+    with pytest.raises(InputError, match="`episodes` needs a whole number from 1 up, got 0"):
         simulate(DOMAIN, 0)
 
 

@@ -90,9 +90,9 @@ def test_what_cannot_be_learned_from_is_refused() -> None:
         rule.learn_from(MONITOR.watch(GOAL, alarm=rule))
     with pytest.raises(InputError, match="all runs of a fleet share one threshold"):
         MONITOR.fleet(GOAL, 3, alarm=rule)
-    with pytest.raises(InputError, match=r"threshold needs a number from 0 to 1, got 1\.5"):
+    with pytest.raises(InputError, match=r"`threshold` needs a number from 0 to 1, got 1\.5"):
         Following(0.1, threshold=1.5)
-    with pytest.raises(InputError, match="pace needs a number above 0 and up to 1, got 0"):
+    with pytest.raises(InputError, match="`pace` needs a number above 0 and up to 1, got 0"):
         Following(0.1, threshold=0.5, pace=0)
 
 
@@ -169,7 +169,7 @@ def test_the_share_missed_keeps_to_its_bound_whatever_happens(
 
 
 def test_a_step_that_cannot_be_followed_is_refused() -> None:
-    with pytest.raises(InputError, match="pace needs a number above 0 and up to 1, got 2"):
+    with pytest.raises(InputError, match="`pace` needs a number above 0 and up to 1, got 2"):
         MONITOR.follow_interval(0.8, pace=2)
     with pytest.raises(InputError, match="from 0 to 5, got 7"):
         MONITOR.follow_interval(0.8, t=7)

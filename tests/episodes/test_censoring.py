@@ -167,15 +167,15 @@ def test_a_stop_probability_needs_0_to_below_1(wrong: float) -> None:
         ),
         (
             {"censored": "weights", "stop_probability": "q", "stop_bound": 1.5},
-            "stop_bound needs to be at least every run's weight, got 1.5 and a weight of 2 for",
+            "`stop_bound` needs to be at least every run's weight, got 1.5 and a weight of 2 for",
         ),
         (
             {"censored": "weights", "stop_probability": "q", "stop_bound": -1.0},
-            "stop_bound needs a finite number above 0, got -1.0",
+            "`stop_bound` needs a finite number above 0, got -1.0",
         ),
         ({"censored": "drop", "cutoff": "due"}, "cutoff is used only with censored='horizon'"),
         ({"stop_probability": "q"}, "stop_probability is used only with censored='weights'"),
-        ({"censored": "keep"}, "censored needs one of 'refuse', 'drop', 'worst-case'"),
+        ({"censored": "keep"}, "`censored` needs one of 'refuse', 'drop', 'worst-case'"),
     ],
 )
 def test_a_way_that_lacks_something_says_what(options: dict, message: str) -> None:

@@ -136,14 +136,23 @@ def test_an_outcome_from_a_column_is_earned_in_the_last_step(values, tmp_path) -
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"every": "1h"}, r"every needs one column of dates or times as the step; pass step=NAME"),
-        ({"every": "1h", "step": "heat"}, r"every needs a column of dates or times .*, got 'heat'"),
-        ({"every": "soon", "step": "at"}, r"every needs a time such as 30s, .*, got 'soon'"),
-        ({"every": "0s", "step": "at"}, r"every needs a time such as 30s, .*, got '0s'"),
+        (
+            {"every": "1h"},
+            r"`every` needs one column of dates or times as the step; pass step=NAME",
+        ),
+        (
+            {"every": "1h", "step": "heat"},
+            r"`every` needs a column of dates or times .*, got 'heat'",
+        ),
+        ({"every": "soon", "step": "at"}, r"`every` needs a time such as 30s, .*, got 'soon'"),
+        ({"every": "0s", "step": "at"}, r"`every` needs a time such as 30s, .*, got '0s'"),
         ({"every": "1h", "step": "at", "behavior": "mean"}, "changes the behavior 'mean'; use sum"),
-        ({"times": ["heat"], "drop": ["at"]}, r"times needs columns of .* got 'heat' of the type"),
+        (
+            {"times": ["heat"], "drop": ["at"]},
+            r"`times` needs columns of .* got 'heat' of the type",
+        ),
         ({"times": ["when"]}, r"no column of times 'when' among run, at"),
-        ({"times": "at"}, r"times needs a list of columns, got the text 'at'"),
+        ({"times": "at"}, r"`times` needs a list of columns, got the text 'at'"),
         (
             {"outcome": "heat", "step": "at"},
             r"\(column 'heat'\) needs one value .*got 1 at",

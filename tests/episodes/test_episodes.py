@@ -225,11 +225,11 @@ def test_repr_counts_in_the_singular_and_plural() -> None:
         (lambda s, r: Episodes.from_arrays(s, r, ids=[1, 2]), "one value for each of 3"),
         (lambda s, r: Episodes.from_arrays(s, r, truncated=[0, 1, 2]), "true or false, got 2"),
         (lambda s, r: Episodes.from_arrays(s, r, horizon=3), "horizon 3 is shorter than episode 0"),
-        (lambda s, r: Episodes.from_arrays(s, r, horizon=0), "horizon needs a whole number"),
+        (lambda s, r: Episodes.from_arrays(s, r, horizon=0), "`horizon` needs a whole number"),
         (lambda s, r: Episodes.from_arrays(s, None), "needs values to compute it from"),
         (
             lambda s, r: Episodes.from_arrays(s, r, censored="keep"),
-            "censored needs one of 'refuse', 'drop', 'worst-",
+            "`censored` needs one of 'refuse', 'drop', 'worst-",
         ),
         (lambda s, r: Episodes.from_arrays(s.astype(int) + 2**60, r), r"2\*\*53"),
     ],

@@ -186,7 +186,7 @@ def test_numbers_can_be_declared_categories() -> None:
         ({}, {"group": "team"}, "no group column 'team'"),
         ({}, {"features": ["pace"]}, "no feature column 'pace'"),
         ({}, {"features": ["reward"]}, "known only after acting"),
-        ({}, {"categorical": ["step"]}, "categorical needs names of features"),
+        ({}, {"categorical": ["step"]}, "`categorical` needs names of features"),
         ({}, {"behavior": "height"}, "behavior needs one of"),
         ({}, {"behavior": "column:height"}, "no behavior column 'height'"),
         ({}, {"horizon": 2}, "horizon 2 is shorter than episode a with 3 steps"),

@@ -105,7 +105,7 @@ def test_recordings_of_different_histories_are_not_joined() -> None:
 
 @pytest.mark.parametrize("wrong", [-1, 101, 1.0, True, "2"])
 def test_a_history_that_is_no_number_of_steps_is_refused(wrong: object) -> None:
-    with pytest.raises(InputError, match="history needs a whole number from 0 to 100, got"):
+    with pytest.raises(InputError, match="`history` needs a whole number from 0 to 100, got"):
         runs(0)[0].with_history(wrong)  # type: ignore[arg-type]
 
 

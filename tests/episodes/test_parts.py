@@ -206,7 +206,7 @@ def test_a_dropped_column_plays_no_part() -> None:
     assert (runs.roles.reward, runs.schema.names) == ("gain", ("x",))
     with pytest.raises(EpisodesError, match=r"^drop names the column 'z', but the columns are"):
         Episodes.from_frame(frame, drop=["z"])
-    with pytest.raises(EpisodesError, match="drop needs a list of columns, got the text 'y'"):
+    with pytest.raises(EpisodesError, match="`drop` needs a list of columns, got the text 'y'"):
         Episodes.from_frame(frame, drop="y")
 
 

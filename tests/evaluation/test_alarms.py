@@ -155,5 +155,5 @@ def test_bad_alarms_are_named() -> None:
         alarm_quality([0.5], [1], [3])
     with pytest.raises(InputError, match=r"NaN from its episode's end on, got 0\.5 at step 1"):
         alarm_curve([[0.5], [0.5]], [1], [1])
-    with pytest.raises(InputError, match="thresholds needs strictly ascending"):
+    with pytest.raises(InputError, match="`thresholds` needs strictly ascending"):
         alarm_curve([[0.5]], [1], [1], thresholds=[0.5, 0.5])

@@ -52,7 +52,7 @@ def test_beta_binomial_band_leaves_at_most_half_of_the_rest_on_each_side(n, a, b
 
 
 def test_a_count_above_its_total_is_refused() -> None:
-    with pytest.raises(InputError, match="count needs to be at most n, got 3 of 2"):
+    with pytest.raises(InputError, match="`count` needs to be at most n, got 3 of 2"):
         Rate.of(3, 2)
-    with pytest.raises(InputError, match=r"n needs a whole number from 0 up, got 2\.5"):
+    with pytest.raises(InputError, match=r"`n` needs a whole number from 0 up, got 2\.5"):
         Rate.of(1, 2.5)

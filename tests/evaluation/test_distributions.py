@@ -145,9 +145,9 @@ def test_a_step_function_scores_as_its_points() -> None:
         (([0.0, 1.0], [[0.0, 1.0]], [[0.0, 1.1]], [0.5]), "values of a CDF"),
         (([0.0, 1.0], [[0.5, 1.0]], [[0.4, 1.0]], [0.5]), "values of a CDF"),
         (([0.0, 1.0], [[0.0, 1.0]], [[0.0, 1.0]], [0.5, 0.6]), "one row for each of 2 outcomes"),
-        (([0.0], [[0.0, 1.0]], [[0.0, 1.0]], [0.5]), r"knots needs shape \(2,\)"),
-        (([0.0, np.inf], [[0.0, 1.0]], [[0.0, 1.0]], [0.5]), "knots needs finite numbers"),
-        (([0.0, 1.0], [[0.0, 1.0]], [[0.0, 1.0]], [np.nan]), "y needs numbers, got nan"),
+        (([0.0], [[0.0, 1.0]], [[0.0, 1.0]], [0.5]), r"`knots` needs shape \(2,\)"),
+        (([0.0, np.inf], [[0.0, 1.0]], [[0.0, 1.0]], [0.5]), "`knots` needs finite numbers"),
+        (([0.0, 1.0], [[0.0, 1.0]], [[0.0, 1.0]], [np.nan]), "`y` needs numbers, got nan"),
     ],
 )
 def test_what_is_no_distribution_is_refused(arguments, message) -> None:
@@ -156,9 +156,9 @@ def test_what_is_no_distribution_is_refused(arguments, message) -> None:
 
 
 def test_bad_weights_are_refused() -> None:
-    with pytest.raises(InputError, match="weights needs numbers from 0 up"):
+    with pytest.raises(InputError, match="`weights` needs numbers from 0 up"):
         crps_of_points([1.0, 2.0], [0.0], weights=[-1.0, 2.0])
-    with pytest.raises(InputError, match="weights needs numbers from 0 up"):
+    with pytest.raises(InputError, match="`weights` needs numbers from 0 up"):
         crps_of_points([1.0, 2.0], [0.0], weights=[0.0, 0.0])
-    with pytest.raises(InputError, match="points and weights need shape"):
+    with pytest.raises(InputError, match="points and `weights` need shape"):
         crps_of_points([1.0, 2.0], [0.0], weights=[1.0, 1.0, 1.0])

@@ -61,7 +61,7 @@ def test_bad_ranks_are_named() -> None:
         rank_histogram([0, 3], 9, bins=2)
     with pytest.raises(InputError, match="ranks needs whole numbers"):
         rank_histogram([0.5], 9, bins=2)
-    with pytest.raises(InputError, match="bins needs a number of at most n_calibration"):
+    with pytest.raises(InputError, match="`bins` needs a number of at most n_calibration"):
         rank_histogram([1], 9)
-    with pytest.raises(InputError, match=r"pit needs numbers in \[0, 1\], got 2.0"):
+    with pytest.raises(InputError, match=r"`pit` needs numbers in \[0, 1\], got 2.0"):
         pit_histogram([2.0])

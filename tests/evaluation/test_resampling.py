@@ -153,17 +153,17 @@ def test_ragged_steps_become_a_panel_or_are_refused() -> None:
 
 
 def test_bad_panels_are_named() -> None:
-    with pytest.raises(InputError, match=r"p needs shape \(steps, episodes\), got shape \(1,\)"):
+    with pytest.raises(InputError, match=r"`p` needs shape \(steps, episodes\), got shape \(1,\)"):
         pooled_ece([0.5], [1])
     with pytest.raises(InputError, match=r"got 1.5 at position \(0, 1\)"):
         pool([[0.5, 1.5]], [1, 0])
-    with pytest.raises(InputError, match="values needs at least one value that is not NaN"):
+    with pytest.raises(InputError, match="`values` needs at least one value that is not NaN"):
         pooled_mean([[np.nan]])
-    with pytest.raises(InputError, match="values needs finite numbers"):
+    with pytest.raises(InputError, match="`values` needs finite numbers"):
         pooled_mean([[np.inf, 1.0]])
-    with pytest.raises(InputError, match="p and met need the same length, got p 2, met 1"):
+    with pytest.raises(InputError, match="p and `met` need the same length, got p 2, met 1"):
         ece_by_step([[0.5, 0.5]], [1])
-    with pytest.raises(InputError, match=r"ids needs one id per episode \(2\), got shape \(1,\)"):
+    with pytest.raises(InputError, match=r"`ids` needs one id per episode \(2\), got shape \(1,\)"):
         pooled_mean([[0.5, 0.5]], ids=["a"])
-    with pytest.raises(InputError, match="resamples needs a whole number from 2 up, got 1"):
+    with pytest.raises(InputError, match="`resamples` needs a whole number from 2 up, got 1"):
         Resampling(resamples=1)

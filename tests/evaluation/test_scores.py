@@ -88,7 +88,7 @@ def test_excess_brier_is_unbiased_and_the_plain_distance_is_not() -> None:
 
 
 def test_excess_brier_needs_two_rollouts() -> None:
-    with pytest.raises(InputError, match="rollouts needs a whole number from 2 up, got 1"):
+    with pytest.raises(InputError, match="`rollouts` needs a whole number from 2 up, got 1"):
         excess_brier([0.5], [0.5], rollouts=1)
 
 
@@ -101,14 +101,14 @@ def test_absolute_error_is_a_distance(sample) -> None:
 
 def test_bad_probabilities_are_named() -> None:
     with pytest.raises(
-        InputError, match=r"p_true needs numbers in \[0, 1\], got 1.5 at position 0"
+        InputError, match=r"`p_true` needs numbers in \[0, 1\], got 1.5 at position 0"
     ):
         absolute_error([0.5], [1.5])
-    with pytest.raises(InputError, match=r"p needs numbers in \[0, 1\], got -0.1"):
+    with pytest.raises(InputError, match=r"`p` needs numbers in \[0, 1\], got -0.1"):
         squared_errors([[-0.1, np.nan]], [1, 0])
-    with pytest.raises(InputError, match="p needs at least one value"):
+    with pytest.raises(InputError, match="`p` needs at least one value"):
         squared_errors([np.nan], [1])
-    with pytest.raises(InputError, match="n_calibration needs numbers from 0 up, got -1"):
+    with pytest.raises(InputError, match="`n_calibration` needs numbers from 0 up, got -1"):
         log_losses([0.5], [1], n_calibration=-1)
-    with pytest.raises(InputError, match="p and met need the same length, got p 1, met 2"):
+    with pytest.raises(InputError, match="p and `met` need the same length, got p 1, met 2"):
         brier([0.5], [1, 0])

@@ -30,7 +30,7 @@ def test_all_that_is_not_learned_from_assures() -> None:
     assert dict(fit(max_learn=60).sizes) == {"learn": 60, "assure": 140}
     assert dict(fit(max_learn=500).sizes) == {"learn": 160, "assure": 40}
     assert fit(assure=0.0, max_learn=60).sizes["learn"] == 200
-    with pytest.raises(InputError, match="max_learn needs a whole number from 1"):
+    with pytest.raises(InputError, match="`max_learn` needs a whole number from 1"):
         fit(max_learn=0)
 
 

@@ -179,7 +179,7 @@ def test_nothing_is_printed_without_progress(capsys) -> None:
 
 
 def test_what_cannot_be_recorded_is_refused() -> None:
-    with pytest.raises(InputError, match="episodes needs a whole number from 1 up, got 0"):
+    with pytest.raises(InputError, match="`episodes` needs a whole number from 1 up, got 0"):
         record(Scripted(terminate_after=2), do_nothing, 0)
     with pytest.raises(InputError, match="`policy` needs a function"):
         record(Scripted(terminate_after=2), "left", 1)

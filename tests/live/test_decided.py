@@ -118,7 +118,7 @@ def test_rewards_outside_the_bounds_are_refused_in_a_fit_and_unknown_live() -> N
     with pytest.raises(EpisodesError, match=r"reward_bounds=\(0\.0, 1\.0\) do not hold: an"):
         steps((0, 1))
     for wrong in ((2, 1), (0,), "ab", (None, "x")):
-        with pytest.raises(InputError, match="reward_bounds needs"):
+        with pytest.raises(InputError, match="`reward_bounds` needs"):
             steps(wrong)
     watch = BOUNDED.watch(Target.at_least(4), alarm_below=0.0)
     watch.step(STATE)

@@ -185,5 +185,5 @@ def test_several_behaviors_and_a_history_are_refused() -> None:
     several = Episodes.from_arrays(
         np.zeros((40, 3, 1)), np.ones((40, 3)), behavior={"a": "sum", "b": "max"}
     )
-    with pytest.raises(InputError, match="history needs episodes with a single behavior"):
+    with pytest.raises(InputError, match="`history` needs episodes with a single behavior"):
         GoalMonitor(FOREST, history=1).fit(several, progress=False)

@@ -34,10 +34,10 @@ def test_shorthands_are_rules() -> None:
         ({"alarm": Below(0.5), "for_steps": 2}, "pass alarm or for_steps, not both"),
         ({"alarm_below": 0.5, "false_alarm_rate": 0.1}, "not both"),
         ({"alarm_below": 1.5}, "from 0 to 1, got 1.5"),
-        ({"false_alarm_rate": 7}, "false_alarm_rate needs a number strictly between"),
-        ({"for_steps": 0}, "for_steps needs a whole number from 1"),
+        ({"false_alarm_rate": 7}, "`false_alarm_rate` needs a number strictly between"),
+        ({"for_steps": 0}, "`for_steps` needs a whole number from 1"),
         ({"confidence": 0.9}, "confidence is only for a promised rate; pass false_alarm_rate=0.05"),
-        ({"false_alarm_rate": 0.1, "confidence": 95}, "confidence needs a number strictly"),
+        ({"false_alarm_rate": 0.1, "confidence": 95}, "`confidence` needs a number strictly"),
     ):
         with pytest.raises(InputError, match=message):
             rule_of(**wrong)
@@ -67,7 +67,7 @@ def test_a_confidence_sets_the_alarm_lower_or_says_how_many_episodes_it_needs() 
 def test_learning_episodes_cannot_make_anything_sure() -> None:
     monitor = GoalMonitor(Marginal()).fit(split=walks(100).split(assure=0), progress=False)
     assert monitor.watch(TARGET, false_alarm_rate=0.2).trigger.measured is not None
-    with pytest.raises(FewEpisodesError, match="confidence needs assure episodes"):
+    with pytest.raises(FewEpisodesError, match="`confidence` needs assure episodes"):
         monitor.watch(TARGET, false_alarm_rate=0.2, confidence=0.9)
     assert np.isnan(monitor.alarm_curve(TARGET, rates=[0.2]).rate_at_most).all()
 

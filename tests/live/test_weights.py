@@ -172,16 +172,16 @@ def test_a_weight_needs_a_finite_number_above_0(wrong: float) -> None:
     weights[3] = wrong
     with pytest.raises(InputError, match=f"above 0, got {wrong} for episode run-0-3"):
         RUNS.weighted(weights)
-    with pytest.raises(InputError, match="weight needs a finite number above 0"):
+    with pytest.raises(InputError, match="`weight` needs a finite number above 0"):
         MONITOR.watch(TARGET, weight=wrong)
-    with pytest.raises(InputError, match="weight needs a finite number above 0"):
+    with pytest.raises(InputError, match="`weight` needs a finite number above 0"):
         MONITOR.outlook(0, [STATE], 0.0, TARGET, weights=[wrong])
 
 
 def test_a_weight_that_is_text_is_refused_like_any_other() -> None:
-    with pytest.raises(InputError, match="weight needs a finite number above 0, got 'heavy'"):
+    with pytest.raises(InputError, match="`weight` needs a finite number above 0, got 'heavy'"):
         MONITOR.watch(TARGET, weight="heavy")
-    with pytest.raises(InputError, match="weights need one number for each episode, got text"):
+    with pytest.raises(InputError, match="`weights` need one number for each episode, got text"):
         RUNS.weighted(["heavy"] * len(RUNS))
 
 
@@ -200,14 +200,14 @@ def test_what_has_no_meaning_with_weights_says_so() -> None:
         "no alarm curve": lambda: MONITOR.alarm_curve(TARGET),
         "no evaluation": lambda: MONITOR.evaluate(RUNS, TARGET),
         "this one's have none": lambda: PLAIN.watch(TARGET, weight=1.0),
-        "confidence needs assure episodes without weights": lambda: MONITOR.watch(
+        "`confidence` needs assure episodes without weights": lambda: MONITOR.watch(
             TARGET, false_alarm_rate=0.2, confidence=0.9, weight=1.0
         ),
         r"pass weights with episodes": lambda: GoalMonitor().fit(split=RUNS.split(), weights=[1.0]),
-        "weights need a split into learn and assure": lambda: GoalMonitor(Marginal()).fit(
+        "`weights` need a split into learn and assure": lambda: GoalMonitor(Marginal()).fit(
             split=RUNS.weighted(WEIGHTS).split(train=0.4, calibrate=0.4, assure=0.2), progress=False
         ),
-        "weights need one number for each of 300": lambda: RUNS.weighted([1.0]),
+        "`weights` need one number for each of 300": lambda: RUNS.weighted([1.0]),
     }
     for message, ask in asked.items():
         with pytest.raises(InputError, match=message):
@@ -225,5 +225,5 @@ def test_cut_off_runs_cannot_have_weights() -> None:
         truncated=[True, False] * 30,
         censored="worst-case",
     )
-    with pytest.raises(InputError, match="weights need episodes that were not cut off"):
+    with pytest.raises(InputError, match="`weights` need episodes that were not cut off"):
         GoalMonitor(Marginal()).fit(cut, weights=np.ones(60), progress=False)

@@ -358,9 +358,9 @@ def test_bad_training_rows_are_refused(
 
 @each_of_ours
 def test_ids_and_steps_need_one_value_per_row(name: str) -> None:
-    with pytest.raises(InputError, match="ids needs one value per row"):
+    with pytest.raises(InputError, match="`ids` needs one value per row"):
         MODELS[name]().fit(FEATURES, outcomes("continuous"), ids=[1, 2])
-    with pytest.raises(InputError, match="steps needs a value in every row"):
+    with pytest.raises(InputError, match="`steps` needs a value in every row"):
         MODELS[name]().fit(FEATURES, outcomes("continuous"), steps=np.full(N_ROWS, np.nan))
 
 

@@ -72,7 +72,7 @@ def test_a_fresh_forest_counts_its_leaves_in_episodes_and_takes_the_seed() -> No
         assert fresh.get_params() == {**given.get_params(), "min_leaf": 35, "seed": (5, 20)}
         assert given.min_leaf == 7
         assert given.seed == 0
-    with pytest.raises(InputError, match=r"min_leaf needs a whole number from 1 up, got 2\.5"):
+    with pytest.raises(InputError, match=r"`min_leaf` needs a whole number from 1 up, got 2\.5"):
         fresh_model(QuantileForest(min_leaf=2.5), seed=(0,), n_steps=5)  # type: ignore[arg-type]
 
 

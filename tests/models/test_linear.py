@@ -124,7 +124,7 @@ def test_missing_features_and_bad_settings_are_refused() -> None:
     model = LinearQuantiles(3).fit(X, y)
     with pytest.raises(InputError, match=r"got NaN \(missing\) in row 0, column 0"):
         model.predict([[math.nan, 1.0]])
-    with pytest.raises(InputError, match="n_levels needs a whole number from 3 up, got 2"):
+    with pytest.raises(InputError, match="`n_levels` needs a whole number from 3 up, got 2"):
         LinearQuantiles(2).fit(X, y)
 
 

@@ -102,7 +102,7 @@ def test_a_network_is_tried_where_pytorch_is_installed(
 def test_a_name_stands_for_a_model_with_its_defaults() -> None:
     monitor = GoalMonitor("distribution_regression").fit(walks(60), progress=False)
     assert isinstance(monitor.fitted.models[0], DistributionRegression)
-    with pytest.raises(InputError, match=r"model needs one of auto, .*, got 'forst'"):
+    with pytest.raises(InputError, match=r"`model` needs one of auto, .*, got 'forst'"):
         GoalMonitor("forst").fit(walks(60), progress=False)
 
 

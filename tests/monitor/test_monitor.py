@@ -143,7 +143,7 @@ def test_no_interval_promise_or_band_is_given_for_a_bad_reading() -> None:
             ask(1, [[0.0, 0.0], [math.nan, 0.0]], 0.0, 0.8)
         with pytest.raises(InputError, match="run 0: behavior needs a number, got nan"):
             ask(1, [[0.0, 0.0]], math.nan, 0.8)
-        with pytest.raises(InputError, match="t needs a whole number from 0 up, got True"):
+        with pytest.raises(InputError, match="`t` needs a whole number from 0 up, got True"):
             ask(True, [[0.0, 0.0]], 0.0, 0.8)
 
 
@@ -279,7 +279,7 @@ def test_groups_are_calibrated_by_themselves() -> None:
             InputError,
             "not both",
         ),
-        (lambda m: m.watch(TARGETS[0], for_steps=0), InputError, "for_steps needs"),
+        (lambda m: m.watch(TARGETS[0], for_steps=0), InputError, "`for_steps` needs"),
         (lambda m: m.watch(60), InputError, "`target` needs a Target, got 60; Target.at_least"),
         (lambda m: m.evaluate(walks(20), "60:"), InputError, "`target` needs a Target, got '60:'"),
         (
@@ -287,7 +287,7 @@ def test_groups_are_calibrated_by_themselves() -> None:
             InputError,
             "no option 'false_alarm'; did you mean false_alarm_rate",
         ),
-        (lambda m: m.watch(TARGETS[0], clear_above=0.1), InputError, "clear_above needs to be"),
+        (lambda m: m.watch(TARGETS[0], clear_above=0.1), InputError, "`clear_above` needs to be"),
         (lambda m: m.watch(TARGETS[0], on_bad="ignore"), InputError, "`on_bad` needs"),
         (
             lambda m: m.watch(TARGETS[0], false_alarm_rate=0.001),
@@ -295,8 +295,8 @@ def test_groups_are_calibrated_by_themselves() -> None:
             "needs at least 999 assure episodes that met the target, has",
         ),
         (lambda m: m.interval(0, np.zeros((1, 2)), 0, 1.5), OntargetError, "level"),
-        (lambda m: m.fleet(TARGETS[0], 0), InputError, "agents needs"),
-        (lambda m: m.drift_guard(level=2), InputError, "level needs"),
+        (lambda m: m.fleet(TARGETS[0], 0), InputError, "`agents` needs"),
+        (lambda m: m.drift_guard(level=2), InputError, "`level` needs"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(ask, error, message: str) -> None:

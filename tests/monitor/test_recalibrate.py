@@ -168,7 +168,7 @@ def test_a_warm_fit_of_the_old_episodes_alone_is_the_old_fit() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"warm": "river.ontarget"}, "warm needs a fitted GoalMonitor, got 'river.ontarget'"),
+        ({"warm": "river.ontarget"}, "`warm` needs a fitted GoalMonitor, got 'river.ontarget'"),
         ({"warm": MONITOR, "split": OLD.split()}, "pass warm with episodes"),
     ],
 )

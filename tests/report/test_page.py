@@ -173,7 +173,9 @@ def test_the_report_judges_whatever_rule_is_asked_for(rule, said: str, tmp_path:
 
 
 def test_a_report_refuses_a_rate_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="false_alarm_rate needs a number strictly between 0 and"):
+    with pytest.raises(
+        InputError, match="`false_alarm_rate` needs a number strictly between 0 and"
+    ):
         judged().report(tmp_path / "report.html", false_alarm_rate=7)
     assert not (tmp_path / "report.html").exists()
 

@@ -93,5 +93,7 @@ def test_columns_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InputError, match=r"each of 60 episodes, .*got the shape \(59,\)"):
         found.by(np.zeros(59))
     names = np.arange(found.p.size).reshape(found.p.shape).astype(str)
-    with pytest.raises(InputError, match=r"by needs a column of numbers, or one with at most 100"):
+    with pytest.raises(
+        InputError, match=r"`by` needs a column of numbers, or one with at most 100"
+    ):
         found.by(names)

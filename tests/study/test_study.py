@@ -175,7 +175,7 @@ def test_a_study_without_features_is_refused() -> None:
 
 
 def test_one_split_is_refused_for_it_has_no_error() -> None:
-    with pytest.raises(InputError, match="splits needs a whole number from 2 up, got 1"):
+    with pytest.raises(InputError, match="`splits` needs a whole number from 2 up, got 1"):
         run_study(known_walks(100), TARGET, splits=1, progress=False)
 
 

@@ -40,7 +40,8 @@ def clocks_of(episodes: Episodes | None, schema: Schema) -> Clocks:
     for t in np.unique(np.linspace(0, episodes.horizon - 2, _PAIRS).round().astype(np.intp)):
         now, then = (_rows(episodes, int(step)) for step in (t + 1, t))
         shared = np.intersect1d(now[0], then[0], return_indices=True)[1:]
-        moves.append(now[1][shared[0]] - then[1][shared[1]])
+        with np.errstate(invalid="ignore"):  # from one infinity to the same is no move
+            moves.append(now[1][shared[0]] - then[1][shared[1]])
     one_way = _one_way(np.concatenate(moves))
     if one_way.size != len(schema.names) + 1:
         return Clocks()

@@ -486,7 +486,7 @@ class Episodes(Recorded):
         try:
             given = np.array(weights, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise InputError("weights need one number for each episode, got text") from error
+            raise InputError("`weights` need one number for each episode, got text") from error
         if given.shape != (len(self),):
             raise InputError(
                 f"weights need one number for each of {len(self)} episodes, got shape {given.shape}"

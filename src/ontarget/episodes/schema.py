@@ -127,7 +127,7 @@ class Schema:
         counts = Counter(feature.name for feature in self.features)
         twice = sorted(name for name, count in counts.items() if count > 1)
         if twice:
-            raise EpisodesError(f"features need different names, got {twice[0]!r} twice")
+            raise EpisodesError(f"`features` need different names, got {twice[0]!r} twice")
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -403,7 +403,7 @@ def _thresholds(asked: ArrayLike | None, minima: FloatArray) -> FloatArray:
     if asked is not None:
         taus = check_numbers("thresholds", asked)
         if (np.diff(taus) <= 0.0).any():
-            raise InputError("thresholds needs strictly ascending numbers")
+            raise InputError("`thresholds` needs strictly ascending numbers")
         return taus
     # An alarm needs p strictly below the threshold. So a threshold just above an episode's lowest p
     # is the first that raises its alarm.

@@ -38,7 +38,7 @@ class Rate:
         """The share ``count / n``, with its confidence interval at this level."""
         whole, trials = whole_number("count", count, least=0), whole_number("n", n, least=0)
         if whole > trials:
-            raise InputError(f"count needs to be at most n, got {whole} of {trials}")
+            raise InputError(f"`count` needs to be at most n, got {whole} of {trials}")
         low, high = exact_interval(whole, trials, level=level)
         return cls(whole, trials, float(low), float(high), level)
 

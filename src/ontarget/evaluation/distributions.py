@@ -66,7 +66,7 @@ def crps(knots: ArrayLike, left: ArrayLike, right: ArrayLike, y: ArrayLike) -> F
         )
     _check_finite(y=outcomes, knots=places)
     if (np.diff(places, axis=-1) <= 0.0).any():
-        raise InputError("knots needs strictly ascending values in each row")
+        raise InputError("`knots` needs strictly ascending values in each row")
     _check_rising(before, after)
     scores = np.empty(n_rows)
     rows = max(1, _BLOCK // n_knots)
@@ -114,7 +114,7 @@ def crps_of_points(
     _check_finite(y=outcomes, points=values)
     total = mass.sum(axis=1, keepdims=True)
     if not ((mass >= 0.0).all() and (total > 0.0).all() and np.isfinite(total).all()):
-        raise InputError("weights needs numbers from 0 up with a sum above 0 in each row")
+        raise InputError("`weights` needs numbers from 0 up with a sum above 0 in each row")
     order = np.argsort(values, axis=1, kind="stable")
     ordered = np.take_along_axis(values, order, axis=1)
     cdf = np.cumsum(np.take_along_axis(mass, order, axis=1), axis=1) / total

@@ -44,7 +44,7 @@ class PitHistogram:
         arrays = {name: np.asarray(getattr(self, name)) for name in names}
         check_same_size(**arrays)
         if np.asarray(self.edges).shape != (arrays["count"].size + 1,):
-            raise InputError("edges needs one number more than there are bins (counts)")
+            raise InputError("`edges` needs one number more than there are bins (counts)")
         freeze(self, edges=self.edges, **arrays)
 
     @property

@@ -74,7 +74,7 @@ class DistributionEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc
         try:
             outcomes = np.asarray(column_or_1d(y, warn=True), dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise InputError(f"y needs a flat list of numbers: {error}") from error
+            raise InputError(f"`y` needs a flat list of numbers: {error}") from error
         checked = TrainingRows.of(rows, outcomes, sample_weight, ids=ids, steps=steps)
         # So that calibration can refuse the episodes that the model has seen.
         self.training_keys_ = None if checked.keys is None else np.sort(checked.keys)

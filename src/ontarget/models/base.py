@@ -275,7 +275,7 @@ def check_values(y: ArrayLike, n_rows: int) -> tuple[FloatArray, bool]:
             f"got shape {values.shape}"
         )
     if np.isnan(values).any():
-        raise InputError(f"y needs numbers, got NaN in row {_first_nan(values)}")
+        raise InputError(f"`y` needs numbers, got NaN in row {_first_nan(values)}")
     return np.ascontiguousarray(values), flat
 
 
@@ -312,14 +312,16 @@ def check_side(side: str) -> Side:
 
 def _check_outcomes(y: FloatArray, n_rows: int) -> None:
     if y.shape != (n_rows,):
-        raise InputError(f"y needs one outcome per row of X ({n_rows} rows), got shape {y.shape}")
+        raise InputError(f"`y` needs one outcome per row of X ({n_rows} rows), got shape {y.shape}")
     if n_rows == 0:
         raise InputError("a fit needs at least one row, got none")
     # NaN fails every comparison, so this catches it too.
     bad = ~(np.abs(y) <= LARGEST_OUTCOME)
     if bad.any():
         row = int(np.argmax(bad))
-        raise InputError(f"y needs finite outcomes up to 1e300 in size, got {y[row]} in row {row}")
+        raise InputError(
+            f"`y` needs finite outcomes up to 1e300 in size, got {y[row]} in row {row}"
+        )
 
 
 def _check_weight(sample_weight: ArrayLike | None, n_rows: int) -> FloatArray | None:

@@ -361,7 +361,7 @@ def test_bad_arguments_are_refused() -> None:
     with (
         fake.FakeServer(fake.FakeGame()) as server,
         StarcraftGame(SMALL, address=server.address) as game,
-        pytest.raises(InputError, match="episodes needs a whole number from 1 up, got 0"),
+        pytest.raises(InputError, match="`episodes` needs a whole number from 1 up, got 0"),
     ):
         game.record(0)
 

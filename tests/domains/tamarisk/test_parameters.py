@@ -63,7 +63,7 @@ def test_treatment_chances_sum_to_one() -> None:
     [
         ({"edges": 6}, r"`edges` needs 2\*\*k - 1 edges of a balanced tree \(1, 3, 7, …\), got 6"),
         ({"edges": 0}, "got 0"),
-        ({"horizon": 0}, "horizon needs a whole number from 1 up, got 0"),
+        ({"horizon": 0}, "`horizon` needs a whole number from 1 up, got 0"),
         ({"dispersal": "wind"}, "`dispersal` needs one of competition, plain, got 'wind'"),
         ({"eradication": 1.2}, r"`eradication` needs a rate in \[0, 1\], got 1.2"),
         ({"upstream": 0.6}, r"`upstream` needs a rate of at most 0.5, got 0.6"),

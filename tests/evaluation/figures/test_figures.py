@@ -281,11 +281,11 @@ def test_dark_figures_show_the_same_on_a_dark_ground(name) -> None:
         (lambda: mean_chart({"a": Curve.of([0.1])}, rate=[0.1, 0.2]), "rate needs 1 numbers"),
         (
             lambda: Curve.of_repeats([0.1]),
-            r"values needs shape \(repeats, steps\), got shape \(1,\)",
+            r"`values` needs shape \(repeats, steps\), got shape \(1,\)",
         ),
         (lambda: Curve.of([]), "value needs one number per step"),
         (lambda: episodes_chart(P, MET, bounds=(P[:1], P)), "both `bounds` need the shape of p"),
-        (lambda: episodes_chart(P, MET[:3]), "p and met need the same length"),
+        (lambda: episodes_chart(P, MET[:3]), "p and `met` need the same length"),
         (lambda: alarm_chart(alarm_curve([[0.5]], [1], [1])), "got 1 and 0"),
         (lambda: outcome_fan(FAN, [0.1, 0.5, 0.8]), "symmetric around 0.5"),
         (lambda: outcome_fan(FAN[:, ::-1], LEVELS), "never fall along the levels"),

@@ -117,9 +117,9 @@ def test_damaged_arrays_are_refused(name: str, change: object, message: str) -> 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_boosted": 0}, "n_boosted needs a whole number from 1 up, got 0"),
+        ({"n_boosted": 0}, "`n_boosted` needs a whole number from 1 up, got 0"),
         ({"boosted_depth": 99}, "boosted_depth"),
-        ({"n_folds": 1}, "n_folds needs a whole number from 2 up, got 1"),
+        ({"n_folds": 1}, "`n_folds` needs a whole number from 2 up, got 1"),
     ],
 )
 def test_bad_arguments_are_refused(options: dict[str, int], message: str) -> None:

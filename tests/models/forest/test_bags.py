@@ -197,10 +197,10 @@ def test_ids_of_any_kind_are_found_again(kind: str) -> None:
 def test_an_episode_that_was_not_in_fit_is_named() -> None:
     forest = QuantileForest(5).fit(X, Y, ids=KINDS["text"][IDS])
     with pytest.raises(
-        InputError, match=r"ids needs episodes that were in fit, got 'run 9' in row 1"
+        InputError, match=r"`ids` needs episodes that were in fit, got 'run 9' in row 1"
     ):
         forest.out_of_bag_limits(X[:2], 0.0, ["run 001", "run 9"])
-    with pytest.raises(InputError, match="ids needs one value per row of X"):
+    with pytest.raises(InputError, match="`ids` needs one value per row of X"):
         forest.out_of_bag_limits(X[:2], 0.0, ["run 001"])
 
 

@@ -213,19 +213,19 @@ def test_a_pickled_forest_answers_the_same_from_read_only_arrays() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_trees": 0}, "n_trees needs a whole number from 1 to 2147483647, got 0"),
-        ({"min_leaf": 2.5}, "min_leaf needs a whole number from 1 to 2147483647, got 2.5"),
-        ({"max_features": 0.0}, "max_features needs a share above 0, at most 1, got 0.0"),
-        ({"max_features": 0}, "max_features needs a whole number from 1 to 2147483647, got 0"),
-        ({"max_depth": 0}, "max_depth needs"),
-        ({"max_samples": 1.5}, "max_samples needs a share"),
-        ({"max_entries": 0}, "max_entries needs a whole number from 1 to 4294967295, got 0"),
-        ({"max_entries": 1e6}, "max_entries needs a whole number"),
-        ({"max_bins": 65_536}, "max_bins needs a whole number from 2 to 65535"),
+        ({"n_trees": 0}, "`n_trees` needs a whole number from 1 to 2147483647, got 0"),
+        ({"min_leaf": 2.5}, "`min_leaf` needs a whole number from 1 to 2147483647, got 2.5"),
+        ({"max_features": 0.0}, "`max_features` needs a share above 0, at most 1, got 0.0"),
+        ({"max_features": 0}, "`max_features` needs a whole number from 1 to 2147483647, got 0"),
+        ({"max_depth": 0}, "`max_depth` needs"),
+        ({"max_samples": 1.5}, "`max_samples` needs a share"),
+        ({"max_entries": 0}, "`max_entries` needs a whole number from 1 to 4294967295, got 0"),
+        ({"max_entries": 1e6}, "`max_entries` needs a whole number"),
+        ({"max_bins": 65_536}, "`max_bins` needs a whole number from 2 to 65535"),
         ({"split": "gini"}, "`split` needs one of distribution, variance, got 'gini'"),
-        ({"seed": -1}, "seed needs a whole number from 0 up, got -1"),
-        ({"seed": ()}, "seed needs"),
-        ({"seed": "a"}, "seed needs"),
+        ({"seed": -1}, "`seed` needs a whole number from 0 up, got -1"),
+        ({"seed": ()}, "`seed` needs"),
+        ({"seed": "a"}, "`seed` needs"),
     ],
 )
 def test_bad_options_are_refused(options: dict[str, object], message: str) -> None:
@@ -245,7 +245,7 @@ def test_pooled_leaves_count_episodes(min_leaf: int, n_steps: float, rows: int) 
 
 @pytest.mark.parametrize("n_steps", [0, 0.5, np.nan, np.inf, True, "2"])
 def test_pooling_needs_at_least_one_step(n_steps: object) -> None:
-    with pytest.raises(InputError, match="n_steps needs a"):
+    with pytest.raises(InputError, match="`n_steps` needs a"):
         QuantileForest().pooled_over(n_steps)  # type: ignore[arg-type]
 
 

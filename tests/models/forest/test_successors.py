@@ -116,5 +116,5 @@ def test_a_monitor_calibrates_by_folds_and_saves_what_it_imagined(tmp_path) -> N
 @pytest.mark.parametrize("behavior", ["max", "discounted:0.9"])
 def test_what_does_not_add_up_is_refused(behavior: str) -> None:
     runs = Episodes.from_arrays(np.zeros((40, 3, 1)), np.ones((40, 3)), behavior=behavior)
-    with pytest.raises(InputError, match=f"successors needs .* got {behavior}"):
+    with pytest.raises(InputError, match=f"`successors` needs .* got {behavior}"):
         GoalMonitor(QuantileForest(4, successors=True)).fit(runs, progress=False)

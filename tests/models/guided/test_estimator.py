@@ -80,7 +80,7 @@ def test_the_number_of_jobs_bounds_the_threads_and_changes_no_answer(
     found = [alone.cdf_limits(rows, 0.0), alone.quantile(rows, 0.5), alone.predict(rows)]
     assert all(np.array_equal(a, b) for a, b in zip(found, wanted, strict=True))
     free.set_params(n_jobs=1).predict(rows)
-    with pytest.raises(InputError, match="n_jobs needs a whole number from 1 up, got 0"):
+    with pytest.raises(InputError, match="`n_jobs` needs a whole number from 1 up, got 0"):
         clone(model).set_params(n_jobs=0).fit(X, Y)
 
 

@@ -144,11 +144,11 @@ def test_a_loss_that_is_no_number_is_explained(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"width": 0}, "width needs a whole number from 1 to 1024, got 0"),
-        ({"n_folds": 1}, "n_folds needs a whole number from 2 up, got 1"),
-        ({"max_epochs": 1.5}, "max_epochs needs a whole number from 1 up, got 1.5"),
-        ({"patience": 0}, "patience needs a whole number from 1 up, got 0"),
-        ({"learning_rate": 0.0}, "learning_rate needs a share above 0, at most 1, got 0.0"),
+        ({"width": 0}, "`width` needs a whole number from 1 to 1024, got 0"),
+        ({"n_folds": 1}, "`n_folds` needs a whole number from 2 up, got 1"),
+        ({"max_epochs": 1.5}, "`max_epochs` needs a whole number from 1 up, got 1.5"),
+        ({"patience": 0}, "`patience` needs a whole number from 1 up, got 0"),
+        ({"learning_rate": 0.0}, "`learning_rate` needs a share above 0, at most 1, got 0.0"),
         ({"seed": -1}, "seed"),
     ],
 )

@@ -206,7 +206,7 @@ def test_episodes_are_answered_by_fits_that_never_saw_them() -> None:
 
 def test_out_of_bag_answers_need_episodes_that_were_in_fit() -> None:
     model = DistributionRegression().fit(X, Y, ids=EPISODES["ids"])
-    with pytest.raises(InputError, match="ids needs episodes that were in fit, got 99 in row 1"):
+    with pytest.raises(InputError, match="`ids` needs episodes that were in fit, got 99 in row 1"):
         model.out_of_bag_limits(X[:2], 0.0, [3, 99])
     with pytest.raises(InputError, match="as fit returns it"):
         pickle.loads(pickle.dumps(model)).out_of_bag_limits(X[:1], 0.0, [3])
@@ -283,12 +283,12 @@ def test_huge_and_tiny_numbers_stay_numbers() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"penalty": 0.0}, "penalty needs a number above 0, got 0.0"),
-        ({"penalty": math.nan}, "penalty needs a number above 0, got nan"),
-        ({"n_folds": 1}, "n_folds needs a whole number from 2 up, got 1"),
-        ({"max_rows": 0}, "max_rows needs a whole number from 1 up, got 0"),
-        ({"seed": -1}, "seed needs a whole number from 0 up, got -1"),
-        ({"n_jobs": 0}, "n_jobs needs a whole number from 1 up, got 0"),
+        ({"penalty": 0.0}, "`penalty` needs a number above 0, got 0.0"),
+        ({"penalty": math.nan}, "`penalty` needs a number above 0, got nan"),
+        ({"n_folds": 1}, "`n_folds` needs a whole number from 2 up, got 1"),
+        ({"max_rows": 0}, "`max_rows` needs a whole number from 1 up, got 0"),
+        ({"seed": -1}, "`seed` needs a whole number from 0 up, got -1"),
+        ({"n_jobs": 0}, "`n_jobs` needs a whole number from 1 up, got 0"),
     ],
 )
 def test_bad_parameters_are_refused(parameters: dict, message: str) -> None:

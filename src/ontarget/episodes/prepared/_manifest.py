@@ -123,7 +123,7 @@ class Manifest:
         if not parts or not set(parts) <= set(_PARTS):
             raise ValueError(f"parts needs one or more of {', '.join(_PARTS)}, got {sorted(parts)}")
         if not isinstance(found["features"], list):
-            raise ValueError(f"features needs a list, got {found['features']!r}")
+            raise ValueError(f"`features` needs a list, got {found['features']!r}")
         horizon = _number(found, "horizon", least=1)
         for part in parts.values():
             if part.steps[-1].stop > horizon:

@@ -232,7 +232,9 @@ def _names(features: Sequence[str] | None, d: int) -> tuple[str, ...]:
         return tuple(f"x{i}" for i in range(d))
     names = tuple(str(name) for name in features)
     if len(names) != d:
-        raise EpisodesError(f"features need {d} names, one per column of states, got {len(names)}")
+        raise EpisodesError(
+            f"`features` need {d} names, one per column of states, got {len(names)}"
+        )
     return names
 
 
@@ -249,7 +251,7 @@ def _ids(ids: ArrayLike | None, n: int) -> AnyArray:
     array = _per_episode(ids, n, "ids")
     found, counts = np.unique(array, return_counts=True)
     if found.size != n:
-        raise EpisodesError(f"ids need to differ, got {found[np.argmax(counts)]!s} twice")
+        raise EpisodesError(f"`ids` need to differ, got {found[np.argmax(counts)]!s} twice")
     return array
 
 

@@ -57,7 +57,7 @@ class Curve:
         """The mean of values (repeats, steps), with a band of ± one standard deviation."""
         table = np.asarray(values, dtype=np.float64)
         if table.ndim != 2 or table.size == 0:
-            raise InputError(f"values needs shape (repeats, steps), got shape {table.shape}")
+            raise InputError(f"`values` needs shape (repeats, steps), got shape {table.shape}")
         mean = table.mean(axis=0)
         spread = table.std(axis=0, ddof=1) if table.shape[0] > 1 else np.zeros(mean.size)
         return cls(mean, mean - spread, mean + spread)

@@ -279,7 +279,9 @@ def _fan(quantiles: ArrayLike, levels: ArrayLike) -> tuple[FloatArray, FloatArra
     table = check_numbers("quantiles", quantiles, ndim=2)
     check_same_size(quantiles=table, levels=shares)
     if (np.diff(shares) <= 0).any() or not np.allclose(shares + shares[::-1], 1.0):
-        raise InputError(f"levels needs ascending numbers symmetric around 0.5, got {levels!r}")
+        raise InputError(f"`levels` needs ascending numbers symmetric around 0.5, got {levels!r}")
     if (np.diff(table, axis=1) < 0).any():
-        raise InputError("quantiles needs numbers that never fall along the levels, at every step")
+        raise InputError(
+            "`quantiles` needs numbers that never fall along the levels, at every step"
+        )
     return table, shares
