@@ -196,8 +196,8 @@ def test_another_way_of_writing_is_answered_with_ours(text: str, spelled: str) -
     ("build", "message"),
     [
         (lambda: Target(5, 3), r"target needs lower <= upper, got \[5, 3\]"),
-        (lambda: Target(math.nan, 3), "`lower` needs a number, got NaN"),
-        (lambda: Target("x", 3), "`lower` needs a number, got 'x'"),
+        (lambda: Target(math.nan, 3), "lower needs a number, got NaN"),
+        (lambda: Target("x", 3), "lower needs a number, got 'x'"),
         (lambda: Target(1, 1, "left"), "single point 1 is empty unless closed='both'"),
         (lambda: Target(0, 1, "open"), "`closed` needs one of both, left, right, neither"),
         (lambda: Target(math.inf), "lower <= upper"),

@@ -34,7 +34,8 @@ def documented() -> tuple[Names, set[str]]:
     found: Names = set()
     section = ""
     for first, second in re.findall(r"^\|(.*?)\|(.*?)\|", sections, re.MULTILINE)[2:]:
-        section = first.strip("` ") or section
+        named = re.search(r"`(\w+)`", first)
+        section = named[1] if named else section
         found |= {(section, name) for name in re.findall(r"`(\w+)`", second)}
     arrays: set[str] = set()
     for part in re.split(r"^\*\*`", models, flags=re.MULTILINE)[1:]:

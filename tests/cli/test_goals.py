@@ -136,7 +136,10 @@ def test_look_counts_a_goal_and_looks_at_each_behavior() -> None:
         (["study", "--target", GOAL], "one behavior without a name, got 'gain'"),
         (["study", *BEHAVIORS, "--target", "2:"], "so `target` needs a Goal"),
         (["study", *BEHAVIORS, "--target", "gain > 99 & spent < 3"], "gain is -"),
-        (["fit", "-o", "x.ontarget", *BEHAVIORS, "--reward-bounds", "0:"], "a mapping from the"),
+        (
+            ["fit", "-o", "x.ontarget", *BEHAVIORS, "--reward-bounds", "0:"],
+            "a mapping from the names of the behaviors",
+        ),
         (["fit", "-o", "x.ontarget", "--reward-bounds", "gain=0"], "or NAME=LO:HI"),
     ],
 )

@@ -35,7 +35,7 @@ def test_plan_counts_successes_for_alarms() -> None:
 def test_an_impossible_plan_is_a_mistake() -> None:
     result = call(["plan", "--accuracy", "0.7"])
     assert result.exit_code == 1
-    assert "`accuracy` needs a number strictly between 0 and 0.5, got 0.7" in result.stderr
+    assert "--accuracy needs a number strictly between 0 and 0.5, got 0.7" in result.stderr
     assert call(["plan", "--level", "1.5"]).exit_code == 1
     for share in ("0", "2", "nan"):
         result = call(["plan", "--success-rate", share])

@@ -145,7 +145,7 @@ def test_columns_of_a_log_say_how_runs_were_stopped() -> None:
 def test_a_stop_probability_needs_0_to_below_1(wrong: float) -> None:
     q = [0.0] * 6 + [wrong, 0.0]
     with pytest.raises(
-        EpisodesError, match=r"stop_probability .*got (-0.1|1|1.5|nan) at episode 3, step 1"
+        EpisodesError, match=r"`stop_probability` .*got (-0.1|1|1.5|nan) at episode 3, step 1"
     ):
         Episodes.from_frame(frame(q=q), censored="weights", stop_probability="q", stop_bound=2.0)
 
@@ -173,8 +173,8 @@ def test_a_stop_probability_needs_0_to_below_1(wrong: float) -> None:
             {"censored": "weights", "stop_probability": "q", "stop_bound": -1.0},
             "`stop_bound` needs a finite number above 0, got -1.0",
         ),
-        ({"censored": "drop", "cutoff": "due"}, "cutoff is used only with censored='horizon'"),
-        ({"stop_probability": "q"}, "stop_probability is used only with censored='weights'"),
+        ({"censored": "drop", "cutoff": "due"}, "`cutoff` is used only with censored='horizon'"),
+        ({"stop_probability": "q"}, "`stop_probability` is used only with censored='weights'"),
         ({"censored": "keep"}, "`censored` needs one of 'refuse', 'drop', 'worst-case'"),
     ],
 )
@@ -188,7 +188,7 @@ def test_a_way_that_lacks_something_says_what(options: dict, message: str) -> No
 def test_a_cut_off_that_a_run_did_not_keep_to_is_refused() -> None:
     for due, message in (
         ([2] * 8, "got 2 for episode 1, which has 3"),
-        ([9] * 8, "episode 2 was cut off after 2 steps, before its cutoff of 9"),
+        ([9] * 8, "episode 2 was cut off after 2 steps, before its `cutoff` of 9"),
     ):
         with pytest.raises(EpisodesError, match=message):
             Episodes.from_frame(frame(due=due), censored="horizon", cutoff="due", horizon=2)
@@ -197,15 +197,15 @@ def test_a_cut_off_that_a_run_did_not_keep_to_is_refused() -> None:
 @pytest.mark.parametrize(
     ("ratios", "bound", "message"),
     [
-        (np.full((4, 2), 3.0), 8.0, "bound needs to be at least every run's weight, got 8 and a"),
+        (np.full((4, 2), 3.0), 8.0, "`bound` needs to be at least every run's weight, got 8 and a"),
         (np.full((4, 2), -1.0), 8.0, "ratios need numbers from 0 up, got -1.0 for episode 0"),
         (np.full(4, -1.0), 8.0, "got a product of -1.0 for episode 0"),
         (np.full(4, np.inf), 8.0, "got a product of inf for episode 0"),
         (np.full(4, np.nan), 8.0, "got a product of nan for episode 0"),
         (np.ones((3, 2)), 8.0, "one entry for each of 4 episodes, got 3"),
         (np.ones((4, 3)), 8.0, "one for each of its 2 steps, got shape"),
-        (np.ones(4), 0.0, "bound needs a finite number above 0, got 0.0"),
-        (np.ones(4), np.inf, "bound needs a finite number above 0, got inf"),
+        (np.ones(4), 0.0, "`bound` needs a finite number above 0, got 0.0"),
+        (np.ones(4), np.inf, "`bound` needs a finite number above 0, got inf"),
         (np.zeros(4), 1.0, "none of the 4 episodes was drawn"),
     ],
 )

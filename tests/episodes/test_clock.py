@@ -176,13 +176,13 @@ def test_what_cannot_be_put_on_a_clock_or_counted_is_refused(options, message: s
 
 def test_a_clock_that_would_fill_the_memory_is_refused() -> None:
     frame = log().with_columns(at=pl.Series([START + timedelta(days=400 * k) for k in range(5)]))
-    with pytest.raises(EpisodesError, match=r"every '1ms' makes 103,680,000,00\d steps of 5 rows"):
+    with pytest.raises(EpisodesError, match=r"`every` '1ms' makes 103,680,000,00\d steps of 5"):
         Episodes.from_frame(frame, step="at", every="1ms")
 
 
 def test_a_clock_other_than_the_fit_s_is_refused() -> None:
     runs = Episodes.from_frame(log(), step="at", every="1h")
-    with pytest.raises(EpisodesError, match=r"every must be the same as .* \('1h'\); leave it"):
+    with pytest.raises(EpisodesError, match=r"`every` must be the same as .* \('1h'\); leave it"):
         Episodes.from_frame(log(), like=runs, every="30m")
     plain = Episodes.from_frame(log(), step="at")
     with pytest.raises(EpisodesError, match=r"\(not given\); leave it out"):

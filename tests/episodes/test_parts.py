@@ -158,9 +158,9 @@ def test_like_lends_its_columns_before_the_usual_names() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"features": ["x"]}, r"features must be the same as .* \(x, y\), got x; leave"),
+        ({"features": ["x"]}, r"`features` must be the same as .* \(x, y\), got x; leave"),
         ({"features": ["x", "y", "z"]}, "got x, y, z; leave"),
-        ({"categorical": ["y"]}, r"categorical must be the same .* \(x\), got 'y'; leave"),
+        ({"categorical": ["y"]}, r"`categorical` must be the same .* \(x\), got 'y'; leave"),
     ],
 )
 def test_features_that_differ_from_those_learned_from_are_refused(options, message) -> None:
@@ -204,7 +204,7 @@ def test_a_dropped_column_plays_no_part() -> None:
     frame = table("run", "t", "gain", "cost", "x", "y")
     runs = Episodes.from_frame(frame, drop=["cost", "y"])  # else: gain or cost?
     assert (runs.roles.reward, runs.schema.names) == ("gain", ("x",))
-    with pytest.raises(EpisodesError, match=r"^drop names the column 'z', but the columns are"):
+    with pytest.raises(EpisodesError, match=r"^`drop` names the column 'z', but the columns are"):
         Episodes.from_frame(frame, drop=["z"])
     with pytest.raises(EpisodesError, match="`drop` needs a list of columns, got the text 'y'"):
         Episodes.from_frame(frame, drop="y")
@@ -326,8 +326,8 @@ def test_a_time_that_is_guessed_to_be_the_step_is_remarked() -> None:
         ({"step": ["t", "mode"]}, r"step \(column 'mode'\) needs numbers, got the text 'on'"),
         ({"step": "half"}, r"needs whole numbers, got 0.5 .* pass step=\['half'\]"),
         ({"episode": ["run", "z"]}, r"no episode column 'run,z' among"),
-        ({"episode": [3]}, r"episode needs the name of a column or several, got \[3\]"),
-        ({"reward": ["x"]}, r"reward needs the name of a column, got \['x'\]"),
+        ({"episode": [3]}, r"`episode` needs the name of a column or several, got \[3\]"),
+        ({"reward": ["x"]}, r"`reward` needs the name of a column, got \['x'\]"),
         ({"step": "t"}, r"pass all columns that together identify a run, episode=\(NAME, NAME\)"),
     ],
 )

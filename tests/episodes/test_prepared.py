@@ -195,7 +195,7 @@ def test_groups_interventions_cut_offs_and_outcomes_are_carried(
 
 def test_what_is_not_prepared_is_refused(tmp_path: Path) -> None:
     source = finished(tmp_path)
-    with pytest.raises(EpisodesError, match="a `history` needs episodes in memory"):
+    with pytest.raises(EpisodesError, match="a history needs episodes in memory"):
         GoalMonitor(Marginal(), history=2).fit(source, progress=False)
     some = PreparedEpisodes(source).episodes.sample(20).compact()
     assert some.with_history(2).at(1).states.shape[1] > 2

@@ -151,7 +151,7 @@ def test_bad_alarms_are_named() -> None:
         alarm_quality([3], [1], [3])
     with pytest.raises(InputError, match="end needs whole numbers from 1 up, got 0"):
         alarm_quality([-1], [1], [0])
-    with pytest.raises(InputError, match="first_alarm needs whole numbers"):
+    with pytest.raises(InputError, match="`first_alarm` needs whole numbers"):
         alarm_quality([0.5], [1], [3])
     with pytest.raises(InputError, match=r"NaN from its episode's end on, got 0\.5 at step 1"):
         alarm_curve([[0.5], [0.5]], [1], [1])

@@ -133,7 +133,7 @@ def test_values_of_reliability_are_read_only() -> None:
         ([], [], "`p` needs at least one value, got none"),
         ([0.5, float("nan")], [0, 1], "`p` needs numbers, got nan at position 1"),
         ([0.5, 1.2, -1.0], [0, 1, 1], r"\[0, 1\], got 1.2 at position 1 and 1 more"),
-        ([0.5, 0.5], [0], "p and `met` need the same length, got p 2, met 1"),
+        ([0.5, 0.5], [0], "`p` and `met` need the same length, got p 2, met 1"),
         ([0.5], [0.7], "`met` needs true and false only, or 1 and 0, got 0.7 at position 0"),
         ([[0.5]], [0], r"`p` needs 1 dimension, got shape \(1, 1\)"),
         (["high"], [0], "`p` needs numbers, got"),
@@ -151,7 +151,7 @@ def test_bins_and_level_must_make_sense() -> None:
         ece([0.5], [1], bins=0)
     with pytest.raises(InputError, match="`level` needs a number strictly between 0 and 1, got 95"):
         reliability([0.5], [1], level=95)
-    with pytest.raises(InputError, match="p and episode need the same length"):
+    with pytest.raises(InputError, match="`p` and `episode` need the same length"):
         reliability([0.5], [1], episode=[1, 2])
 
 

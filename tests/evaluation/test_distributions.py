@@ -160,5 +160,5 @@ def test_bad_weights_are_refused() -> None:
         crps_of_points([1.0, 2.0], [0.0], weights=[-1.0, 2.0])
     with pytest.raises(InputError, match="`weights` needs numbers from 0 up"):
         crps_of_points([1.0, 2.0], [0.0], weights=[0.0, 0.0])
-    with pytest.raises(InputError, match="points and `weights` need shape"):
+    with pytest.raises(InputError, match="`points` and `weights` need shape"):
         crps_of_points([1.0, 2.0], [0.0], weights=[1.0, 1.0, 1.0])

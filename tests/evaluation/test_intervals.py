@@ -59,7 +59,7 @@ def test_too_few_calibration_episodes_cover_everything() -> None:
 
 
 def test_bad_intervals_and_levels_are_named() -> None:
-    with pytest.raises(InputError, match="lower and `upper` need the same length"):
+    with pytest.raises(InputError, match="`lower` and `upper` need the same length"):
         width([1.0], [1.0, 2.0])
     with pytest.raises(InputError, match="`y` needs numbers, got nan at position 0"):
         coverage([0.0], [1.0], [np.nan])

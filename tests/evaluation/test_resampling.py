@@ -161,7 +161,7 @@ def test_bad_panels_are_named() -> None:
         pooled_mean([[np.nan]])
     with pytest.raises(InputError, match="`values` needs finite numbers"):
         pooled_mean([[np.inf, 1.0]])
-    with pytest.raises(InputError, match="p and `met` need the same length, got p 2, met 1"):
+    with pytest.raises(InputError, match="`p` and `met` need the same length, got p 2, met 1"):
         ece_by_step([[0.5, 0.5]], [1])
     with pytest.raises(InputError, match=r"`ids` needs one id per episode \(2\), got shape \(1,\)"):
         pooled_mean([[0.5, 0.5]], ids=["a"])

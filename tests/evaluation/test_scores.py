@@ -110,5 +110,5 @@ def test_bad_probabilities_are_named() -> None:
         squared_errors([np.nan], [1])
     with pytest.raises(InputError, match="`n_calibration` needs numbers from 0 up, got -1"):
         log_losses([0.5], [1], n_calibration=-1)
-    with pytest.raises(InputError, match="p and `met` need the same length, got p 1, met 2"):
+    with pytest.raises(InputError, match="`p` and `met` need the same length, got p 1, met 2"):
         brier([0.5], [1, 0])

@@ -132,9 +132,9 @@ def test_a_step_that_is_no_earlier_one_is_refused(monitor: GoalMonitor, since: A
     watch = monitor.watch(TARGET, alarm_below=0.1)
     watch.step([0.5, 0.1])
     watch.step([0.5, 0.1], reward=-1.0)
-    with pytest.raises(InputError, match=r"since=? needs"):
+    with pytest.raises(InputError, match=r"`?since=?`? needs"):
         watch.explain(since=since)
-    with pytest.raises(InputError, match=r"since=? needs"):
+    with pytest.raises(InputError, match=r"`?since=?`? needs"):
         monitor.explain(1, [0.5, 0.1], -1.0, TARGET, before=([0.5, 0.1], 0.0), since=since)
 
 

@@ -31,12 +31,15 @@ def test_shorthands_are_rules() -> None:
     assert rule_of(false_alarm_rate=0.1, confidence=0.9) == Promised(0.1, confidence=0.9)
     for wrong, message in (
         ({"alarm": 0.5}, "`alarm` needs a rule such as Below"),
-        ({"alarm": Below(0.5), "for_steps": 2}, "pass alarm or for_steps, not both"),
+        ({"alarm": Below(0.5), "for_steps": 2}, "pass `alarm` or `for_steps`, not both"),
         ({"alarm_below": 0.5, "false_alarm_rate": 0.1}, "not both"),
         ({"alarm_below": 1.5}, "from 0 to 1, got 1.5"),
         ({"false_alarm_rate": 7}, "`false_alarm_rate` needs a number strictly between"),
         ({"for_steps": 0}, "`for_steps` needs a whole number from 1"),
-        ({"confidence": 0.9}, "confidence is only for a promised rate; pass false_alarm_rate=0.05"),
+        (
+            {"confidence": 0.9},
+            "`confidence` is only for a promised rate; pass false_alarm_rate=0.05",
+        ),
         ({"false_alarm_rate": 0.1, "confidence": 95}, "`confidence` needs a number strictly"),
     ):
         with pytest.raises(InputError, match=message):

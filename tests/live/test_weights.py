@@ -187,7 +187,7 @@ def test_a_weight_that_is_text_is_refused_like_any_other() -> None:
 
 def test_what_has_no_meaning_with_weights_says_so() -> None:
     asked = {
-        "a new run needs one too; pass weight": lambda: MONITOR.watch(TARGET),
+        "a new run needs one too; pass `weight`": lambda: MONITOR.watch(TARGET),
         "make a watch for each": lambda: MONITOR.fleet(TARGET, 2),
         "no common alarm for many runs": lambda: MONITOR.sessions(TARGET),
         "no drift guard": MONITOR.drift_guard,
@@ -203,7 +203,9 @@ def test_what_has_no_meaning_with_weights_says_so() -> None:
         "`confidence` needs assure episodes without weights": lambda: MONITOR.watch(
             TARGET, false_alarm_rate=0.2, confidence=0.9, weight=1.0
         ),
-        r"pass weights with episodes": lambda: GoalMonitor().fit(split=RUNS.split(), weights=[1.0]),
+        r"pass `weights` with episodes": lambda: GoalMonitor().fit(
+            split=RUNS.split(), weights=[1.0]
+        ),
         "`weights` need a split into learn and assure": lambda: GoalMonitor(Marginal()).fit(
             split=RUNS.weighted(WEIGHTS).split(train=0.4, calibrate=0.4, assure=0.2), progress=False
         ),

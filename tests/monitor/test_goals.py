@@ -425,7 +425,7 @@ def test_an_explanation_of_a_goal_shares_out_its_change(monitor: GoalMonitor) ->
     start = ([0.0, 0.0], {"gain": 0.0, "spent": 0.0, "low": math.nan})
     asked = monitor.explain(1, [0.4, 1.9], so_far, GOAL, before=start)
     assert repr(asked) == repr(why)  # NaN equals NaN in words
-    assert why.figure().axes[1].get_xlabel() == "spent if it goes on as they did"
+    assert why.figure().axes[1].get_xlabel() == "spent if it goes on as the precedents did"
     alone = monitor.explain(1, [0.4, 1.9], so_far, Goal.parse("spent <= 2.2"), before=start)
     one = monitor.only("spent").explain(
         1, [0.4, 1.9], 1.9, Target.at_most(2.2), before=([0.0, 0.0], 0.0)

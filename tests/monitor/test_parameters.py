@@ -101,5 +101,5 @@ def test_assure_is_a_share_of_the_episodes_and_a_split_has_its_own() -> None:
     for wrong in (-0.1, 1.0, 20):
         with pytest.raises(InputError, match="`assure` needs a share of the episodes, 0 to"):
             monitor.fit(runs, assure=wrong, progress=False)
-    with pytest.raises(InputError, match="pass assure with episodes"):
+    with pytest.raises(InputError, match="pass `assure` with episodes"):
         monitor.fit(split=runs.split(), assure=0.1, progress=False)

@@ -169,7 +169,7 @@ def test_a_warm_fit_of_the_old_episodes_alone_is_the_old_fit() -> None:
     ("options", "message"),
     [
         ({"warm": "river.ontarget"}, "`warm` needs a fitted GoalMonitor, got 'river.ontarget'"),
-        ({"warm": MONITOR, "split": OLD.split()}, "pass warm with episodes"),
+        ({"warm": MONITOR, "split": OLD.split()}, "pass `warm` with episodes"),
     ],
 )
 def test_what_is_not_a_warm_start_is_refused(options, message) -> None:

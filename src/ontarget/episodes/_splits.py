@@ -157,7 +157,7 @@ def _counts(parts: Parts, n: int) -> list[int]:
         is_count = isinstance(part, (int, np.integer)) and not isinstance(part, bool)
         if not (part >= 0 and (is_count or part <= 1)):
             raise EpisodesError(
-                f"{name} needs a fraction from 0.0 to 1.0 or a count of episodes, got {part!r}"
+                f"`{name}` needs a fraction from 0.0 to 1.0 or a count of episodes, got {part!r}"
             )
         counts.append(int(part) if is_count else None)
     asked = list(zip(counts, parts.values(), strict=True))

@@ -428,7 +428,7 @@ def _check_alive(panel: FloatArray, ends: IndexArray) -> None:
 def _whole(name: str, values: ArrayLike) -> IndexArray:
     array = check_numbers(name, values)
     if (array != np.rint(array)).any() or np.isinf(array).any():
-        raise InputError(f"{name} needs whole numbers, got {values!r}")
+        raise InputError(f"`{name}` needs whole numbers, got {values!r}")
     return array.astype(np.intp)
 
 

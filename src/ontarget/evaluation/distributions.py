@@ -62,7 +62,7 @@ def crps(knots: ArrayLike, left: ArrayLike, right: ArrayLike, y: ArrayLike) -> F
         )
     if places.shape not in ((n_knots,), (n_rows, n_knots)):
         raise InputError(
-            f"knots needs shape ({n_knots},) or ({n_rows}, {n_knots}), got shape {places.shape}"
+            f"`knots` needs shape ({n_knots},) or ({n_rows}, {n_knots}), got shape {places.shape}"
         )
     _check_finite(y=outcomes, knots=places)
     if (np.diff(places, axis=-1) <= 0.0).any():
@@ -106,7 +106,7 @@ def crps_of_points(
         shape = np.broadcast_shapes(values.shape, mass.shape, (outcomes.size, 1))
     except ValueError as error:
         raise InputError(
-            f"points and weights need shape (m,) or ({outcomes.size}, m), "
+            f"`points` and `weights` need shape (m,) or ({outcomes.size}, m), "
             f"got shapes {values.shape} and {mass.shape}"
         ) from error
     values, mass = np.broadcast_to(values, shape), np.broadcast_to(mass, shape)
@@ -152,7 +152,7 @@ def _mean_square(a: FloatArray, b: FloatArray) -> FloatArray:
 def _check_finite(**arrays: FloatArray) -> None:
     for name, array in arrays.items():
         if not np.isfinite(array).all():
-            raise InputError(f"{name} needs finite numbers, got an infinite one")
+            raise InputError(f"`{name}` needs finite numbers, got an infinite one")
 
 
 def _check_rising(left: FloatArray, right: FloatArray) -> None:

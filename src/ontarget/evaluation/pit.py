@@ -105,7 +105,7 @@ def rank_histogram(
     wanted = whole_number("bins", bins, least=1)
     if wanted > n + 1:
         raise InputError(
-            f"bins needs a number of at most n_calibration + 1 = {n + 1}, got {wanted}"
+            f"`bins` needs a number of at most n_calibration + 1 = {n + 1}, got {wanted}"
         )
     given = np.asarray(ranks)
     if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":

@@ -105,7 +105,7 @@ class Resampling:
         names = np.arange(n_episodes) if ids is None else np.asarray(ids)
         if names.shape != (n_episodes,):
             raise InputError(
-                f"ids needs one id per episode ({n_episodes}), got shape {names.shape}"
+                f"`ids` needs one id per episode ({n_episodes}), got shape {names.shape}"
             )
         keys = keys_of(names)
         draws = (keyed_uniform(keys, self.seed, "bootstrap", r) for r in range(self.resamples))

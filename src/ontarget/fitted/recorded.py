@@ -171,7 +171,7 @@ def _ids(arrays: Mapping[str, AnyArray], n: int) -> AnyArray | None:
 
 def _require(rule: bool, what: str) -> None:
     if not rule:
-        raise ModelFileError(f"the learning `episodes` need {what}")
+        raise ModelFileError(f"the learning episodes need {what}")
 
 
 def check_room(lengths: Any, steps: int) -> None:

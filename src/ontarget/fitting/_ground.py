@@ -137,8 +137,8 @@ def _check_weights(named: Mapping[str, Episodes], cut: Sequence[str]) -> None:
         )
     if cut:
         raise InputError(
-            "weights need episodes that were not cut off, got some that were; leave these out, or "
-            "do without weights"
+            "`weights` need episodes that were not cut off, got some that were; leave these out, "
+            "or do without weights"
         )
 
 

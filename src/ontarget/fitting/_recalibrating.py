@@ -97,8 +97,8 @@ def _admitted(fitted: Fitted, episodes: Episodes) -> Episodes:
         )
     if new.weights is not None and new.cut_off.any():
         raise EpisodesError(
-            "weights need episodes that were not cut off, got some that were; leave these out, or "
-            "do without weights"
+            "`weights` need episodes that were not cut off, got some that were; leave these out, "
+            "or do without weights"
         )
     declared = fitted.horizon_declared
     store = replace(

@@ -226,10 +226,10 @@ def check_labels(name: str, labels: ArrayLike, n_rows: int) -> AnyArray:
     array = np.asarray(labels)
     if array.shape != (n_rows,):
         raise InputError(
-            f"{name} needs one value per row of X ({n_rows} rows), got shape {array.shape}"
+            f"`{name}` needs one value per row of X ({n_rows} rows), got shape {array.shape}"
         )
     if array.dtype.kind == "f" and np.isnan(array).any():
-        raise InputError(f"{name} needs a value in every row, got NaN in row {_first_nan(array)}")
+        raise InputError(f"`{name}` needs a value in every row, got NaN in row {_first_nan(array)}")
     return array
 
 
@@ -251,7 +251,7 @@ def episodes_of(keys: KeyArray | None, ids: ArrayLike, n_rows: int) -> IndexArra
     if unknown.size:
         row = int(np.argmax(place == unknown[0]))
         raise InputError(
-            f"ids needs episodes that were in fit, got {labels.tolist()[unknown[0]]!r} in row "
+            f"`ids` needs episodes that were in fit, got {labels.tolist()[unknown[0]]!r} in row "
             f"{row}; use cdf_limits for episodes that were not in fit"
         )
     return np.asarray(found[place], dtype=np.intp)

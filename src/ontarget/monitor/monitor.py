@@ -401,7 +401,7 @@ class GoalMonitor(Judging):
         """Fit one monitor for each of several behaviors; returns this monitor, which joins them."""
         if any(part is not None and part.weights is not None for part in split):
             raise InputError(
-                "weights need episodes with a single behavior, got "
+                "`weights` need episodes with a single behavior, got "
                 f"{', '.join(split[0].names)}; leave the weights out"
             )
         if split[0].history:

@@ -409,7 +409,10 @@ def test_battles_join_and_split_like_any_state() -> None:
     [
         ({"blue": (6, 5)}, r"`blue` needs \(fewest, most\) with 0 <= fewest <= most, got \(6, 5\)"),
         ({"red": (-1, 5)}, "`red` needs"),
-        ({"most_reinforcements": -1}, "most_reinforcements needs a whole number from 0 up, got -1"),
+        (
+            {"most_reinforcements": -1},
+            "`most_reinforcements` needs a whole number from 0 up, got -1",
+        ),
         ({"horizon": 0}, "`horizon` needs a whole number from 1 up, got 0"),
         ({"distance": 99.0}, "`distance` needs a number from 0 to the field's width"),
         ({"distance": float("nan")}, "`distance` needs"),

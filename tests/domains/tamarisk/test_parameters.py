@@ -67,7 +67,7 @@ def test_treatment_chances_sum_to_one() -> None:
         ({"dispersal": "wind"}, "`dispersal` needs one of competition, plain, got 'wind'"),
         ({"eradication": 1.2}, r"`eradication` needs a rate in \[0, 1\], got 1.2"),
         ({"upstream": 0.6}, r"`upstream` needs a rate of at most 0.5, got 0.6"),
-        ({"native_seeds": -1}, "native_seeds needs a whole number from 0 up, got -1"),
+        ({"native_seeds": -1}, "`native_seeds` needs a whole number from 0 up, got -1"),
         ({"budget": float("inf")}, "`budget` needs a finite amount >= 0, got inf"),
         ({"competition": 0.0}, "`competition` needs a weight above 0"),
         ({"penalty": float("nan")}, "`penalty` needs a finite reward, got nan"),

@@ -219,7 +219,7 @@ def test_a_copy_through_pickle_answers_alike() -> None:
     ],
 )
 def test_bad_arguments_are_named(argument: str, value: object) -> None:
-    with pytest.raises(InputError, match=f"{argument} needs"):
+    with pytest.raises(InputError, match=f"`{argument}` needs"):
         GuidedForest(**{argument: value}).fit(X, Y)
 
 

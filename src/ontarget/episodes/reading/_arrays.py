@@ -44,7 +44,7 @@ def record_arrays(
     unknown = [name for name in categorical if name not in names]
     if unknown:
         raise EpisodesError(
-            f"categorical needs names of features ({', '.join(names)}), got {unknown[0]!r}"
+            f"`categorical` needs names of features ({', '.join(names)}), got {unknown[0]!r}"
         )
     schema = Schema(tuple(Feature(x, dtype, categorical=x in categorical) for x in names))
     arrangement = _arrangement(lengths, rectangular=whole.ndim == 3)

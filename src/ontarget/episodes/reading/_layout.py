@@ -275,7 +275,7 @@ def feature_names(
     stray = [name for name in layout.categorical if name not in names]
     if stray:
         raise EpisodesError(
-            f"categorical needs names of features ({', '.join(names)}), got {stray[0]!r}"
+            f"`categorical` needs names of features ({', '.join(names)}), got {stray[0]!r}"
         )
     unfit = [name for name in names if name in late]
     if unfit:

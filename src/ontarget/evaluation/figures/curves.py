@@ -42,7 +42,7 @@ class Curve:
         }
         for name, array in arrays.items():
             if array.ndim != 1 or array.size == 0:
-                raise InputError(f"{name} needs one number per step, got shape {array.shape}")
+                raise InputError(f"`{name}` needs one number per step, got shape {array.shape}")
         check_same_size(**arrays)
         freeze(self, **arrays)
 
