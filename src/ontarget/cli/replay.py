@@ -104,7 +104,7 @@ def read_replay(
     runs: Sequence[str],
     steps_per_second: float | None,
 ) -> Replay:
-    """The episodes of a file as messages.
+    """The episodes of a file, to be played as messages.
 
     All episodes are played one after the other, or those named in ``runs`` side by side.
     """

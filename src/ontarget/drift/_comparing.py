@@ -343,10 +343,11 @@ def _evidence(bets: list[_Bet], groups: IndexArray, level: Level) -> Evidence:
 
 
 def _places(sides: list[_Side], groups: IndexArray, limits: FloatArray) -> FloatArray:
-    """(episodes,): where each outcome ranks among those of its group's assure episodes, 0 to 1.
+    """(episodes,): where each outcome falls among those of its group's held-out episodes.
 
-    Outcomes are compared by their ranks in the distributions predicted for them: ``limits`` are the
-    predicted probabilities below, and up to, each outcome.
+    The result is from 0 to 1. The held-out episodes are the assure episodes. Outcomes are compared
+    by where they fall in the distributions predicted for them: ``limits`` are the predicted
+    probabilities below, and up to, each outcome.
     """
     found = np.empty(len(limits))
     for side in sides:

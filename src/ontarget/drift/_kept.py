@@ -1,4 +1,4 @@
-"""Saves the state of drift guards, and of intervals that adapt to changes, in JSON files."""
+"""Saves the state of tests for drift, and of intervals that adapt to changes, in JSON files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEPT_FORMAT: Final = 1
 
 @dataclass(frozen=True)
 class KeptFor:
-    """What a saved state of a guard or interval belongs to.
+    """What the saved state of a drift test (guard) or of an adapting interval belongs to.
 
     The state can be resumed only if all these fields are the same. ``kind`` is "drift", "harm" or
     "interval". ``monitor`` is a hash of what new episodes are compared with. ``target`` is empty
@@ -37,7 +37,7 @@ class KeptFor:
 
     @classmethod
     def of(cls, kind: str, fitted: Fitted, t: int, level: object, group: int) -> KeptFor:
-        """What the state of a guard or interval for this step and group of a monitor belongs to."""
+        """What the state of a drift test or interval, for this step and group, belongs to."""
         name = "" if fitted.groups is None else str(fitted.groups[group])
         return cls(kind, digest_of(fitted), t, str(level), name)
 
@@ -48,7 +48,7 @@ class KeptFor:
 
 
 def digest_of(fitted: Fitted) -> str:
-    """A hash that identifies the monitor, made from its ranks, assure episodes and seed."""
+    """A hash that identifies the monitor, made from its held-out results and its seed."""
     parts = (fitted.ranks.values.tobytes(), fitted.excess.tobytes(), str(fitted.trained.seed))
     text = b"".join(one.encode() if isinstance(one, str) else one for one in parts)
     return blake2b(text, digest_size=16).hexdigest()

@@ -114,7 +114,7 @@ class _Bet:
         return [self.observe(score) for score in scores.tolist()]
 
     def _tie(self) -> float:
-        """A random number from 0 to 1, to rank the next episode among episodes with an equal score.
+        """A random number from 0 to 1, which breaks the tie between episodes with equal scores.
 
         The number depends on a running count, not on the episode's id: a repeated id would repeat a
         random number, and that would look like drift.
@@ -154,7 +154,7 @@ class _Bet:
         raise NotImplementedError
 
     def to_json(self) -> dict[str, Any]:
-        """The state of the bet as plain values for JSON."""
+        """The state of this bet on a change, as plain values for JSON."""
         return {
             "bag": self._bag.to_json(),
             "jumpers": [one.to_json() for one in self._jumpers],

@@ -168,9 +168,9 @@ class FollowingInterval:
     An outcome outside its interval (a miss) widens the next intervals; an outcome inside narrows
     them a little. So the share of misses approaches 1 − level, whatever the process does. This
     holds in the long run only, not for a single run. The width is set by δ, the share of outcomes
-    that the next interval may miss: after each run, pace · (1 − level − missed) is added to it,
+    that the next interval may miss: after each run, pace · (1 − level − missed) is added to δ,
     where missed is 1 or 0. Which width belongs to δ is learned from the last runs, at first from
-    the assure episodes. `save` writes the state to a small file, and
+    the assure episodes (held out for promises). `save` writes the state to a small file, and
     ``monitor.follow_interval(…, resume=path)`` continues from it.
 
     Parameters

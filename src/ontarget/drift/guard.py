@@ -131,8 +131,8 @@ class DriftGuard:
     def observe(self, episodes: Episodes) -> DriftReading:
         """The evidence of a change after one or more finished episodes.
 
-        Pass episodes in the order in which they started. An episode that ended before the guard's
-        step, or has a missing or unreadable value there, is skipped.
+        Pass episodes in the order in which they started. An episode that ended before the step at
+        which episodes are compared, or has a missing or unreadable value there, is skipped.
         """
         noted = self._noted(episodes)
         return self._hold({one: noted.get(one) for one in episodes.ids.tolist()})
@@ -140,16 +140,16 @@ class DriftGuard:
     def note(self, episode_id: object, *compared: float) -> DriftReading:
         """The evidence of a change after one finished episode, of which only numbers are known.
 
-        For a harm guard, the number is p at the guard's step, less 1 if the episode met the target.
-        For other guards, there are two: the predicted probabilities of an outcome below, and of at
-        most, the one that the episode had.
+        If this guard tests whether p has become too high, the number is p at the compared step,
+        less 1 if the episode met the target. Otherwise there are two numbers: the predicted
+        probabilities of an outcome below, and of at most, the one that the episode had.
         """
         return self._hold({episode_id: compared})
 
     def _hold(self, compared: Mapping[object, tuple[float, ...] | None]) -> DriftReading:
         """Add finished episodes, and count those for which no earlier episode is still awaited.
 
-        ``compared`` has, by id, the numbers that the guard compares.
+        ``compared`` has, by id, the numbers that this test for a change compares.
         """
         for episode_id in compared:
             self._check_new(episode_id)
@@ -195,14 +195,14 @@ class DriftGuard:
             self._seen.popitem(last=False)
 
     def save(self, path: str | Path) -> None:
-        """Write the guard to a small JSON file, completely or not at all.
+        """Write this drift test (guard) to a small JSON file, completely or not at all.
 
         The ids of the episodes need to be texts or whole numbers.
         """
         write_kept(path, self._about, self.to_json())
 
     def to_json(self) -> dict[str, Any]:
-        """The guard's state as plain values for JSON."""
+        """The state of this drift test (guard) as plain values for JSON."""
         check_ids(self._seen, self._about.noun)
         return {
             "bet": self._bet.to_json(),
@@ -229,7 +229,7 @@ class DriftGuard:
         }
 
     def _resume(self, path: str | Path) -> DriftGuard:
-        """Continue from a file that `save` wrote; returns this guard."""
+        """Continue from a file that `save` wrote; returns this `DriftGuard`."""
         kept = read_kept(path, self._about)
         with damage_named(path, self._about.noun):
             self.restore(kept)
@@ -311,7 +311,7 @@ class NotedGoal:
     def p(self, new: Mapping[str, Episodes]) -> FloatArray:
         """(episodes,): p of each episode at the step; NaN without a valid state there.
 
-        ``new`` has the episodes once for each behavior, coded as in the monitor.
+        ``new`` has the episodes once for each behavior, with categories coded as in the monitor.
         """
         joint, names = self.joint, self.question.names
         found = np.full(len(new[names[0]]), np.nan)

@@ -145,7 +145,7 @@ class FleetRuns:
     def _brought(
         self, mask: BoolArray, rewards: FloatArray, infos: Sequence[Mapping[str, Any]]
     ) -> Any:
-        """The rewards of the slots in ``mask``; for several behaviors, with the signals by name."""
+        """The rewards of the environments in ``mask``; for several behaviors, also the signals."""
         if not self._by_name:
             return rewards[mask]
         return [
@@ -162,7 +162,7 @@ class FleetRuns:
             self._note(mask, found)
 
     def _note(self, mask: BoolArray, found: Outlooks) -> None:
-        """Store the monitor's answers about the slots in ``mask``, and where alarms are new."""
+        """Store the monitor's answers about environments in ``mask``, and which alarms are new."""
         now = self._outlook
         for name, values in found.arrays().items():
             getattr(now, name)[mask] = values

@@ -135,7 +135,10 @@ class Recorder:
         return len(self._finished)
 
     def begin(self, slot: int, row: AnyArray) -> None:
-        """Begin a run with this state; an unfinished run in this slot counts as cut off."""
+        """Begin a run with this state in a slot (environment).
+
+        An unfinished run in this slot counts as cut off.
+        """
         self._close(slot, truncated=True)
         self._runs[slot] = _Run(self._started, row)
         self._started += 1
@@ -151,9 +154,10 @@ class Recorder:
         value: float | None = None,
         signals: Mapping[str, float] | None = None,
     ) -> bool:
-        """Record a step's reward and the state after it; returns whether the run is finished.
+        """Record a step's reward and the state after it, in a slot (environment).
 
-        After the end of a run, or after the horizon, nothing is kept until the next run begins.
+        Returns whether the run is finished. After the end of a run, or after the horizon, nothing
+        is kept until the next run begins.
         """
         run = self._runs[slot]
         if run is None:
@@ -172,7 +176,7 @@ class Recorder:
         return False
 
     def intervene(self, slot: int) -> None:
-        """End the run in this slot here, because somebody takes it over.
+        """End the run in this slot (environment) here, because somebody takes it over.
 
         It does nothing if no run is going on. A run that was taken over at its start keeps its
         first step, so that it counts as cut off.
@@ -184,7 +188,7 @@ class Recorder:
                 self._close(slot, truncated=True)
 
     def in_progress(self, slot: int) -> bool:
-        """Whether a run is going on in this slot."""
+        """Whether a run is going on in this slot (environment)."""
         return self._runs[slot] is not None
 
     def episodes(

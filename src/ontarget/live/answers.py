@@ -148,7 +148,7 @@ class Answers:
         return found
 
     def panel(self, place: int) -> FloatArray:
-        """(steps, episodes): one number of each answer, by its position; NaN if it is unknown."""
+        """(steps, episodes): one number of each answer, such as p, by position; NaN if unknown."""
         found: FloatArray = self._table(self.said[:, place], np.full(self._shape, np.nan))
         return found
 

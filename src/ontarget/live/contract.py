@@ -304,8 +304,9 @@ class Contract:
     def look_at_own(
         self, table: RunTable, row: int, inputs: FloatArray, numbers: FloatArray | None = None
     ) -> None:
-        """Write the monitor's answer for one run, if its behavior class has its own ``translate``.
+        """Write the monitor's answer for one run, for a behavior class with its own ``translate``.
 
+        The compiled code cannot call this method of the class, so the answer is computed in Python.
         See method M18 in docs/methods.md.
         """
         t, group = table.whole[row, [k.LAST_T, k.GROUP]].tolist()

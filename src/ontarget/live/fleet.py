@@ -122,7 +122,7 @@ class FleetWatch:
             self._everyone = None
 
     def leave(self, agents: Iterable[Hashable]) -> None:
-        """Remove these agents from the fleet."""
+        """Stop following these agents."""
         with self._turn:
             leaving = {name: self._row(name) for name in agents}
             for name in leaving:
@@ -149,7 +149,7 @@ class FleetWatch:
         ----------
         states
             (agents, features), or a list of states as `Watch.step` takes them, or a dataframe,
-            which is read by column names. If a state cannot be read, that agent's outlook is
+            which is read by column names. If a state cannot be read, that agent's status is
             UNKNOWN, with a reason.
         rewards
             What each agent's last action earned; 0 at the agent's first call.
@@ -239,7 +239,7 @@ class FleetWatch:
     def standings(self, agents: Any = None) -> Standings:
         """The states of these agents' runs, as arrays and as bytes.
 
-        `unpack` of another fleet can read the bytes and continue the runs.
+        `unpack` of another `FleetWatch` can read the bytes and continue the runs.
         """
         rows = self._which(agents)
         whole = self._table.whole[rows]
@@ -255,7 +255,10 @@ class FleetWatch:
 
     @internal
     def unpack(self, packed: Mapping[Hashable, bytes]) -> None:
-        """Continue agents' runs from bytes that a fleet with the same contract packed."""
+        """Continue agents' runs from bytes.
+
+        They come from `standings` of a `FleetWatch` with the same monitor, target and alarm rule.
+        """
         names = self._contract.fitted.groups
         some = None if names is None else names[0]  # replaced by the group in the bytes
         new = [agent for agent in packed if agent not in self._rows]
@@ -270,7 +273,7 @@ class FleetWatch:
             raise
 
     def resume(self, agent: Hashable, state: RunState) -> None:
-        """Continue an agent's run from a stored state; a new agent joins the fleet."""
+        """Continue an agent's run from a stored state; an agent that is not there yet joins."""
         group = self._contract.admit(state)  # checks the whole state
         if agent not in self._rows:
             self.join([agent], groups=state.group)

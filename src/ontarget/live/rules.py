@@ -332,9 +332,9 @@ class RuledOut(AlarmRule):
     for_steps
         How many consecutive steps with known numbers it takes to raise the alarm.
     confidence
-        By default the rate holds on average over the sets of assure episodes that might have been
-        recorded. With 0.95 it holds for 95 in 100 of these sets, if episodes are independent; a
-        target is then ruled out at a lower plausibility (method M20).
+        By default the rate holds on average over the sets of assure episodes (held out for
+        promises) that might have been recorded. With 0.95 it holds for 95 in 100 of these sets, if
+        episodes are independent; a target is then ruled out at a lower plausibility (method M20).
     """
 
     rate: Level = 0.05

@@ -119,9 +119,9 @@ class Watch:
     def reset(self, *, weight: float | None = None) -> None:
         """Begin a new run.
 
-        If the monitor's assure episodes have weights (`Episodes.weighted`), the run needs its own
-        ``weight``, on which the alarm threshold then depends. A weight that is too large for the
-        promised rate raises an error.
+        If the monitor's assure episodes (held out for promises) have weights (`Episodes.weighted`),
+        the run needs its own ``weight``, on which the alarm threshold then depends. A weight that
+        is too large for the promised rate raises an error.
         """
         heavy = float(self._contract.fitted.checked_weights(weight, 1)[0])
         trigger = self._contract.trigger_of(self._group, heavy)

@@ -176,9 +176,9 @@ class Asking(Held):
         promised about it. With it, ``low`` and ``high`` are a Venn–Abers pair, which has a
         guarantee; ``p`` is a number between the two and has none. See method M7 in docs/methods.md.
 
-        Pass episodes that the monitor has not seen: new episodes, or the ``rest`` of a split. The
-        monitor's own learning and assure episodes raise an error. After a fit with
-        ``preset="paper"``, the calibrate episodes may be passed too.
+        Pass episodes that the monitor has not seen: new episodes, or the ``rest`` of a split.
+        Episodes that the monitor learned from, or that its promises come from, raise an error.
+        After a fit with ``preset="paper"``, the calibrate episodes may be passed too.
         """
         return calibrate_target(self.fitted, target, episodes)
 
@@ -353,7 +353,7 @@ class Asking(Held):
         calibration
             As for `watch`, so that p is the same as a watch's.
         weight
-            The run's weight, if the monitor's assure episodes have weights.
+            The run's weight, if the monitor's assure episodes (held out for promises) have weights.
 
         Notes
         -----

@@ -117,10 +117,10 @@ class Judging(Watching):
         group: Any = None,
         resume: str | Path | None = None,
     ) -> FollowingInterval:
-        """Intervals at step t for a process that keeps changing; see `FollowingInterval`.
+        """Intervals for outcomes, asked at step t, that adapt to a process which keeps changing.
 
-        ``resume`` is a file that `FollowingInterval.save` wrote; the intervals continue from there.
-        See method M26 in docs/methods.md.
+        See `FollowingInterval`. ``resume`` is a file that `FollowingInterval.save` wrote; the
+        intervals continue from there. See method M26 in docs/methods.md.
         """
         self._refuse_weighted_guard()
         found = self.fitted.group_of(group)

@@ -1,4 +1,4 @@
-"""The methods of a monitor that follow runs as they happen: watches, fleets, sessions, alarms."""
+"""The methods of a monitor that follow live runs: one run, many runs, named agents; and alarms."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ class Watching(Asking):
             What a bad reading (a state or reward that is missing or cannot be read) does:
             ``"unknown"`` gives the status UNKNOWN, ``"raise"`` raises an error.
         weight
-            The run's weight, needed if the monitor's assure episodes have weights; see
-            `Watch.reset`.
+            The run's weight, needed if the monitor's assure episodes (held out for promises) have
+            weights; see `Watch.reset`.
         **alarm
             When to raise an alarm. ``alarm`` is a rule such as ``Below(0.9)``, ``Promised(0.05)``
             or ``RuledOut(0.05)``. Instead of a rule you can pass ``alarm_below``, a threshold for p
@@ -110,7 +110,7 @@ class Watching(Asking):
     def watch_own(
         self, *, group: Any = None, on_bad: OnBad = "unknown", **alarm: Unpack[AlarmOptions]
     ) -> OwnWatch:
-        """A watch for runs that each have their own target; pass it to the watch's ``reset``.
+        """A watch for runs that each have their own target; `reset` of the watch takes the target.
 
         The assure episodes (held out for promises) need targets: fit on `Episodes.aimed`, or read
         the log with ``target=COLUMN``.

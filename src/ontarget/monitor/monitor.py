@@ -208,12 +208,12 @@ class GoalMonitor(Judging):
         seed
             The same data and seed give the same model file, bit for bit.
         engine
-            Where the blocks are fitted: ``"local"``, ``"dask"``, ``"ray"``, an executor (anything
+            Where the models are fitted: ``"local"``, ``"dask"``, ``"ray"``, an executor (anything
             with ``submit``), or an object that is called like ``joblib.Parallel``.
         progress
             Whether to show a progress bar.
         checkpoint
-            A folder that keeps each fitted block, so that a fit that was killed can resume.
+            A folder that keeps each fitted model, so that a fit that was killed can resume.
         steps
             The steps that you will ask about, all by default. Models that these steps do not need
             are not fitted, which saves time; all other steps are UNKNOWN.
@@ -345,9 +345,9 @@ class GoalMonitor(Judging):
         Parameters
         ----------
         new_episodes
-            Episodes that the monitor has not seen, recorded after the change; after an alarm of the
-            drift guard, runs that started after that alarm, never earlier ones (method M26 in
-            docs/methods.md).
+            Episodes that the monitor has not seen, recorded after the change. After an alarm of a
+            drift guard (a test for a change), use runs that started after that alarm, never earlier
+            ones (method M26 in docs/methods.md).
         renew_p
             By default p is unchanged, and all new episodes are used for promises. With True, half
             of the new episodes, chosen by a hash of their ids, are used to correct p, so that p

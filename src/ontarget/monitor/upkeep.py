@@ -202,7 +202,7 @@ class Upkeep:
                 self._observe(one)
 
     def save(self, folder: str | Path) -> None:
-        """Write the monitor, the guard and the runs collected so far to a folder.
+        """Write the monitor, its test for drift and the runs collected so far to a folder.
 
         The file ``upkeep.json`` is written last, in one step: if the process dies before that, the
         folder still has the previous save. Episode ids need to be texts or whole numbers.

@@ -50,7 +50,10 @@ def watch_partition(plan: Plan, partition: Partition, preset: Preset) -> dict[st
 
 
 def summarize_watches(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The means and standard deviations, over partitions, of what `watch_partition` returned."""
+    """The means and standard deviations of the results of `watch_partition`.
+
+    They are over partitions (random divisions of the episodes).
+    """
     rates = [rate for rate in map(str, RATES) if all(rate in one["alarms"] for one in found)]
     return {
         "alarms": {

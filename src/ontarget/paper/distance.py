@@ -59,7 +59,10 @@ class Method:
     calibrations: tuple[Calibration, ...] = ("common",)
 
     def split(self, plan: Plan, case: Case, partition: int) -> Split | PaperSplit:
-        """The past episodes of a case, in the parts (such as learn and assure) that a fit needs."""
+        """The past episodes of a case (a process), divided into the parts that a fit needs.
+
+        The parts are learn and assure (held out for promises), or train and calibrate.
+        """
         divide = train_and_calibrate if self.papers_split else learn_and_assure
         return divide(plan, case.episodes, partition)
 
@@ -159,9 +162,10 @@ def score(plan: Plan, method: Method, case: Case, partition: int) -> dict[Calibr
 
 
 def score_rivals(plan: Plan, case: Case, partition: int) -> dict[str, Score]:
-    """The results of other methods of calibration (rivals of the paper's) on one partition.
+    """The results of other methods of calibration (rivals of the paper's).
 
-    They use the paper's forest or a linear model.
+    They are for one random division (partition) of the episodes, and use the paper's forest or a
+    linear model.
     """
     split = train_and_calibrate(plan, case.episodes, partition)
     divided = Partition(
@@ -219,7 +223,10 @@ def step_microseconds(
 
 
 def summarize_case(scores: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
-    """For each method: the mean over steps with its spread over partitions, and means by step."""
+    """For each method: the mean distance to the truth over steps, and the means by step.
+
+    The mean comes with its spread over random divisions (partitions) of the episodes.
+    """
     found = {}
     for name, each in scores.items():
         found[name] = {

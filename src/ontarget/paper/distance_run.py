@@ -99,7 +99,10 @@ class DistanceRun:
     def _scores(
         self, case: str, found: Mapping[Key, dict[str, Any]]
     ) -> dict[str, list[dict[str, Any]]]:
-        """The results of every method, one per partition; rivals of the paper's come last."""
+        """The results of every method, one per random division (partition) of the episodes.
+
+        Rivals of the paper's method come last.
+        """
         numbers = range(self.plan.partitions)
         own = {
             row_name(name, calibration): [found["score", name, k][calibration] for k in numbers]

@@ -45,8 +45,8 @@ class Part:
     interval
         The coverage and mean width of the prediction intervals at t = 0.
     n
-        The number of episodes that p_low was computed from: the calibrate episodes or, for a
-        default monitor, its assure episodes.
+        The number of held-out episodes that p_low was computed from: the calibrate episodes or, for
+        a default monitor, its assure episodes.
     """
 
     low: IntArray
@@ -104,12 +104,13 @@ def calibrated_at(plan: Plan, partition: Partition, t: int) -> PCQR:
 def run_partition(
     plan: Plan, partition: Partition, tick: Callable[[], object], preset: Preset = "paper"
 ) -> Part:
-    """The paper's whole experiment on one partition; ``tick`` is called after each step.
+    """The paper's whole experiment on one random division (partition) of the episodes.
 
-    ``preset`` chooses what is fitted: one plain forest per step, calibrated in the paper's way, or
-    a default monitor. The default monitor learns from 80 % of the same episodes and computes bounds
-    from the rest. Its p is calibrated for this target (methods M16 and M17 in docs/methods.md). It
-    uses the outcomes without added noise, so outcomes may be equal.
+    ``tick`` is called after each step. ``preset`` chooses what is fitted: one plain forest per
+    step, calibrated in the paper's way, or a default monitor. The default monitor learns from 80 %
+    of the same episodes and computes bounds from the rest. Its p is calibrated for this target
+    (methods M16 and M17 in docs/methods.md). It uses the outcomes without added noise, so outcomes
+    may be equal.
     """
     ask = _plain_forests if preset == "paper" else _default_monitor
     panels, interval, n = ask(plan, partition, tick)

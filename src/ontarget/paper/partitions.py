@@ -35,7 +35,7 @@ _HALF_NOISE: Final = 5e-6
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Episodes at one step: a model's inputs, what it learns, and the behavior so far."""
+    """Episodes at one step: a model's inputs, what it should predict, and the behavior so far."""
 
     X: FloatArray
     y: FloatArray
@@ -95,7 +95,10 @@ class Partition:
 
 
 def simulated(plan: Plan, domain: str) -> Episodes:
-    """The domain's simulated episodes, the same for all partitions and with or without noise."""
+    """The domain's simulated episodes.
+
+    They are the same for all random divisions (partitions), with or without noise.
+    """
     return simulate(domain, plan.episodes, plan.seed, progress=False)
 
 

@@ -43,9 +43,10 @@ def time_peer(plan: Plan, domain: str, partition: Partition) -> dict[str, Any] |
 
 
 def _peer(library: Any, plan: Plan, partition: Partition, t: int) -> object:
-    """Do the work of step t with quantile-forest: fit, rank the calibration episodes, and count.
+    """Do the work of step t with the library quantile-forest.
 
-    Its ``quantile_ranks`` are the values of the predicted distribution function.
+    It fits a forest, finds where the outcomes of the calibration episodes fall in their predicted
+    distributions (``quantile_ranks``), and counts.
     """
     train, calibrate, test = (
         partition.rows(part, t) for part in (partition.train, partition.calibrate, partition.test)

@@ -117,7 +117,7 @@ class Plan:
         return replace(self, seed=seed)
 
     def forest(self, partition: int, t: int) -> QuantileForest:
-        """The unfitted forest for one step of one partition."""
+        """The unfitted forest for step t and one random division (partition) of the episodes."""
         return QuantileForest(self.n_trees, self.min_leaf, seed=(self.seed, partition, t))
 
     def describe(self) -> dict[str, Any]:

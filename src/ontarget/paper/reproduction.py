@@ -139,7 +139,10 @@ class _Run:
         self._episodes: dict[str, Episodes] = {}
 
     def measure(self) -> tuple[dict[tuple[str, Mode], list[Part]], dict[str, Any], dict[str, Any]]:
-        """The results of each partition, a summary of them without times, and the costs."""
+        """The results of each partition, a summary of them without times, and the costs.
+
+        A partition is one random division of the episodes.
+        """
         found: dict[str, dict[Key, dict[str, Any]]] = {}
         for domain in self.plan.domains:
             found[domain] = {
@@ -285,7 +288,10 @@ class _Run:
         return self._episodes[domain]
 
     def _study(self, found: Mapping[Key, dict[str, Any]]) -> dict[str, Any]:
-        """The results of the additional studies of one domain, summarised over its partitions."""
+        """The results of the additional studies of one domain.
+
+        They are summarised over random divisions (partitions) of the episodes.
+        """
         each = self._numbers
         study: dict[str, Any] = {
             "rivals": {

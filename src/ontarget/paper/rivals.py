@@ -80,7 +80,7 @@ class _Distinct:
 
 
 def compare(plan: Plan, partition: Partition, tick: Callable[[], object]) -> dict[str, Any]:
-    """The results of every calibration method on one partition of the episodes.
+    """The results of every calibration method on one random division (partition) of the episodes.
 
     They are intervals by level and step, and probabilities.
     """
@@ -106,7 +106,10 @@ def compare(plan: Plan, partition: Partition, tick: Callable[[], object]) -> dic
 
 
 def summarize_rivals(plan: Plan, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The means and standard deviations, over partitions, of what `compare` returned."""
+    """The means and standard deviations of the results of `compare`.
+
+    They are over random divisions (partitions) of the episodes.
+    """
     first = found[0]
     table: dict[str, Any] = {"steps": list(plan.study_steps), "levels": list(LEVELS)}
     table["intervals"] = {}

@@ -1,4 +1,4 @@
-"""Summarises the results of all partitions as means and standard deviations."""
+"""Means and standard deviations of results, over random divisions (partitions) of the episodes."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ OPEN = (0.05, 0.95)
 
 
 def mean_sd(values: Iterable[float | None]) -> dict[str, Any]:
-    """The mean and standard deviation over partitions, and the values.
+    """The mean and standard deviation of results, one per partition, and the results themselves.
 
-    Partitions without a value (None or NaN) are left out.
+    A partition is a random division of the episodes. Partitions without a value (None or NaN) are
+    left out.
 
     Examples
     --------
@@ -86,7 +87,8 @@ def _at_an_end(part: Part) -> float:
 def pooled_reliability(plan: Plan, parts: Sequence[Part]) -> Reliability:
     """How often forecasts came true, for the lower bound p_low of all steps and partitions.
 
-    Confidence intervals come from resampling whole episodes.
+    A partition is a random division of the episodes. Confidence intervals come from resampling
+    whole episodes.
     """
     p = np.concatenate([part.p_low.ravel() for part in parts])
     met = np.concatenate([np.broadcast_to(part.met, part.low.shape).ravel() for part in parts])
@@ -109,9 +111,9 @@ def summarize_forecasts(parts: Sequence[Part], *, by_ranks: bool = True) -> dict
     """How good the probabilities are: their calibration error, and their scores.
 
     The scores are compared with those of raw forecasts (before calibration). ``by_ranks`` says
-    whether p is computed as in the paper: by counting how many calibration episodes have an outcome
-    that ranks inside the target. That raises the Brier score a little even for a perfect model; the
-    results then include by how much.
+    whether p is computed as in the paper: by counting, among the calibration episodes, how often an
+    outcome fell into the part of its predicted distribution that now belongs to the target. That
+    raises the Brier score a little even for a perfect model; the results then include by how much.
     """
     together: FloatArray = np.sum([part.bins for part in parts], axis=0)
     scores = {"brier": [part.brier for part in parts], "log_loss": [p.log_loss for p in parts]}

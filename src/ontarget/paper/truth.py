@@ -44,7 +44,10 @@ def truth_study(
 def true_panels(
     domain: Tamarisk, partitions: Sequence[Partition], tick: Callable[[], object]
 ) -> list[FloatArray]:
-    """For each partition, the exact probability of its target, (steps, tests), without noise."""
+    """For each division (partition) of the episodes, the true probability of its target.
+
+    The arrays are (steps, tests); the probabilities are exact and without noise.
+    """
     horizon = domain.horizon
     lowest = min(partition.target.lower for partition in partitions)
     panels = [np.empty((horizon, len(partition.test))) for partition in partitions]

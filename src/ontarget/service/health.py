@@ -42,7 +42,9 @@ class Bin(msgspec.Struct, frozen=True):
 
 
 class Health(msgspec.Struct, frozen=True):
-    """How a contract's probabilities compare with the outcomes of its runs.
+    """How well the probabilities of a contract come true in its runs.
+
+    A contract is a monitor, a target and an alarm rule.
 
     Attributes
     ----------
@@ -71,7 +73,8 @@ class Health(msgspec.Struct, frozen=True):
         The limit for both kinds of evidence. If nothing changes, each kind ever reaches its limit
         in at most 1 of 200 services, however often you look.
     drifted_at
-        When a guard raised its alarm, in seconds since 1970. Recalibrate on runs that began later.
+        When one of the two kinds of evidence reached its limit, in seconds since 1970. Recalibrate
+        on runs that began later.
     guard
         Why runs cannot be tested for a change; empty if they are tested.
     renewal
@@ -125,7 +128,7 @@ class HealthWatch:
             self._trouble = str(error)
 
     def health(self) -> Health:
-        """The contract's health, from all runs that have finished by now."""
+        """How well the contract's probabilities came true in all runs finished by now."""
         self._catch_up()
         marks, met, alarmed, cut_off = self._finished()
         few = met.size < _ENOUGH
@@ -179,7 +182,7 @@ class HealthWatch:
         return found, met, alarmed, int(others[0][0])
 
     def _catch_up(self) -> None:
-        """Pass finished runs to the drift guards, in the order in which the runs began.
+        """Pass finished runs to the tests for drift, in the order in which the runs began.
 
         It stops at the first run that has not ended.
         """

@@ -137,11 +137,11 @@ class Compared:
         return Scores(**{name: float(np.mean([one[name] for one in each])) for name in each[0]})
 
     def difference(self, rival: str, measure: str = "brier") -> Difference:
-        """The monitor's measure minus the rival's, with a 95 % interval; below 0 is better.
+        """The monitor's measure minus the classifier's (``rival``), with a 95 % interval.
 
-        With several splits into past and new episodes, the interval is computed by
-        `corrected_difference`. With one set of new episodes, it is computed by `paired_difference`,
-        and only for the Brier score and log loss.
+        Below 0 the monitor is better. With several splits into past and new episodes, the interval
+        is computed by `corrected_difference`. With one set of new episodes, it is computed by
+        `paired_difference`, and only for the Brier score and log loss.
         """
         if rival not in self.methods or measure not in MEASURES:
             raise InputError(

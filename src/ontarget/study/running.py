@@ -1,4 +1,4 @@
-"""Runs a study: fits the monitor and its rivals, and lets all of them forecast the same rows."""
+"""Runs a study: a monitor and classifiers learn from the same episodes and forecast new ones."""
 
 from __future__ import annotations
 

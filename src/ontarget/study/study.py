@@ -45,7 +45,7 @@ class Study(Compared):
 
     @cached_property
     def verdicts(self) -> tuple[RivalVerdict, ...]:
-        """How the monitor compares with each rival, in words."""
+        """How the monitor compares with each classifier (rival), in words."""
         return tuple(verdict_beside(self, rival) for rival in self.rivals)
 
     def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -58,7 +58,7 @@ class Study(Compared):
         return _HEAD, rows
 
     def summary(self) -> str:
-        """The table of measures, and one sentence for each rival.
+        """The table of measures, and one sentence for each classifier, as text.
 
         A number after ± is half the width of the 95 % interval of a difference.
         """

@@ -124,7 +124,10 @@ class Table:
         self.blue = self.red = 0
 
     async def begin(self, map_path: str, random_seed: int) -> Point2:
-        """Create and join a game without fog against an idle computer; returns the map's centre."""
+        """Create and join a game against a computer that does nothing; returns the map's centre.
+
+        The whole map is visible.
+        """
         await self._client.ping()  # type: ignore[no-untyped-call]  # burnysc2 left it so
         players = [
             Bot(Race.Terran, None),  # type: ignore[arg-type]  # only its kind is sent

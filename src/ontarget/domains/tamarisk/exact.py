@@ -33,7 +33,7 @@ _ROWS_AT_ONCE: Final = 256
 
 
 def rivers(edges: int) -> Rivers:
-    """Every state of a river, in the order of `river_index`.
+    """Every state of a river with so many edges, in the order of `river_index`.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""Watches runs for a goal over several behaviors: contracts, watches and fleets."""
+"""Watches one run or many runs for a goal over several behaviors."""

@@ -116,7 +116,7 @@ class GoalFleet:
             self._watches[name] = self._make(group)
 
     def leave(self, agents: Iterable[Hashable]) -> None:
-        """Remove these agents from the fleet."""
+        """Stop following these agents."""
         for name in self._which(agents):
             del self._watches[name]
 
@@ -194,7 +194,7 @@ class GoalFleet:
         return [self._watches[name].run_state for name in self._which(agents)]
 
     def resume(self, agent: Hashable, state: RunState) -> None:
-        """Continue an agent's run from a stored state; a new agent joins the fleet."""
+        """Continue an agent's run from a stored state; an agent that is not there yet joins."""
         self._like.contract.admit(state)  # checked first: no new run may begin if it fails
         if agent not in self._watches:
             self.join([agent], groups=state.group)
@@ -202,7 +202,7 @@ class GoalFleet:
 
     @internal
     def unpack(self, packed: Mapping[Hashable, bytes]) -> None:
-        """Continue agents' runs from packed bytes; new agents join the fleet."""
+        """Continue agents' runs from packed bytes; agents that are not there yet join."""
         states = {agent: state_of(one) for agent, one in packed.items()}
         for state in states.values():
             self._like.contract.admit(state)  # all of them before any joins

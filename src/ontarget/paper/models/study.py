@@ -123,7 +123,7 @@ def measure_model(plan: Plan, name: str, number: int, case: Case) -> dict[str, A
 
 
 def summarize_models(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
-    """Each model's means over partitions.
+    """Each model's means over random divisions (partitions) of the episodes.
 
     Widths of intervals are divided by those of the paper's method (PCQR) on the forest.
     """
