@@ -40,7 +40,7 @@ def documented() -> tuple[Names, set[str]]:
     arrays: set[str] = set()
     for part in re.split(r"^\*\*`", models, flags=re.MULTILINE)[1:]:
         text, _, table = part.partition("\n\n|")
-        prefix = re.search(r"names begin\s+with `(\w+_)`", text)
+        prefix = re.search(r"names\s+(?:all\s+)?begin\s+with `(\w+_)`", text)
         for cell in re.findall(r"^\|? ?(`.*?) \|", table, re.MULTILINE):
             arrays |= {(prefix[1] if prefix else "") + n for n in re.findall(r"`(\w+…?)`", cell)}
     return found, arrays

@@ -131,7 +131,7 @@ def _check_weights(named: Mapping[str, Episodes], cut: Sequence[str]) -> None:
         return
     if "calibrate" in named or "assure" not in named or named["assure"].weights is None:
         raise InputError(
-            "weights need a split into learn and assure, not the paper's parts, and the assure "
+            "`weights` need a split into learn and assure, not the paper's parts, and the assure "
             "episodes need to have weights; split the weighted episodes with "
             "split(learn=0.8, assure=0.2)"
         )

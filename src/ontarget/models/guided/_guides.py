@@ -76,7 +76,7 @@ def guide_plan(
     """
     named = (guides,) if isinstance(guides, str) else tuple(guides)
     if not named or any(name not in GUIDES for name in named):
-        raise InputError(f"guides needs one or more of {', '.join(GUIDES)}, got {guides!r}")
+        raise InputError(f"`guides` needs one or more of {', '.join(GUIDES)}, got {guides!r}")
     n_trees, depth, rate = boosting
     return GuidePlan(
         guides=tuple(name for name in GUIDES if name in named),
