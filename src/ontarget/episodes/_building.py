@@ -1,4 +1,7 @@
-"""The last part of reading episodes from arrays, tables or files: checks, outcomes, horizon."""
+"""The last part of reading episodes from arrays, tables or files: checks, and their outcomes.
+
+The horizon (the number of steps of a complete run) is determined here too.
+"""
 
 from __future__ import annotations
 
@@ -84,10 +87,11 @@ def build(
 ) -> tuple[Store, IndexArray | None]:
     """The recorded rows, checked and in a `Store`, and the positions of the episodes to keep.
 
-    The positions are None if all episodes are kept. ``declared`` is False if the horizon is only
-    the length of the longest run of other episodes; a run may then be longer. ``given`` is False if
-    the horizon was taken from other episodes or a monitor. ``censored`` says what to do with
-    episodes that were cut off before their end.
+    The positions are None if all episodes are kept. The horizon is the number of steps of a
+    complete run. ``declared`` is False if it is only the length of the longest run of other
+    episodes; a run may then be longer. ``given`` is False if the horizon was taken from other
+    episodes or a monitor. ``censored`` says what to do with episodes that were cut off before their
+    end.
     """
     if censored not in CENSORED:
         known = ", ".join(map(repr, CENSORED))
@@ -208,9 +212,9 @@ def _check_outcomes(recording: RawEpisodes, behavior: Behavior, outcomes: FloatA
 
 
 def _check_before(recording: RawEpisodes, behavior: Behavior, before: FloatArray) -> None:
-    """Refuse a run whose behavior so far (such as its sum of rewards) is too large.
+    """Refuse a run whose behavior so far (the number it is judged by) is too large.
 
-    NaN is allowed. It means that the behavior has no value yet.
+    NaN is allowed. It means that there is no value yet.
     """
     bad = np.isfinite(before) & (np.abs(before) > LARGEST_OUTCOME)
     if bad.any():
@@ -245,7 +249,10 @@ def _refuse_unused(recording: RawEpisodes, censored: Censored) -> None:
 
 
 def _check_reach(recording: RawEpisodes, horizon: int | None) -> None:
-    """Refuse runs that are longer than the horizon declared for a monitor or for other episodes."""
+    """Refuse runs with more steps than the horizon declared for a monitor or other episodes.
+
+    The horizon is the number of steps of a complete run.
+    """
     lengths = recording.arrangement.lengths
     longest = int(np.argmax(lengths))
     if horizon is not None and lengths[longest] > horizon:
@@ -296,10 +303,10 @@ def _going_on(recording: RawEpisodes) -> FloatArray | None:
 
 
 def _cut_at_horizon(recording: RawEpisodes, horizon: int | None) -> tuple[Store, IndexArray]:
-    """The episodes whose cut-off is not before the horizon: a store of all, and their positions.
+    """The recorded episodes, and the positions of those whose cut-off is not before the horizon.
 
-    Steps after the horizon are removed. Whether an episode is kept depends only on its cut-off,
-    never on how the run went.
+    The horizon is the number of steps of a complete run. Steps after the horizon are removed.
+    Whether an episode is kept depends only on its cut-off, never on how the run went.
     """
     cutoff = recording.cutoff
     needs(

@@ -57,7 +57,7 @@ def needs(censored: Censored, given: bool, *arguments: Argument) -> None:
 
 
 def _as_horizon(store: Store) -> tuple[str | Argument, ...]:
-    """More advice for an error message, if all cut-off episodes have the same length.
+    """More advice for an error message, if all cut-off episodes have the same length; else empty.
 
     Equal lengths usually mean that a time limit ended the episodes. Then they may be complete.
     """
@@ -74,10 +74,11 @@ def settle_censored(
     going_on: FloatArray | None = None,
     bound: float | None = None,
 ) -> tuple[Store, IndexArray | None]:
-    """The store and the positions of the episodes to keep, as the option ``censored`` says.
+    """The recorded episodes and the positions of those to keep, as the option ``censored`` says.
 
-    The positions are None if all episodes are kept. ``going_on`` is, for each episode, 1 divided by
-    the probability that nobody stopped it. ``bound`` is an upper bound on these numbers. Only
+    The option says what to do with episodes that were cut off before their end. The positions are
+    None if all episodes are kept. ``going_on`` is, for each episode, 1 divided by the probability
+    that nobody stopped it. ``bound`` is an upper bound on these numbers. Only
     ``censored="weights"`` needs them.
     """
     cut = int(np.count_nonzero(store.censored))
@@ -114,7 +115,7 @@ def settle_censored(
 def _drawn(
     store: Store, going_on: FloatArray | None, bound: float | None
 ) -> tuple[Store, IndexArray]:
-    """The store, and the positions of episodes drawn at random from those that nobody stopped.
+    """The recorded episodes, and the positions of some that nobody stopped, drawn at random.
 
     The draw makes up for the selection: the drawn episodes are distributed like runs that nobody
     ever stops. ``going_on`` is 1 divided by the probability that nobody stopped each episode.

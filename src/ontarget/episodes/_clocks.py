@@ -1,6 +1,7 @@
 """Finds features that only rise or only fall from step to step, as time does.
 
-If several features change in this way, a recording cannot show which of them caused a change of p.
+If several features change in this way, a recording cannot show which of them caused a change of the
+monitor's answer.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _LIKE = "read the later ones with like= the first"
 
 
 def joined_store(stores: Sequence[Store]) -> Store:
-    """One store with the episodes of all these stores, in the order given.
+    """One store (arrays of recorded episodes) with the episodes of all these stores, in order.
 
     Stores that differ in something that all episodes must share, such as their features, are
     refused.
@@ -68,7 +68,10 @@ def joined_store(stores: Sequence[Store]) -> Store:
 
 
 def _joined_signal(stores: Sequence[Store], parts: Sequence[Signal]) -> Signal:
-    """One of several behaviors (numbers that runs are judged by), for the rows of all stores."""
+    """One of several behaviors (numbers that runs are judged by), with the rows of all stores.
+
+    A store has the arrays of one recording.
+    """
     ahead = [part.ahead for part in parts if part.ahead is not None]
     return replace(
         parts[0],
@@ -132,7 +135,7 @@ def _signals(store: Store) -> list[str]:
 
 
 def _check_ids(stores: Sequence[Store]) -> None:
-    """Refuse stores if an id occurs twice."""
+    """Refuse recordings if an id occurs twice."""
     kinds = {"text" if store.ids.dtype.kind in "OUST" else "number" for store in stores}
     if len(kinds) > 1:
         raise EpisodesError(
@@ -167,7 +170,7 @@ def _check_complete(stores: Sequence[Store], found: Store) -> None:
 
 
 def _common_schema(stores: Sequence[Store]) -> Schema:
-    """The features of the first store; each text feature gets the categories of all stores."""
+    """The features of the first recording, with the categories of all recordings."""
     features = list(stores[0].schema.features)
     for j, feature in enumerate(features):
         if feature.categories is not None:
@@ -177,7 +180,7 @@ def _common_schema(stores: Sequence[Store]) -> Schema:
 
 
 def _by_step(stores: Sequence[Store], columns: Sequence[FloatArray]) -> FloatArray:
-    """One column for all stores: step by step, and within a step one store after the other."""
+    """One column for several recordings: step by step, and within a step recording by recording."""
     offsets = [_padded(store.offsets, stores) for store in stores]
     parts = [
         column[own[t] : own[t + 1]]
@@ -188,7 +191,10 @@ def _by_step(stores: Sequence[Store], columns: Sequence[FloatArray]) -> FloatArr
 
 
 def _padded(offsets: AnyArray, stores: Sequence[Store]) -> AnyArray:
-    """The index of each step's first row in a store, extended to the steps of the longest store."""
+    """The index of each step's first row in a store, extended to the steps of the longest store.
+
+    A store has the arrays of one recording.
+    """
     more = max(store.offsets.size for store in stores) - offsets.size
     return np.concatenate([offsets, np.full(more, offsets[-1])]).astype(np.intp)
 
@@ -206,7 +212,8 @@ def _of_each(stores: Sequence[Store], name: str) -> Any:
 def _flags(stores: Sequence[Store], name: str) -> BoolArray | None:
     """One flag per episode of all stores: terminated, or truncated (cut off).
 
-    If a store does not have this flag, the opposite of its other flag is used.
+    A store has the arrays of one recording. If a store does not have the flag ``name``, the
+    opposite of its other flag is used.
     """
     if all(getattr(store, name) is None for store in stores):
         return None

@@ -40,9 +40,10 @@ class Reading:
 
     @property
     def spec(self) -> str:
-        """The behavior and its signal as text, such as "min:distance" (the smallest distance).
+        """The behavior and its column as text, such as "min:distance" (the smallest distance).
 
-        `reading_of` turns the text back into an object.
+        A behavior is a number that runs are judged by. `reading_of` turns the text back into an
+        object.
         """
         spec = self.behavior.spec
         if self.signal is None:
@@ -79,7 +80,7 @@ class Judged:
 
     @property
     def first(self) -> Reading:
-        """The only behavior, or the first of several."""
+        """The only behavior (number that runs are judged by), or the first of several."""
         return next(iter(self.readings.values()))
 
     @property
@@ -89,7 +90,10 @@ class Judged:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns other than the reward that the behaviors are computed from, each once."""
+        """The columns other than the reward that the behaviors need, each once.
+
+        A behavior is a number that runs are judged by.
+        """
         found = [one.column for one in self.readings.values() if one.column is not None]
         return tuple(dict.fromkeys(found))
 
@@ -143,9 +147,10 @@ def readings_of(
 
 
 def _check_names(names: Iterable[str]) -> None:
-    """Refuse names of behaviors with other characters than letters, digits and underscores.
+    """Refuse names with other characters than letters, digits and underscores.
 
-    Other names can't be used in a goal, such as ``energy <= 12``.
+    They are names of behaviors (numbers that runs are judged by). Other names can't be used in a
+    goal, such as ``energy <= 12``.
     """
     found = list(names)
     if not found:

@@ -53,7 +53,7 @@ class Recorded:
 
     @cached_property
     def state_schema(self) -> Schema:
-        """The columns of a state: the features, and what a history adds to them."""
+        """The columns of a state: the features, and the earlier steps that a history adds."""
         return state_schema(self.schema, self.history)
 
     @property
@@ -127,8 +127,8 @@ class Recorded:
     def cut_off(self) -> BoolArray:
         """Which episodes were cut off before their end: their outcome is unknown.
 
-        Such episodes are kept only with ``censored="worst-case"``. Their entries in `outcomes` are
-        the behavior up to the cut-off.
+        Such episodes are kept only with ``censored="worst-case"``. In place of their outcome,
+        `outcomes` has what they reached up to the cut-off.
         """
         return self._own(self._store.censored)
 

@@ -52,7 +52,7 @@ class Signal:
         _freeze(self)
 
     def part(self, rows: IndexArray, episodes: IndexArray) -> Signal:
-        """The same behavior, with the values of these rows and episodes only."""
+        """The same behavior (number that runs are judged by), for these rows and episodes only."""
         return replace(
             self,
             values=self.values[rows],
@@ -108,7 +108,10 @@ class Store:
         _freeze(self)
 
     def only(self, signal: Signal) -> Store:
-        """The same episodes, judged only by this one of their several behaviors."""
+        """The same episodes, judged by only one of several behaviors.
+
+        A behavior is a number that episodes are judged by.
+        """
         reading = signal.reading
         told = reading.behavior.told
         own = reading.signal or self.roles.reward
@@ -132,7 +135,11 @@ class Store:
 
     @cached_property
     def censored(self) -> BoolArray:
-        """For each episode, whether it was cut off before its end and before the horizon."""
+        """For each episode, whether it was cut off before its end.
+
+        An episode with all steps up to the horizon (the number of steps of a complete run) counts
+        as complete.
+        """
         if self.terminated is not None:
             cut = ~self.terminated
         elif self.truncated is not None:
@@ -185,7 +192,7 @@ class Store:
         return found
 
     def part(self, episodes: IndexArray) -> Store:
-        """A store that contains only the episodes at these positions."""
+        """The arrays of the episodes at these positions only."""
         slices = [self.rows(t, episodes)[0] for t in range(int(self.lengths[episodes].max()))]
         rows = np.concatenate([np.asarray(part) for part in slices])
         counts = [np.asarray(part).size for part in slices]

@@ -117,12 +117,12 @@ class Behavior(ABC):
 
     @property
     def additive(self) -> bool:
-        """Whether the outcome is a sum: the behavior so far plus what is still to come."""
+        """Whether the outcome is a sum: what a run has so far plus what is still to come."""
         return self.translation is Translation.SHIFT
 
     @property
     def reads_so_far(self) -> bool:
-        """Whether models get the behavior so far (such as the sum so far) as one more feature."""
+        """Whether models get what a run has reached so far (such as its sum) as a feature."""
         return self.translation is not Translation.SHIFT
 
     @property
@@ -131,24 +131,25 @@ class Behavior(ABC):
         return float(self.value(self.start()))
 
     def start(self) -> State:
-        """What the behavior remembers of a run before its first step.
+        """What must be remembered of a run before its first step, to compute this behavior.
 
-        It is a float, or a (nested) tuple of plain values.
+        The behavior is the number that a run is judged by. What is remembered is a float, or a
+        (nested) tuple of plain values.
         """
         return math.nan
 
     @abstractmethod
     def update(self, state: State, reward: Any, t: int) -> State:
-        """What the behavior remembers after step t, computed from ``state`` and the step's reward.
+        """What must be remembered after step t, computed from ``state`` and the step's reward.
 
-        ``state`` is what it remembered before step t. A behavior that is read from a column gets
-        the value of the column instead of the reward.
+        ``state`` is what was remembered before step t. `value` turns it into the number that a run
+        is judged by. If this number is read from a column, ``reward`` is the value of the column.
         """
 
     def value(self, state: State) -> Any:
-        """The behavior so far (the number a run is judged by), from what it remembers in ``state``.
+        """The behavior so far (the number a run is judged by), computed from ``state``.
 
-        It is NaN if there is no value yet.
+        ``state`` is what was remembered of the run. The result is NaN if there is no value yet.
         """
         return state
 

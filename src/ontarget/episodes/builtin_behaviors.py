@@ -84,7 +84,7 @@ class Sum(_BuiltIn):
 
 @dataclass(frozen=True)
 class DiscountedSum(Sum):
-    """Judges a run by its discounted sum of rewards: each reward counts γ^t, where t is its step.
+    """Judges a run by its discounted sum of rewards: the reward of step t is multiplied by γ^t.
 
     Parameters
     ----------

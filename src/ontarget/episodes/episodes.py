@@ -302,9 +302,10 @@ class Episodes(Recorded):
     def concat(cls, parts: Sequence[Episodes]) -> Episodes:
         """All episodes of several recordings of one policy, in the order given.
 
-        The recordings need the same features, behavior, groups and horizon, and all ids must
-        differ. A text feature gets the categories of all recordings together. Each recording may be
-        a part of another one (`take`, `split`).
+        The recordings need the same features, groups and horizon (number of steps of a complete
+        run), and must be judged by the same behavior. All ids must differ. A text feature gets the
+        categories of all recordings together. Each recording may be a part of another one (`take`,
+        `split`).
 
         Examples
         --------
@@ -324,8 +325,9 @@ class Episodes(Recorded):
     def write(self, path: str | Path) -> None:
         """Write the episodes as Parquet or CSV, by the path's ending, completely or not at all.
 
-        Parquet stores everything. A CSV file stores only the rows: if you declared a behavior or a
-        horizon, pass it again when you read the file (an `EpisodesWarning` says so).
+        Parquet stores everything. A CSV file stores only the rows: if you declared a behavior (what
+        runs are judged by) or a horizon (number of steps), pass it again when you read the file (an
+        `EpisodesWarning` says so).
 
         Values are written unchanged, so they read back the same. A spreadsheet treats text in a
         CSV file that begins with ``=``, ``+``, ``-`` or ``@`` as a formula: if categories or ids

@@ -107,7 +107,8 @@ def inspect_file(path: Path) -> dict[str, Any]:
     """What the header of a model file says, the file's size, and a count of stored episodes.
 
     The counted episodes (``mapped_from``) are those stored to learn how raw p of one particular
-    target becomes calibrated p. The checksum of every section is verified first.
+    target becomes calibrated p. The checksum of every section is verified first. p is the
+    probability of meeting the target.
     """
     container = Container.open(path, copy=None)
     container.verify()
@@ -279,7 +280,8 @@ def fitted_in(container: Sections, given: Behavior | None) -> Fitted:
 def _curves(arrays: Mapping[str, AnyArray], about: Description) -> CurveTable | None:
     """The calibration curves in the file, which turn raw p into calibrated p.
 
-    None with ``preset="paper"``, which has no such curves.
+    None with ``preset="paper"``, which has no such curves. p is the probability of meeting the
+    target.
     """
     if "learn" not in about.sizes:
         return None
@@ -306,7 +308,7 @@ def _n_recorded(arrays: Mapping[str, AnyArray], about: Description) -> int:
     """How many runs the models learned from.
 
     After a recalibration, the header may count more runs as "learn" than the models learned from,
-    because the calibration of p also used newer runs.
+    because the calibration of p also used newer runs. p is the probability of meeting the target.
     """
     n = next(iter(about.sizes.values()))
     return min(n, arrays["outcomes"].size) if "outcomes" in arrays else n
@@ -342,7 +344,8 @@ def _rehearsal(
 
     From these predictions, the calibration of p for one particular target is learned. ``assured``
     says whether the file has assure episodes (held out to back the promises); without them, alarm
-    thresholds come from these predictions too. None with ``preset="paper"``, which stores none.
+    thresholds come from these predictions too. None with ``preset="paper"``, which stores none. p
+    is the probability of meeting the target.
     """
     if "learn" not in about.sizes:
         return None

@@ -115,11 +115,17 @@ class _Part:
 
     @property
     def name(self) -> str:
-        """The path of the file and the name of the behavior, for messages."""
+        """The path of the file, and which of several behaviors this part is for.
+
+        It is used in messages. A behavior is a number that runs are judged by.
+        """
         return f"{self.container.name}, behavior {self.behavior}"
 
     def section(self, name: str) -> dict[str, AnyArray]:
-        """The arrays of one section of the file that belongs to this behavior."""
+        """The arrays of one section of the file, for one of several behaviors.
+
+        A behavior is a number that runs are judged by.
+        """
         return self.container.section(_section(self.behavior, name))
 
     def release(self, name: str) -> None:

@@ -77,7 +77,10 @@ class Gap(NamedTuple):
 
     @property
     def way(self) -> str:
-        """In words, whether p is too high or too low: nearly everywhere, mostly, or both."""
+        """In words, whether p is too high or too low: nearly everywhere, mostly, or both.
+
+        p is the probability of meeting the target.
+        """
         one_way = abs(self.too_high) / self.off if self.off else 0.0
         side = f"too {'high' if self.too_high > 0.0 else 'low'}"
         if one_way < _MOSTLY:
@@ -86,12 +89,18 @@ class Gap(NamedTuple):
 
     @property
     def chance(self) -> float:
-        """How far p could be off by chance: in the evaluated runs and in the recorded episodes."""
+        """How far p could be off by chance: in the evaluated runs and in the recorded episodes.
+
+        p is the probability of meeting the target.
+        """
         return hypot(self.new_runs, self.calibration)
 
     @property
     def beyond_chance(self) -> bool:
-        """Whether p is off by more than chance explains."""
+        """Whether p is off by more than chance explains.
+
+        p is the probability of meeting the target.
+        """
         return self.off > self.chance
 
 
@@ -134,7 +143,10 @@ class Lean(NamedTuple):
 
     @property
     def way(self) -> str:
-        """The words "too high" or "too low", for p on average."""
+        """The words "too high" or "too low", for p on average.
+
+        p is the probability of meeting the target.
+        """
         return "too high" if self.too_high > 0.0 else "too low"
 
 
@@ -239,7 +251,10 @@ class Facts:
 
     @cached_property
     def lean(self) -> Lean:
-        """Whether p is too high or too low on average over all forecasts."""
+        """Whether p is too high or too low on average over all forecasts.
+
+        p is the probability of meeting the target.
+        """
         return lean_of(self.found, ~np.isnan(self.found.p))
 
     @cached_property
@@ -248,7 +263,8 @@ class Facts:
 
         None unless these forecasts are a small part of all forecasts. Nearly all others are then
         close to 0 or 1, and a mean over all forecasts would hide an error in the few between. All
-        forecasts between 10 and 90 % are tested together, in a single test.
+        forecasts between 10 and 90 % are tested together, in a single test. p is the probability of
+        meeting the target.
         """
         p = self.found.p
         found = lean_of(self.found, (p >= _CLEAR) & (p <= 1.0 - _CLEAR))
@@ -293,7 +309,7 @@ class Facts:
         """Whether p is too high or too low over all steps of the runs since the process changed.
 
         None if the process did not change, if nobody can say when it did, or if no run came before
-        the change.
+        the change. p is the probability of meeting the target.
         """
         later = later_runs(self.found)
         if later is None:
@@ -426,7 +442,8 @@ def gap_of(found: Measured) -> Gap:
 def lean_of(found: Measured, where: BoolArray) -> Lean:
     """Whether p is too high or too low, on average over the forecasts where ``where`` is true.
 
-    All forecasts of a run share the same outcome, so each run counts as one observation.
+    All forecasts of a run share the same outcome, so each run counts as one observation. p is the
+    probability of meeting the target.
     """
     total, known = int(np.count_nonzero(where)), int(np.count_nonzero(~np.isnan(found.p)))
     if not total:

@@ -191,7 +191,7 @@ def _ece_of(found: Measured, panel: FloatArray) -> tuple[float, ...]:
     """The ECE (expected calibration error) of some steps together, with three more numbers.
 
     They are the two ends of its 95 % interval, and the ECE that chance alone shows. All four are
-    NaN if p is not known at any of these steps.
+    NaN if p is not known at any of these steps. p is the probability of meeting the target.
     """
     if np.isnan(panel).all():
         return (np.nan,) * 4
@@ -224,9 +224,10 @@ def _last_known(found: Measured) -> int:
 
 
 def _threshold(found: Measured) -> float | None:
-    """The threshold of p for an alarm with 5 % promised false alarms.
+    """The value of p below which an alarm has at most 5 % false alarms, as promised.
 
-    None if groups of episodes have different thresholds, or if too few episodes allow the promise.
+    p is the probability of meeting the target. None if groups of episodes have different values, or
+    if there are too few episodes for the promise.
     """
     try:
         triggers = found.alarms(Promised()).triggers

@@ -147,7 +147,8 @@ def _agreeing(facts: Facts, *, good: bool) -> tuple[bool | None, str]:
     """The mark of a finding about p (True, False or None for neither), and why it is None.
 
     ``good`` says how the finding looks by itself. A good finding gets None if p as a whole is off.
-    Any finding gets None if p is not off, but there are too few runs to tell.
+    Any finding gets None if p is not off, but there are too few runs to tell. p is the probability
+    of meeting the target.
     """
     gap = facts.gap
     if gap.beyond_chance and good:
@@ -212,7 +213,10 @@ def _calibration(facts: Facts) -> Statement:
 
 
 def _before_calibration(facts: Facts) -> str:
-    """How far the model's own p, before calibration, is off; and whether calibration helped."""
+    """How far the model's own p, before calibration, is off; and whether calibration helped.
+
+    p is the probability of meeting the target.
+    """
     gap, raw = facts.gap, facts.found.ece("raw").value
     if isinstance(facts.found.target, Goal):
         before, it = (

@@ -58,7 +58,8 @@ def report_page(
 ) -> str:
     """The HTML page of a report about an evaluation and an alarm rule.
 
-    For each column in ``by`` it shows how far p is off for each value of the column.
+    For each column in ``by`` it shows how far p is off for each value of the column. p is the
+    probability of meeting the target.
     """
     facts = facts_of(found, rule)
     return page(

@@ -55,7 +55,10 @@ def alarms_since(facts: Facts) -> Since:
 
 
 def sure_since(found: Measured) -> Since:
-    """How often a target was wrongly ruled out, or wrongly assured, since the process changed."""
+    """How often a target was wrongly ruled out or assured in the runs since the process changed.
+
+    Assured means that the monitor called it as good as certain that the run meets the target.
+    """
     later = later_runs(found)
     if later is None:
         return Since(_mixed(found))

@@ -49,7 +49,8 @@ def target_in_words(target: Target | Goal) -> str:
 def behavior_rows(parts: Mapping[str, Measured]) -> list[tuple[str, ...]]:
     """A table with one row per behavior of a goal: its target, how often met, how good p is.
 
-    A goal has a target for each of several behaviors (numbers that a run is judged by).
+    A goal has a target for each of several behaviors (numbers that a run is judged by). p is the
+    probability of meeting the target.
     """
     return [
         (
@@ -67,6 +68,7 @@ def said_table(found: Measured) -> list[tuple[str, ...]]:
     """A table with one row per range of p (bin): what p was on average, and how often it came true.
 
     Further columns have the 95 % interval of that share, and the numbers of forecasts and episodes.
+    p is the probability of meeting the target.
     """
     pooled, table, bins = pool(found.p, found.met), binned(found), said_bins(found)
     places = np.minimum((pooled.p * bins).astype(np.intp), bins - 1)
@@ -122,7 +124,8 @@ def backing(facts: Facts) -> list[tuple[str, str, str]]:
 def _mapped(found: Measured) -> list[tuple[str, str, str]]:
     """A table row on how many episodes the target's own calibration curve was learned from.
 
-    This curve corrects p for one particular target. The list is empty if the target has none.
+    This curve corrects p for one particular target. The list is empty if the target has none. p is
+    the probability of meeting the target.
     """
     own_map = found.calibration
     if not isinstance(own_map, TargetMap):
@@ -139,7 +142,8 @@ def _spread(found: Measured) -> list[tuple[str, str, str]]:
     """A table row on how wide the spread around p typically is.
 
     The spread is the range that the number of assure episodes (held out to back the promises)
-    leaves for p. The list is empty without assure episodes.
+    leaves for p. The list is empty without assure episodes. p is the probability of meeting the
+    target.
     """
     width = (found.spread[..., 1] - found.spread[..., 0])[~np.isnan(found.p)]
     if not found.fitted.trained.sizes["assure"] or not (width > 0.0).any():

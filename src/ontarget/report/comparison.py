@@ -75,7 +75,8 @@ class Comparison:
     def preferred(self) -> str | None:
         """The name of the monitor whose p is better, by more than chance explains.
 
-        None if neither is better, or if the Brier score and log loss disagree.
+        None if neither is better, or if the Brier score and log loss disagree. p is the probability
+        of meeting the target.
         """
         shown = [one.difference for one in (self.brier, self.log_loss) if one.difference.shows]
         better = {self.names[0] if one.value < 0.0 else self.names[1] for one in shown}
@@ -107,7 +108,10 @@ class Comparison:
 
     @property
     def _but(self) -> str:
-        """A clause, if the monitor with the better p has more false alarms; else empty."""
+        """A clause, if the monitor with the better p has more false alarms; else empty.
+
+        p is the probability of meeting the target.
+        """
         pair = self.false_alarms
         if pair is None or not pair.difference.shows:
             return ""

@@ -63,7 +63,8 @@ class Evaluation(Measured):
         """A few lines of text: how good p is, what the alarm did, and the verdict.
 
         The alarm rule is an object such as ``Below(0.9)``, or given by the short options of
-        `GoalMonitor.watch`. By default it promises 5 % false alarms.
+        `GoalMonitor.watch`. By default it promises 5 % false alarms. p is the probability of
+        meeting the target.
         """
         facts = facts_of(self, _rule(alarm, options))
         return f"{summary_of(facts)}\nverdict    {verdict_of(facts)}"
@@ -73,7 +74,7 @@ class Evaluation(Measured):
 
         The verdict covers p, the promised rate of an alarm rule (as for `summary`), and what was
         ruled out or assured. A difference that chance alone can explain does not count against the
-        monitor.
+        monitor. p is the probability of meeting the target.
         """
         return verdict_of(facts_of(self, _rule(alarm, options)))
 
@@ -85,8 +86,8 @@ class Evaluation(Measured):
         Parameters
         ----------
         values
-            One value per episode, such as a season, or a panel (steps, episodes). If there are
-            more than twelve different numbers, they are grouped into four ranges.
+            One value per episode, such as a season, or one per step and episode, (steps, episodes).
+            If there are more than twelve different numbers, they are grouped into four ranges.
         """
         return parts_by(self, np.asarray(values))
 
@@ -95,7 +96,8 @@ class Evaluation(Measured):
 
         The columns are those of `Episodes.to_frame` and p, spread_low, spread_high, low, high,
         status and met. The status is ALARM where the rule raised an alarm; without a rule, no row
-        has this status. Answers that are not known are missing.
+        has this status. Answers that are not known are missing. p is the probability of meeting the
+        target.
         """
         return answers_of(self, alarm)
 
@@ -112,7 +114,8 @@ class Evaluation(Measured):
         The page needs no other file. It judges an alarm rule, given as for `summary`. It also shows
         how far p is off for each value of a column: of the columns that `GoalMonitor.evaluate` was
         given, and of those in ``by`` (values as for the method `by`). The same evaluation gives the
-        same bytes; the file appears whole or not at all.
+        same bytes; the file appears whole or not at all. p is the probability of meeting the
+        target.
         """
         text = report_page(self, _rule(alarm, options), {**(self.columns or {}), **(by or {})})
         write_whole(Path(path), [text.encode()])
@@ -129,7 +132,7 @@ class GoalEvaluation(Evaluation):
         """An evaluation of each behavior by itself: how good p is for its part of the goal.
 
         A behavior is a number that a run is judged by. A goal that is a function has no parts,
-        because it asks nothing of a single behavior.
+        because it asks nothing of a single behavior. p is the probability of meeting the target.
         """
         assert isinstance(self.target, Goal)
         assert isinstance(self.contracts, GoalContracts)

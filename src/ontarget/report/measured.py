@@ -122,12 +122,18 @@ class Measured:
 
     @property
     def low(self) -> FloatArray:
-        """The lower bounds ``low`` by the paper's method, (steps, episodes)."""
+        """The lower bounds ``low`` of the paper's method for p, (steps, episodes).
+
+        p is the probability of meeting the target.
+        """
         return self.answers.low
 
     @property
     def high(self) -> FloatArray:
-        """The upper bounds ``high`` by the paper's method, (steps, episodes)."""
+        """The upper bounds ``high`` of the paper's method for p, (steps, episodes).
+
+        p is the probability of meeting the target.
+        """
         return self.answers.high
 
     @property
@@ -139,7 +145,8 @@ class Measured:
     def plausibility(self) -> FloatArray:
         """How plausible it is that the target will be met, (steps, episodes).
 
-        At most 0.05 means that the target is ruled out at 5 %.
+        If the number is at most 0.05, the target may be called ruled out: such a call is wrong for
+        at most 5 % of runs.
         """
         return self.answers.plausibility
 
@@ -147,7 +154,8 @@ class Measured:
     def assurance(self) -> FloatArray:
         """How certain it is that the target will be met, (steps, episodes).
 
-        At least 0.95 means that the target is assured at 95 %.
+        If the number is at least 0.95, the target may be called assured: such a call is wrong for
+        at most 5 % of runs.
         """
         return self.answers.assurance
 
@@ -155,7 +163,8 @@ class Measured:
     def spread(self) -> FloatArray:
         """The lower and upper end of the spread around p, (steps, episodes, 2).
 
-        See `Outlook.spread`.
+        p is the probability of meeting the target. The spread shows how exactly a limited number of
+        held-out episodes can confirm p; see `Outlook.spread`.
         """
         return self.answers.spread
 
@@ -171,7 +180,7 @@ class Measured:
 
     @property
     def n(self) -> IndexArray:
-        """From how many episodes the bounds of each answer are computed, (steps, episodes)."""
+        """From how many episodes ``low`` and ``high`` are computed, (steps, episodes)."""
         return self.answers.n
 
     @property
@@ -179,7 +188,8 @@ class Measured:
         """How many episodes calibrated each p, (steps, episodes).
 
         The number is at least `min_calibration`. If fewer episodes reach a step, p is known there
-        only if it is already certain whether the run meets its target.
+        only if it is already certain whether the run meets its target. p is the probability of
+        meeting the target.
         """
         return np.maximum(self.fitted.learned[:, self.groups], self.fitted.min_calibration)
 
@@ -187,7 +197,8 @@ class Measured:
     def answered(self) -> BoolArray:
         """Where a model can answer, (steps, episodes).
 
-        Elsewhere p is known only if it is already certain whether the run meets its target.
+        Elsewhere p is known only if it is already certain whether the run meets its target. p is
+        the probability of meeting the target.
         """
         joint = self.contracts.joint if isinstance(self.contracts, GoalContracts) else None
         parts = [self.fitted] if joint is None else joint.parts.values()
@@ -290,7 +301,8 @@ class Measured:
     def alarm_curve(self, for_steps: int = 1) -> AlarmCurve:
         """What alarms at each threshold do here: false alarms, detections, lead times.
 
-        An alarm is raised when p was below the threshold for ``for_steps`` steps in a row.
+        An alarm is raised when p was below the threshold for ``for_steps`` steps in a row. p is the
+        probability of meeting the target.
         """
         panel = compared_panel(self.answers, for_steps)
         return alarm_curve(panel, self.met, self.lengths, decided=self.answers.decided_at)

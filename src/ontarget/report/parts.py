@@ -68,12 +68,18 @@ class Part:
 
     @property
     def shows(self) -> bool:
-        """Whether p is too high or too low here by more than chance explains (95 % confidence)."""
+        """Whether p is too high or too low here by more than chance explains (95 % confidence).
+
+        p is the probability of meeting the target.
+        """
         return self.too_high.low > 0.0 or self.too_high.high < 0.0
 
     @property
     def in_words(self) -> str:
-        """Words on whether p is too high or too low here, and by how much."""
+        """Words on whether p is too high or too low here, and by how much.
+
+        p is the probability of meeting the target.
+        """
         if not self.shows:
             if self.too_high.high - self.too_high.low <= _VAGUE:
                 return "right, within chance"

@@ -49,7 +49,10 @@ _PERHAPS = (
 
 
 class Judgement(StrEnum):
-    """The possible results of checking on new runs whether a monitor's p and promises held."""
+    """The possible results of checking on new runs whether a monitor's p and promises held.
+
+    p is the probability of meeting the target.
+    """
 
     HELD = "held"
     NOT_HELD = "not held"
@@ -166,7 +169,10 @@ def _reservations(facts: Facts) -> list[str]:
 
 
 def _cautions(facts: Facts) -> list[str]:
-    """Advice if p was right on average, but something else did not hold or cannot be promised."""
+    """Advice if p was right on average, but something else did not hold or cannot be promised.
+
+    p is the probability of meeting the target.
+    """
     told, (first, *others) = [], _reservations(facts) or [""]
     unclear = facts.unclear
     if first:
@@ -243,7 +249,10 @@ def _off(facts: Facts) -> str:
 
 
 def _over_what(facts: Facts) -> str:
-    """A clause on which runs and steps the error of p is about, and its size since a change."""
+    """A clause on which runs and steps the error of p is about, and its size since a change.
+
+    p is the probability of meeting the target.
+    """
     said, since = f"that is over all steps of all {facts.found.met.size:,} runs", facts.since
     if since is not None:
         said += (
@@ -259,7 +268,10 @@ def covers_both(found: Measured) -> bool:
 
 
 def _alarm_kept(facts: Facts) -> str:
-    """A clause that the alarm kept its promise although p was off; empty without a promise."""
+    """A clause that the alarm kept its promise although p was off; empty without a promise.
+
+    p is the probability of meeting the target.
+    """
     if facts.alarms is None or facts.promised_rate is None:
         return ""
     false = facts.false_alarms.value
@@ -322,7 +334,7 @@ def _too_few(facts: Facts) -> Verdict | None:
 def _too_coarse(facts: Facts) -> Verdict:
     """The verdict that chance alone could put p far off, and how many runs would help.
 
-    It also says whether p looks too high or too low.
+    It also says whether p looks too high or too low. p is the probability of meeting the target.
     """
     gap, lean = facts.gap, facts.lean
     said = f"chance alone could put p off by {in_points(gap.chance)}"
@@ -362,7 +374,10 @@ def _enough(facts: Facts) -> str:
 
 
 def _amount(facts: Facts) -> str:
-    """A clause on how far p is off over all forecasts, and what chance explains of that."""
+    """A clause on how far p is off over all forecasts, and what chance explains of that.
+
+    p is the probability of meeting the target.
+    """
     gap, both = facts.gap, ", over runs before and after the change" * covers_both(facts.found)
     chance = f"chance alone explains {100 * gap.chance:.1f}"
     return f"off by {in_points(gap.off)} on average{both}, and {chance}"
@@ -400,7 +415,10 @@ def _kept(facts: Facts) -> str:
 
 
 def between_in_words(found: Lean) -> str:
-    """A clause on how far p is off for forecasts between 10 and 90 %."""
+    """A clause on how far p is off for forecasts between 10 and 90 %.
+
+    p is the probability of meeting the target.
+    """
     return (
         f"where it lay between 10 and 90 %, it was {in_points(abs(found.too_high))} {found.way}, "
         "more than chance explains"

@@ -137,7 +137,11 @@ def _earned(x: FloatArray, moment: Moment, judged: BoolArray) -> CautionKind | b
 
 
 def _follows(x: FloatArray, before: FloatArray, gain: FloatArray) -> bool:
-    """Whether x is a linear function of the behavior before the row and of what the row earned."""
+    """Whether x is a linear function of the sum before the row and of what the row earned.
+
+    ``before`` is the sum of rewards (or what else runs are judged by) before each row, ``gain``
+    what the row adds.
+    """
     without = 1.0 - _share(before[:, None], x)
     left = 1.0 - _share(np.column_stack([before, gain]), x)
     return without > 1e-6 and left <= _LEFT_OVER * without
@@ -205,10 +209,10 @@ def _split(x: FloatArray, y: FloatArray) -> float:
 
 
 def _equal(x: FloatArray, y: FloatArray, *, so_far: FloatArray) -> bool | None:
-    """Whether x equals the outcomes y, in rows where that says something.
+    """Whether x equals the outcomes y, in rows where the outcome is still open.
 
-    In rows where the run already has its outcome (``so_far`` equals y), x may know it honestly. So
-    only the other rows count. None if there are too few of these.
+    In rows where the run has already reached its outcome (``so_far`` equals y), x may equal it
+    without revealing the future. So only the other rows count. None if there are too few of these.
     """
     spread = float(y.std())
     # If the behavior so far is the same for all runs, rows where it equals the outcome count too.

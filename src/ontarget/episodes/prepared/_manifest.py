@@ -69,7 +69,7 @@ class Manifest:
     unseen: int = 0
 
     def write(self, folder: Path) -> None:
-        """Write this manifest to the folder.
+        """Write this list of contents to the folder.
 
         From then on, the folder counts as completely prepared.
         """
@@ -149,7 +149,10 @@ class Manifest:
 def _number(
     found: Mapping[str, Any], name: str, *, least: int = 0, default: int | None = None
 ) -> int:
-    """The whole number of this name in a manifest, or ``default`` if the manifest leaves it out."""
+    """The whole number of this name in a manifest (list of contents), or ``default``.
+
+    The default is for a manifest that leaves it out. An error if there is no default.
+    """
     value = found[name] if default is None else found.get(name, default)
     most = _MOST_STEPS if name in ("horizon", "start", "stop") else None
     return whole_number(name, value, least=least, most=most, error=EpisodesError)

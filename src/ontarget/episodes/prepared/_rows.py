@@ -68,7 +68,10 @@ _CACHE, _NUMBERS = _Cache(), count()
 
 
 class PartFiles(NamedTuple):
-    """The files of one part (learn or assure) of prepared episodes, and the episodes' lengths."""
+    """The files of one part of prepared episodes, and how many steps each episode has.
+
+    A part is, for example, the episodes to learn from.
+    """
 
     folder: Path
     steps: tuple[PreparedFile, ...]

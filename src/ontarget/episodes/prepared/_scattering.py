@@ -141,7 +141,10 @@ class Buckets:
 
     @cached_property
     def _pieces(self) -> dict[int, list[Path]]:
-        """For each bucket that has rows, its files, in the order of the source files."""
+        """For each bucket that has rows, its files, in the order of the source files.
+
+        A bucket has all rows of some episodes.
+        """
         found: dict[int, list[Path]] = {}
         for path in sorted(self.folder.glob("rows-*/*.parquet")):
             found.setdefault(int(path.name[:4]), []).append(path)

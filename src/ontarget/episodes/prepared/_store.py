@@ -186,7 +186,10 @@ def _episodes_in(folder: Path, name: str, manifest: Manifest) -> dict[str, AnyAr
 
 
 def _check_rows(folder: Path, part: PreparedPart) -> None:
-    """Refuse a part whose files have other numbers of rows than the folder's manifest says."""
+    """Refuse a part whose files have other numbers of rows than the folder's manifest says.
+
+    The manifest is the list of what the folder contains.
+    """
     for file in part.steps:
         path = folder / file.path
         with explained(path, "read"):

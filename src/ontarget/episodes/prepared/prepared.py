@@ -59,7 +59,10 @@ class PreparedEpisodes:
 
     @cached_property
     def split(self) -> Split:
-        """The two parts, learn and assure, in the form that `Episodes.split` returns."""
+        """The episodes to learn from and those held out for promises ("assure").
+
+        The object is of the kind that `Episodes.split` returns.
+        """
         learn = self.part("learn")
         grid = grid_of(learn._unsnapped_outcomes)
         own = {name: Episodes(self.part(name)._store, grid=grid) for name in self.manifest.parts}

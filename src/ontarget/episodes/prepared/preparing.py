@@ -232,7 +232,8 @@ class _Table(NamedTuple):
 class _Preparing:
     """The second half of preparing: sorts the rows of all buckets by part and step.
 
-    A bucket is a file with all rows of some episodes. The parts are learn and assure.
+    A bucket is a file with all rows of some episodes. The parts are the episodes to learn from, and
+    those held out for promises (assure).
     """
 
     folder: Path
@@ -280,7 +281,10 @@ class _Preparing:
 
     @cached_property
     def _sample(self) -> Episodes:
-        """Some of the episodes, to see what all have in common: the first bucket with rows."""
+        """Some of the episodes, to see what all episodes have in common.
+
+        They are those of the first bucket with rows; a bucket has all rows of some episodes.
+        """
         for bucket in range(self.buckets.n):
             rows = self.buckets.rows(bucket)
             if rows.height:
@@ -363,7 +367,10 @@ class _Preparing:
         return _Table(columns, bucket, place).take(np.argsort(columns["first"], kind="stable"))
 
     def _divided(self, table: _Table) -> dict[str, IndexArray]:
-        """The positions of each part's episodes (learn, assure), as `Episodes.split` does it."""
+        """The positions of the episodes of each part, chosen as `Episodes.split` does.
+
+        The parts are the episodes to learn from, and those held out for promises (assure).
+        """
         ids, division = table.columns["id"], self.division
         found = divide(
             ids,
@@ -376,7 +383,10 @@ class _Preparing:
         return {name: np.sort(index) for name, index in found.items()}
 
     def _part(self, name: str, table: _Table) -> PreparedPart:
-        """Write all files of one part (learn or assure); files that exist already are kept."""
+        """Write all files of one part of the episodes; files that exist already are kept.
+
+        A part is, for example, the episodes to learn from.
+        """
         folder = self.folder / f"part={name}"
         folder.mkdir(exist_ok=True)
         own = {key: values for key, values in table.columns.items() if key != "first"}

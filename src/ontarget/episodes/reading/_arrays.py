@@ -127,8 +127,8 @@ def _named_column(behavior: Any) -> Any:
 def _read_by(reading: Reading, name: str, signals: Mapping[str, Any]) -> tuple[Reading, Any]:
     """The behavior with the signal that it is computed from, and the values of this signal.
 
-    ``signals`` maps names to values. The signal is the one that the behavior asks for, else the one
-    with the behavior's own name, else the reward.
+    A behavior is a number that runs are judged by; ``signals`` maps names to values. The signal is
+    the one that the behavior asks for, else the one with the behavior's own name, else the reward.
     """
     if reading.column is None and name in signals:
         reading = replace(reading, signal=name)

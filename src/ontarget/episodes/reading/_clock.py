@@ -94,9 +94,9 @@ class Clock:
 
 
 def clock_of(column: pl.Series, ids: Labels, every: str, behavior: Behavior) -> Clock:
-    """A clock that ticks every ``every``, starting at the first row of each episode.
+    """A clock that ticks at a fixed interval, such as "15m", from each episode's first row on.
 
-    It says which rows of the table belong to which tick.
+    A tick becomes a step. The clock says which rows of the table belong to which tick.
     """
     length = _microseconds(every)
     column = year_first(column, f"step (column {column.name!r})")

@@ -76,7 +76,7 @@ class DividedLog:
         return part.height
 
     def _metadata(self) -> dict[str, str] | None:
-        """What the file says about its columns, such as a declared horizon; None if nothing."""
+        """What the file says about its columns, such as the steps of a run; None if nothing."""
         if self.source.suffix != ".parquet":
             return None
         found = pl.read_parquet_metadata(self.source)

@@ -121,8 +121,8 @@ def write(episodes: Recorded, path: Path) -> None:
 def _described(episodes: Recorded) -> str:
     """What a file must say besides its columns, as JSON with sorted keys.
 
-    It says which column is the step, the reward and so on, what runs are judged by, and the
-    horizon.
+    It says which column is the step, the reward and so on, what runs are judged by, and the horizon
+    (the number of steps of a complete run).
     """
     roles = episodes.roles
     found: dict[str, Any] = {

@@ -59,7 +59,10 @@ class Alike(Protocol):
         ...
 
     def only(self, name: str) -> Alike:
-        """The same episodes or monitor, judged by only one of several behaviors."""
+        """The same episodes or monitor, judged by only one of several behaviors.
+
+        A behavior is a number that a run is judged by.
+        """
         ...
 
     @property
