@@ -491,13 +491,14 @@ class Episodes(Recorded):
             raise InputError("`weights` need one number for each episode, got text") from error
         if given.shape != (len(self),):
             raise InputError(
-                f"weights need one number for each of {len(self)} episodes, got shape {given.shape}"
+                f"`weights` need one number for each of {len(self)} episodes, got shape "
+                f"{given.shape}"
             )
         bad = ~(np.isfinite(given) & (given > 0.0))
         if bad.any():
             i = int(np.argmax(bad))
             raise InputError(
-                f"weights need finite numbers above 0, got {given[i]} for episode "
+                f"`weights` need finite numbers above 0, got {given[i]} for episode "
                 f"{self.ids[i]!s}; leave out an episode whose start cannot happen any more"
             )
         store = self.compact()._store
