@@ -20,6 +20,14 @@ def test_the_version_is_the_same_everywhere() -> None:
         assert found[1] == version
 
 
+def test_the_release_has_one_date() -> None:
+    cited = re.search(r"^date-released: (.+)$", (ROOT / "CITATION.cff").read_text(), flags=re.M)
+    newest = re.search(r"^## \S+, (\S+)$", (ROOT / "CHANGELOG.md").read_text(), flags=re.M)
+    assert cited is not None
+    assert newest is not None
+    assert cited[1] == newest[1]
+
+
 def test_every_extra_is_explained() -> None:
     page = (ROOT / "docs/install.md").read_text()
     named = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.+?) \|", page, flags=re.M)))
