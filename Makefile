@@ -28,7 +28,7 @@ test-slow: $(VENV)/.installed-slow ## run the slow tests too
 
 test-versions: $(VENV)/.installed-dev ## run the fast tests with the oldest and newest dependencies, on every Python here
 	$(BIN)/pip install -q uv
-	PATH="$(CURDIR)/$(BIN):$$PATH" JOBS=$(JOBS) .ci/versions
+	PATH="$(CURDIR)/$(BIN):$$PATH" JOBS=$(JOBS) TESTS="$(TESTS)" .ci/versions
 
 check: $(VENV)/.installed-dev ## lint, format, types, tests: what CI runs
 	$(MAKE) -j 2 --output-sync=target lint types kernels
