@@ -71,7 +71,11 @@ def domain_sets(seed: int) -> Iterator[tuple[str, Data]]:
 
 
 def score(forest: QuantileForest, X: np.ndarray, y: np.ndarray) -> float:
-    """The mean CRPS of the forest's distribution, without the outermost millionth of each tail."""
+    """The mean CRPS of the forest's predicted distributions.
+
+    CRPS is the distance of a predicted distribution from the outcome; lower is better. The
+    outermost millionth of each tail is left out.
+    """
     arrays = forest.to_arrays()
     values, atoms, tail = arrays["support"], arrays["atoms"], arrays["tail"]
     right = np.cumsum(forest.leaf_weights(X).toarray(), axis=1)

@@ -60,7 +60,10 @@ def classifier(n: int, seed: int) -> Any:
 
 
 def main() -> None:
-    """Compare p with the truth and with simpler answers, and time a live step; print the tables."""
+    """Compare the monitor's p with the truth and with simpler answers; time a live step.
+
+    p is the probability that both walks end above 0.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--episodes", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
@@ -101,7 +104,7 @@ def main() -> None:
 
 
 def cost(monitor: GoalMonitor, k: int = 2, runs: int = 300) -> None:
-    """Print what a live step costs, in wall time and in processor time."""
+    """Print how long a live step takes, in wall-clock time and in processor time."""
     goal = Goal({name: Target.at_least(0) for name in NAMES[:k]})
     watch = monitor.watch(goal, alarm_below=0.1)
     alone = monitor.only("left").watch(Target.at_least(0), alarm_below=0.1)

@@ -1,7 +1,8 @@
-"""How many planted leaks a look finds, and how many cautions clean logs raise (0 is right).
+"""How many planted leaks `Episodes.look` finds, and how often it warns about clean logs.
 
-A leak is a column that reveals the future. Every leak of the tests is planted into a clean log. The
-clean logs are both domains and the tables of real episodes in a folder.
+A leak is a column that reveals the future. Every kind of leak in the tests is planted into a clean
+log. The clean logs are simulated episodes of two domains, and tables of real episodes in a folder.
+For clean logs, no warnings are right.
 
     python bench/leaks.py --real FOLDER
 """
@@ -38,7 +39,7 @@ def clean_sets(folder: Path | None, most: int) -> Iterator[tuple[str, Episodes]]
 
 
 def main() -> None:
-    """Count the leaks that are found, and the cautions on clean sets."""
+    """Count the leaks that are found, and the cautions (warnings) about clean logs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--real", type=Path, help="a folder of .parquet tables of real episodes")
     parser.add_argument("--most", type=int, default=2_000, help="episodes of each real table")

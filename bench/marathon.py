@@ -64,7 +64,7 @@ def show(*arguments: object) -> str:
 
 
 def life(races: dict[str, pl.DataFrame], folder: Path, *, fit: int, new_runs: int) -> None:
-    """Fit on one race, then run each command on the other race."""
+    """Fit a monitor on one race, then run each command on the other race."""
     first, second = races
     old = drawn(races[first], {"fit": fit, "same": new_runs})
     other = drawn(races[second], {"new": new_runs, "later": new_runs})

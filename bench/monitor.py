@@ -1,7 +1,8 @@
 """What a monitor of the Tamarisk river costs: fit, file, live step, and a fleet of runs.
 
 For comparison, the work of `preset="paper"` is done with other libraries on some of the steps: a
-quantile-forest for each step, its CDF at each calibration and assure outcome, and ranks by NumPy.
+quantile-forest for each step, its predicted distribution at the outcomes of the held-out episodes
+(calibrate and assure), and NumPy to rank them.
 """
 
 from __future__ import annotations

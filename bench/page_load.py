@@ -32,7 +32,7 @@ EVERY = 30.0  # seconds between two readings
 async def report(port: int, runs: int, until: float, sent: list[int]) -> None:
     """Let every agent send one step a second, spread over the second in ten batches.
 
-    A run ends after the horizon, and its agent begins another.
+    A run ends after its last step, and its agent begins another.
     """
     connection = Connection(port)
     await connection.open()

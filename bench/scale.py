@@ -64,7 +64,7 @@ def make(folder: Path, n: int, seed: int, *, twisted: bool = False) -> None:
 
 
 def prepare(source: Path, output: Path) -> None:
-    """Prepare the episodes."""
+    """Prepare the episodes: write them to a folder from which they are read step by step."""
     from ontarget.episodes import prepare
 
     print(f"  {prepare(source, output, progress=False)}")
@@ -239,7 +239,7 @@ def run(rows: int, folder: Path, *, prepare_only: bool, resume: bool) -> None:
 
 
 def _prepared(rows: int, log: Path, prepared: Path, n: int, seed: int) -> None:
-    """Make a log of n episodes, and prepare it."""
+    """Make a log of n episodes, and write it to a folder that is read step by step."""
     staged("make", rows, log, n, seed, made=log)
     staged("prepare", rows, log, prepared, made=prepared / "manifest.json")
 

@@ -69,7 +69,7 @@ class Receiver:
 
 
 class Server:
-    """The service as a process of its own."""
+    """The service in a process of its own, to be started and killed."""
 
     def __init__(self, folder: Path, database: str, port: int) -> None:
         self._command = [

@@ -87,7 +87,7 @@ def confident() -> Iterator[tuple[object, ...]]:
 
 
 def within(planted: AbstractContextManager, count: Callable[[], int]) -> int:
-    """The result of ``count()`` while a bug is planted."""
+    """The result of ``count()`` inside the context ``planted``, in which the library has a bug."""
     with planted:
         return count()
 

@@ -61,7 +61,7 @@ FENCE = re.compile(r"```(\w*)$")
 
 @dataclass(frozen=True)
 class Shown:
-    """One piece of a page that is run: its code, and the lines that it is said to print."""
+    """A block of code in a page that is run, and the output that the page shows for it."""
 
     kind: str  # console, python or file
     code: str
@@ -82,7 +82,7 @@ class Shown:
 
 
 def shown_in(page: str) -> list[Shown]:
-    """The pieces of a page that are run, in order."""
+    """The blocks of code in a page that are run, in order."""
     lines = page.split("\n")
     found: list[Shown] = []
     at = 0
@@ -128,7 +128,7 @@ def updated(page: str, folder: Path) -> str:
 
 
 def pages() -> list[Path]:
-    """The pages whose blocks are run."""
+    """The documentation pages whose code is run."""
     return [DOCS / f"{name}.md" for name in PAGES]
 
 

@@ -1,4 +1,4 @@
-"""A process changes, and a drift guard notices: when to stop trusting p, and what to do then.
+"""A process changes, and a drift guard notices: when to stop trusting forecasts, and what then.
 
 python examples/drift.py
 """

@@ -25,7 +25,10 @@ LEGS = 10
 
 
 def by_rtamt() -> Callable[[Sequence[float]], list[float]]:
-    """A function that computes the robustness of the rule after each leg, with RTAMT."""
+    """A function that computes with RTAMT, after each leg, by how much the rule has held so far.
+
+    The rule is that the gap is never below 0.2, and never below 1 for three legs in a row.
+    """
     import rtamt
 
     rule = rtamt.StlDiscreteTimeSpecification()

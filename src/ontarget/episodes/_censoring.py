@@ -48,7 +48,11 @@ def some_left_out(n: int, whole: int) -> str:
 
 
 def needs(censored: Censored, given: bool, *arguments: Argument) -> None:
-    """Refuse a choice of ``censored`` if an argument that it needs is missing."""
+    """Refuse a choice of ``censored`` if an argument that it needs was not given.
+
+    ``censored`` says what to do with cut-off runs; ``given`` whether all its ``arguments`` were
+    given.
+    """
     if not given:
         listed: list[str | Argument] = []
         for one in arguments:

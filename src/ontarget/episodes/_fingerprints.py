@@ -71,6 +71,6 @@ def _contents(episodes: Recorded) -> KeyArray:
 
 
 def _bits(values: AnyArray) -> KeyArray:
-    """The bits of the numbers; -0 counts as 0, and all NaNs are equal."""
+    """The bits of the numbers, for a hash. -0 gives the same bits as 0, and so do all NaNs."""
     plain = np.where(np.isnan(values), np.nan, values + 0.0)
     return np.ascontiguousarray(plain, dtype=np.float64).view(np.uint64)

@@ -43,7 +43,7 @@ class Recorded:
 
     @property
     def schema(self) -> Schema:
-        """The features of a state."""
+        """The features of a state: their names, types and categories."""
         return self._store.schema
 
     @property
@@ -97,7 +97,7 @@ class Recorded:
 
     @property
     def horizon(self) -> int:
-        """The number of steps after which an episode is complete."""
+        """The horizon: the number of steps after which an episode is complete."""
         return self._store.horizon
 
     @property
@@ -180,7 +180,7 @@ class Recorded:
 
     @cached_property
     def terminated(self) -> BoolArray | None:
-        """Which episodes were flagged as terminated; None if there is no such flag."""
+        """Which episodes were flagged as ended by themselves; None if there is no such flag."""
         return None if self._store.terminated is None else self._own(self._store.terminated)
 
     @cached_property

@@ -109,25 +109,25 @@ class Episodes(Recorded):
             features, an array (n, H, d). For episodes of different lengths T_i, a list of arrays
             (T_i, d).
         rewards
-            The reward received at each step: (n, H), or a list of (T_i,). To pass several signals,
-            use a mapping from their names to such arrays.
+            The reward received at each step: (n, H), or a list of (T_i,). To pass several signals
+            (other numbers per step), use a mapping from their names to such arrays.
         ids
             One id per episode; by default the episodes are numbered from 0.
         truncated
             One flag per episode: whether it was cut off before it ended.
         groups
-            One group per episode, such as the weather, which must be known at its start.
+            One group per episode, such as the weather, which must be known when the episode starts.
         horizon
             The number of steps H after which an episode is complete; by default the length of the
             longest episode.
         behavior
-            What an episode is judged by; see `ontarget.episodes.behavior_of`. A behavior may read a
-            signal instead of the reward: ``"min:distance"``, ``"first:distance<0.3:200"``. To judge
-            by several behaviors, pass a mapping from their names: ``{"return": "sum", "energy":
-            "sum:energy", "clearance": "min:distance"}``.
+            The number that an episode is judged by; see `ontarget.episodes.behavior_of`. It may be
+            computed from a signal instead of the reward: ``"min:distance"``,
+            ``"first:distance<0.3:200"``. To judge by several behaviors, pass a mapping from their
+            names: ``{"return": "sum", "energy": "sum:energy", "clearance": "min:distance"}``.
         behavior_values
-            The value of the behavior after each step, in the shape of ``rewards``, if it is not
-            computed from rewards.
+            The value of the behavior after each step, in the shape of ``rewards``, if the behavior
+            is not computed from rewards.
         features
             The features' names; ``x0, x1, …`` by default.
         categorical
@@ -138,7 +138,7 @@ class Episodes(Recorded):
             episodes are then a selection. ``"worst-case"`` keeps them, and promises hold whatever
             their outcome would have been. ``"weights"`` draws some of the other episodes at random,
             so that these are like runs that nobody stops. ``"horizon"`` keeps the episodes whose
-            ``cutoff`` is not before the horizon, and ignores their steps after it. The reasons
+            ``cutoff`` is not before the horizon, and ignores steps after the horizon. The reasons
             are in method M24 in docs/methods.md.
         stop_probability, stop_bound
             Both are for ``censored="weights"``. ``stop_probability`` is the probability that the

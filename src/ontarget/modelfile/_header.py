@@ -207,7 +207,10 @@ def decode_header(buffer: FileBuffer, size: int) -> Header:
 def decode_arrays(
     buffer: FileBuffer, header: Header, name: str
 ) -> Iterator[tuple[str, ArrayPlace]]:
-    """The arrays of one section, in order; a ValueError says what is wrong with their list."""
+    """The name and the place of each array of one section, in order.
+
+    A ValueError says what is wrong with the list of arrays in the file.
+    """
     place = header.sections[name]
     stop, position, before, n_arrays = place.start, place.list_start, "", 0
     while position < place.list_stop and n_arrays < place.n_arrays:
@@ -322,7 +325,7 @@ def _places(listed: Any, list_stop: int, end: int, size: int) -> dict[str, Secti
 
 
 def _array_place(code: str, shape: tuple[int, ...], start: int, size: int) -> ArrayPlace:
-    """The place of an array that begins at this byte; refuses a shape larger than the file."""
+    """Which bytes of the file an array takes, from ``start`` on; refuses one too large for it."""
     dtype = _DTYPES.get(code)
     if dtype is None:
         raise ValueError(f"an array has an unknown dtype: {code!r}")
@@ -386,7 +389,10 @@ def _check_memory(needed: int, size: int) -> None:
 
 
 def _check_plain(value: dict[str, Any]) -> None:
-    """Refuse keys that are not str, which JSON would convert, and nesting beyond `MAX_DEPTH`."""
+    """Refuse a JSON object with keys that are not str, or nested deeper than `MAX_DEPTH`.
+
+    JSON would turn other keys into text, so that they would not read back the same.
+    """
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
         below: list[Any] = []

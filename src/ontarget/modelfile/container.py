@@ -170,7 +170,7 @@ again
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, copy: bool | None = False) -> Self:
-        """The container in a file; only its header is read and checked at once.
+        """Open a model file; only its header is read and checked at once.
 
         Parameters
         ----------
@@ -190,7 +190,10 @@ again
 
     @classmethod
     def from_bytes(cls, data: bytes, *, name: str = "model") -> Self:
-        """The container in the bytes that `container_bytes` returned; `name` is for messages."""
+        """An open model file, made from the bytes that `container_bytes` returned.
+
+        ``name`` is the name of the file in messages.
+        """
         return cls(data, name=name)
 
     def section(self, name: str) -> dict[str, AnyArray]:
@@ -220,9 +223,10 @@ again
                 self._buffer.madvise(mmap.MADV_DONTNEED, start, stop - start)
 
     def verify(self) -> None:
-        """Check every section that was not checked yet, using all threads.
+        """Check every section of the file that was not checked yet, using all threads.
 
-        Do not call it from a task of `run_blocks`, which uses the same threads.
+        Do not call it inside a task of `run_blocks` (which runs tasks in parallel), because both
+        use the same threads.
         """
 
         def check(start: int, stop: int) -> None:

@@ -1,8 +1,8 @@
 """The results of an evaluation, in figures, in words and as one HTML page.
 
-`page` and the pieces that go into one (`section`, `paragraph`, `points`, `figure`, `pair`, `Table`)
-make pages of your own in the same style; `write_whole` writes a file that appears whole or not at
-all.
+With `page` and the pieces of a page (`section`, `paragraph`, `points`, `figure`, `pair`, `Table`),
+you can make your own pages in the same style; `write_whole` writes a file that appears whole or not
+at all.
 """
 
 from typing import TYPE_CHECKING

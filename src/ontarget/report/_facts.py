@@ -177,7 +177,7 @@ class OneSided(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """An evaluation, an alarm rule, and the numbers that several sentences of a report need."""
+    """An evaluation and an alarm rule, with the numbers that the sentences of a report need."""
 
     found: Measured
     rule: AlarmRule
@@ -218,7 +218,10 @@ class Facts:
 
     @property
     def confidence(self) -> float | None:
-        """The confidence with which the rate is promised; None if it is promised on average."""
+        """The confidence with which the rate of false alarms is promised.
+
+        None if the rate is promised on average over recordings.
+        """
         asked = getattr(self.rule, "confidence", None)
         return None if asked is None else float(exact_confidence(asked))
 

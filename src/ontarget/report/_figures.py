@@ -82,7 +82,11 @@ def draw(found: Measured, name: str, *, dark: bool = False) -> Figure:
 def draw_run(
     found: Measured, name: str, episode: int, *, unit: str = "", dark: bool = False
 ) -> Figure:
-    """A figure of one run: ``"fan"`` or ``"path"``; ``unit`` is the unit of its outcome."""
+    """A figure of one run: ``"fan"`` or ``"path"``; ``unit`` is the unit of its outcome.
+
+    A fan shows the range predicted for the outcome at each step. A path shows, from one step on,
+    the range predicted for every later step.
+    """
     return _OF_A_RUN[name](found, dark, episode, _safe(unit or found.fitted.label))
 
 
@@ -100,7 +104,10 @@ def culprit_of(found: Measured, episode: int) -> str:
 
 
 def example_episodes(found: Measured) -> IndexArray:
-    """Some episodes that met the target and some that missed it, from clear to close cases."""
+    """The positions of some episodes that met the target and of some that missed it.
+
+    Clear and close cases are among them.
+    """
     known = ~np.isnan(found.p).all(axis=0)
     lowest = np.fmin.reduce(np.where(np.isnan(found.p), np.inf, found.p), axis=0)
     chosen = []

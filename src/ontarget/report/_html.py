@@ -19,7 +19,7 @@ __all__ = ["Table", "figure", "page", "pair", "paragraph", "points", "section", 
 
 @dataclass(frozen=True)
 class Table:
-    """A heading row and rows of text; the first column names its row.
+    """A table for an HTML page: a heading row and rows of text; the first column names each row.
 
     Parameters
     ----------
@@ -110,10 +110,10 @@ def figure(svg: str, caption: str = "", *, title: str = "") -> str:
 
 
 def pair(*parts: str) -> str:
-    """Parts side by side where the page is wide enough."""
+    """Pieces of HTML, shown side by side if the page is wide enough."""
     return '<div class="pair">\n' + "\n".join(parts) + "\n</div>"
 
 
 def text_of(text: str) -> str:
-    """Text as HTML; a number and its per cent sign stay on one line."""
+    """Plain text as HTML; a number and its per cent sign stay on one line."""
     return escape(text).replace(" %", "\u00a0%")

@@ -33,5 +33,5 @@ def sentence(text: str) -> str:
 
 
 def sentences(*texts: str) -> str:
-    """The texts as sentences, one after the other; empty ones are left out."""
+    """The texts as sentences, one after the other; empty texts are left out."""
     return " ".join(f"{sentence(one)}." for one in texts if one)

@@ -1,4 +1,4 @@
-"""The sentences of a report, without markup."""
+"""The sentences and tables of a report, as plain text without markup."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Evaluation(Measured):
     """
 
     def figure(self, name: str, *, dark: bool = False) -> Figure:
-        """One figure by its name: reliability, ece, episodes, fan, path, alarms or pit."""
+        """A figure by its name: reliability, ece, episodes, fan, path, alarms or pit."""
         return draw(self, name, dark=dark)
 
     def summary(self, alarm: AlarmRule | None = None, **options: Unpack[RuleOptions]) -> str:

@@ -241,7 +241,7 @@ class Measured:
         return pooled_ece(self.panel(method), self.met, ids=self.ids, resampling=self.resampling)
 
     def ece_by_step(self, method: str = "p") -> CalibrationEstimate[FloatArray]:
-        """The expected calibration error of each step by itself."""
+        """The expected calibration error at each step by itself, with intervals."""
         return ece_by_step(self.panel(method), self.met, ids=self.ids, resampling=self.resampling)
 
     def brier(self, method: str = "p") -> Estimate[float]:

@@ -1,7 +1,7 @@
 """Reads the episodes of Minari datasets that are stored as Arrow or Parquet files.
 
-Each episode has a folder of its own. A column has one row more than there are steps: the last
-observation, with padding in the other columns.
+Each episode has a folder of its own. Its table has one row more than the episode has steps. The
+last row has the final observation; the other columns are padded there.
 """
 
 from __future__ import annotations
