@@ -94,10 +94,10 @@ class Evaluation(Measured):
     def to_frame(self, alarm: AlarmRule | None = None) -> pl.DataFrame:
         """The episodes and the monitor's answers as a polars frame: one row per episode and step.
 
-        The columns are those of `Episodes.to_frame` and p, spread_low, spread_high, low, high,
-        status and met. The status is ALARM where the rule raised an alarm; without a rule, no row
-        has this status. Answers that are not known are missing. p is the probability of meeting the
-        target.
+        The columns are those of `Episodes.to_frame` and p (the probability of meeting the target),
+        spread_low, spread_high, low, high, status and met. The status is ALARM where the rule
+        raised an alarm; without a rule, no row has this status. Answers that are not known are
+        missing.
         """
         return answers_of(self, alarm)
 

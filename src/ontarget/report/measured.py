@@ -255,7 +255,8 @@ class Measured:
     def log_loss(self, method: str = "p") -> Estimate[float]:
         """The mean log loss of the probabilities, with its interval.
 
-        A probability of 0 or 1 counts as slightly inside: half a calibration episode away.
+        Probabilities very close to 0 or 1 are moved to the distance 0.5 / (n + 1), where n is the
+        number of episodes that calibrated them. So the loss stays finite.
         """
         return pooled_mean(self._losses(method, "log"), ids=self.ids, resampling=self.resampling)
 

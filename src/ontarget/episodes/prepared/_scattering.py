@@ -177,7 +177,7 @@ class Buckets:
 
     @cached_property
     def layout(self) -> Layout:
-        """The options with which every bucket is read as a table.
+        """The options with which every bucket (all rows of some episodes) is read as a table.
 
         What depends on the data of all files, such as the longest run, is decided here.
         """

@@ -30,7 +30,10 @@ class PreparedStore(Store):
     origin: tuple[str, tuple[str, ...], str] = ("", (), "")
 
     def recoded(self, schema: Schema) -> PreparedStore:
-        """The same episodes, with text coded by another schema's categories when it is read."""
+        """The same episodes, with text coded by other lists of categories when it is read.
+
+        ``schema`` has the features with these lists.
+        """
         rows = cast(States, self.states).rows.recoded(schema)
         return _over(replace(self, schema=schema), rows)
 

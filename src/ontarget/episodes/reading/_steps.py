@@ -94,7 +94,7 @@ def _places(columns: list[pl.Series], ids: Labels) -> IndexArray:
 
 
 def sortable(column: pl.Series) -> AnyArray:
-    """The values of a column as numbers, in the same order as the values."""
+    """A column as numbers to sort by: a larger or later value gives a larger number."""
     what = f"step (column {column.name!r})"
     if is_times(column):
         times = times_of(column)
