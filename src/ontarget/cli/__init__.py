@@ -1,4 +1,4 @@
-"""The command line: ``ontarget``."""
+"""The commands of the program ``ontarget``."""
 
 from __future__ import annotations
 

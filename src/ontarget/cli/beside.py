@@ -166,7 +166,7 @@ def _draw(found: Study, path: Path) -> None:
 
 
 def _duration(seconds: float) -> str:
-    """A duration in words, roughly.
+    """A number of seconds in words, rounded.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""``ontarget compare``: two model files on the same new episodes."""
+"""``ontarget compare``: compares two model files on the same new episodes."""
 
 from __future__ import annotations
 

@@ -253,7 +253,7 @@ def _show(
     parts: Table | None,
     compared: Study | None,
 ) -> None:
-    """Print what an evaluation found: measures, files, reliability, parts, and the verdict."""
+    """Print the results of an evaluation: measures, files, a table of forecasts, the verdict."""
     from rich.console import Console
 
     from ontarget.report._facts import facts_of

@@ -62,7 +62,7 @@ def look(
 
 
 def _look_at_each(recorded: Episodes, goal: Target | Goal | None, as_json: bool) -> None:
-    """Print what a look at each behavior finds, and how many episodes met the goal."""
+    """Print an overview of the episodes for each behavior, and how many met the goal."""
     from ontarget import Target
 
     if isinstance(goal, Target):

@@ -48,7 +48,7 @@ class Replay:
         self._pause = 0.0 if steps_per_second is None else 1.0 / steps_per_second
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The agents' messages, in order; an agent's name is its episode's id."""
+        """The messages of all agents, in order; the name of an agent is the id of its episode."""
         n = len(self._episodes)
         for played in [list(range(n))] if self.together else ([i] for i in range(n)):
             runs = self._episodes.take(played)

@@ -103,7 +103,7 @@ def without_formulas(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def log_of(runs: Path, recorded: Episodes, options: Any) -> LogRows:
-    """The rows of the file that these episodes were read from."""
+    """The rows of the log that the episodes in ``recorded`` were read from."""
     import numpy as np
 
     from ontarget.episodes.reading._files import read_log
@@ -122,7 +122,10 @@ def log_of(runs: Path, recorded: Episodes, options: Any) -> LogRows:
 def starts_of(
     log: LogRows | None, n: int, order: str | None, by: Iterable[str]
 ) -> tuple[dict[str, AnyArray] | None, dict[str, AnyArray]]:
-    """The column of times, and the columns of --by, at the start of each of n episodes."""
+    """The values of the column of times (``order``), and of the columns in ``by``.
+
+    They are taken from the first row of each of n episodes.
+    """
     if log is None:
         return None, {}
     times = None if order is None else {order: log.at_start(order, "--order", n)}

@@ -1,4 +1,4 @@
-"""The domains that come with the library, by name."""
+"""The simulated tasks (domains) that come with the library, by name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def domain_of(domain: Domain[S]) -> Domain[S]: ...
 @overload
 def domain_of(domain: str, *, preset: str | None = None) -> Domain[Any]: ...
 def domain_of(domain: Domain[S] | str, *, preset: str | None = None) -> Domain[S]:
-    """The domain of this name, with the parameters of a preset if it has presets.
+    """The simulated task (domain) with this name; ``preset`` chooses its parameters, if any.
 
     Examples
     --------

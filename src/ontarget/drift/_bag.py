@@ -62,7 +62,7 @@ class Bag:
             i += i & -i
 
     def copy(self) -> Bag:
-        """An independent copy of the bag."""
+        """An independent copy of this collection."""
         twin = Bag()
         twin._counts, twin._sums, twin._total = self._counts[:], self._sums[:], self._total
         return twin
@@ -74,7 +74,7 @@ class Bag:
 
     @classmethod
     def from_json(cls, kept: list[list[int]]) -> Bag:
-        """The bag that `to_json` described; a `ValueError` if the data are not valid."""
+        """The collection that `to_json` described; a `ValueError` if the data are not valid."""
         bag = cls()
         for cell, count in zip(*kept, strict=True):
             if not (0 <= cell < CELLS and count > 0):

@@ -275,7 +275,7 @@ class _Side:
 
 
 def _named(order: Order | None) -> tuple[str, ArrayLike | None]:
-    """The name of the column that orders the episodes, if it has one, and its values."""
+    """The name of the column to sort the episodes by (empty if it has none), and its values."""
     if not isinstance(order, Mapping):
         return "", order
     if len(order) != 1:

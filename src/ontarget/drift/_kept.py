@@ -43,7 +43,7 @@ class KeptFor:
 
     @property
     def noun(self) -> str:
-        """The word for what was saved, for messages."""
+        """The word for what was saved, for messages: "interval" or "guard"."""
         return "interval" if self.kind == "interval" else "guard"
 
 
@@ -55,7 +55,7 @@ def digest_of(fitted: Fitted) -> str:
 
 
 def write_kept(path: str | Path, about: KeptFor, state: Mapping[str, Any]) -> None:
-    """Write the state to a file, completely or not at all."""
+    """Write the state of a drift test or interval to a file, completely or not at all."""
     kept = {"format": KEPT_FORMAT, "about": asdict(about), **state}
     write_whole(Path(path), [json.dumps(kept, separators=(",", ":")).encode()])
 

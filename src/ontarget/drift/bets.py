@@ -79,7 +79,7 @@ class _Jumper:
         return [*self._shares, self._log_wealth]
 
     def restore(self, kept: Sequence[float]) -> None:
-        """Continue from what `to_json` returned; a `ValueError` if it does not fit."""
+        """Continue the bet from what `to_json` returned; a `ValueError` if that does not fit."""
         *shares, log_wealth = (float(one) for one in kept)
         whole = len(shares) == len(self._slopes) and abs(sum(shares) - 1.0) < 1e-9
         if not (whole and min(shares) >= 0.0 and math.isfinite(log_wealth)):
@@ -163,7 +163,10 @@ class _Bet:
         }
 
     def restore(self, kept: dict[str, Any]) -> None:
-        """Continue from what `to_json` returned; a built-in error if that is not valid."""
+        """Continue the bet from what `to_json` returned.
+
+        Data that are not valid raise a built-in error such as `ValueError`.
+        """
         bag = Bag.from_json(kept["bag"])
         for jumper, own in zip(self._jumpers, kept["jumpers"], strict=True):
             jumper.restore(own)

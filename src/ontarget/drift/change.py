@@ -88,7 +88,7 @@ class Bias(NamedTuple):
         return f"{ends[0]:.1f} to {ends[1]:.1f}" * self.shows
 
     def _told(self, runs: str = "", way: str = "") -> str:
-        """Which way p is off, by how much, and for which runs; ``way`` replaces the beginning."""
+        """Text: which way p is off, by how much, for which runs; ``way`` replaces its start."""
         reach = f" ({self.reach})" * self.shows
         return f"{way or self.short}{reach}: {self._said(runs)}"
 
@@ -207,8 +207,8 @@ class Drift:
     def judgement(self) -> DriftJudgement:
         """Whether anything has changed, and whether for the worse.
 
-        A change is for the worse if p has risen compared with what comes true, and is now too high.
-        The rise may be as small as one percentage point.
+        A change is for the worse if p has risen compared with how often the target is met, and is
+        now too high. The rise may be as small as one percentage point.
         """
         if self.harm.won and self.latest.low > 0.0:
             return DriftJudgement.WORSE
@@ -219,7 +219,7 @@ class Drift:
 
     @property
     def changed(self) -> bool:
-        """Whether anything has changed."""
+        """Whether anything has changed in the new episodes, compared with the recorded ones."""
         return self.harm.won or self.change.won
 
     @property
@@ -321,7 +321,7 @@ class Drift:
 
     @property
     def in_short(self) -> tuple[str, ...]:
-        """The findings, one text each: any change, which way p is off, since when, and where."""
+        """The findings, one text each: a change, which way p is off, since when, for which runs."""
         misled = (
             () if self.order in ("", UNKNOWN_ORDER) else (f"the order of the runs is {self.order}",)
         )

@@ -178,7 +178,7 @@ class DriftGuard:
             )
 
     def _count(self) -> DriftReading:
-        """Count the waiting episodes up to the first one that has not been observed yet."""
+        """Count the episodes that wait, up to the first announced one that is not observed yet."""
         counted = []
         while self._order and (first := next(iter(self._order))) in self._held:
             del self._order[first]
@@ -214,7 +214,10 @@ class DriftGuard:
         }
 
     def restore(self, kept: Mapping[str, Any]) -> None:
-        """Continue from what `to_json` returned; a built-in error if that is not valid."""
+        """Continue from what `to_json` returned.
+
+        Data that are not valid raise a built-in error such as `ValueError`.
+        """
         self._bet.restore(kept["bet"])
         n, p, evidence, alarm = kept["reading"]
         self.reading = DriftReading(

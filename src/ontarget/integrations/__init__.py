@@ -1,7 +1,7 @@
-"""Record and watch environments and agents of other libraries: Gymnasium, Stable-Baselines3.
+"""Records and watches environments of Gymnasium and agents of Stable-Baselines3.
 
-Other packages are loaded only when they are used. If one is missing, the error says how to
-install it.
+These packages are loaded only when they are used. If one is missing, the error says how to install
+it.
 """
 
 from typing import TYPE_CHECKING

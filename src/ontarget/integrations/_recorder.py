@@ -64,7 +64,7 @@ class _Finished(NamedTuple):
 
 
 class _Run:
-    """A run that is still going on."""
+    """A run that is being recorded and has not ended."""
 
     def __init__(self, number: int, first: AnyArray) -> None:
         self.number = number

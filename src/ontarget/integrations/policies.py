@@ -105,7 +105,7 @@ class _FunctionPolicy:
 
 
 def actor_of(policy: Any) -> Actor:
-    """The policy in the form that `record` uses."""
+    """The policy as an `Actor`, the form that `record` uses."""
     owner = getattr(policy, "__self__", policy)
     if callable(getattr(owner, "sample", None)) and callable(getattr(owner, "contains", None)):
         raise InputError(

@@ -135,8 +135,8 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
     def intervene(self) -> None:
         """Note that somebody takes the run over now; the run is recorded up to here.
 
-        Such runs are left out of `episodes`, or count as cut off; see `episodes`. Wrappers inside
-        this one are told too.
+        Runs that are taken over are left out of `episodes`, or count as cut off; see `episodes`.
+        Wrappers inside this one are told too.
         """
         self._recorder.intervene(0)
         tell_inside(self.env)

@@ -1,4 +1,4 @@
-"""Finds the stretches of equal values in an array."""
+"""Finds where equal neighbouring values begin and end in an array."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ __all__ = ["stretches"]
 
 def stretches(values: IndexArray) -> list[tuple[int, int]]:
     """The start and the end of each stretch of equal neighbouring values, in order.
+
+    The end is the position after the last value of the stretch.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Lets only one thread at a time use an object; a second one gets an error."""
+"""Lets only one thread at a time use an object; a second thread gets an error."""
 
 from __future__ import annotations
 

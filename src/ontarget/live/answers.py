@@ -101,7 +101,7 @@ class Answers:
 
     @cached_property
     def spread(self) -> FloatArray:
-        """(steps, episodes, 2): the range `Outlook.spread` around p.
+        """(steps, episodes, 2): the two ends of the range around p, `Outlook.spread`.
 
         See method M20 in docs/methods.md.
         """
@@ -297,7 +297,7 @@ class Sheet:
         self._bad[self._starts[episodes] + t] = True
 
     def put_all(self, episodes: IndexArray, found: Answers) -> None:
-        """Store the answers about these episodes at all steps."""
+        """Store the answers in ``found`` about these episodes, at all steps."""
         rows = _ranges(self._starts[episodes], np.minimum(found.lengths, self._steps))
         self._said[rows], self._bad[rows], self._counts[rows] = found.said, found.bad, found.counts
 

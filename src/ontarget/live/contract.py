@@ -142,7 +142,10 @@ class Contract:
         self._warm_up()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Unpickling builds a new contract, so all code is compiled before the first step."""
+        """Let unpickling build a new contract.
+
+        So all code is compiled before the first step.
+        """
         made_for = (self.fitted, self.target, self.rule, self.triggers)
         return Contract, (*made_for, self.calibration, self.backing, self.beside)
 
@@ -166,7 +169,7 @@ class Contract:
 
     @internal
     def table(self, n: int) -> RunTable:
-        """A table with one row for each of n runs."""
+        """An empty table for n runs, one row each, in the form that the compiled code reads."""
         return RunTable(self.behavior, n, self.memory)
 
     @internal

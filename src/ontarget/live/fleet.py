@@ -85,7 +85,7 @@ class FleetWatch:
 
     @property
     def rule(self) -> AlarmRule:
-        """The alarm rule."""
+        """The alarm rule: when a run is in alarm."""
         return self._contract.rule
 
     @property
@@ -131,7 +131,7 @@ class FleetWatch:
             self._everyone = None
 
     def reset(self, agents: Any = None) -> None:
-        """Begin new runs, for all agents or for some."""
+        """Begin new runs for these agents; for all agents by default."""
         with self._turn:
             self._table.begin(self._which(agents))
 
@@ -225,7 +225,10 @@ class FleetWatch:
         return self.run_states([agent])[0]
 
     def run_states(self, agents: Any = None) -> list[RunState]:
-        """The states of the runs of all agents or of some; much faster than one by one."""
+        """The states of these agents' runs (all by default); much faster than one by one.
+
+        A state can be stored and later passed to `resume`.
+        """
         rows, names = self._which(agents), self._contract.fitted.groups
         numbers = self._table.whole[rows, k.GROUP].tolist()
         return self._table.states_of(
@@ -333,7 +336,7 @@ class FleetWatch:
         return news
 
     def _updated(self, rows: IndexArray, earned: FloatArray, t: int) -> FloatArray:
-        """(runs,): the behavior so far of each run after it earned this at step t."""
+        """(runs,): each run's behavior so far, after it earned ``earned`` at step t."""
         rule, table = self._contract.fitted.behavior, self._table
         if rule.vectorised:
             with np.errstate(over="ignore", invalid="ignore"):

@@ -81,7 +81,7 @@ class OwnTargets:
     def contract(self, target: Target) -> Contract:
         """The contract (monitor, target and alarm rule) for runs with this target.
 
-        The last few are kept.
+        The last few contracts are kept in memory.
         """
         if not isinstance(target, Target):
             raise InputError(
@@ -118,9 +118,9 @@ def answer_own(fitted: Fitted, episodes: Episodes) -> tuple[Answers, BoolArray]:
 
 
 class OwnWatch:
-    """Follows one run at a time, each with its own target; see `GoalMonitor.watch_own`.
+    """Follows one run after the other, each with its own target; see `GoalMonitor.watch_own`.
 
-    `reset` begins a run and takes its target, which must be fixed before the run begins.
+    `reset` begins a run and takes the run's target, which must be fixed before the run begins.
     """
 
     def __init__(self, own: OwnTargets, *, group: int = 0, on_bad: OnBad = "unknown") -> None:
@@ -128,7 +128,7 @@ class OwnWatch:
         self._watch: Watch | None = None
 
     def reset(self, target: Target) -> None:
-        """Begin a new run that should end in this target."""
+        """Begin a new run, whose outcome should be inside this target."""
         contract = self._own.contract(target)
         self._watch = Watch(contract, group=self._group, on_bad=self._on_bad)
 

@@ -54,7 +54,7 @@ _ROUNDING = 1e-9
 
 
 class RuleOptions(TypedDict, total=False):
-    """The keyword arguments that stand for a `Below` or a `Promised` rule."""
+    """The keyword arguments that describe a `Below` or a `Promised` alarm rule."""
 
     alarm_below: float | None
     false_alarm_rate: Level | None
@@ -163,10 +163,11 @@ class Trigger(NamedTuple):
 
 
 class AlarmRule:
-    """The base class of alarm rules. `Below`, `Promised` and `RuledOut` are such rules.
+    """The base class of alarm rules, such as `Below`, `Promised` and `RuledOut`.
 
-    To write your own rule, subclass this. Override `trigger` to say which number is compared with
-    which threshold; such a rule runs at full speed. Or override `alarming` to decide in Python.
+    To write your own rule, subclass this. Override `trigger` to say which number of the monitor's
+    answer is compared with which threshold; such a rule runs at full speed. Or override `alarming`
+    to decide in Python.
 
     Examples
     --------

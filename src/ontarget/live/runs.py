@@ -1,4 +1,4 @@
-"""The state of watched runs: as rows of a table, and as a value that can be stored and resumed."""
+"""The state of watched runs: as rows of a table, and as values to be stored and resumed."""
 
 from __future__ import annotations
 
@@ -373,7 +373,7 @@ def admitted(
 
 
 def state_of(packed: bytes) -> RunState:
-    """The state of a run that was watched for a goal, from its packed bytes."""
+    """The state of a run that was watched for a goal, read from the bytes it was packed into."""
     try:
         found = json.loads(packed)
     except (RecursionError, ValueError) as error:

@@ -108,7 +108,7 @@ class Sessions:
         return self._known(agent).peek()
 
     def explain(self, agent: Hashable, *, since: int | None = None) -> Explanation:
-        """Why an agent's p is what it is, and what changed it since a step; see `Watch.explain`."""
+        """Why an agent's p is what it is, and what changed p since a step; see `Watch.explain`."""
         return self._known(agent).explain(since=since)
 
     def intervene(self, agent: Hashable) -> Outlook:
@@ -130,19 +130,19 @@ class Sessions:
         self._forget_some()
 
     def forget(self, agent: Hashable) -> None:
-        """Forget an agent; nothing happens if it is unknown."""
+        """Forget an agent and its run; nothing happens if the agent is unknown."""
         self._watches.pop(agent, None)
 
     def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer to a message, both as plain JSON values.
+        """The answer to a message; message and answer are plain JSON values.
 
         A message has the fields ``agent`` (a name, by default ""), ``state`` (an object by feature,
         or a list; null is a missing value), ``reward``, and if needed ``behavior`` and ``group``.
-        When the run is over it has ``"end": true`` instead of a state. ``"intervene": true``, with
-        a state or alone, says that somebody takes the run over; from then on answers have
-        ``"intervened": true``. The answer has the agent and the fields of its `Outlook`, with null
-        where a number is unknown; the last answer of a run also has its ``outcome``.
-        docs/live-protocol.md describes every field.
+        When the run is over, the message has ``"end": true`` instead of a state. ``"intervene":
+        true``, with a state or alone, says that somebody takes the run over; from then on answers
+        have ``"intervened": true``. The answer has the agent and the fields of `Outlook` (p,
+        bounds, status and so on), with null where a number is unknown; the last answer of a run
+        also has its ``outcome``. docs/live-protocol.md describes every field.
         """
         agent = str(message.get("agent", ""))
         before = self._watches.get(agent)  # the agent is forgotten if its run ends now

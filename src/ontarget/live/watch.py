@@ -144,7 +144,7 @@ class Watch:
 
     @property
     def rule(self) -> AlarmRule:
-        """The alarm rule."""
+        """The alarm rule: when a run is in alarm."""
         return self._contract.rule
 
     @property

@@ -136,7 +136,7 @@ class Asking(Held):
         groups: Any = None,
         all_steps: bool = False,
     ) -> dict[str, Interval]:
-        """For each run, a box: one interval per behavior, which together contain all outcomes.
+        """For each run, a box: one interval per behavior; together they contain all its outcomes.
 
         See method M21 in docs/methods.md.
 
@@ -239,9 +239,9 @@ class Asking(Held):
         groups: Any = None,
         confidence: Level | None = None,
     ) -> Interval:
-        """For each run, a range for its outcome that holds at **all** steps at once.
+        """For each run, a range for its outcome (a band) that holds at **all** steps at once.
 
-        With probability ``level``, the bands of all steps of a run contain its outcome.
+        With probability ``level``, the bands of all steps of a run contain the run's outcome.
         ``confidence`` is as for `interval`. See method M9 in docs/methods.md.
         """
 
@@ -284,10 +284,10 @@ class Asking(Held):
 
         Notes
         -----
-        The promise comes from the assure episodes; it holds on average over the sets of assure
-        episodes that you might have recorded. Bands come from the paths of recorded runs, weighted
-        as the forests weigh these runs. So the model must be a forest, and the fit must have kept
-        the paths (``paths=True``).
+        The promise comes from the assure episodes (held out for promises). It holds on average over
+        the sets of assure episodes that you might have recorded. Bands come from the paths of
+        recorded runs, weighted as the forests weigh these runs. So the model must be a forest, and
+        the fit must have kept the paths (``paths=True``).
 
         Examples
         --------

@@ -91,12 +91,12 @@ class Held:
 
     @property
     def horizon(self) -> int:
-        """The number of steps of a run."""
+        """The number of steps of a complete run."""
         return self._shared.horizon
 
     @property
     def horizon_declared(self) -> bool:
-        """Whether the horizon was declared; otherwise it is the longest recorded run."""
+        """Whether the horizon was declared; otherwise it is the longest recorded run's length."""
         return self._shared.horizon_declared
 
     @property
@@ -129,7 +129,7 @@ class Held:
         return {} if self._goals is None else self._goals.joint.readings
 
     def only(self, name: str) -> Self:
-        """The monitor of one of several behaviors, as if it had been fitted on that one alone."""
+        """The monitor of the behavior ``name`` alone, from a monitor of several behaviors."""
         goals = self._goals
         if goals is None:
             raise InputError(
@@ -150,7 +150,7 @@ class Held:
 
     @property
     def groups(self) -> tuple[Any, ...] | None:
-        """The names of the groups, each calibrated by itself; None without groups."""
+        """The names of the groups of runs, each calibrated by itself; None without groups."""
         return self._shared.groups
 
     @property

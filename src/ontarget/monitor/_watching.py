@@ -197,7 +197,7 @@ class Watching(Asking):
         idle_seconds: float | None = None,
         **alarm: Unpack[AlarmOptions],
     ) -> Sessions:
-        """Watches for agents that come and go, each known by its name; see `Sessions`.
+        """Watches for agents that come and go; each agent is known by its name. See `Sessions`.
 
         Examples
         --------

@@ -471,10 +471,10 @@ class GoalMonitor(Judging):
         return reach_in_words(self._shared)
 
     def save(self, path: str | Path) -> None:
-        """Write the model file; the same fit gives the same bytes.
+        """Write the monitor to a model file; the same fit gives the same bytes.
 
         The file is written under another name and then renamed, so a process that has the old file
-        open can continue to read it.
+        open can continue to read the old file.
         """
         from ontarget.modelfile.file import save
         from ontarget.modelfile.several import save_several
@@ -600,7 +600,7 @@ def _bounds_of(bounds: Any, name: str, names: Sequence[str]) -> Any:
 
 
 def _refuse_unknown(fitted: Fitted) -> None:
-    """Raise a `FewEpisodesError` if the monitor would be UNKNOWN at every step."""
+    """Raise a `FewEpisodesError` if the monitor could not answer at any step."""
     everywhere = ((t, g) for t in range(fitted.horizon) for g in range(fitted.n_groups))
     if all(fitted.unknown(t, g) for t, g in everywhere):
         n = fitted.trained.sizes["learn" if fitted.curves is not None else "calibrate"]

@@ -256,7 +256,8 @@ def _file_size(monitor: GoalMonitor) -> int:
 def excess_over(p: FloatArray, p_true: FloatArray, rollouts: int | None) -> float:
     """How much higher the Brier score of p is than that of the true probability.
 
-    ``rollouts`` is how many rollouts each ``p_true`` comes from; None if ``p_true`` is exact.
+    ``rollouts`` is how many simulations each ``p_true`` was estimated from; None if ``p_true`` is
+    exact.
     """
     if rollouts is None:
         return float(np.square(p - p_true).mean())

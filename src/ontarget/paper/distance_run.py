@@ -117,7 +117,7 @@ class DistanceRun:
         return methods_of("walk") if case in ("tamarisk", "skirmish", "walk") else ()
 
     def _pieces(self, case: str, clock: Clock | None) -> dict[Key, Piece]:
-        """All pieces of work for one case, by key, in the order in which they are done."""
+        """All pieces of work for one process (case), by a key, in the order of the work."""
         plan, numbers = self.plan, range(self.plan.partitions)
         make: dict[Key, Callable[[Case], dict[str, Any]]] = {("truth",): _about}
         for name in methods_of(case):

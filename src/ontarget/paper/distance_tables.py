@@ -69,7 +69,7 @@ def cost_table(case: str, found: Study, costs: Study) -> Table:
 
 
 def steps_table(case: str, found: Study) -> Table:
-    """A table of every method on one process, step by step."""
+    """A table of how far every method's p is from the truth on one process, step by step."""
     rows = [
         (
             name,

@@ -80,12 +80,12 @@ class Part:
         return mean
 
     def to_arrays(self) -> dict[str, AnyArray]:
-        """The results as flat arrays, for their file."""
+        """The results as flat arrays, to be stored in a file."""
         return {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
-        """The results that `to_arrays` turned into these arrays."""
+        """The results, from the arrays that `to_arrays` returned."""
         return cls(**{**arrays, "n": int(arrays["n"])})  # type: ignore[arg-type]  # by name
 
 

@@ -121,7 +121,7 @@ class Plan:
         return QuantileForest(self.n_trees, self.min_leaf, seed=(self.seed, partition, t))
 
     def describe(self) -> dict[str, Any]:
-        """The plan as plain values, for files."""
+        """The plan as plain values, to be stored in files."""
         return {**asdict(self), "test": self.test}
 
 

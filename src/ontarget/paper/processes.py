@@ -49,7 +49,7 @@ class _Process:
     categorical: ClassVar[tuple[str, ...]] = ()
 
     def observe(self, state: States) -> FloatArray:
-        """The features x_t, known before acting: one row per episode."""
+        """The features of each episode that are known before acting: one row per episode."""
         return state.values.copy()
 
     def over(self, state: States) -> BoolArray:
@@ -300,7 +300,10 @@ class CartPole(_Process):
 
 
 class MountainCar(_Process):
-    """Gymnasium's mountain car, pushed the way it rolls two thirds of the time."""
+    """Gymnasium's mountain car.
+
+    Two thirds of the time it is pushed in the direction in which it rolls.
+    """
 
     name = "mountaincar"
     horizon = 200

@@ -181,7 +181,7 @@ class _Run:
         return total + (0.0 if self.distance is None else self.distance.missing_weight())
 
     def _pieces(self, domain: str) -> dict[Key, Piece]:
-        """All pieces of work for one domain, by key, in the order in which they are done."""
+        """All pieces of work for one domain, by a key, in the order in which they are done."""
         every = [*self._experiment(domain)]
         if self.studies:
             every += [*self._studies(domain)]

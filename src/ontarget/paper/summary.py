@@ -66,7 +66,7 @@ def summarize(plan: Plan, parts: Parts) -> dict[str, Any]:
 
 
 def open_share(part: Part) -> FloatArray:
-    """At each step, the share of test episodes whose lower bound is not close to 0 or 1."""
+    """(steps,): the share of test episodes whose lower bound p_low is not close to 0 or 1."""
     p = part.p_low
     share: FloatArray = ((p > OPEN[0]) & (p < OPEN[1])).mean(axis=1)
     return share

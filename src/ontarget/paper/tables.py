@@ -28,7 +28,7 @@ _MODES: Final = {"noise": "noise", "atoms": "exact atoms"}
 
 
 def plus_minus(found: Mapping[str, Any], digits: int = 4, *, percent: bool = False) -> str:
-    """The text of a mean ± standard deviation.
+    """The text of a mean and its standard deviation, joined by ±.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Recalibrates a contract on runs that the service has recorded."""
+"""Recalibrates a contract (monitor, target, alarm rule) on runs that the service recorded."""
 
 from __future__ import annotations
 

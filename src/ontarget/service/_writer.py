@@ -93,7 +93,10 @@ class Writer:
         done([BusyError("the service is shutting down")] * len(requests))
 
     def run(self, work: Callable[[], Any]) -> Future[Any]:
-        """Run a function that writes to the store, in the writer's thread; return its result."""
+        """Run a function that writes to the database, in the writer's thread.
+
+        Returns a future with the function's result.
+        """
         with self._lock:
             if self._closed:
                 raise BusyError("the service is shutting down")

@@ -1,4 +1,4 @@
-"""The engine: it takes steps and returns answers, each on disk before it is returned."""
+"""The engine: it takes steps of runs, stores them, and then returns the answers."""
 
 from __future__ import annotations
 

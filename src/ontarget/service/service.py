@@ -148,7 +148,10 @@ class Service:
         self.store.close()
 
     def trouble(self) -> str:
-        """Why steps cannot be accepted now; empty if they can. Checked at most once a second."""
+        """Why the service cannot accept steps now, as text; empty if it can.
+
+        It is checked at most once a second.
+        """
         failed = self.store.failed
         if failed is not None and time.monotonic() - failed[0] < _DOUBTED:
             return failed[1]  # a disk that is nearly full may still take what a probe writes

@@ -123,7 +123,7 @@ class StoreContract:
             assert at.rows("SELECT alarm FROM outbox") == [(f"{other.id}-0",)]
 
     def test_ids_are_never_given_twice(self, store: Store) -> None:
-        """No id is ever used for two things."""
+        """No id is ever given to two rows."""
         run = a_run(store)
         write(store, run, -1, 0)
         last = store.newest_event()

@@ -103,7 +103,7 @@ class Trial:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Compared:
-    """A monitor and its rivals, forecasting the same rows (steps of new episodes).
+    """A monitor and classifiers (its rivals), forecasting the same rows (steps of new episodes).
 
     The monitor is the first method.
     """
@@ -123,12 +123,12 @@ class Compared:
 
     @property
     def n_past(self) -> int:
-        """How many episodes a split learns from."""
+        """How many past episodes the methods learn from in each split."""
         return self.trials[0].n_past
 
     @property
     def n_new(self) -> int:
-        """How many new episodes a split forecasts."""
+        """How many new episodes the methods forecast in each split."""
         return self.trials[0].n_new
 
     def scores(self, method: str) -> Scores:
@@ -170,7 +170,7 @@ class Compared:
         return corrected_difference(drawn, n_past=self.n_past, n_new=self.n_new)
 
     def brier_by_step(self, method: str) -> FloatArray:
-        """The Brier score of each step over all splits; NaN at steps that no episode reaches."""
+        """(steps,): the Brier score at each step over all splits; NaN if no episode is there."""
         total = np.zeros(self.n_steps)
         for trial in self.trials:
             errors = squared_errors(trial.p[method], trial.met)
@@ -189,7 +189,7 @@ class Compared:
         return max(int(trial.t.max()) + 1 for trial in self.trials)
 
     def reliability(self, method: str, bins: int = 10) -> Reliability:
-        """How often each forecast came true, all splits together."""
+        """How often the forecasts of one method came true, by ranges of p, all splits together."""
         p, met, ids = (
             np.concatenate(parts)
             for parts in zip(

@@ -52,7 +52,7 @@ class Rows:
 
     @property
     def length(self) -> IndexArray:
-        """The number of rows of each row's episode."""
+        """(rows,): for each row, how many rows its episode has."""
         return np.bincount(self.episode)[self.episode]
 
     def take(self, chosen: BoolArray | IndexArray | slice) -> Rows:

@@ -49,7 +49,7 @@ class Study(Compared):
         return tuple(verdict_beside(self, rival) for rival in self.rivals)
 
     def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-        """The head and the rows of a table of all measures, as text."""
+        """A table of all measures as texts: the names of the columns, and the rows."""
         rows = []
         for method in self.methods:
             found = self.scores(method)

@@ -35,8 +35,9 @@ class RivalVerdict:
 
     Examples
     --------
-    >>> print(RivalVerdict("boosted classifier", Standing.BETTER, "better than it"))
-    better than it
+    >>> reason = "better than the boosted classifier: Brier score lower by 0.0210 ± 0.0080"
+    >>> print(RivalVerdict("boosted classifier", Standing.BETTER, reason))
+    better than the boosted classifier: Brier score lower by 0.0210 ± 0.0080
     """
 
     rival: str

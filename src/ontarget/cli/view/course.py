@@ -32,7 +32,7 @@ class Point(NamedTuple):
 
 @dataclass
 class Course:
-    """The points of a run from its first step to now.
+    """The values of a run at each step from its first step to now, with ranges around them.
 
     Examples
     --------

@@ -290,7 +290,7 @@ def _headline(track: Track) -> Text:
 
 
 def _legend(track: Track) -> str:
-    """What the marks in the chart of p mean."""
+    """Text: what the marks in the chart of p mean."""
     alarmed = track.first_alarm is not None
     below = "   ▼ p below the alarm's limit" * bool(track.limit)
     first = f"   ▲ first alarm, step {track.first_alarm}" * alarmed

@@ -162,7 +162,7 @@ class Track:
 
     @property
     def legend(self) -> str:
-        """What the chart of outcomes shows, with the latest numbers."""
+        """Text: what the chart of outcomes shows, with the latest numbers."""
         if self.place is None:
             return ""
         if self.over:  # how it ended is told below
@@ -173,7 +173,7 @@ class Track:
 
     @property
     def change(self) -> str:
-        """The last change of the run's status, and why."""
+        """The last change of the run's status, and the reason, as text."""
         return self.changes[-1] if self.changes else ""
 
     @property

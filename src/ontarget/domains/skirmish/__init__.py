@@ -1,4 +1,7 @@
-"""Battles of Marines: our stand-in for the paper's StarCraft II domain, without its data."""
+"""Simulated battles of Marines, our replacement for the paper's StarCraft II domain.
+
+No data of the game are used.
+"""
 
 from typing import TYPE_CHECKING
 

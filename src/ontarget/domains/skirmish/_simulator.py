@@ -1,4 +1,4 @@
-"""The skirmish domain: many battles at once, under blue's fixed policy."""
+"""The skirmish domain: simulates many battles at once, under the blue side's fixed policy."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Skirmish:
     >>> from ontarget.domains.draws import episode_keys
     >>> skirmish, keys = Skirmish(red=(8, 8)), episode_keys(0, 0, 2)
     >>> battle = skirmish.start(keys)
-    >>> print(skirmish.observe(battle)[:, 1:4:2])
+    >>> print(skirmish.observe(battle)[:, 1:4:2])  # red's units, and their total health
     [[  8. 360.]
      [  8. 360.]]
     >>> [skirmish.step(battle, t, keys).tolist() for t in (0, 1)]  # still on the march

@@ -1,4 +1,7 @@
-"""The connection to StarCraft II: burnysc2's client, whose failures become `GameError`."""
+"""The connection to StarCraft II, by the library burnysc2.
+
+Failures of the library's client become a `GameError`.
+"""
 
 from __future__ import annotations
 

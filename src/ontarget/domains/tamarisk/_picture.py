@@ -138,7 +138,7 @@ def _badge(axes: Axes, label: str, place: tuple[float, float]) -> None:
 
 
 def _plant(code: int, x: float, y: float, size: float) -> list[Circle | Ellipse]:
-    """Draw the plant at an edge: a round crown, pink plumes, or bare ground."""
+    """The shapes of the plant at an edge: a round crown, pink plumes, or bare ground."""
     ground = Circle((x, y), 0.36 * size, fc=_BANK, ec=_INK, lw=1.0, zorder=3)
     if code == EMPTY:
         ground.set_linestyle("--")

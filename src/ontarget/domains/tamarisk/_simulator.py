@@ -1,4 +1,4 @@
-"""The Tamarisk domain: many rivers at once, under a fixed policy."""
+"""The Tamarisk domain: simulates many rivers at once, under a fixed policy."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ class Rivers:
 
 
 class Tamarisk:
-    """The Tamarisk domain: many rivers at once under the fixed policy.
+    """The Tamarisk domain: simulates many rivers at once, under a fixed policy.
 
-    The policy is our choice; the paper says only that its own is based on cited work. It goes from
-    the leaves to the root, for seven edges in the order 3, 4, 5, 6, 1, 2, 0. First it eradicates
-    and restores every tamarisk edge that the budget allows, then it restores empty edges. It never
-    exceeds the budget.
+    The policy is our choice; the paper says only that its own is based on cited work. Our policy
+    goes from the leaves to the root, for seven edges in the order 3, 4, 5, 6, 1, 2, 0. First it
+    eradicates and restores every tamarisk edge that the budget allows, then it restores empty
+    edges. It never exceeds the budget.
 
-    The features x_t are the states of the edges, which are the simulator's full state. They are
+    The features are the states of the edges, which are the simulator's full state. They are
     categories (``native`` 0, ``empty`` 1, ``tamarisk`` 2) whose codes go from good to bad.
 
     Parameters
@@ -188,7 +188,7 @@ def _action_costs(p: TamariskParameters, units: int) -> NDArray[np.int64]:
 
 
 def _exact(amount: float) -> Fraction:
-    """The decimal number that the user typed, as an exact fraction."""
+    """A decimal number, just as the user typed it, as an exact fraction."""
     return Fraction(str(amount))
 
 

@@ -50,7 +50,10 @@ def rivers(edges: int) -> Rivers:
 
 
 def river_index(state: Rivers) -> IndexArray:
-    """The position of each river in `rivers`: its edges read as a number in base three."""
+    """The position of each river in the array that `rivers` returns.
+
+    It is the number that the edges' codes form in base three.
+    """
     powers = 3 ** np.arange(state.edges.shape[1])[::-1]
     index: IndexArray = (state.edges.astype(np.intp) * powers).sum(axis=1)
     return index
@@ -262,7 +265,10 @@ class ExactReturns:
 
 
 def _shifted(chances: FloatArray, costs: NDArray[np.int64]) -> FloatArray:
-    """Each row shifted right by its own cost; entries pushed beyond the last column are dropped."""
+    """Each row of probabilities shifted right by its own cost.
+
+    Entries that would go beyond the last column are dropped.
+    """
     moved = np.zeros_like(chances)
     for cost in np.unique(costs):
         rows = costs == cost

@@ -1,4 +1,7 @@
-"""Finds, in a live call, the signal that each behavior reads: the reward or a named column."""
+"""Finds, in a live call, the number (signal) that each behavior is computed from.
+
+It is the reward, or a value under another name.
+"""
 
 from __future__ import annotations
 

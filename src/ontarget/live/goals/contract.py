@@ -101,18 +101,24 @@ class GoalContract:
         self._warm_up()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Unpickling builds a new contract, so all code is compiled before the first step."""
+        """Let unpickling build a new contract.
+
+        So all code is compiled before the first step.
+        """
         made_for = (self.contracts, self.goal, self.rule, self.triggers, self.own_map)
         return GoalContract, made_for
 
     @property
     def fitted(self) -> Fitted:
-        """The fitted monitor of the first behavior, for properties that all behaviors share."""
+        """The result of the first behavior's fit, for what all behaviors have in common."""
         return self.contracts.joint.first
 
     @property
     def target(self) -> Goal:
-        """The goal, under the name that it has in a contract for a single target."""
+        """The goal that a run should meet.
+
+        It has the name ``target``, as in `Contract`, so that both kinds of contract are used alike.
+        """
         return self.goal
 
     @internal
@@ -222,7 +228,7 @@ class GoalContracts:
 
     @property
     def fitted(self) -> Fitted:
-        """The fitted monitor of the first behavior, for properties that all behaviors share."""
+        """The result of the first behavior's fit, for what all behaviors have in common."""
         return self.joint.first
 
     @cached_property
@@ -306,7 +312,7 @@ class GoalContracts:
         own_map: TargetMap | None = None,
         reached: Reached | None = None,
     ) -> Answers:
-        """The monitor's answers about new episodes; see `answer_goal`."""
+        """The monitor's answers about these episodes at every step; see `answer_goal`."""
         question = self.question(goal)
         return answer_goal(self.joint, question, episodes, own_map=own_map, reached=reached)
 

@@ -68,7 +68,7 @@ class GoalFleet:
 
     @property
     def rule(self) -> AlarmRule:
-        """The alarm rule."""
+        """The alarm rule: when a run is in alarm."""
         return self._like.rule
 
     @property
@@ -93,7 +93,7 @@ class GoalFleet:
         return np.array(taken, dtype=np.bool_)
 
     def __getitem__(self, agent: Hashable) -> GoalWatch | SignalWatch:
-        """The watch of one agent."""
+        """The watch that follows this agent's run."""
         try:
             return self._watches[agent]
         except (KeyError, TypeError):
@@ -121,7 +121,7 @@ class GoalFleet:
             del self._watches[name]
 
     def reset(self, agents: Any = None) -> None:
-        """Begin new runs, for all agents or for some."""
+        """Begin new runs for these agents; for all agents by default."""
         for name in self._which(agents):
             self[name].reset()
 
@@ -190,7 +190,10 @@ class GoalFleet:
         return self[agent].run_state
 
     def run_states(self, agents: Any = None) -> list[RunState]:
-        """The states of the runs of all agents or of some."""
+        """The states of these agents' runs (all by default).
+
+        A state can be stored and later passed to `resume`.
+        """
         return [self._watches[name].run_state for name in self._which(agents)]
 
     def resume(self, agent: Hashable, state: RunState) -> None:

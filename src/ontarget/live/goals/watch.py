@@ -115,7 +115,7 @@ class GoalWatch:
 
     @property
     def rule(self) -> AlarmRule:
-        """The alarm rule."""
+        """The alarm rule: when a run is in alarm."""
         return self._contract.rule
 
     @property
@@ -221,7 +221,7 @@ class GoalWatch:
 
     @internal
     def unpack(self, packed: bytes) -> None:
-        """Continue a run from bytes that another watch of the same contract packed."""
+        """Continue a run from bytes that another watch with the same goal and monitor packed."""
         self.resume(state_of(packed))
 
     @property

@@ -64,7 +64,7 @@ def study_models(plan: Plan, folder: str | Path, *, report: Report | None = None
 class _Run:
     """One run of the study of models.
 
-    A process is simulated only if one of its pieces is missing.
+    A process is simulated only if some of its results are not stored yet.
     """
 
     def __init__(self, plan: Plan, out: Path, report: Report | None) -> None:
@@ -114,7 +114,7 @@ class _Run:
         return plain(results), costs
 
     def _pieces(self, case: str) -> dict[Key, Piece]:
-        """All pieces of work for one process, by key, in the order in which they are done."""
+        """All pieces of work for one process, by a key, in the order in which they are done."""
         return {
             (name, k): Piece(
                 file=f"models-{case}-{list(MODELS).index(name)}-{k}",

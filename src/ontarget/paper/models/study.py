@@ -1,7 +1,8 @@
 """Compares kinds of models in the paper's own setting: one model per step, calibrated afterwards.
 
-Every model learns from the same training episodes at a step. It is then calibrated with the same
-episodes by each method (M6 in docs/methods.md), and forecasts the same test episodes and states.
+Every model learns from the same training episodes at a step. Each calibration method (M6 in
+docs/methods.md) then calibrates it with the same episodes. All models forecast the same test
+episodes and states.
 """
 
 from __future__ import annotations
@@ -175,7 +176,10 @@ def _scores(
     found: Sequence[tuple[int, FloatArray, FloatArray]],
     met: Sequence[BoolArray],
 ) -> dict[str, float]:
-    """How well forecasts came true on test episodes, and how far they are from the truth."""
+    """How well forecasts came true on test episodes, and how far they are from the truth.
+
+    The measures are given by name.
+    """
     p, hit = np.concatenate([one[1] for one in found]), np.concatenate(met)
     pairs = [(there, case.tests[t].p_true) for t, _, there in found]
     return {

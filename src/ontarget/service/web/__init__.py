@@ -1,1 +1,1 @@
-"""The service over HTTP."""
+"""The HTTP interface of the service."""

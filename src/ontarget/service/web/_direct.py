@@ -1,4 +1,7 @@
-"""A fast path for requests with steps: from the bytes of a connection to the writer and back."""
+"""A fast path for requests with steps, which avoids the HTTP parser and the web framework.
+
+The bytes of a connection go straight to the thread that writes steps, and its answers back.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collects the steps of many connections and passes them to the writer together."""
+"""Collects steps from many connections and passes them together to the thread that writes."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class Buckets:
 
 
 def json_response(value: Any, status: int = 200) -> Response:
-    """A value as JSON."""
+    """An HTTP response with a value as JSON."""
     return Response(msgspec.json.encode(value), status, media_type="application/json")
 
 

@@ -51,7 +51,7 @@ class _Counted(Collector):
 
 
 class Metrics:
-    """The counters of one service."""
+    """The counters of one service, for Prometheus."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

@@ -64,11 +64,11 @@ class WholeWrites(asyncio.Transport):
         return self._inner.is_closing()
 
     def pause_reading(self) -> None:
-        """Read nothing for now."""
+        """Stop reading from the connection for now."""
         self._inner.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read again."""
+        """Read from the connection again."""
         self._inner.resume_reading()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:

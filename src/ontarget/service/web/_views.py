@@ -134,7 +134,10 @@ class ContractView(msgspec.Struct, frozen=True):
 
 
 class DeliveryView(msgspec.Struct, frozen=True):
-    """A message about an alarm; ``due_at`` is when it is tried next, or when it arrived."""
+    """A message about an alarm.
+
+    ``due_at`` is when the message is tried next or, if it was sent, when it arrived.
+    """
 
     id: int
     alarm: str

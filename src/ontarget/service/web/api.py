@@ -1,4 +1,4 @@
-"""The HTTP API, version 1: one table of endpoints, which also describes itself."""
+"""The HTTP API, version 1: one table of endpoints, from which its description is made too."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ class Api:
         )
 
     async def acknowledge(self, request: Request, service: Service) -> Response:
-        """Acknowledge an alarm."""
+        """Note that somebody has seen an alarm."""
         said = await decoded(request, service, views.Acknowledgement)
         alarm = request.path_params["id"]
         await self.in_writer(lambda: views.acknowledged(service, alarm, said))
@@ -252,17 +252,17 @@ class Api:
         return json_response(found)
 
     async def contracts(self, request: Request, service: Service) -> Response:
-        """The contracts in use."""
+        """The contracts in use; each is a monitor, a target and an alarm rule."""
         return json_response(await self.in_writer(lambda: views.contracts(service)))
 
     async def add_contract(self, request: Request, service: Service) -> Response:
-        """Add a contract."""
+        """Add a contract: a monitor, a target and an alarm rule."""
         spec = await decoded(request, service, ContractSpec)
         held = await self.in_writer(lambda: service.contracts.add(spec, at=service.clock()))
         return json_response(views.contract_view(held))
 
     async def health(self, request: Request, service: Service) -> Response:
-        """Whether a contract's probabilities come true."""
+        """Whether the probabilities of a contract come true in its finished runs."""
         held = self._named(request)
         version = request.query_params.get("version")
         if version is not None:
@@ -326,7 +326,7 @@ class Api:
         return json_response(views.Deleted(1))
 
     async def episodes(self, request: Request, service: Service) -> Response:
-        """Finished runs of a contract as Parquet."""
+        """The finished runs of a contract as a Parquet file."""
         name = request.query_params.get("contract")
         found = await run_in_threadpool(views.episodes, service, name)
         return Response(found, media_type="application/octet-stream")
