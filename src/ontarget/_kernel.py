@@ -60,7 +60,7 @@ def inner_kernel(function: F) -> F:
 
 
 def room_kernel(function: F) -> F:
-    """Like `inner_kernel`, for a function that allocates the work arrays of inner kernels."""
+    """Like `inner_kernel`, for a function that allocates the work arrays that inner kernels use."""
     return _compile(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 

@@ -125,7 +125,7 @@ def announce_compiling() -> None:
     from numba.core.event import Listener, register
 
     class Announcer(Listener):
-        """Prints a message when the first kernel of ontarget has to be compiled."""
+        """Prints a message when the first kernel (compiled function) has to be compiled."""
 
         told = False
 

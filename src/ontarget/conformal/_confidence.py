@@ -47,9 +47,10 @@ def bounds_at_once(m: int, confidence: Level) -> FloatArray:
 
 @lru_cache(maxsize=64)
 def _tail(m: int, missed: float) -> float:
-    """The tail probability γ′ to use for each single bound, found by simulation.
+    """The tail probability γ′ of each single bound, for m bounds that hold all at once.
 
-    With it, the probability that any of the m bounds fails is at most ``missed``.
+    With this γ′, which is found by simulation, the probability that any of the m bounds fails is at
+    most ``missed``.
     """
     rng = np.random.default_rng([20, m])
     draws = max(_FEWEST_DRAWS, min(_DRAWS, _NUMBERS // max(m, 1)))

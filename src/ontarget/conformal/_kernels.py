@@ -1,10 +1,11 @@
 """Kernels that count how many of n sorted ranks are below the two ends of a target.
 
-The counts give the calibrated probability of the target (methods M3 and M4 in docs/methods.md). All
-results are whole numbers, the numerators of fractions: divide ``low`` and ``high`` by n + 1, and
-``mid`` by 2(n + 1). An infinite end of a target is passed as an infinite query and counts as
-exactly 0 or n + 1. A finite end never does, even if the model's CDF there is 0 or 1. Watching a run
-and answering for many rows use the same `target_row`, so their answers are equal.
+A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1. The counts
+give the calibrated probability of the target (methods M3 and M4 in docs/methods.md). All results
+are whole numbers, the numerators of fractions: divide ``low`` and ``high`` by n + 1, and ``mid`` by
+2(n + 1). An infinite end of a target is passed as an infinite query and counts as exactly 0 or n +
+1. A finite end never does, even if the model's CDF there is 0 or 1. Watching a run and answering
+for many rows use the same `target_row`, so their answers are equal.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ __all__ = ["end_counts", "end_counts_many", "target_row", "target_rows", "weight
 
 @inner_kernel
 def end_counts(ranks: FloatArray, query: float) -> tuple[int, int]:
-    """Numerators over n + 1 of the lower and the upper calibrated CDF at one end of a target.
+    """The lower and upper calibrated CDF at one end of a target, as counts to divide by n + 1.
 
-    They are (ranks below the query, 1 + ranks up to the query). The query is the model's CDF at
-    this end. For an infinite query, both are 0 or both are n + 1.
+    The counts are (ranks below the query, 1 + ranks up to the query). A rank is where an episode's
+    outcome fell in its predicted distribution; n is the number of ranks. The query is the model's
+    CDF at this end. For an infinite query, both are 0 or both are n + 1.
     """
     n = ranks.size
     if query == np.inf:
@@ -56,10 +58,12 @@ def end_counts(ranks: FloatArray, query: float) -> tuple[int, int]:
 
 @inner_kernel
 def target_row(ranks: FloatArray, a_minus: FloatArray, a_plus: FloatArray) -> tuple[int, int, int]:
-    """Numerators (low, mid, high) of the probability of one target.
+    """The probability of one target as counts: (low, mid, high).
 
-    A target is a union of components (intervals) in ascending order. ``a_minus`` and ``a_plus``,
-    (components,), are the model's CDF at their lower and upper ends.
+    With n ranks, divide low and high by n + 1, and mid by 2(n + 1). A rank is where an episode's
+    outcome fell in its predicted distribution. A target is a union of components (intervals) in
+    ascending order. ``a_minus`` and ``a_plus``, (components,), are the model's CDF at their lower
+    and upper ends.
     """
     whole = ranks.size + 1
     low, mid, missed, reached = 0, 0, 0, 0
@@ -78,10 +82,11 @@ def target_row(ranks: FloatArray, a_minus: FloatArray, a_plus: FloatArray) -> tu
 def _end_weights(
     ranks: FloatArray, upto: FloatArray, own: float, query: float
 ) -> tuple[float, float]:
-    """Like `end_counts`, but sums the weights of ranks instead of counting the ranks.
+    """The total weight of the ranks below the query, and of those up to it plus the new run.
 
-    ``upto[i]`` is the total weight of the ranks 0 to i, ``own`` is the weight of the new run
-    (method M25 in docs/methods.md).
+    A rank is where an episode's outcome fell in its predicted distribution. The function is like
+    `end_counts`, which counts the ranks instead. ``upto[i]`` is the total weight of the ranks 0 to
+    i, ``own`` is the weight of the new run (method M25 in docs/methods.md).
     """
     n = ranks.size
     total = (upto[n - 1] if n > 0 else 0.0) + own
@@ -101,9 +106,10 @@ def weighted_row(
 ) -> tuple[float, float]:
     """The bounds (low, high) on the probability of one target, where ranks have weights.
 
-    Like `target_row`, but each rank counts with its weight, and the result is already divided by
-    the total weight. ``upto[i]`` is the total weight of the ranks 0 to i, ``own`` is the weight of
-    the new run (method M25 in docs/methods.md).
+    This is like `target_row`, but each rank (where an episode's outcome fell in its predicted
+    distribution) counts with its weight, and the result is already divided by the total weight.
+    ``upto[i]`` is the total weight of the ranks 0 to i, ``own`` is the weight of the new run
+    (method M25 in docs/methods.md).
     """
     whole = (upto[-1] if ranks.size > 0 else 0.0) + own
     low, missed, reached = 0.0, 0.0, 0.0
@@ -125,7 +131,7 @@ def target_rows(
     first: IndexArray,
     counts: IndexArray,
 ) -> None:
-    """Write the numerators (low, mid, high) for every row and target into ``counts``.
+    """Write the counts (low, mid, high) of `target_row` for every row and target.
 
     ``counts`` has shape (rows, targets, 3). ``a_minus`` and ``a_plus``, (rows, components), are the
     model's CDF at the lower and upper ends of all components. Those from ``first[j]`` up to, but

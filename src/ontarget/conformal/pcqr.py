@@ -1,6 +1,7 @@
-"""PCQR and its inverse: intervals from levels, and probabilities from targets.
+"""PCQR, the paper's calibration method, and its inverse.
 
-The formulas are methods M3 to M5 in docs/methods.md.
+From a level, PCQR (probability-space conformalized quantile regression) makes intervals. From a
+target, its inverse makes a probability. The formulas are methods M3 to M5 in docs/methods.md.
 """
 
 from __future__ import annotations

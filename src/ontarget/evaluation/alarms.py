@@ -367,11 +367,12 @@ def _lead_quartiles(lowest: FloatArray, ends: IndexArray, taus: FloatArray) -> F
     """The quartiles of lead time at each threshold, (thresholds, 3).
 
     ``lowest``, (steps, failures), is each failed episode's lowest p so far, and ``taus`` are the
-    thresholds. At step t, an episode has raised its alarm for all thresholds from index
-    ``since[t]`` on. So its first alarm is at t for the indices from ``since[t]`` up to
-    ``since[t - 1]``. In a table (threshold, lead time), +1 marks where such a range of indices
-    begins and −1 where it stops. Summing along the thresholds then gives the histogram of lead
-    times at every threshold in one pass.
+    thresholds. Thresholds are ascending. For an episode, let ``since[t]`` be the index of the first
+    threshold above its lowest p up to step t: for all thresholds from there on, the episode has
+    raised its alarm by step t. So its first alarm is at step t for the thresholds from ``since[t]``
+    up to, not including, ``since[t - 1]``. In a table (threshold, lead time), +1 marks where such a
+    range of indices begins and −1 where it stops. Summing along the thresholds then gives the
+    histogram of lead times at every threshold in one pass.
     """
     longest = int(ends.max(initial=0))
     since = np.searchsorted(taus, lowest, side="right")

@@ -25,9 +25,10 @@ _KNOTS = np.array(KNOTS)  # a constant of the kernels
 
 @inner_kernel
 def on_curve(curve: FloatArray, a: float) -> float:
-    """The curve at the probability a, linear between `KNOTS`; 0 at a = -inf and 1 at a = +inf.
+    """The calibrated probability for the predicted probability a, from a calibration curve.
 
-    Infinite values of a stand for the infinite ends of a target.
+    The curve is linear between 129 fixed probabilities (`KNOTS`). An infinite a stands for the
+    infinite end of a target and gives 0 (for -inf) or 1 (for +inf).
     """
     if a == -np.inf:
         return 0.0
@@ -48,8 +49,8 @@ def on_curve(curve: FloatArray, a: float) -> float:
 def share_inside(ranks: FloatArray, a_minus: FloatArray, a_plus: FloatArray) -> float:
     """The share of the ranks inside any of the intervals (a_minus, a_plus], from 0 to 1.
 
-    A rank of exactly 0 counts as inside an interval that begins at -inf. See method M20 in
-    docs/methods.md.
+    A rank is where an episode's outcome fell in its predicted distribution. A rank of exactly 0
+    counts as inside an interval that begins at -inf. See method M20 in docs/methods.md.
     """
     inside = 0
     for c in range(a_minus.size):
@@ -61,9 +62,9 @@ def share_inside(ranks: FloatArray, a_minus: FloatArray, a_plus: FloatArray) -> 
 
 @inner_kernel
 def spread_of_share(bounds: FloatArray, share: float) -> tuple[float, float]:
-    """The lower and upper bound of a share, interpolated from a table of bounds.
+    """The lower and upper confidence bound of a share, interpolated from a table.
 
-    ``bounds`` is (2, entries), with the bounds of evenly spaced shares; see `share_bounds`.
+    ``bounds`` has two rows, the lower and upper bounds of evenly spaced shares; see `share_bounds`.
     """
     last = bounds.shape[1] - 1
     place = share * last

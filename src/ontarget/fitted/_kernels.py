@@ -1,4 +1,4 @@
-"""Computes outlooks row by row, for live runs and for batches.
+"""Computes the monitor's answers (outlooks) row by row, for live runs and for batches.
 
 Here a target for the outcome is translated to a target for what the run still has to earn (method
 M18 in docs/methods.md). Before that, it is already known which predicted probabilities each
@@ -83,7 +83,8 @@ _DROPPED, _KEPT, _OPEN_BELOW, _OPEN_ABOVE = 0, 1, 2, 3
 def snap_value(value: float, amounts: FloatArray) -> float:
     """The value rounded to the grid, as `ontarget._grid.snap` rounds it.
 
-    ``amounts`` begins with the spacing of the grid, then the power of ten to scale by, or 0.
+    ``amounts`` begins with the unit to which values are rounded (the grid), then the power of ten
+    to scale by, or 0.
     """
     spacing, scale = amounts[0], amounts[1]
     snapped = np.rint(value * scale) / scale if scale > 0.0 else np.rint(value / spacing) * spacing
@@ -94,10 +95,11 @@ def snap_value(value: float, amounts: FloatArray) -> float:
 def shift_row(
     values: FloatArray, so_far: float, way: tuple[int, float], amounts: FloatArray, ends: FloatArray
 ) -> None:
-    """Write each bound of the targets as the models need it: a remainder in their scale.
+    """Write each bound of the targets as a bound for what is still to earn, as models scale it.
 
-    ``values`` are bounds of outcomes. ``way`` has the code of the behavior's `Translation` and the
-    factor by which remainders of this step are multiplied for the models.
+    ``values`` are bounds of outcomes, and ``ends`` receives the results. ``way`` has two numbers:
+    the code of the behavior's `Translation`, and the factor by which what is still to earn is
+    multiplied for the models of this step.
     """
     translation, scale = way
     for k in range(values.size):
@@ -113,7 +115,7 @@ def shift_ends(
     amounts: FloatArray,
     ends: FloatArray,
 ) -> None:
-    """Call `shift_row` for each run at one step; ``so_far`` is rounded to the grid."""
+    """For each run at one step, write the bounds of the targets as `shift_row` does."""
     for i in range(so_far.size):
         shift_row(values, so_far[i], way, amounts, ends[i])
 
@@ -131,7 +133,7 @@ def holds(side: FloatArray, value: float) -> bool:
 
 @inner_kernel
 def _fate(side: FloatArray, translation: int, so_far: float) -> int:
-    """What becomes of an interval of the target, given the behavior so far; a code from above.
+    """A code for what becomes of an interval of the target, given the behavior so far.
 
     If the behavior is a maximum, and b is the maximum so far: an interval above b stays as it is,
     one below b is dropped, and one that contains b becomes open below, because any later value up
@@ -149,10 +151,11 @@ def _fate(side: FloatArray, translation: int, so_far: float) -> int:
 def _settled(
     side: FloatArray, fate: int, asked: tuple[int, float, float, float], amounts: FloatArray
 ) -> int:
-    """1 if every possible remainder is in an interval of the target, 0 if none is, otherwise -1.
+    """1 if a run is certain to end in an interval of the target, 0 if it cannot, otherwise -1.
 
-    ``side`` is the interval as in `holds`, ``fate`` a result of `_fate`. ``asked`` has the
-    translation, the behavior so far, and the least and the most that can remain.
+    ``side`` is the interval as in `holds`, ``fate`` a result of `_fate`. ``asked`` has the code of
+    the behavior's `Translation`, the behavior so far, and the least and the most that can still be
+    earned.
     """
     translation, so_far, least, most = asked
     if fate == _DROPPED:
@@ -178,13 +181,14 @@ def _settled(
 
 @inner_kernel
 def _interpolated(ranks: FloatArray, query: float, from_right: bool) -> float:
-    """The calibrated probability of a predicted probability, interpolated between the ranks.
+    """The calibrated probability of a predicted probability, interpolated between ranks.
 
-    It is linear through (0, 0), through (j-th lowest of n ranks, j/(n + 1)) for each j, and (1, 1).
-    An infinite ``query`` stands for an infinite end of a target and gives 0 or 1. Where ranks are
-    equal, the function jumps from (below + 1)/(n + 1) to upto/(n + 1), with the numbers of ranks
-    below and up to this value; ``from_right`` takes the upper end of the jump. Either way the
-    function never falls, which is all that the guarantee for whole runs needs.
+    A rank is where an episode's outcome fell in its predicted distribution. The function is linear
+    through (0, 0), through (j-th lowest of n ranks, j/(n + 1)) for each j, and (1, 1). An infinite
+    ``query`` stands for an infinite end of a target and gives 0 or 1. Where ranks are equal, the
+    function jumps from (below + 1)/(n + 1) to upto/(n + 1), with the numbers of ranks below and up
+    to this value; ``from_right`` takes the upper end of the jump. Either way the function never
+    falls, which is all that the guarantee for whole runs needs.
     """
     below, after = end_counts(ranks, query)
     whole = ranks.size + 1
@@ -204,10 +208,11 @@ def distance(ranks: FloatArray, curve: FloatArray, a_minus: float, a_plus: float
 
     It is max(0, c(a_minus) − ½, ½ − c(a_plus)): 0 if the interval contains the median, at most ½.
     ``a_minus`` and ``a_plus`` are the predicted probabilities of an outcome below the interval, and
-    below or in it. c is the step's calibration curve, which is learned without the assure episodes;
-    with ``preset="paper"`` c interpolates the ranks of the calibration episodes (method M19). Where
-    ranks are equal, c takes the value that makes the distance smaller, so that a band contains both
-    its ends. See method M9 in docs/methods.md.
+    below or in it. c is the step's calibration curve, from predicted to calibrated probabilities.
+    It is learned without the assure episodes (held-out runs). With ``preset="paper"``, c
+    interpolates ranks, which are where the outcomes of calibration episodes fell in their predicted
+    distributions (method M19). Where ranks are equal, c takes the value that makes the distance
+    smaller, so that a band contains both its ends. See method M9 in docs/methods.md.
     """
     if curve.size > 0:
         return max(0.0, max(on_curve(curve, a_minus) - 0.5, 0.5 - on_curve(curve, a_plus)))
@@ -226,10 +231,10 @@ def _plausibility(
 ) -> float:
     """Whether the target is still possible, as a number from 0 (no) to 1 (yes).
 
-    It is (1 + the number of assure episodes whose outcome was ever at least this far from the
-    median)/(m + 1). This far means the smallest `distance` of the target's intervals, and m is the
-    number of assure episodes. It is 0 if no interval is left. With weights, each episode counts
-    with its own weight, and the 1 becomes ``own``, the weight of the run.
+    Let d be the smallest `distance` of the target's intervals from the predicted median. Of m
+    assure episodes (held-out runs), let k be the number whose outcome was ever at least as far as d
+    from the median. The result is (1 + k)/(m + 1). It is 0 if no interval is left. With weights,
+    each episode counts with its own weight, and the 1 becomes ``own``, the weight of the run.
     """
     if a_minus.size == 0:
         return 0.0
@@ -292,7 +297,7 @@ def _calibrate(
     own: float,
     out: FloatArray,
 ) -> None:
-    """Write p, ``low``, ``high`` and the spread; ``out[RAW]`` is already filled in.
+    """Write p, ``low``, ``high`` and the spread; the raw probability is already in ``out[RAW]``.
 
     Nobody knows whether runs that were stopped would have ended in the target. ``low`` and the
     lower end of the spread assume that none would, ``high`` and the upper end that all would.
@@ -324,7 +329,12 @@ def _calibrate(
 
 @inner_kernel
 def _limit(left: FloatArray, right: FloatArray, column: int) -> float:
-    """The entry at ``column`` of the concatenation ``[left | right | -inf | +inf]``."""
+    """The predicted probability at one end of a target's interval.
+
+    It is the entry at ``column`` of the concatenation ``[left | right | -inf | +inf]``. ``left``
+    and ``right`` are P(outcome < bound) and P(outcome <= bound) at the finite bounds of the
+    targets.
+    """
     m = left.size
     if column < m:
         return float(left[column])
@@ -341,10 +351,11 @@ def gather(
     amounts: FloatArray,
     out: tuple[FloatArray, FloatArray],
 ) -> tuple[int, int]:
-    """Write a_minus and a_plus of the target's intervals that are still possible.
+    """Write the predicted probabilities at the ends of a target's intervals.
 
-    Returns how many intervals are left; then 1 if the run is certain to meet the target, 0 if it is
-    certain to miss it, and -1 if it is not decided.
+    For each interval that is still possible, ``out`` receives the probability of an outcome below
+    it, and of one below or in it. Returns how many intervals are left; then 1 if the run is certain
+    to meet the target, 0 if it is certain to miss it, and -1 if it is not decided.
     """
     columns, sides, first, last = components
     a_minus, a_plus = out
@@ -374,25 +385,26 @@ def outlook_of_row(
     room: tuple[FloatArray, FloatArray],
     out: FloatArray,
 ) -> None:
-    """Write the numbers of one run's outlook on one target.
+    """Write the monitor's answer (outlook) about one run and one target: p and other numbers.
 
     Parameters
     ----------
     stored
-        Arrays of the step, see `Stored`: sorted ranks; sorted excesses of the assure episodes (how
-        far each outcome ever was from the predicted median, in probability; +inf for those that
-        were stopped); the target's Venn–Abers table (3, entries); the calibration curve; the bounds
-        of a share of the ranks (2, entries); the target map at `KNOTS`; the weights. With a
-        Venn–Abers table, p comes from it. Otherwise p comes from the curve and, if there is one,
-        the target map. Without a curve, p is the paper's (PCQR).
+        Arrays of the step, see `Stored`: sorted ranks (where outcomes fell in their predicted
+        distributions); sorted excesses of the assure episodes, which are held-out runs (how far
+        each outcome ever was from the predicted median, in probability; +inf for those that were
+        stopped); the target's Venn–Abers table; the calibration curve; the table of bounds of a
+        share; the target map, which corrects p for one target, at the fixed probabilities `KNOTS`;
+        the weights. With a Venn–Abers table, p comes from it. Otherwise p comes from the curve and,
+        if there is one, the target map. Without a curve, p is the paper's (PCQR).
     limits
         The predicted P(outcome < bound) and P(outcome <= bound) at each finite bound.
     target
-        The intervals of all targets and then of their complements: where each finds its entries
-        among the limits (`Question.columns`), their ends (`Question.sides`), where those of each
-        target begin (`Question.first`); and the number of the target.
+        The intervals of all targets and then of their complements, as `Question.columns`,
+        `Question.sides` and `Question.first` describe them; and the number of the target.
     asked
-        The translation, the behavior so far, and the least and most that can remain.
+        The code of the behavior's `Translation`, the behavior so far, and the least and most that
+        can still be earned.
     own
         The weight of the run, if the assure episodes have weights (method M25 in docs/methods.md).
     room
@@ -425,9 +437,10 @@ def outlook_of_rows(
     amounts: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Write each run's outlook on each target at one step; ``out`` is (runs, targets, numbers).
+    """Write the monitor's answer (outlook) for each run and target at one step.
 
-    The arguments are those of `outlook_of_row`, with one entry per run.
+    ``out`` is (runs, targets, numbers). The arguments are those of `outlook_of_row`, with one entry
+    per run.
     """
     columns, sides, first = target
     room = (np.empty(columns.shape[1]), np.empty(columns.shape[1]))

@@ -1,4 +1,4 @@
-"""Fits logistic curves for a target map, by penalised Newton steps.
+"""Fits logistic curves that correct p for one target, by penalised Newton steps.
 
 See method M17 in docs/methods.md.
 """
@@ -28,7 +28,10 @@ def _uphill(
     g: FloatArray,
     h: FloatArray,
 ) -> None:
-    """Write the gradient of the penalised log likelihood, and its curvature (upper triangle)."""
+    """Write the gradient g of the penalised log likelihood, and its curvature h.
+
+    Of the curvature, a symmetric matrix, only the upper triangle is written.
+    """
     low, high, hits, weights = rows
     for j in range(3):
         g[j] = precision[j] * ((0.0 if j == 0 else 1.0) - found[j])
@@ -50,7 +53,7 @@ def _uphill(
 
 @inner_kernel
 def _hold(j: int, g: FloatArray, h: FloatArray) -> None:
-    """Take coefficient j out of the Newton step, so that it keeps its value."""
+    """Take coefficient j out of the Newton step, so that the coefficient keeps its value."""
     g[j] = 0.0
     h[0, j] = 0.0
     h[1, 2] = 0.0

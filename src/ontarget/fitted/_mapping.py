@@ -73,7 +73,8 @@ class Maps:
 def folds_of(met: BoolArray) -> IndexArray:
     """(episodes,): the fold (part held out together) of each episode, for cross-validation.
 
-    ``met`` says which episodes met the target. About the same share of them did in every fold.
+    ``met`` says which episodes met the target. In every fold, about the same share of the episodes
+    met it.
 
     Examples
     --------

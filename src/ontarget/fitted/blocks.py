@@ -106,7 +106,7 @@ class LawTable:
 
     @property
     def horizon(self) -> int:
-        """The number of steps in the table."""
+        """The number of steps that this table covers."""
         return int(self.starts.size - 1)
 
     def at(self, t: int) -> tuple[tuple[float, int], ...]:

@@ -82,7 +82,10 @@ def map_target(fitted: Fitted, target: Target) -> TargetMap | None:
 
 
 def map_goal(joint: Joint, question: GoalQuestion) -> TargetMap:
-    """The function that corrects p for this goal; it is learned in the same way as a target map."""
+    """The function that corrects p for this goal, learned from learning episodes.
+
+    It is learned in the same way as the correction for a single target, see `map_target`.
+    """
     n, first = joint.n_rehearsed, joint.parts[question.names[0]]
     outcomes = {name: joint.rehearsal(name).outcomes[:n] for name in question.names}
     met = question.goal.contains(outcomes, joint.grids)

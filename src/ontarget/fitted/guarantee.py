@@ -137,12 +137,12 @@ def promised_threshold(
 ) -> Threshold:
     """The highest alarm threshold whose false-alarm rate is at most ``rate``.
 
-    ``scores`` come from `alarm_scores`, and ``met`` says which episodes met the target. ``part`` is
-    the name of the part of the split that these episodes come from, for messages. ``stopped``
-    further episodes were cut off: in the worst case each would have met the target and raised an
-    alarm (method M24). With scores of learning episodes the threshold is computed in the same way,
-    but its rate is only measured, not promised (method M16). See methods M8 and M20 in
-    docs/methods.md.
+    ``scores`` has the lowest p of each episode (more exactly, the result of `alarm_scores`), and
+    ``met`` says which episodes met the target. ``part`` is the name of the part of the split that
+    these episodes come from, for messages. ``stopped`` further episodes were cut off: in the worst
+    case each would have met the target and raised an alarm (method M24). With scores of learning
+    episodes the threshold is computed in the same way, but its rate is only measured, not promised
+    (method M16). See methods M8 and M20 in docs/methods.md.
     """
     exact = exact_rate(rate)
     if weights is not None:

@@ -58,9 +58,9 @@ _MOST_PATH_STEPS = 5_000_000
 def preset_model(preset: Preset) -> Any:
     """The unfitted model of a preset.
 
-    The paper gives no leaf size, so its forest uses the default of `QuantileForest`, as in
-    `ontarget paper`. The default preset is a `StackedForest` with its own defaults (method M16 in
-    docs/methods.md).
+    The paper gives no leaf size, so the forest of ``preset="paper"`` uses the default of
+    `QuantileForest`, as in `ontarget paper`. The model of the default preset is a `StackedForest`
+    with its own defaults (method M16 in docs/methods.md).
     """
     if preset == "paper":
         from ontarget.models.forest.estimator import QuantileForest
@@ -291,7 +291,7 @@ def _path_maps(blended: _Blended) -> PathMaps:
 
 
 def _trained(blended: _Blended, ground: Ground) -> Trained:
-    """A record of the fit: its settings, its episodes and what was chosen on them."""
+    """A record of the fit: its settings, its episodes, and the choices made with the episodes."""
     recipe, train = blended.recipe, ground.train
     sizes = {name: len(part) for name, part in ground.named.items()}
     known = [known_by(part) for part in ground.named.values()]

@@ -18,9 +18,9 @@ __all__ = ["factor", "solve"]
 def factor(matrix: FloatArray, least: FloatArray, instead: float) -> None:
     """Replace a symmetric matrix by its lower Cholesky factor; only its lower triangle is read.
 
-    A column is degenerate if its remaining diagonal number, after subtracting the earlier columns,
-    is at most ``least[j]``: it then contains only rounding errors. Its diagonal number in the
-    factor becomes ``instead``. With infinity there, the column gets the coefficient 0 in every
+    Column j is degenerate if its diagonal number, after subtracting the earlier columns, is at most
+    ``least[j]``: the column then contains only rounding errors. The diagonal number of a degenerate
+    column becomes ``instead``. With infinity there, the column gets the coefficient 0 in every
     solution.
     """
     n = matrix.shape[0]

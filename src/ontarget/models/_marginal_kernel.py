@@ -1,4 +1,4 @@
-"""Kernels of a distribution that is the same for every row."""
+"""Kernels of a predicted distribution that is the same for every row."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def marginal_limits(
 ) -> None:
     """Write P(Y < y) and P(Y <= y) for each number in ``y``.
 
-    ``mass[j]`` is the probability of the first j training outcomes. ``support`` is
-    `Support.as_tuple`.
+    ``mass[j]`` is the probability of the first j training outcomes. ``support`` describes these
+    outcomes and the smoothing between them, as `Support.as_tuple`.
     """
     n_values = support[0].size
     for k in range(y.size):

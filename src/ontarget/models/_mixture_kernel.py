@@ -10,7 +10,7 @@ __all__ = ["blend"]
 
 @kernel
 def blend(found: FloatArray, weights: FloatArray, left: FloatArray, right: FloatArray) -> None:
-    """Write P(Y < y) and P(Y <= y) of a mixture, with the same bits as `weighted` gives.
+    """Write P(Y < y) and P(Y <= y) of a mixture of models, exactly as `weighted` computes them.
 
     ``found`` holds the answers of the parts: (parts, 2, rows, values), where the second axis is P(Y
     < y) and P(Y <= y). ``left`` and ``right`` are (rows, values).

@@ -84,7 +84,7 @@ array_at: Any = intrinsic(_array_at)
 def support_at(
     packed: IntArray, place: int, floats: FloatArray, flags: BoolArray
 ) -> tuple[FloatArray, BoolArray, FloatArray]:
-    """The three arrays of a packed `Support`, the first of which is array number ``place``."""
+    """The three arrays of a packed `Support` (training outcomes), from array ``place`` on."""
     return (
         array_at(packed, place, floats),
         array_at(packed, place + 1, flags),

@@ -35,7 +35,8 @@ def cdf_in_cell(
     """P(Y < y) and P(Y <= y), where j of the training outcomes are smaller than y.
 
     ``below`` and ``upto`` are the model's probability of the first j and of the first j + 1
-    training outcomes. ``support`` is `Support.as_tuple`.
+    training outcomes. ``support`` describes the training outcomes and the smoothing, as
+    `Support.as_tuple`.
     """
     values, atoms, tail = support
     if j == values.size:
@@ -134,11 +135,12 @@ def quantile_in_cell(
     upto: float,
     support: tuple[FloatArray, AnyArray, FloatArray],
 ) -> float:
-    """The smallest number at which the CDF is >= q (> q if ``strictly``), which lies in cell j.
+    """The smallest number at which the CDF is >= q (> q if ``strictly``).
 
-    The CDF reaches q at training outcome j but not at outcome j - 1. If it does not reach q at any
-    of them, j is their number. ``below`` and ``upto`` are the model's probability of the first j
-    and of the first j + 1 outcomes.
+    It lies between the training outcomes j - 1 and j: the CDF reaches q at outcome j but not at
+    outcome j - 1. If the CDF does not reach q at any training outcome, j is the number of these
+    outcomes. ``below`` and ``upto`` are the model's probability of the first j and of the first j +
+    1 outcomes.
     """
     values, tail = support[0], support[2]
     if tail[2] == 0.0:  # all atoms: the CDF moves at support values only

@@ -1,7 +1,7 @@
-"""Computes outlooks on goals over several behaviors (method M21 in docs/methods.md).
+"""Computes the monitor's answers about goals over several behaviors.
 
 `pieces_of_rows` finds where a behavior's targets lie in its own predicted distribution.
-`goals_of_rows` joins the behaviors.
+`goals_of_rows` joins the behaviors. See method M21 in docs/methods.md.
 """
 
 from __future__ import annotations
@@ -91,10 +91,11 @@ def pieces_of_rows(
 
 @inner_kernel
 def _cover(pieces: FloatArray, ranks: FloatArray, covered: FloatArray) -> None:
-    """Write which share of each episode's cell the pieces of a target cover, from 0 to 1.
+    """Write how much of each episode's cell the pieces (intervals) of a target cover, from 0 to 1.
 
     The range (0, 1] of probabilities is divided into n equal cells, one per learning episode; the
-    episode with the lowest rank has the first cell, and so on.
+    episode with the lowest rank (where its outcome fell in its predicted distribution) has the
+    first cell, and so on.
     """
     n = ranks.size
     covered[:] = 0.0
@@ -113,11 +114,14 @@ def _share(
     learned: tuple[FloatArray, int],
     room: FloatArray,
 ) -> float:
-    """The probability of a goal: the mean share of the episodes' cells that its boxes cover.
+    """The probability of a goal: how much of the learning episodes' cells its boxes cover.
 
-    ``boxes`` must be disjoint. ``learned`` has the numbers of the episodes by rank, (behaviors,
-    episodes), and the position of the row's own episode, which is left out (-1 for none). ``room``
-    is (3, episodes), to work in.
+    For each behavior, the probabilities from 0 to 1 are divided into equal cells, one per episode,
+    in the order of the episodes' ranks (where their outcomes fell in their predicted
+    distributions). A box asks several behaviors to meet one target each. ``boxes`` must be
+    disjoint. ``learned`` has the position of each episode in this order, (behaviors, episodes), and
+    the position of the row's own episode, which is left out (-1 for none). ``room`` is (3,
+    episodes), to work in.
     """
     ranks, own = learned
     total, inside, covered = room[0], room[1], room[2]
@@ -141,7 +145,11 @@ def _share(
 
 @inner_kernel
 def _share_of_ranks(pieces: FloatArray, row: int, boxes: IndexArray, ranks: FloatArray) -> float:
-    """The share of the assure episodes whose ranks are inside any of the boxes."""
+    """The share of the assure episodes (held-out runs) whose ranks are inside any of the boxes.
+
+    A rank is where an outcome fell in its predicted distribution. A box has one target for each of
+    some behaviors.
+    """
     inside = 0
     for i in range(ranks.shape[0]):
         for b in range(boxes.shape[0]):
@@ -161,7 +169,10 @@ def _share_of_ranks(pieces: FloatArray, row: int, boxes: IndexArray, ranks: Floa
 
 @inner_kernel
 def _decided(numbers: FloatArray, row: int, boxes: IndexArray) -> int:
-    """1 if the run is certain to meet some box, 0 if it can meet none any more, otherwise -1."""
+    """1 if the run is certain to meet some box, 0 if it can meet none any more, otherwise -1.
+
+    A box asks each of some behaviors to meet one target. A goal is met if any of its boxes is.
+    """
     possible = False
     for b in range(boxes.shape[0]):
         certain, open_still = True, True
@@ -180,7 +191,7 @@ def _decided(numbers: FloatArray, row: int, boxes: IndexArray) -> int:
 def _bound(numbers: FloatArray, row: int, boxes: IndexArray, out: FloatArray) -> None:
     """Write ``low`` and ``high`` of the goal, from those of each behavior's targets.
 
-    They hold however the behaviors depend on each other.
+    The two bounds hold however the behaviors depend on each other.
     """
     out[LOW], out[HIGH] = 0.0, 0.0
     for b in range(boxes.shape[0]):
@@ -197,9 +208,10 @@ def _bound(numbers: FloatArray, row: int, boxes: IndexArray, out: FloatArray) ->
 def _away(away: FloatArray, row: int, boxes: IndexArray, complement: bool) -> float:
     """How far the goal (or its complement) is from the medians, in probability; +inf if impossible.
 
-    The distance of a box is the largest of its targets' distances; that of a union of boxes is the
-    smallest of theirs. For complements it is the other way round: the smallest over the targets of
-    a box, then the largest over the boxes.
+    A box asks each of some behaviors to meet one target. The distance of a box is the largest
+    distance of its targets; the distance of a union of boxes is the smallest distance of a box. For
+    complements it is the other way round: the smallest over the targets of a box, then the largest
+    over the boxes.
     """
     found = 0.0 if complement else np.inf
     for b in range(boxes.shape[0]):
@@ -215,10 +227,10 @@ def _away(away: FloatArray, row: int, boxes: IndexArray, complement: bool) -> fl
 
 @inner_kernel
 def _plausible(excess: FloatArray, away: float) -> float:
-    """The plausibility of something at this distance from the medians; 0 if it is impossible.
+    """The plausibility of a goal at this distance from the medians; 0 if the goal is impossible.
 
-    It is (1 + the number of assure episodes that were ever at least this far)/(m + 1), with m
-    assure episodes. ``excess`` says how far each of them ever was, ascending.
+    It is (1 + k)/(m + 1): of m assure episodes (held-out runs), k were ever at least this far from
+    the medians. ``excess`` says how far each assure episode ever was, ascending.
     """
     if away == np.inf:
         return 0.0
@@ -234,7 +246,7 @@ def goals_of_rows(
     stored: tuple[FloatArray, FloatArray, FloatArray],
     out: FloatArray,
 ) -> None:
-    """Write the numbers of each run's outlook on a goal.
+    """Write the monitor's answer about a goal for each run: p and other numbers.
 
     Parameters
     ----------
@@ -244,13 +256,14 @@ def goals_of_rows(
         Two arrays (boxes, behaviors) with the number of each behavior's target in a box, or -1: the
         boxes of the goal itself, and disjoint boxes that cover the same set.
     episodes
-        (behaviors, n): the learning episodes numbered by their ranks, as in `Members`; then (runs,)
+        Three arrays. (behaviors, n): the number of each learning episode when they are sorted by
+        rank (where the outcome fell in its predicted distribution), as in `Members`; then (runs,)
         the position of each run among these episodes, -1 for a new run; then (m, behaviors) the
         ranks of the assure episodes.
     stored
-        How far the outcomes of each assure episode ever were from the medians, ascending; the
-        bounds of a share of their ranks; and the map that corrects p for this goal, at `KNOTS`
-        (empty without one).
+        Three arrays: how far the outcomes of each assure episode (held-out run) ever were from the
+        medians, ascending; the table of bounds of a share, for the spread; and the map that
+        corrects p for this goal, at the fixed probabilities `KNOTS` (empty without a map).
     """
     numbers, pieces, away = parts
     given, apart = boxes

@@ -22,7 +22,8 @@ def even_samples(
 
     ``members`` are the training rows that make up each run's prediction: how many, which, and their
     weights. Training rows are numbered in the order of their outcomes, so the sample is spread
-    evenly over the outcomes. A run without members gets ``n_rows``, which is no training row.
+    evenly over the outcomes. If no training rows make up a run's prediction, the run gets
+    ``n_rows``, which is no training row.
     """
     counts, rows, mass = members
     n_samples = samples.shape[1]
@@ -54,8 +55,8 @@ def _gain(
 ) -> float:
     """What a recorded run gained in ``lead`` steps after its row.
 
-    For a behavior that is not a sum, it is the value of the behavior at that step. ``origin`` is
-    the episode and the step of the row; ``way`` is as for `gains_of_samples`.
+    For a behavior that is not a sum, the result is the value of the behavior at that step.
+    ``origin`` is the episode and the step of the row; ``way`` is as for `gains_of_samples`.
     """
     episode, step = origin
     adds_up, scales, scale = way
@@ -74,7 +75,9 @@ def gains_of_samples(
     amounts: FloatArray,
     gains: FloatArray,
 ) -> None:
-    """Write the gain of each sampled row after each number of steps: (runs, leads, samples).
+    """Write what recorded runs gained after a row, for each of several numbers of steps.
+
+    The result is (runs, leads, samples).
 
     Parameters
     ----------
@@ -86,11 +89,11 @@ def gains_of_samples(
     leads
         How many steps after its row each gain is taken.
     way
-        Whether the behavior is a sum, so that a gain is a difference; the factor that multiplies
-        remainders for the models at each step, and that of the step asked about (method M18 in
-        docs/methods.md).
+        Three things: whether the behavior is a sum, so that a gain is a difference; the factor by
+        which the models of each step scale what is still to earn; and this factor at the step that
+        is asked about (method M18 in docs/methods.md).
     amounts
-        The grid, as for `snap_value`.
+        How values are rounded, as for `snap_value`.
     """
     episodes, steps, paths = recorded
     for i in range(samples.shape[0]):
@@ -110,11 +113,12 @@ def limits_of_paths(
     values: FloatArray,
     out: tuple[FloatArray, FloatArray],
 ) -> None:
-    """Write which share of the sampled gains is below each value of a path, and which up to it.
+    """Write which share of the sampled gains is below each value of a path, and at most as high.
 
-    ``cells`` has the lead (number of steps ahead) of each cell, and where the values of each cell
-    begin and end. Each value is compared with the gains at its cell's lead. ``values`` and both
-    arrays in ``out`` are (runs, values); the rest is as for `gains_of_samples`.
+    A gain is what a recorded run added after its row. A cell is a range of later steps. ``cells``
+    has the lead (number of steps ahead) of each cell, and where the values of each cell begin and
+    end. Each value is compared with the gains at its cell's lead. ``values`` and both arrays in
+    ``out`` are (runs, values); the rest is as for `gains_of_samples`.
     """
     episodes, steps, paths = recorded
     leads, starts = cells

@@ -1,4 +1,4 @@
-"""Asks a forest about one row: it goes down all trees at once, one time for all its values.
+"""Asks a forest about one row: the row goes down all trees at once, for all its values.
 
 `_batch_kernel` asks about many rows with the same descent, the same leaves and the same order of
 sums, so that the answers of both agree to the last bit.
@@ -54,7 +54,10 @@ class ForestTable(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Work arrays for several descents at once: of one row down all trees, or of rows down one."""
+    """Work arrays for several descents (ways from a tree's root to a leaf) at once.
+
+    The descents are those of one row down all trees, or of many rows down one tree.
+    """
 
     codes: IntArray  # (rows * 2 * features,) uint16
     leaves: IntArray  # (descents,) uint32: where each one ended
@@ -76,10 +79,10 @@ def new_scratch(forest: ForestTable) -> Scratch:
 
 @inner_kernel
 def find_leaves(nodes: IntArray, scratch: Scratch, n_descents: int, stride: int) -> None:
-    """Write the leaf where each descent ends; descent i starts at node ``at[i]``.
+    """Write the leaf where each descent (way down a tree) ends; it starts at node ``at[i]``.
 
     All descents take one step down before any takes its next, so that they wait for memory
-    together. Descent i reads its codes from position ``i * stride`` on.
+    together. Descent i reads the codes of its row's features from position ``i * stride`` on.
     """
     codes, leaves, at, which = scratch
     apart = np.uint64(stride)
@@ -146,9 +149,9 @@ def masses_of_sums(
 ) -> tuple[float, float]:
     """The forest's probability of outcomes below outcome number ``rank``, and up to it.
 
-    ``sums`` are the two sums of leaf shares over ``n_trees`` trees. If all outcomes are atoms, a
-    millionth of the probability follows the distribution of all training rows (method M2 in
-    docs/methods.md).
+    ``sums`` are the two sums of leaf shares over ``n_trees`` trees. If all outcomes are atoms
+    (values with positive probability), a millionth of the probability follows the distribution of
+    all training rows (method M2 in docs/methods.md).
     """
     below, upto = sums[0] / n_trees, sums[1] / n_trees
     tail, start = forest.support[2], forest.row_start
@@ -196,7 +199,7 @@ def limits_of_row(
 
 @inner_kernel
 def fill_buckets(forest: ForestTable, leaves: IntArray, buckets: FloatArray) -> int:
-    """Write the probability in buckets of neighbouring training rows; return a shift.
+    """Write the predicted probability in buckets of neighbouring training rows; return a shift.
 
     ``row >> shift`` is the bucket of a training row. The sums are added in another order than in
     `_masses`, so they only serve as a first guess of a quantile. The shift is -1 if a guess would

@@ -106,7 +106,7 @@ def _limits_of_block(
 def _add_shares(
     forest: ForestTable, leaves: IntArray, ranks: IntArray, sums: tuple[FloatArray, FloatArray]
 ) -> None:
-    """Add, for each row, the share of its leaf's outcomes below a value, and up to it.
+    """Add, for each row, the share of its leaf's outcomes below a value, and at most the value.
 
     ``ranks`` is the index of each row's value among the distinct training outcomes.
     """
@@ -119,7 +119,10 @@ def _add_shares(
 
 @inner_kernel
 def _shares(forest: ForestTable, leaf: int, rank: int) -> tuple[float, float]:
-    """As `shares_of_leaf`, but ``rank`` may also be the one after the last outcome."""
+    """The share of a leaf's outcomes below the outcome number ``rank``, and the share up to it.
+
+    ``rank`` may also be one more than the number of the last outcome; both shares are then 1.
+    """
     n_values = forest.support[0].size
     # Entries of two bytes cannot be compared with the row after the last one.
     less, no_more = shares_of_leaf(forest, leaf, rows_of_rank(forest, min(rank, n_values - 1)))
@@ -138,7 +141,7 @@ def _bin_block(forest: ForestTable, scratch: Scratch, X: FloatArray) -> None:
 
 @inner_kernel
 def _block_to_leaves(forest: ForestTable, scratch: Scratch, tree: int, n_rows: int) -> None:
-    """Write the leaf of one tree that each row of the block reaches."""
+    """Write the leaf that each of several rows reaches in one tree."""
     for i in range(n_rows):
         scratch.at[i] = forest.roots[tree]
     find_leaves(forest.nodes, scratch, n_rows, 2 * forest.bins.categorical.size)
@@ -192,7 +195,7 @@ def _new_memory(n_rows: int, n_values: int) -> _Memory:
 
 @inner_kernel
 def _find_leaders(ranks: IntArray, memory: _Memory) -> None:
-    """Note which neighbouring rows ask about the same first values, and how many these are.
+    """Note which neighbouring rows ask about the same first values, and how many values these are.
 
     The first of such rows is their leader. ``ranks`` holds the index of each value among the
     distinct training outcomes, (rows, values).
@@ -221,10 +224,11 @@ def _add_shares_of_row(
     memory: _Memory,
     sums: tuple[FloatArray, FloatArray],
 ) -> None:
-    """Add to a row's sums the share of a leaf's outcomes below each of its values, and up to it.
+    """Add the share of a leaf's outcomes below each of a row's values, and at most each, to sums.
 
-    ``place`` is the row's leader, and how many first values the leader's rows have in common. The
-    shares at these values are kept for the other rows.
+    Neighbouring rows that ask about the same first values have a leader, the first of these rows.
+    ``place`` is the row's leader, and how many first values the rows have in common. The shares at
+    these values are kept for the other rows.
     """
     forest, leaf, ranks = asked
     leader, common = place

@@ -89,9 +89,10 @@ def choose_bins(
 ) -> BinTable:
     """The bins of every feature: one per distinct value, or quantile bins if there are too many.
 
-    The bins (codes) of a categorical feature are in the order of the mean outcome of its
-    categories. So a cut between two codes separates categories with lower outcomes from those with
-    higher ones. ``distinct`` is the result of `distinct_values`, if it is known already.
+    A bin is a range of a feature's values; its number is its code. The codes of a categorical
+    feature are in the order of the mean outcome of its categories. So a cut between two codes
+    separates categories with lower outcomes from those with higher ones. ``distinct`` is the result
+    of `distinct_values`, if it is known already.
     """
     orders: dict[int, IntArray] = {}
     edges = []
@@ -108,10 +109,11 @@ def choose_bins(
 def bin_by_value(
     X: FloatArray, categorical: Collection[int], *, max_bins: int, distinct: Sequence[Distinct]
 ) -> tuple[BinTable, IntArray, IntArray]:
-    """The bins, the code of each feature and row, and the number of bins of each feature.
+    """The bins of each feature, the code of each feature and row, and the numbers of bins.
 
-    Codes and numbers are as `bin_features` gives them. Categories are in the order of their
-    numbers; `reorder_categories` sorts them by outcome.
+    A bin is a range of a feature's values, or a category; its number is its code. Codes and numbers
+    are as `bin_features` gives them. Categories are in the order of their numbers;
+    `reorder_categories` sorts them by outcome.
     """
     edges = [
         _categories(own, f) if f in categorical else _edges(own, max_bins)
@@ -126,8 +128,9 @@ def reorder_categories(
 ) -> tuple[BinTable, IntArray, IntArray]:
     """The bins with categories sorted by mean outcome, the new codes, and the numbers of bins.
 
-    Only rows in ``seen`` count, and categories that none of them has are dropped. ``codes`` are the
-    codes of all rows in the given bins. New codes and numbers are as `bin_features` gives them.
+    A bin is a range of a feature's values, or a category; its number is its code. Only rows in
+    ``seen`` count, and categories that none of these rows has are dropped. ``codes`` are the codes
+    of all rows in the given bins. New codes and numbers are as `bin_features` gives them.
     """
     edges: list[FloatArray] = np.split(bins.edges, bins.start[1:-1])
     orders: dict[int, IntArray] = {}
@@ -148,10 +151,10 @@ def reorder_categories(
 
 
 def bin_table(edges: list[FloatArray], orders: dict[int, IntArray]) -> BinTable:
-    """The bins of all features as flat arrays.
+    """The bins of all features (ranges of values, or categories) as flat arrays.
 
-    ``edges`` holds the edges of each feature, or its categories. ``orders`` holds, for each
-    categorical feature, the code of each category.
+    ``edges`` holds, for each feature, the edges between its bins, or its categories. ``orders``
+    holds, for each categorical feature, the code of each category.
     """
     sizes = [part.size for part in edges]
     categorical = np.array([f in orders for f in range(len(edges))], dtype=np.bool_)
@@ -169,7 +172,8 @@ def bin_table(edges: list[FloatArray], orders: dict[int, IntArray]) -> BinTable:
 def bin_features(X: FloatArray, bins: BinTable) -> tuple[IntArray, IntArray]:
     """The code of each feature and row, (features, rows), and the number of bins of each feature.
 
-    A missing value has the code after its feature's last bin.
+    A bin is a range of a feature's values, or a category; its number is its code. A missing value
+    has the code after its feature's last bin.
     """
     n_rows, n_features = X.shape
     codes = np.empty((n_features, n_rows), dtype=np.uint16)

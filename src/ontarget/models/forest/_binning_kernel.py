@@ -89,10 +89,11 @@ def _code_at(value: float, feature: int, n_smaller: int, bins: BinTable) -> int:
 
 @inner_kernel
 def bin_row(row: FloatArray, bins: BinTable, codes: AnyArray) -> None:
-    """Write a row's codes twice: with missing values as the highest code, then as the lowest.
+    """Write the bin codes of a row's features twice, with two codes for missing values.
 
-    A split that sends missing values to the right reads the first half, and one that sends them to
-    the left reads the second half. So a descent need not check for missing values.
+    In the first half, a missing value has the highest code; in the second half, the lowest code. A
+    split that sends missing values to the right reads the first half, and one that sends them to
+    the left reads the second half. So the way down a tree need not check for missing values.
     """
     for f in range(row.size):
         write_code(codes, f, row.size, bin_value(row[f], f, bins))

@@ -53,7 +53,10 @@ class ForestEstimator(DistributionEstimator):
         raise NotImplementedError
 
     def live(self) -> Any:
-        """The model as a `LiveModel`, for rows of runs in progress; it does not check them."""
+        """The model, prepared to be asked at every step of a run (a `LiveModel`).
+
+        It does not check the rows that it gets.
+        """
         raise NotImplementedError
 
     def row_weights(self, X: ArrayLike) -> csr_array:

@@ -148,7 +148,7 @@ def in_canonical_order(rows: TrainingRows) -> TrainingRows:
 def _variance_scores(values: FloatArray, mass: FloatArray) -> FloatArray:
     """The score by which splits are chosen: the standardised outcome, (outcomes, 2).
 
-    This is the classic rule; the second score is 0.
+    This is the classic rule of regression trees. The second score is 0.
     """
     # Scaled first, so that squares stay finite; sums by NumPy, because those of BLAS may depend on
     # its number of threads.

@@ -143,7 +143,7 @@ def _draw_bag(table: TrainingTable, counts: IntArray) -> tuple[_Bag, int]:
 def _gather(
     rows: tuple[TrainingTable, _Bag, IntArray], part: SmallPart, span: tuple[int, int]
 ) -> OfRow:
-    """Copy the rows of a small node next to each other; return what its leaves will store."""
+    """Copy the rows of a small node next to each other; return what leaves below it will store."""
     table, bag, counts = rows
     first, last = span
     order = bag.order[first:last]

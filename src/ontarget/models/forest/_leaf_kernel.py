@@ -31,8 +31,8 @@ def counts_in_leaf(
 ) -> tuple[np.uint64, np.uint64]:
     """How many entries of a leaf are below ``rows[0]``, and how many are at most ``rows[1]``.
 
-    The leaf is ``entries[start : start + size]``, ascending. Both rows are at most the largest
-    number that an entry can hold.
+    The entries of a leaf are numbers of training rows: ``entries[start : start + size]``,
+    ascending. Both rows are at most the largest number that an entry can hold.
     """
     lanes, n_entries = np.uint64(LANES), np.uint64(entries.size)
     if size > np.uint64(LONG) or n_entries < lanes:
@@ -66,10 +66,11 @@ def _place_of(entries: IntArray, start: np.uint64, end: np.uint64, row: np.uint6
 
 
 def _comparison(typing_context: Any, entries: Any, span: Any, rows: Any) -> Any:
-    """How many of some entries are below ``rows[0]``, and how many are at most ``rows[1]``.
+    """How many of some leaf entries are below ``rows[0]``, and how many are at most ``rows[1]``.
 
-    ``span`` is three numbers: at, skip and size. `LANES` entries are read from ``at`` on, and of
-    these, ``size`` entries from ``at + skip`` on are counted.
+    Entries are numbers of training rows. ``span`` is three numbers: at, skip and size. `LANES`
+    entries are read from ``at`` on, and of these, ``size`` entries from ``at + skip`` on are
+    counted.
     """
     lane = ir.IntType(entries.dtype.bitwidth)
     lanes = ir.VectorType(lane, LANES)

@@ -37,12 +37,12 @@ def add_members_of_rows(
         The forest, and rows as it reads them.
     skipped
         (rows, trees): True for the trees that do not count for a row; (rows, 0) if all count. A row
-        for which no tree counts gets no members.
+        for which no tree counts gets no training rows.
     weight
-        The probability of all new members of a row together.
+        The total probability that one row's new training rows get.
     out
-        Three arrays: the number of members that each row has so far, (rows,); the training row of
-        each member, and its probability, both (rows, most).
+        Three arrays: how many training rows each row has so far, (rows,); the numbers of these
+        training rows, and their probabilities, both (rows, most).
     """
     counts, rows, mass = out
     scratch = new_scratch(forest)
@@ -61,7 +61,7 @@ def _add_members(
     weight: float,
     out: tuple[int, IntArray, FloatArray],
 ) -> int:
-    """Append the training rows in one row's leaves; return how many members the row has then."""
+    """Append the training rows in one row's leaves; return how many the row has then."""
     at, rows, mass = out
     n_trees = leaves.size
     for t in range(skipped.size):

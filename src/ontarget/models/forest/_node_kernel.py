@@ -26,11 +26,14 @@ _LEAF = np.int64(-(1 << 63))
 
 @inner_kernel
 def pack_split(slot: int, code: int, child: int) -> int:
-    """The node that sends codes up to ``code`` to ``child``, and others to the node after it."""
+    """The node, as one number, that sends rows to the node ``child`` or to the node after it.
+
+    A row goes to ``child`` if its bin code at ``slot`` (a feature) is at most ``code``.
+    """
     return int((np.int64(slot) << 48) | (np.int64(code) << 32) | np.int64(child))
 
 
 @inner_kernel
 def pack_leaf(start: int, size: int) -> int:
-    """The leaf with ``size`` entries, the first of which is at index ``start``."""
+    """The leaf, as one number, with ``size`` training rows, listed from index ``start`` on."""
     return int(_LEAF | (np.int64(size) << 32) | np.int64(start))

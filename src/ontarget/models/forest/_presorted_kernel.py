@@ -41,7 +41,10 @@ SMALL = 4096
 
 
 class SmallPart(NamedTuple):
-    """Up to `SMALL` rows, numbered in the order of their outcomes, copied next to each other."""
+    """The rows of a small part of a tree, copied next to each other in the order of their outcomes.
+
+    There are at most `SMALL` rows.
+    """
 
     codes: IntArray  # (features, rows) uint16
     sums: FloatArray  # (rows, 4): weight, two weighted scores, unused
@@ -53,7 +56,7 @@ class SmallPart(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """A tree while it grows: its nodes and entries so far, and the state of its random numbers."""
+    """A tree while it grows: its nodes, the training rows in its leaves, and its random state."""
 
     nodes: IntArray
     entries: IntArray
@@ -64,7 +67,10 @@ class Growth(NamedTuple):
 
 
 class OfRow(NamedTuple):
-    """What a leaf stores about each row, and the rank of the row's outcome."""
+    """The data that a leaf stores about each row.
+
+    ``ranks`` is the position of the row's outcome among the sorted distinct outcomes.
+    """
 
     numbers: IntArray  # uint32, in the order of all training rows
     ranks: IntArray  # place among the distinct outcomes
@@ -94,7 +100,7 @@ def grow_small(
     root: tuple[int, int, int],
     limits: tuple[IntArray, GrowthRules, OfRow],
 ) -> None:
-    """Grow everything below a node.
+    """Grow the part of a tree that lies below a small node.
 
     ``root`` is the node's index, its number of rows and its depth.
     """
@@ -327,7 +333,7 @@ def _divide(rows: IntArray, part: SmallPart, first: int, last: int) -> None:
 
 @inner_kernel
 def write_leaf(growth: Growth, leaf: IntArray, of_row: OfRow) -> int:
-    """Append the leaf's rows to the entries, each as often as it was drawn; return its node."""
+    """Append the rows of a leaf to the tree's list, as often as drawn; return the leaf's node."""
     start = growth.cursor[1]
     size = 0
     total = 0.0

@@ -122,8 +122,9 @@ class QuantileForest(ForestEstimator):
         contains all that matters for the rest of a run, imagined outcomes are less noisy than the
         recorded ones. They need rows of several steps with ids, and outcomes that are either what
         is still to be earned, or the same at all steps of a run. A fit takes twice the time. There
-        are then no precedents, no `members` and no out-of-bag answers, because what a tree stores
-        for one episode may come from another.
+        are then no precedents (recorded runs behind p), no `members` (training rows behind a
+        prediction) and no `out_of_bag_limits`, because what a tree stores for one episode may come
+        from another.
     n_jobs
         At most this many threads; None or -1 for as many as `ONTARGET_THREADS` or the processor
         allows. The forest and its answers are the same with any number of threads.
@@ -444,7 +445,10 @@ class QuantileForest(ForestEstimator):
         return np.repeat(self.table_.support[0], np.diff(self.table_.row_start))
 
     def live(self) -> LiveForest:
-        """The model as a `LiveModel`, for rows of runs in progress; it does not check them."""
+        """The model, prepared to be asked at every step of a run (a `LiveModel`).
+
+        It does not check the rows that it gets.
+        """
         self._check_fitted()
         return LiveForest(self.table_)
 

@@ -307,7 +307,7 @@ def _push(at: IntArray, node: tuple[int, int, int], sums: tuple[int, int]) -> No
 
 @inner_kernel
 def _fill(rows: BoostedRows, span: tuple[int, int], sums: IntArray, spare: IntArray) -> None:
-    """Write the histogram of a node: sums of weighted residuals and of weights in each cell."""
+    """Write the histogram of a node: sums of weighted residuals and of weights for each bin."""
     alike = rows.weight.size == 0
     ones = (np.int64(1) << rows.shift) - 1
     _sum_by_cell(rows, span, rows.pulls, spare[: sums.shape[0]])

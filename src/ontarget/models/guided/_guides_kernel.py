@@ -37,9 +37,10 @@ class Guides(NamedTuple):
 
 @inner_kernel
 def _rounded(value: float) -> float:
-    """The prediction of a guide, rounded to about a billionth of the outcome's spread.
+    """The prediction of a guide (model of the mean), rounded to about 1e-9 of the outcome's spread.
 
-    Without rounding, trees could tell folds apart by rounding errors.
+    A training row's guide is fitted without one part of the episodes. Without rounding, trees could
+    tell from rounding errors which part that is.
     """
     return float(np.rint(value * _SCALE) / _SCALE)
 
@@ -95,7 +96,7 @@ def members_of_guided_rows(
     skipped: BoolArray,
     out: tuple[IntArray, IntArray, FloatArray],
 ) -> None:
-    """Append to ``out`` the training rows in each row's leaves; see `add_members_of_rows`."""
+    """Append to ``out`` the training rows behind each prediction; see `add_members_of_rows`."""
     guides, forest = model
     guided = np.empty((X.shape[0], forest.bins.categorical.size))
     append_guides_of_rows(guides, X, guided)

@@ -61,10 +61,11 @@ def linear_value(row: FloatArray, guide: LinearGuide) -> float:
 def sums_by_fold(
     design: FloatArray, y: FloatArray, weight: FloatArray, folds: IntArray, sums: AnyArray
 ) -> None:
-    """Add up, for each fold, the weighted products of columns, and of columns with the outcome.
+    """For each fold (part of the episodes), add up weighted products of columns and the outcome.
 
-    ``sums`` has the shape (folds, columns, columns + 1). Only its lower triangle and its last
-    column are filled.
+    The products are those of each pair of columns, and of each column with the outcome. ``sums``
+    has the shape (folds, columns, columns + 1). Only its lower triangle and its last column are
+    filled.
     """
     n_columns = design.shape[1]
     for i in range(design.shape[0]):

@@ -255,7 +255,10 @@ class GuidedForest(ForestEstimator):
             return self.forest_.predict(rows)
 
     def live(self) -> LiveGuidedForest:
-        """The model as a `LiveModel`, for rows of runs in progress; it does not check them."""
+        """The model, prepared to be asked at every step of a run (a `LiveModel`).
+
+        It does not check the rows that it gets.
+        """
         self._check_fitted()
         return LiveGuidedForest(self.guides_, self.forest_.table_)
 

@@ -1,9 +1,9 @@
 """The forward pass of trained networks: from a row's features to its predicted quantiles.
 
 The quantiles of a row are called its *knots*; they are quantiles of the outcome's rank, as log odds
-(method M27 in docs/methods.md). Weights and hidden units are float32, as in training. Sums are
-added in the same order for every row, so the answer for a row does not depend on the other rows of
-a call.
+(method M27 in docs/methods.md). The rank is the share of the training outcomes around the same step
+that are lower. Weights and hidden units are float32, as in training. Sums are added in the same
+order for every row, so the answer for a row does not depend on the other rows of a call.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _sort(values: FloatArray) -> None:
 def knots_of_rows(
     model: Networks, odds: FloatArray, used: tuple[int, int], X: FloatArray, knots: FloatArray
 ) -> None:
-    """Write the quantiles of each row, ascending: (rows, levels).
+    """Write the quantiles that the networks predict for each row, ascending: (rows, levels).
 
     They are the mean over the networks from ``used[0]`` up to, not including, ``used[1]``.
     """

@@ -59,7 +59,8 @@ def _at(row: FloatArray, table: RankedOutcomes) -> tuple[int, float]:
 def _log_odds(z: float, knots: FloatArray, odds: FloatArray) -> float:
     """The log odds of the row's predicted CDF at z, a rank as log odds.
 
-    ``knots`` are the row's quantiles of the rank, ascending, and ``odds`` their levels.
+    The rank of an outcome is the share of the training outcomes around the same step that are
+    lower. ``knots`` are the row's quantiles of the rank, ascending, and ``odds`` their levels.
     """
     last = knots.size - 1
     if z <= knots[0]:
@@ -81,8 +82,8 @@ def _log_odds(z: float, knots: FloatArray, odds: FloatArray) -> float:
 def _mass(cut: int, at: tuple[int, float], knots: FloatArray, table: RankedOutcomes) -> float:
     """The row's probability of the first ``cut`` distinct outcomes.
 
-    If all outcomes are atoms, a millionth of it follows the distribution of all training outcomes
-    (method M2 in docs/methods.md).
+    If all outcomes are atoms (values with positive probability), a millionth of the probability
+    follows the distribution of all training outcomes (method M2 in docs/methods.md).
     """
     n_cuts = table.support[0].size - 1
     if cut == 0:

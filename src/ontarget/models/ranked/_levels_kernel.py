@@ -28,10 +28,11 @@ def node_at(t: float, n_nodes: int) -> tuple[int, float]:
 
 @inner_kernel
 def level_of(levels: AnyArray, n_cuts: int, cut: int, at: tuple[int, float]) -> float:
-    """The level of a cut: the log odds of the share of outcomes before it, at one time.
+    """The level of a cut: the log odds of the share of outcomes before the cut, at one time.
 
-    It is interpolated between two nodes, the times at which levels are stored. ``at`` is what
-    `node_at` returns. ``levels`` holds ``n_cuts`` numbers for each node.
+    A cut divides the sorted outcomes into lower and higher ones. The level is interpolated between
+    two nodes, the times at which levels are stored. ``at`` is what `node_at` returns. ``levels``
+    holds ``n_cuts`` numbers for each node.
     """
     node, weight = at
     before = np.float64(levels[node * n_cuts + cut - 1])

@@ -80,7 +80,7 @@ def _pieces(z: float) -> tuple[float, float, float, float]:
 
 @inner_kernel
 def _lines(row: FloatArray, model: Regression) -> Lines:
-    """Everything about a row that does not depend on the threshold.
+    """The parts of a row's predicted log odds that do not depend on the threshold.
 
     Returns the base, the four slopes, the last node at or before the row's time, and the weight of
     the next node. A *node* is one of the evenly spaced times at which levels are stored.
@@ -113,8 +113,8 @@ def _lines(row: FloatArray, model: Regression) -> Lines:
 def _mass(cut: int, lines: Lines, model: Regression) -> float:
     """The row's probability of the first ``cut`` distinct outcomes.
 
-    If all outcomes are atoms, a millionth of it follows the distribution of all training outcomes
-    (method M2 in docs/methods.md).
+    If all outcomes are atoms (values with positive probability), a millionth of the probability
+    follows the distribution of all training outcomes (method M2 in docs/methods.md).
     """
     n_cuts = model.support[0].size - 1
     if cut == 0:

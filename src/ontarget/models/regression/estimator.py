@@ -221,7 +221,10 @@ class DistributionRegression(DistributionEstimator):
         return means
 
     def live(self) -> LiveRegression:
-        """The model as a `LiveModel`, for rows of runs in progress; it does not check them."""
+        """The model, prepared to be asked at every step of a run (a `LiveModel`).
+
+        It does not check the rows that it gets.
+        """
         self._check_fitted()
         return LiveRegression(self.table_)
 

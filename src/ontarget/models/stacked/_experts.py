@@ -1,4 +1,4 @@
-"""Fits the experts (models) of a stacked forest, and their answers about training episodes."""
+"""Fits the experts (models) of a stacked forest, and asks them about training episodes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Kernels of the shift: a location and a scale for each row, and one shape for all rows.
+"""Kernels of the shift, a model with one shape of distribution for all rows.
 
-See method M15 in docs/methods.md.
+For each row, the shape is moved by a location and stretched by a scale. See method M15 in
+docs/methods.md.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ class ShiftTable(NamedTuple):
     ``units`` holds five numbers that turn two guides (predictions in standard units) into a row's
     location and scale: the mean outcome, its spread, the mean distance from the location, the
     spread of this distance, and the smallest scale. ``shape`` holds quantiles of (outcome −
-    location) / scale at even levels from 0 to 1. If outcomes are atoms, ``values`` are all of them,
-    ascending, and the probability between two neighbours is divided at their middle. Otherwise
-    ``values`` is empty.
+    location) / scale at even levels from 0 to 1. If outcomes are atoms (values with positive
+    probability), ``values`` are all outcomes, ascending, and the probability between two neighbours
+    is divided at their middle. Otherwise ``values`` is empty.
     """
 
     units: FloatArray
@@ -65,7 +66,7 @@ def _limits(law: ShiftTable, place: tuple[float, float], y: float) -> tuple[floa
 
 @inner_kernel
 def _share_before(law: ShiftTable, place: tuple[float, float], count: int) -> float:
-    """The probability of the first ``count`` atoms.
+    """The probability of the first ``count`` atoms (outcomes with positive probability).
 
     It is the CDF at the middle between the last of these atoms and the next one.
     """

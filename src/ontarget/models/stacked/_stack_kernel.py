@@ -1,4 +1,4 @@
-"""Asks the experts of a stacked forest about rows, and mixes their answers."""
+"""Asks the models (experts) of a stacked forest about rows, and mixes their answers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ SMALL, LARGE, SHIFT, LINEAR = 0, 1, 2, 3
 
 
 class Stack(NamedTuple):
-    """All experts of a block of steps, as kernels take them; an expert of weight 0 may be empty."""
+    """The models (experts) of a stacked forest, as kernels take them.
+
+    A model of weight 0 may be empty.
+    """
 
     guides: Guides
     spread: Guides  # of the distance from the location
@@ -155,7 +158,7 @@ def limits_of_stacked_rows(
     y: FloatArray,
     out: tuple[FloatArray, FloatArray],
 ) -> None:
-    """Write P(Y < y) and P(Y <= y) of the mixture for each row at each of its values y.
+    """Write P(Y < y) and P(Y <= y) of the mixture of models for each row at its values y.
 
     ``packed`` is the result of `pack` for the `Stack`, whose arrays must stay alive. ``y`` and the
     two arrays in ``out`` are (rows, values).

@@ -304,7 +304,10 @@ class StackedForest(ForestEstimator):
         return copy
 
     def live(self) -> LiveStackedForest:
-        """The model as a `LiveModel`, for rows of runs in progress; it does not check them."""
+        """The model, prepared to be asked at every step of a run (a `LiveModel`).
+
+        It does not check the rows that it gets.
+        """
         self._check_fitted()
         return self._live_
 
