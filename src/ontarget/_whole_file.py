@@ -16,11 +16,11 @@ __all__ = ["replacing", "write_whole"]
 def replacing(path: Path) -> Iterator[Path]:
     """A context that gives a new file to write to; at the end, the file replaces `path` at once.
 
-    The empty file is ``.ontarget-<16 hex digits>.part`` in the same folder, a name that no two
-    writers share. It is synced to the disk before it replaces `path`. After any failure it is
-    removed, and `path` is unchanged. Only a process that is killed may leave it behind; nothing
-    ever reads it, and you may delete it. If `path` exists, its permissions are kept; a new file
-    gets the usual permissions of the process (its umask).
+    The new file is ``.ontarget-<16 hex digits>.part`` in the same folder, a name that no two
+    writers share. The new file is synced to the disk before it replaces `path`. After any failure
+    the new file is removed, and `path` is unchanged. Only a process that is killed may leave the
+    new file behind; nothing ever reads it, and you may delete it. If `path` exists, its permissions
+    are kept; a new file gets the usual permissions of the process (its umask).
     """
     part = path.with_name(f".ontarget-{secrets.token_hex(8)}.part")
     try:

@@ -33,12 +33,15 @@ class Trial(NamedTuple):
 
     @property
     def sure(self) -> bool:
-        """Whether the gain is larger than chance explains: more than two standard errors."""
+        """Whether the predictions became better than in the trial before by more than chance.
+
+        The improvement must be more than two standard errors.
+        """
         return self.gain > _SURELY * self.error
 
     @property
     def in_words(self) -> str:
-        """The gain with its standard error, as text."""
+        """How much better predictions became than in the trial before, with the standard error."""
         gain, error = 100 * self.gain, 100 * self.error
         return f"CRPS lower by {gain:.2f} ± {error:.2f} % of the outcomes' spread"
 

@@ -185,9 +185,9 @@ def _others(kept: FloatArray, k: int, m: int, stopped: int) -> tuple[float, floa
 def allowance(rate: Level, weights: FloatArray, weight: float | None) -> Fraction:
     """How much weight the episodes with a score at or below a new run's may have: ε(W + w) − w.
 
-    ε is the promised false-alarm rate, W the total weight of the episodes, and w the weight of the
-    new run, by default the mean weight. A w that is too large to promise anything is an error. See
-    method M25 in docs/methods.md.
+    The score of a run is the lowest p that it ever has. ε is the promised false-alarm rate, W the
+    total weight of the episodes, and w the weight of the new run, by default the mean weight. A w
+    that is too large to promise anything is an error. See method M25 in docs/methods.md.
     """
     exact = exact_level(rate)
     own = float(weights.mean()) if weight is None and weights.size else weight or 1.0

@@ -93,7 +93,7 @@ class GoalQuestion:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The largest number of targets of a behavior, and of intervals (pieces) of a target."""
+        """The most targets that a behavior has, and the most intervals (pieces) of a target."""
         pieces = max(int(np.diff(one.first).max()) for one in self.questions)
         return max(len(one.targets) for one in self.questions), pieces
 

@@ -132,8 +132,8 @@ class PathLaw:
     def _laws(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(runs, cells, gains), twice: sorted gains, and the total probability up to each gain.
 
-        A gain is what a recorded run added by a cell (range of later steps). The small tails that
-        are mixed into every prediction are left out.
+        A gain is what a recorded run added to its behavior between step t and a cell (range of
+        later steps). The small tails that are mixed into every prediction are left out.
         """
         sampled, leads = self._sampled(X), self.cells.leads
         found = [self.gains.gains(model, own, self.t, leads) for _, model, own in sampled]

@@ -1,4 +1,4 @@
-"""Fits a distribution regression, once to all rows and once without each fold (part)."""
+"""Fits a distribution regression: to all rows, and without each fold (part of the episodes)."""
 
 from __future__ import annotations
 
