@@ -50,7 +50,7 @@ class Bag:
         return Place(below, self._counts[cell], self._total)
 
     def add(self, score: float) -> None:
-        """Add one number from 0 to 1 to the bag."""
+        """Add one number from 0 to 1 to this collection."""
         self._put(_cell(score), 1)
 
     def _put(self, cell: int, count: int) -> None:

@@ -43,11 +43,11 @@ class MonitorView:
             self._order = np.array([place[name] for name in schema.names], dtype=np.intp)
 
     def row(self, observation: Any) -> FloatArray:
-        """One observation as a row for the monitor."""
+        """One observation as a row of numbers, in the order of the monitor's features."""
         return self._ordered(self._layout.row(observation).astype(np.float64))
 
     def rows(self, observations: Any, n: int) -> FloatArray:
-        """A batch of n observations as rows for the monitor."""
+        """A batch of n observations as rows of numbers, in the order of the monitor's features."""
         return self._ordered(self._layout.rows(observations, n).astype(np.float64))
 
     def _ordered(self, values: FloatArray) -> FloatArray:

@@ -78,7 +78,7 @@ class Precedent:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why p is what it is at one step of a run: what changed it, and the recorded runs behind it.
+    """Why p is what it is at one step of a run: what changed p, and the recorded runs behind p.
 
     ``print(explanation)`` shows a table; see `GoalMonitor.explain`.
 
@@ -98,8 +98,8 @@ class Explanation:
         The recorded runs that count most for p; empty if the monitor does not keep the ids of
         recorded runs.
     missed
-        The share of the precedents, by weight, for which ``ends_at`` misses the target; None if no
-        recorded runs are behind the answer.
+        The share of the precedents, by weight, that would miss the target if the present run went
+        on as they did (`Precedent.ends_at`); None if no recorded runs are behind the answer.
     row_share
         How much of the model's answer comes from recorded runs, from 0 to 1. The rest comes from
         parts of the model (a regression, say) that do not weigh recorded runs.
@@ -113,8 +113,8 @@ class Explanation:
 
     Notes
     -----
-    This explains the model, not the world. A contribution compares p with what it would be in
-    states that mix both steps, and some of those may be impossible.
+    This explains the model, not the world. To find a contribution, the model is asked for p in
+    states that mix values of the two steps, and some of these states may be impossible.
     """
 
     t: int

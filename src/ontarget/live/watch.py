@@ -422,9 +422,10 @@ _FIRST = np.zeros(1, dtype=np.intp)
 
 
 def outlook_of(contract: Contract, whole: list[int], real: list[float], text: str) -> Outlook:
-    """The monitor's answer in a run's row of the tables ``whole`` and ``real``.
+    """The monitor's answer about a run (`Outlook`), read from its row of two tables.
 
-    ``text`` is the reason of the status if that reason has no code.
+    ``whole`` and ``real`` are the row of whole numbers and that of real numbers. ``text`` is the
+    reason of the status if that reason has no code.
     """
     return Outlook(
         whole[k.LAST_T],

@@ -339,8 +339,9 @@ class GoalMonitor(Judging):
 
         Use it when the process has changed a little, and there are too few new episodes to fit a
         new monitor. ``low``, ``high``, intervals, bands, plausibility, promised alarms and the
-        drift guard are then valid for runs like the new episodes, even if the models are wrong
-        about these. `summary` says what so few episodes can promise. p remains an estimate.
+        drift guard (a test for a change) are then valid for runs like the new episodes, even if the
+        models are wrong about such runs. `summary` says what so few episodes can promise. p remains
+        an estimate.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Times the same work with another library (quantile-forest and NumPy), in the same run."""
+"""Measures how long another library (quantile-forest and NumPy) takes for the same work as ours."""
 
 from __future__ import annotations
 

@@ -67,13 +67,13 @@ class _Distinct:
     def quantile(
         self, X: FloatArray, q: ArrayLike, *, side: Literal["left", "right"] = "left"
     ) -> FloatArray:
-        """The model's quantiles of every row."""
+        """The quantiles at the levels q that the model predicts for each row of inputs."""
         rows, place = np.unique(X, axis=0, return_inverse=True)
         found: FloatArray = self._model.quantile(rows, q, side=side)[place]
         return found
 
     def predict(self, X: FloatArray) -> FloatArray:
-        """The model's mean of every row."""
+        """The mean that the model predicts for each row of inputs."""
         rows, place = np.unique(X, axis=0, return_inverse=True)
         found: FloatArray = self._model.predict(rows)[place]
         return found

@@ -51,7 +51,7 @@ class Health(msgspec.Struct, frozen=True):
     verdict
         ``calibrated``, ``drifting``, or ``too few runs``.
     runs
-        Finished runs without an intervention.
+        How many runs have finished and were not taken over by somebody.
     met, false_alarms
         ``met``: how many of these runs met their target. ``false_alarms``: how many of the runs
         that met it had an alarm.

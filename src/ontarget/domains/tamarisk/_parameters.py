@@ -207,7 +207,7 @@ def dispersal_kernel(parameters: TamariskParameters) -> FloatArray:
 
     Examples
     --------
-    >>> print(dispersal_kernel(PRESETS["paper"])[3].round(4))
+    >>> print(dispersal_kernel(PRESETS["paper"])[3].round(4))  # from edge 3 to edges 0 to 6
     [0.0526 0.1053 0.0105 0.4211 0.0211 0.0011 0.0011]
     """
     n, up_rate, down_rate = parameters.edges, parameters.upstream, parameters.downstream

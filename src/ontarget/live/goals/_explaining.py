@@ -43,7 +43,10 @@ class _Asking(NamedTuple):
     group: int
 
     def check(self, reading: GoalReading) -> None:
-        """Raise an error if no model answers at the step, or a value in ``reading`` is bad."""
+        """Raise an error if no model answers at the step, or a value is bad.
+
+        ``reading`` is what was known of the run at the step.
+        """
         first, t = self.joint.first, reading.t
         for name, had in zip(self.question.names, reading.so_far.tolist(), strict=True):
             own = self.joint.parts[name]

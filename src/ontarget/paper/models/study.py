@@ -1,8 +1,8 @@
 """Compares kinds of models in the paper's own setting: one model per step, calibrated afterwards.
 
 Every model learns from the same training episodes at a step. Each calibration method (M6 in
-docs/methods.md) then calibrates it with the same episodes. All models forecast the same test
-episodes and states.
+docs/methods.md) then calibrates each model with the same episodes. All models forecast the same
+test episodes and states.
 """
 
 from __future__ import annotations
