@@ -1,9 +1,9 @@
 """Random numbers computed from an episode's key, a step and a counter, and from nothing else.
 
 Each episode has a 64-bit key, a hash of (seed, episode number). The key and a step give a stream of
-random numbers, and a counter selects a number of the stream. So a draw does not depend on the
-block, order or thread in which the episode is simulated. The generator is SplitMix64 (Steele, Lea
-and Flood, 2014), which can be read at any position.
+random numbers, and a counter selects a number of the stream. So a random number does not depend on
+the order or thread in which the episode is simulated, or on which episodes are simulated together.
+The generator is SplitMix64 (Steele, Lea and Flood, 2014), which can be read at any position.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ _UNIT = 2.0**-53
 
 
 def episode_keys(seed: int, start: int, stop: int, *purpose: int | str) -> KeyArray:
-    """The keys of episodes ``start`` to ``stop - 1`` under a seed and a purpose.
+    """The keys of episodes ``start`` to ``stop - 1``, as hashes of seed and episode number.
+
+    Texts or numbers in ``purpose`` give other keys, for random numbers of another purpose.
 
     Examples
     --------
@@ -53,7 +55,7 @@ def streams(keys: KeyArray, t: int) -> KeyArray:
 
 @kernel
 def uniform(of_stream: np.uint64, counter: int) -> float:
-    """The uniform number in [0, 1) at this counter of the stream."""
+    """The random number in [0, 1) at position ``counter`` of a stream of random numbers."""
     # Numba adds signed and unsigned integers as floats, so every word is made unsigned first.
     word = np.uint64(of_stream) + np.uint64(counter) * GAMMA
     return np.float64(mix_word(word) >> np.uint64(11)) * _UNIT
@@ -61,15 +63,18 @@ def uniform(of_stream: np.uint64, counter: int) -> float:
 
 @kernel
 def below(of_stream: np.uint64, counter: int, n: int) -> int:
-    """A uniform whole number from 0 to n - 1, for n up to a few thousand."""
+    """A random whole number from 0 to n - 1, for n up to a few thousand.
+
+    It is the one at position ``counter`` of a stream of random numbers.
+    """
     return int(uniform(of_stream, counter) * n)
 
 
 def uniforms(keys: KeyArray, t: int, n: int) -> FloatArray:
-    """N uniform numbers in [0, 1) for each episode's key at step t; step -1 is before the first.
+    """Random numbers in [0, 1): n for each episode's key at step t; step -1 is before the first.
 
-    If your own domain draws all its random numbers here, its episodes do not depend on blocks,
-    order or threads.
+    If your own domain draws all its random numbers here, its episodes do not depend on the order or
+    thread in which they are simulated, or on which episodes are simulated together.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""What live runs remember of earlier steps, compiled; recorded states have the same columns.
+"""Compiled code that gives the states of live runs the columns of earlier steps.
 
-A run's memory has one row for each of its last k steps, the latest first: the features, then what
-came with them. The last two rows are the sums of all values so far, and how many there were of
-each.
+Recorded states have the same columns. A run's memory has one row for each of its last k steps, the
+latest first: the features, then the reward (or behavior) that came with them. The last two rows of
+the memory are the sums of all values so far, and how many values are in each sum.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ def recall_rows(
     measured: BoolArray,
     states: FloatArray,
 ) -> None:
-    """Fill in the columns of earlier steps in the states of the runs in rows ``at``.
+    """Fill in the columns of ``states`` that hold earlier steps, for the runs in rows ``at``.
 
-    Also stores the new states in ``memory``. The first columns of ``states`` are the features.
+    It also stores the new states in ``memory``. The first columns of ``states`` are the features.
     ``brought`` is what came with each state (such as a reward), or NaN. ``measured`` says which
     features are numbers (not categories), so that they have a mean.
     """

@@ -1,8 +1,9 @@
-"""One step of a watched run, compiled; watches, fleets and sessions all use it.
+"""One step of watched runs, as compiled code that all kinds of watches use.
 
 `advance_rows` brings runs to their next step, and finishes those that need no prediction.
-`look_rows` takes the predictions for the others, and writes their outlooks and alarms. A run is one
-row of two tables, one of whole numbers and one of real numbers; their columns are named here.
+`look_rows` takes the predictions for the other runs, and writes the answers about them (p, bounds
+and so on) and their alarms. A run is one row of two tables, one of whole numbers and one of real
+numbers; the columns of the tables are named here.
 """
 
 from __future__ import annotations
@@ -115,14 +116,14 @@ _PAST = 17
 def _say(
     whole: IndexArray, real: FloatArray, status: int, code: int, one: float, other: float
 ) -> None:
-    """Write the status of this call and its reason."""
+    """Write a run's status and the code of the reason for it, with two details of the reason."""
     whole[STATUS], whole[CODE] = status, code
     real[ONE], real[OTHER] = one, other
 
 
 @inner_kernel
 def _know_nothing(whole: IndexArray, real: FloatArray, code: int, one: float, other: float) -> None:
-    """Write an outlook without numbers; a run in alarm stays in alarm."""
+    """Write an answer without numbers, and the reason's code; a run in alarm stays in alarm."""
     for place in range(NUMBERS):
         real[place] = np.nan
     _say(whole, real, _ALARM if whole[ALARMED] else _UNKNOWN, code, one, other)
@@ -132,7 +133,10 @@ def _know_nothing(whole: IndexArray, real: FloatArray, code: int, one: float, ot
 def _account(
     whole: IndexArray, real: FloatArray, news: FloatArray, facts: IndexArray, amounts: FloatArray
 ) -> int:
-    """Update the behavior so far with this call; return why it is unknown (a code), or 0."""
+    """Update the behavior so far with the reward or behavior of this call.
+
+    Returns 0, or the code of the reason why the behavior so far is unknown.
+    """
     t, reward = whole[T], news[REWARD]
     if news[IS_TOLD] > 0.0:
         real[SO_FAR] = news[TOLD]
@@ -170,7 +174,7 @@ def _close(
     target: tuple[FloatArray, IndexArray],
     amounts: FloatArray,
 ) -> None:
-    """Write the last outlook of a run: p is exactly 0 or 1 if the outcome is known."""
+    """Write the last answer about a run: p is exactly 0 or 1 if the outcome is known."""
     whole[ENDED] = 1
     sides, first = target
     if trouble != 0 or not np.isfinite(real[SO_FAR]):
@@ -194,7 +198,11 @@ def _advance(
     steps: IndexArray,
     contract: tuple[IndexArray, FloatArray, FloatArray, IndexArray, BoolArray],
 ) -> int:
-    """Do all of one run's call that needs no prediction; return SETTLED, BAD or LOOK."""
+    """Bring one run to its next step, as far as that needs no prediction; return a code.
+
+    The code is SETTLED (nothing more to do), BAD (a missing or unreadable value) or LOOK (the model
+    must be asked).
+    """
     whole, real = run
     facts, amounts, sides, first, may_miss = contract
     t = whole[T]
@@ -250,10 +258,11 @@ def advance_rows(
     ends: FloatArray,
     became: IndexArray,
 ) -> None:
-    """Bring the runs in rows ``at`` to their next step; write SETTLED, BAD or LOOK for each.
+    """Bring the runs in rows ``at`` to their next step; write a code for each to ``became``.
 
-    ``states`` may have more columns than features. For a run with LOOK, the values that the model
-    must be asked about are written to ``ends``.
+    The code is SETTLED (nothing more to do), BAD (a missing or unreadable value) or LOOK (the model
+    must be asked). ``states`` may have more columns than features. For a run with LOOK, the values
+    that the model must be asked about are written to ``ends``.
     """
     contract = (facts, amounts, sides, first, may_miss)
     for k in range(at.size):
@@ -270,10 +279,11 @@ def advance_rows(
 def judge(
     compared: float, decided: float, trigger: FloatArray, streak: int, alarmed: int
 ) -> tuple[int, int]:
-    """The streak (steps in a row below the threshold) and the alarm after one more known step.
+    """The streak and the alarm of a run after one more step with a known p.
 
-    ``compared`` is the number that the rule compares. A run that can no longer meet its target
-    (``decided`` is 0) is in alarm at once and until its end (method M8 in docs/methods.md).
+    The streak is the number of steps in a row below the threshold. ``compared`` is the number that
+    the alarm rule compares. A run that can no longer meet its target (``decided`` is 0) is in alarm
+    at once and until its end (method M8 in docs/methods.md).
     """
     streak = streak + 1 if compared < trigger[RAISE] else 0
     if decided == 0.0 or streak >= trigger[FOR_STEPS]:
@@ -285,7 +295,7 @@ def judge(
 
 @inner_kernel
 def _judge_run(whole: IndexArray, real: FloatArray, trigger: FloatArray) -> None:
-    """Write the alarm and the status of a run, from the numbers of its outlook."""
+    """Write the alarm and the status of a run, from the numbers of the answer about it."""
     compared = 1.0
     if trigger[COMPARED] >= 0.0:
         compared = real[int(trigger[COMPARED])]
@@ -304,7 +314,7 @@ def _judge_run(whole: IndexArray, real: FloatArray, trigger: FloatArray) -> None
 
 @kernel
 def judge_rows(runs: tuple[IndexArray, FloatArray], at: IndexArray, triggers: FloatArray) -> None:
-    """Write the alarms of the runs in rows ``at``, from the numbers of their outlooks."""
+    """Write the alarms of the runs in rows ``at``, from the numbers of the answers about them."""
     for k in range(at.size):
         whole = runs[0][at[k]]
         _judge_run(whole, runs[1][at[k]], triggers[whole[GROUP]])
@@ -323,12 +333,12 @@ def look_rows(
     target: tuple[IndexArray, FloatArray, IndexArray],
     triggers: FloatArray,
 ) -> None:
-    """Write the outlooks and alarms of the runs in rows ``at``, from their predictions.
+    """Write the answers about the runs in rows ``at``, and their alarms, from predictions.
 
-    ``limits`` has one row per run, in the order of ``at``: the predicted probabilities below and up
-    to each bound of the target. ``stored`` has the arrays of `Stored` for all steps and groups;
-    ``steps`` says which part of them belongs to a step and group.
-    If no model answers at a step, only runs that arithmetic decides get numbers (method M18 in
+    ``limits`` has one row per run, in the order of ``at``: the predicted probabilities below, and
+    up to, each bound of the target. ``stored`` has the arrays of `Stored` for all steps and groups;
+    ``steps`` says which part of these arrays belongs to a step and group. If no model answers at a
+    step, only runs that are already certain to meet or miss the target get numbers (method M18 in
     docs/methods.md).
     """
     columns, sides, first = target
@@ -374,9 +384,10 @@ def first_alarms_of_runs(
 ) -> None:
     """Write the step of each run's first alarm, as a live watch would raise it; -1 for none.
 
-    ``compared``, ``decided`` and ``broken`` are (steps, runs): the number that the rule compares,
-    NaN if it is unknown; whether the run is decided (0 or 1; -1 if not); and whether a bad reading
-    there sets the streak back to 0.
+    ``compared``, ``decided`` and ``broken`` are (steps, runs). ``compared`` is the number that the
+    alarm rule compares, NaN if it is unknown. ``decided`` is 1 or 0 if the target is already
+    certain to be met or missed, and -1 otherwise. ``broken`` says whether a missing or unreadable
+    value sets the streak (steps in a row below the threshold) back to 0.
     """
     for i in range(compared.shape[1]):
         streak, alarmed = 0, 0

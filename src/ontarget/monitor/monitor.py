@@ -190,10 +190,11 @@ class GoalMonitor(Judging):
         Parameters
         ----------
         episodes
-            Recorded episodes. They are divided at random, by ``seed``, into learn (80 %) and assure
-            (20 %); with ``preset="paper"`` into train, calibrate and assure (40, 40 and 20 %).
-            `PreparedEpisodes`, or the path of their folder, are divided already and are read from
-            disk as needed. Any other path is read by `Episodes.read`.
+            Recorded episodes. They are divided at random, by ``seed``, into learn (80 %, for the
+            models and p) and assure (20 %, held out for promises); with ``preset="paper"`` into
+            train, calibrate and assure (40, 40 and 20 %). `PreparedEpisodes`, or the path of their
+            folder, are divided already and are read from disk as needed. Any other path is read by
+            `Episodes.read`.
         split
             A split that you made with `Episodes.split`, instead of ``episodes``. With a
             `PaperSplit`, any model is calibrated as in the paper.

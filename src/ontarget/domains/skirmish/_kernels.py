@@ -1,4 +1,4 @@
-"""Compiled kernels with the rules of the skirmish, one game loop at a time.
+"""Compiled code with the rules of the skirmish, one game loop at a time.
 
 Arrays hold one row per episode and one column per unit: blue units first, then red ones, then the
 places kept for red's reinforcements. A unit is alive while its health is above 0.
@@ -36,7 +36,7 @@ _BOUND, _COUNT, _ANGLE, _FIRST_OF_BATTLE = 0, 1, 2, 3
 
 
 class Units(NamedTuple):
-    """The arrays that describe units, of many episodes or of one."""
+    """The arrays that describe the units of one episode or of many: positions, health and so on."""
 
     x: FloatArray
     y: FloatArray
@@ -118,8 +118,8 @@ def advance(
 ) -> FloatArray:
     """Red's losses minus blue's in one step of every episode; the arrays are updated in place.
 
-    ``orders[e, side]`` applies for the whole step. Its goal is the centroid of the enemy when the
-    step begins.
+    ``orders[e, side]`` is the order of a side in episode e for the whole step. A unit that advances
+    walks toward the centroid that the enemy has when the step begins.
     """
     n_episodes, width = units.x.shape
     rewards = np.empty(n_episodes)
@@ -205,9 +205,10 @@ def _act(
 def _push_apart(
     x: FloatArray, y: FloatArray, alive: AnyArray, n: int, push: FloatArray, field: FloatArray
 ) -> None:
-    """Move overlapping discs apart by half their overlap each, and keep all on the field.
+    """Move overlapping units apart by half their overlap each, and keep all on the field.
 
-    All pushes are added up before any unit moves, so the order of the units does not matter.
+    Units are discs. All pushes are added up before any unit moves, so the order of the units does
+    not matter.
     """
     push[:n] = 0.0
     for a in range(n):

@@ -1,7 +1,7 @@
-"""Compiled kernels of the Tamarisk simulator: one step of one river, or of many.
+"""Compiled code of the Tamarisk simulator: one step of one river, or of many.
 
-Every random number of a step has a fixed position in the episode's stream. So only those that
-matter are drawn (seeds on empty edges), and the others stay the same.
+Every random number of a step has a fixed position in the episode's stream of random numbers. So
+only numbers that matter are drawn (such as seeds on empty edges), and the others stay the same.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ILLEGAL: Final = -1
 
 
 class Tables(NamedTuple):
-    """A river's parameters as arrays, for the kernels.
+    """A river's parameters as arrays, for the compiled code.
 
     Costs are counted in whole units of ``1 / units``, so that they add up exactly.
     """
@@ -139,7 +139,7 @@ def transition(
 
 @inner_kernel
 def _settle(edges: NDArray[np.int8], e: int, of_step: np.uint64, tables: Tables) -> int:
-    """The code of an empty edge after the seeds that reach it have competed."""
+    """The code of an edge that was empty, after the seeds that reach it have competed."""
     n_edges = edges.size
     native, tamarisk = 0, 0
     place = (e + 2) * n_edges

@@ -26,7 +26,10 @@ def standing_of(whole: list[int]) -> tuple[int, bool, int, bool]:
 
 
 class _Missing:
-    """Stands for a signal that is missing in a call; shown in the reason as "no signal NAME"."""
+    """Stands for a signal that is missing in a call.
+
+    The reason of the run's status then says "no signal NAME".
+    """
 
     def __init__(self, signal: str) -> None:
         self._signal = signal
