@@ -166,7 +166,8 @@ def test_clear_cases_do_not_hide_what_the_others_show() -> None:
     assert remedy == "read p there as too low, and fit on more runs"
     assert doubtful(facts)
     (calibration,) = [one for one in verdict(facts) if "expected calibration" in one.detail]
-    assert calibration.good is None
+    assert calibration.good is False
+    assert verdict(facts)[0].good is False
     assert "Judged mostly on clear cases: only 1.5" in calibration.detail
     assert facts_of(judged(), Below(0.1)).unclear is None  # p lies between often enough
 

@@ -6,9 +6,12 @@ import numpy as np
 
 from ontarget._numerals import percent
 from ontarget.conformal.planning import needed_successes
+from ontarget.drift.change import DriftJudgement
 from ontarget.evaluation import pool, reliability
 from ontarget.goal import Goal
+from ontarget.report._action import NEW_CATEGORIES, better_than_one_answer, is_useful
 from ontarget.report._changed import drift_statements
+from ontarget.report._enough import COARSE
 from ontarget.report._facts import Facts
 from ontarget.report._since import alarms_since, sure_since
 from ontarget.report._statement import Statement, no_tick, sentence, sentences
@@ -16,7 +19,6 @@ from ontarget.report._summary import failures_in_words, late_in_words, lead_in_w
 from ontarget.report._words import argument_in_words, between
 from ontarget.report.measured import Measured
 from ontarget.report.verdict import (
-    COARSE,
     Judgement,
     above_the_promise,
     between_in_words,
@@ -35,17 +37,14 @@ _ASKED = (0.8, 0.7, 0.9, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 _REACH = 0.05
 _ENOUGH = 30  # forecasts behind a headline
 _VAGUE = 0.3  # an interval as wide as this confirms nothing
-_USEFUL = 0.1  # by how much less a useful p errs than one answer for all
 
 
 def verdict(facts: Facts) -> list[Statement]:
-    """The findings that a report begins with: first the verdict, then the reasons for it."""
+    """The findings that a report begins with: the worst news, the verdict, the reasons for it."""
     found = facts.found
     drift = drift_statements(facts)
     changed = any(one.good is False for one in drift)  # then it explains what follows
     said = [
-        _overall(facts),
-        *(drift if changed else []),
         _said(facts),
         _calibration(facts),
         _sharpness(facts),
@@ -61,7 +60,18 @@ def verdict(facts: Facts) -> list[Statement]:
     elif changed:
         both = "these runs come from before and after the change"
         why = both if covers_both(found) else "the process has changed"
-    return [one._replace(good=None, why=no_tick(why)) if why and one.good else one for one in said]
+    said = [one._replace(good=None, why=no_tick(why)) if why and one.good else one for one in said]
+    first = [_overall(facts), *(drift if changed else [])]
+    worse = found.drifted is not None and found.drifted.judgement is DriftJudgement.WORSE
+    if worse and not found.fitted_on.size:
+        first.reverse()
+    return _worst_first([*first, *said])
+
+
+def _worst_first(said: list[Statement]) -> list[Statement]:
+    """The findings; the first has an exclamation mark if any of the others has."""
+    act = any(one.good is False for one in said)
+    return [said[0]._replace(good=False, why=""), *said[1:]] if act else said
 
 
 def _unseen(found: Measured) -> list[Statement]:
@@ -72,7 +82,7 @@ def _unseen(found: Measured) -> list[Statement]:
         Statement(
             f"{found.episodes.unseen:,} readings are of categories that no training episode had.",
             "They count as missing, so p there rests on the other features; below it is measured "
-            "by itself. Fit again once there are enough runs with the new categories.",
+            f"by itself. {sentence(NEW_CATEGORIES)}.",
             False,
         )
     ]
@@ -87,15 +97,15 @@ def _sharpness(facts: Facts) -> Statement:
     pooled = pool(found.p, found.met)
     rate = float(pooled.met.mean())
     always, ours = rate * (1.0 - rate), found.brier().value
-    if not always:
+    better = better_than_one_answer(facts)
+    if better is None:
         headline = "All runs ended alike, so nothing could be told apart."
         return Statement(headline, "", None, "No mark: there is nothing to judge.")
-    better = 1.0 - ours / always
     base = f"always saying {percent(rate)}, the share of forecasts whose run met the target"
     detail = (
         f"The mean squared error of p (Brier score) is {ours:.4f}, and {always:.4f} for {base}."
     )
-    if better >= _USEFUL:
+    if is_useful(better):
         return Statement(
             f"It tells runs apart: its error is {percent(better, 0)} smaller than with the same "
             "answer for every run.",
@@ -155,6 +165,9 @@ def _agreeing(facts: Facts, *, good: bool) -> tuple[bool | None, str]:
         return None, no_tick("p as a whole is off")
     if not gap.beyond_chance and gap.chance > COARSE:
         return None, "No mark: there are too few runs to tell."
+    unclear = facts.unclear
+    if not good and not gap.beyond_chance and not (unclear is not None and unclear.beyond_chance):
+        return None, no_tick("this differs, but all forecasts together are within chance")
     return good, ""
 
 
@@ -165,7 +178,7 @@ def _overall(facts: Facts) -> Statement:
     # What to do about an alarm that cannot be promised is told with that finding.
     elsewhere = [] if facts.shortfall is None else no_alarm_advice(facts)
     advice = [one for one in found.advice.split("; ") if one not in elsewhere]
-    why = "No tick, because of the “but”." if but else "No mark: these runs cannot tell."
+    why = no_tick("something speaks against it") if but else "No mark: these runs cannot tell."
     mark = None if but else good[found.judgement]
     return Statement(
         f"{str(found.judgement).capitalize()}: {found.reason}.",
@@ -208,7 +221,7 @@ def _calibration(facts: Facts) -> Statement:
         )
     good, why = _agreeing(facts, good=not gap.beyond_chance)
     if good and unclear is not None and unclear.beyond_chance:
-        good, why = None, "No tick, because of the “but”."
+        good, why = False, ""
     return Statement(headline, detail, good, why)
 
 

@@ -20,6 +20,7 @@ from ontarget.fitted.fitted import Fitted
 from ontarget.goal import Goal
 from ontarget.live.rules import AlarmRule
 from ontarget.report import _words as words
+from ontarget.report._action import action_of
 from ontarget.report._facts import Facts, facts_of
 from ontarget.report._figures import (
     PATH_LEVEL,
@@ -65,7 +66,7 @@ def report_page(
     return page(
         f"ontarget report: {words.target_in_words(found.target)}",
         [
-            _head(found),
+            _head(facts),
             _verdict(facts),
             _calibration(found),
             _where(found, by),
@@ -105,8 +106,8 @@ def _chosen(fitted: Fitted) -> str:
     return " ".join(part for part in said if part)
 
 
-def _head(found: Measured) -> str:
-    fitted = found.fitted
+def _head(facts: Facts) -> str:
+    found, fitted = facts.found, facts.found.fitted
     policy = plain(fitted.trained.parameters["policy"])
     target = words.target_in_words(found.target)
     if not _is_goal(found):
@@ -114,16 +115,25 @@ def _head(found: Measured) -> str:
     about = [
         "At each step of a run, the monitor says p: the probability that the run will meet the "
         "target.",
-        f"How far that can be trusted was measured on {found.met.size:,} episodes (runs)"
-        f"{'' if found.fitted_on.size else ' that it had never seen'}.",
+        f"It was made from {facts.recorded:,} recorded runs. How far p can be trusted was measured "
+        f"on {found.met.size:,} runs{'' if found.fitted_on.size else ' that it had never seen'}.",
         f"Policy: {policy}." if policy else "",
         _length(fitted),
     ]
     return (
         '<header>\n<p class="kicker">ontarget report</p>\n'
-        f"<h1>The target: {escape(target)}</h1>\n"
+        f"<h1>The target: {escape(target)}</h1>\n{_action(facts)}\n"
         f'<p class="about">{escape(" ".join(part for part in about if part))}</p>\n</header>'
     )
+
+
+def _action(facts: Facts) -> str:
+    """What to do, in a line: about p, about the alarm, and next."""
+    told = " ".join(
+        f"<span><strong>{name}:</strong> {text_of(text)}.</span>"
+        for name, text in action_of(facts)._asdict().items()
+    )
+    return f'<p class="action">{told}</p>'
 
 
 def _verdict(facts: Facts) -> str:

@@ -20,6 +20,8 @@ h3 { font-size: 1rem; margin: 1.4rem 0 .3rem; }
 p { margin: .4rem 0; max-width: 44rem; }
 .kicker { color: var(--ontarget-muted); font-size: .85rem; letter-spacing: .06em;
   text-transform: uppercase; margin: 0; }
+.action { max-width: none; font-size: 1.12rem; margin: .8rem 0; }
+.action span { display: inline-block; margin-right: 1.6em; }
 .about, .note { color: var(--ontarget-muted); }
 .note { font-size: .92rem; }
 .warning { border-left: .3rem solid var(--ontarget-vermilion); padding: .1rem 0 .1rem 1rem; }

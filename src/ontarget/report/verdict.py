@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
 
 from ontarget._numerals import percent
 from ontarget.conformal.planning import needed_successes
 from ontarget.drift.change import DriftJudgement
-from ontarget.report._facts import Facts, Lean, rounded_up
+from ontarget.report._enough import COARSE, enough_of
+from ontarget.report._facts import Facts, Lean
 from ontarget.report.measured import Measured
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Judgement",
     "Verdict",
     "above_the_promise",
+    "alarm_broken",
     "between_in_words",
     "covers_both",
     "doubtful",
@@ -27,7 +28,6 @@ __all__ = [
     "verdict_of",
 ]
 
-COARSE: Final = 0.1  # with chance as large as this, agreement means nothing
 _RATE = 0.05  # of what is ruled out or assured
 
 _DIFFERENT = (
@@ -91,9 +91,9 @@ def verdict_of(facts: Facts) -> Verdict:
     """
     if facts.found.fitted_on.size:
         return Verdict(Judgement.NOT_NEW, *_not_new(facts))
-    broken = [one for one in (_off(facts), _alarm(facts), _sure(facts)) if one]
+    broken = [one for one in (_off(facts), alarm_broken(facts), _sure(facts)) if one]
     if broken:
-        kept = "" if _alarm(facts) else _alarm_kept(facts)
+        kept = "" if alarm_broken(facts) else _alarm_kept(facts)
         kept += ", over runs before and after the change" * bool(kept and covers_both(facts.found))
         aside = "; ".join(filter(None, [_over_what(facts) if _off(facts) else "", kept]))
         return Verdict(Judgement.NOT_HELD, ", and ".join(broken), _advice(facts), aside)
@@ -284,7 +284,8 @@ def _alarm_kept(facts: Facts) -> str:
     )
 
 
-def _alarm(facts: Facts) -> str:
+def alarm_broken(facts: Facts) -> str:
+    """That the alarm broke its promise; empty if it did not, or chance may have."""
     allowed = facts.allowed_rate
     if facts.alarms is None or facts.promised_rate is None or allowed is None:
         return ""
@@ -348,29 +349,12 @@ def _too_coarse(facts: Facts) -> Verdict:
     missing = [] if facts.alarms is not None else no_alarm_advice(facts)
     there = f"there are {facts.found.met.size:,} new runs"
     behind = f"{there}, and {gap.n:,} recorded episodes behind a typical forecast"
-    advice = "; ".join([*now, _enough(facts), *missing])
+    enough = (
+        f"{enough_of(facts).in_words}: chance would then explain less than {100 * COARSE:.0f} "
+        "percentage points"
+    )
+    advice = "; ".join([*now, enough, *missing])
     return Verdict(Judgement.TOO_FEW, said, advice, behind)
-
-
-def _enough(facts: Facts) -> str:
-    """Advice on how many runs would leave little to chance.
-
-    What chance explains shrinks with the square root of the number of runs.
-    """
-    gap, half = facts.gap, COARSE / 2.0
-    recorded, n = facts.recorded, facts.found.met.size
-    times = (gap.chance / COARSE) ** 2
-    whole, new = rounded_up(times * recorded), rounded_up(times * n)
-    if gap.calibration <= half:
-        new = rounded_up(n * gap.new_runs**2 / (COARSE**2 - gap.calibration**2))
-    fit = f"fit on about {whole:,} runs in all ({whole - recorded:,} more)"
-    evaluate = f"evaluate on about {new:,} new runs in all ({new - n:,} more)"
-    told = f"{fit} and {evaluate}"
-    if gap.calibration <= half:
-        told = evaluate
-    elif gap.new_runs <= half:
-        told = fit
-    return f"{told}: chance would then explain less than {100 * COARSE:.0f} percentage points"
 
 
 def _amount(facts: Facts) -> str:

@@ -1,0 +1,141 @@
+"""What to do about p, about the alarm, and next: the verdict and its findings in a line."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from ontarget._numerals import percent
+from ontarget.conformal.planning import needed_successes
+from ontarget.drift.change import DriftJudgement
+from ontarget.evaluation import pool
+from ontarget.report._enough import COARSE, enough_of
+from ontarget.report._facts import Facts
+from ontarget.report._since import alarms_since
+from ontarget.report.verdict import Judgement, Verdict, above_the_promise, alarm_broken, verdict_of
+
+__all__ = ["NEW_CATEGORIES", "Action", "action_of", "better_than_one_answer", "is_useful"]
+
+NEW_CATEGORIES: Final = "fit again once there are enough runs with the new categories"
+_USEFUL = 0.1  # by how much less a useful p errs than one answer for all
+
+
+class Action(NamedTuple):
+    """What to do, each part in a few words that go on from its name."""
+
+    p: str
+    alarm: str
+    next: str
+
+
+def action_of(facts: Facts) -> Action:
+    """What to do; it rests on the verdict, and on the findings of the same facts."""
+    found = verdict_of(facts)
+    return Action(_p(facts, found), _alarm(facts, found), _next(facts, found))
+
+
+def better_than_one_answer(facts: Facts) -> float | None:
+    """By what share p errs less than the same answer for all runs; None if all ended alike."""
+    found = facts.found
+    rate = float(pool(found.p, found.met).met.mean())
+    return 1.0 - found.brier().value / (rate * (1.0 - rate)) if 0.0 < rate < 1.0 else None
+
+
+def is_useful(better: float) -> bool:
+    """Whether p tells runs apart, if it errs less by this share than one answer for all."""
+    return better >= _USEFUL
+
+
+def _p(facts: Facts, found: Verdict) -> str:
+    drift, unclear, lean = facts.found.drifted, facts.unclear, facts.lean
+    if found.judgement is Judgement.NOT_NEW:
+        return "not judged, for it learned from these runs"
+    if drift is not None and drift.judgement is DriftJudgement.WORSE:
+        return "do not use it, it is too high since the change"
+    if facts.gap.beyond_chance:
+        return f"do not use it yet, it is {facts.gap.way}"
+    if not facts.found.met.any():
+        return "not judged, for no run met the target"
+    if facts.gap.chance > COARSE:
+        way = f"it is probably {lean.way}" if lean.shows else "too few runs can judge it"
+        return f"do not use it yet, {way}"
+    if drift is not None and drift.changed and drift.latest.shows:
+        side = "high" if drift.latest.too_high > 0.0 else "low"
+        return f"read it as too {side} since the change"
+    if unclear is not None and unclear.beyond_chance:
+        return f"read it as {unclear.way} between 10 and 90 %"
+    better = better_than_one_answer(facts)
+    if better is not None and not is_useful(better):
+        return "of little use, it hardly tells runs apart"
+    return "use it"
+
+
+def _alarm(facts: Facts, found: Verdict) -> str:
+    rate, drift = facts.asked_rate, facts.found.drifted
+    if found.judgement is Judgement.NOT_NEW:
+        return "not judged"
+    if facts.alarms is None:
+        now = None if facts.shortfall is None else facts.shortfall.possible
+        at = "" if rate is None else f" at {percent(rate)}"
+        return f"cannot be promised{at}" + ("" if now is None else f", {percent(now)} can")
+    false, promised = facts.false_alarms, facts.promised_rate
+    if promised is None:
+        return f"keep, {percent(false.value)} false alarms here, none promised"
+    if alarm_broken(facts) or alarms_since(facts).broken:
+        return f"off, it raises far more false alarms than {percent(promised)}"
+    if drift is not None and drift.changed:
+        return "keep, but no rate is promised since the change"
+    if above_the_promise(facts) and facts.allowed_rate is not None:
+        return f"keep, expect {percent(false.low)} to {percent(facts.allowed_rate)} false alarms"
+    if false.n < needed_successes(promised):
+        return "keep, but too few runs can check its promise"
+    caught = facts.alarms.quality.in_time
+    if caught.n and caught.value < 0.5:
+        return f"keep, but it catches only {percent(caught.value)} of failures in time"
+    return "keep"
+
+
+def _next(facts: Facts, found: Verdict) -> str:
+    drift = facts.found.drifted
+    if found.judgement is Judgement.NOT_NEW:
+        return "evaluate it on new runs only"
+    if drift is not None and drift.changed:
+        if drift.suspect:
+            return "compare with a monitor that was fitted with another seed"
+        return "fit again, or recalibrate, on runs that start from now on"
+    building = drift is not None and drift.judgement is DriftJudgement.BUILDING
+    again = "evaluate again once more runs have ended"
+    if found.judgement is Judgement.NOT_HELD:
+        if building:
+            return again
+        return (
+            "fit again on recent runs"
+            if drift is None
+            else "look for a missing feature, or fit on more runs"
+        )
+    if not facts.found.met.any():
+        return "choose a target that some runs meet"
+    return " and ".join(_wanted(facts, found)) or (again if building else "nothing")
+
+
+def _wanted(facts: Facts, found: Verdict) -> list[str]:
+    """What more runs, or other features, would help with; empty if nothing is missing."""
+    missing, unclear, told = facts.shortfall, facts.unclear, []
+    enough = enough_of(facts)
+    if not (found.judgement is Judgement.TOO_FEW and facts.gap.chance > COARSE):
+        enough = enough._replace(fit=0, evaluate=0)
+    if missing is not None:
+        enough = enough._replace(fit=max(enough.fit, missing.in_all))
+    if enough.in_words:
+        told.append(enough.in_words)
+    elif found.judgement is Judgement.TOO_FEW:
+        told.append("evaluate on more runs")
+    elif facts.alarms is None:
+        told.append("record more runs that meet the target")
+    elif unclear is not None and unclear.beyond_chance:
+        told.append("fit on more runs")
+    elif above_the_promise(facts):
+        told.append("recalibrate on more runs")
+    better = better_than_one_answer(facts)
+    if better is not None and not is_useful(better):
+        told.append("look for features that tell earlier how a run will end")
+    return told + [NEW_CATEGORIES] * bool(facts.found.episodes.unseen)

@@ -1,0 +1,42 @@
+"""How many runs would leave little to chance."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from ontarget.report._facts import Facts, rounded_up
+
+__all__ = ["COARSE", "Enough", "enough_of"]
+
+COARSE: Final = 0.1  # with chance as large as this, agreement means nothing
+
+
+class Enough(NamedTuple):
+    """How many runs to fit and to evaluate on, in all, and how many there are; 0 is no more."""
+
+    fit: int
+    recorded: int
+    evaluate: int
+    new: int
+
+    @property
+    def in_words(self) -> str:
+        """What to do, for the middle of a sentence."""
+        fit = f"fit on about {self.fit:,} runs in all ({self.fit - self.recorded:,} more)"
+        evaluate = (
+            f"evaluate on about {self.evaluate:,} new runs in all ({self.evaluate - self.new:,} "
+            "more)"
+        )
+        return " and ".join([fit] * (self.fit > 0) + [evaluate] * (self.evaluate > 0))
+
+
+def enough_of(facts: Facts) -> Enough:
+    """How many runs would leave little to chance, which shrinks with their square root."""
+    gap, half = facts.gap, COARSE / 2.0
+    recorded, n = facts.recorded, facts.found.met.size
+    times = (gap.chance / COARSE) ** 2
+    whole, new = rounded_up(times * recorded), rounded_up(times * n)
+    if gap.calibration <= half:
+        new = rounded_up(n * gap.new_runs**2 / (COARSE**2 - gap.calibration**2))
+        return Enough(0, recorded, new, n)
+    return Enough(whole, recorded, 0 if gap.new_runs <= half else new, n)

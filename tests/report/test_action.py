@@ -1,0 +1,133 @@
+"""The line of what to do: right for each kind of verdict, and never against the findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from ontarget import Below, Evaluation, Promised, Target
+from ontarget.drift.change import DriftJudgement
+from ontarget.fitted._kernels import P
+from ontarget.report._action import action_of
+from ontarget.report._facts import Facts, facts_of
+from ontarget.report._findings import verdict
+from ontarget.report._page import report_page
+from tests.walks import walks
+
+from .test_page import judged as no_sign_of_a_change
+from .test_verdict import TARGET, judged, saying, shifted, walker
+from .walked import monitor_of
+
+
+@cache
+def held() -> Facts:
+    return facts_of(judged(), Promised())
+
+
+@cache
+def clean() -> Facts:
+    return facts_of(no_sign_of_a_change(), Promised())
+
+
+@cache
+def lowered() -> Facts:
+    return facts_of(saying(P, np.clip(judged().p - 0.12, 0.0, 1.0)), Promised())
+
+
+@cache
+def changed() -> Facts:
+    both = shifted(walks(1_000, seed=5), np.repeat([0.0, -0.3], 500))
+    order = {"day": np.arange(1_000)}
+    return facts_of(walker().evaluate(both, TARGET, order=order, resamples=50), Promised())
+
+
+@cache
+def few() -> Facts:
+    return facts_of(monitor_of(60).evaluate(walks(40, seed=8), TARGET, resamples=50), Promised())
+
+
+@cache
+def rare() -> Facts:
+    target = Target.at_least(float(np.quantile(walks(1_000, seed=5).outcomes, 0.99)))
+    found = walker().evaluate(walks(1_000, seed=5), target, resamples=50)
+    return facts_of(found, Promised(0.01))
+
+
+@cache
+def learned() -> Facts:
+    again = walker().evaluate(walks(3_000).take(np.arange(200)), TARGET, resamples=5)
+    return facts_of(again, Promised())
+
+
+@cache
+def unclear() -> Facts:
+    rng, n = np.random.default_rng(0), judged().met.size
+    stated = np.where(rng.random(n) < 0.5, 0.95, 0.05)
+    met = rng.random(n) < stated
+    stated[:15], met[:15] = 0.4, True
+    other = saying(P, stated)
+    return facts_of(replace(other, answers=replace(other.answers, met=met)), Below(0.1))
+
+
+BUILDING = "evaluate again once more runs have ended"  # evidence of a change is building
+CASES: dict[Callable[[], Facts], tuple[str, str, str]] = {
+    clean: ("use it", "keep", "nothing"),
+    held: ("use it", "keep", BUILDING),
+    lowered: ("do not use it yet, it is too low", "off, it raises far more", BUILDING),
+    changed: (
+        "do not use it, it is too high since the change",
+        "",
+        "fit again, or recalibrate, on runs that start from now on",
+    ),
+    few: ("do not use it yet", "cannot be promised at 5\u00a0%, ", "fit on about "),
+    rare: ("", "cannot be promised at 1\u00a0%, ", "fit on about "),
+    learned: ("not judged", "not judged", "evaluate it on new runs only"),
+    unclear: ("read it as too low between 10 and 90 %", "keep, ", BUILDING),
+}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_the_line_says_what_to_do(case: Callable[[], Facts]) -> None:
+    for told, expected in zip(action_of(case()), CASES[case], strict=True):
+        assert told.startswith(expected)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_the_line_agrees_with_the_findings(case: Callable[[], Facts]) -> None:
+    facts, action = case(), action_of(case())
+    first, *others = verdict(facts)
+    (calibration,) = [one for one in others if "expected calibration error" in one.detail]
+    if calibration.good is False:
+        assert action.p != "use it"
+    if any(one.good is False for one in others):
+        assert first.good is False
+        assert action.next != "nothing"
+    if first.good:
+        assert action.p == "use it"
+    missing = facts.shortfall
+    if missing is not None:  # the larger of what p and what the alarm needs
+        fit = int(action.next.removeprefix("fit on about ").split()[0].replace(",", ""))
+        assert fit >= missing.in_all
+        assert f"{facts.recorded:,}" in report_page(facts.found, facts.rule)
+
+
+def test_a_change_for_the_worse_comes_first() -> None:
+    drift = changed().found.drifted
+    assert drift is not None
+    assert drift.judgement is DriftJudgement.WORSE
+    first, second, *_ = verdict(changed())
+    assert first.headline.startswith("Changed for the worse")
+    assert second.headline.startswith("Not held")
+    assert (first.good, second.good) == (False, False)
+
+
+def test_the_line_stands_between_title_and_findings() -> None:
+    found: Evaluation = judged()
+    page = report_page(found, Promised())
+    line = '<p class="action"><span><strong>p:</strong> use it.</span>'
+    assert page.index("<h1>") < page.index(line) < page.index('<ul class="verdict">')
+    assert f"It was made from {held().recorded:,} recorded runs." in page
