@@ -13,9 +13,11 @@ from ontarget import Below, Evaluation, Promised, Target
 from ontarget.drift.change import DriftJudgement
 from ontarget.fitted._kernels import P
 from ontarget.report._action import action_of
+from ontarget.report._binned import together_in_words
 from ontarget.report._facts import Facts, facts_of
 from ontarget.report._findings import verdict
 from ontarget.report._page import report_page
+from ontarget.report._words import guaranteed
 from tests.walks import walks
 
 from .test_page import judged as no_sign_of_a_change
@@ -131,3 +133,45 @@ def test_the_line_stands_between_title_and_findings() -> None:
     line = '<p class="action"><span><strong>p:</strong> use it.</span>'
     assert page.index("<h1>") < page.index(line) < page.index('<ul class="verdict">')
     assert f"It was made from {held().recorded:,} recorded runs." in page
+
+
+@pytest.mark.parametrize("n", [40, 6])
+def test_the_chart_says_what_its_points_show_together(n: int) -> None:
+    """Runs in which p says 20 to 80 %, and more meet the target; the others are clear cases."""
+    clear = np.where(np.arange(judged().met.size) % 2, 0.999, 0.001)
+    met = clear > 0.5
+    between = np.linspace(0.15, 0.85, n)
+    clear[:n] = between
+    met[:n] = between + np.where(np.arange(n) % 2, 0.05, 0.4) > 0.5
+    other = saying(P, clear)
+    facts = facts_of(replace(other, answers=replace(other.answers, met=met)), Below(0.1))
+    lean = facts.unclear
+    assert lean is not None
+    text = together_in_words(facts)
+    assert lean.beyond_chance == (n == 40)
+    if lean.beyond_chance:
+        assert text.endswith("each alone is within chance, together they are not.")
+    else:
+        assert text.endswith(f"together, too, they are within chance, with {n} such runs.")
+    assert f"{100 * abs(lean.too_high):.1f} points too low there, and chance alone" in text
+    assert text in report_page(facts.found, facts.rule)
+    (calibration,) = [one for one in verdict(facts) if "expected calibration" in one.detail]
+    assert f"and chance alone explains {100 * lean.chance:.1f}." in calibration.detail
+    assert (calibration.good is False) == lean.beyond_chance
+    assert together_in_words(clean()) == ""  # p often lies between
+
+
+def test_guarantees_are_struck_after_a_change() -> None:
+    page = report_page(changed().found, changed().rule)
+    assert "<h3>Guaranteed before the change</h3><p>None of these holds since the change." in page
+    assert page.count("<s>") == len(guaranteed(changed())) > 0
+    assert "<s>" not in report_page(held().found, held().rule)
+
+
+def test_why_one_recording_may_exceed_a_rate_is_said_where_it_does() -> None:
+    p = np.where(judged().met, np.maximum(judged().p, 0.5), judged().p)
+    more = p.copy()
+    more[-1, np.flatnonzero(judged().met)[: round(0.06 * judged().met.sum())]] = 0.0
+    for stated, exceeds in ((p, False), (more, True)):
+        told = " ".join(guaranteed(facts_of(saying(P, stated), Promised())))
+        assert ("One recording may exceed it: by luck" in told) == exceeds

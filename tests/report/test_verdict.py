@@ -138,7 +138,7 @@ def test_an_interval_that_leaves_out_the_promise_is_not_called_chance() -> None:
     assert ": expect 5." in _cautions(facts)[1]
     assert "within chance" not in f"{verdict_of(facts)}{told}"
     assert doubtful(facts)
-    (alarm,) = [one for one in verdict(facts) if one.headline.startswith("An alarm set for")]
+    (alarm,) = [one for one in verdict(facts) if one.headline.startswith("Alarm: ")]
     assert alarm.good is None
 
 
@@ -258,7 +258,7 @@ def test_alarms_after_a_change_are_counted_by_themselves() -> None:
     facts = facts_of(found, Promised())
     told = verdict(facts)
     assert not any(one.good for one in told)
-    (alarm,) = [one for one in told if one.headline.startswith("An alarm set for")]
+    (alarm,) = [one for one in told if one.headline.startswith("Alarm: ")]
     later = np.array(drift.later)
     good = found.met[later]
     raised = facts.alarms.first[later][good] >= 0

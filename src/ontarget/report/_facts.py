@@ -139,7 +139,12 @@ class Lean(NamedTuple):
 
         Chance in the evaluated runs and chance in the recorded episodes are both counted.
         """
-        return abs(self.too_high) > hypot(self.new_runs, self.calibration)
+        return abs(self.too_high) > self.chance
+
+    @property
+    def chance(self) -> float:
+        """How far chance in the evaluated runs and the recorded episodes could move it."""
+        return hypot(self.new_runs, self.calibration)
 
     @property
     def way(self) -> str:

@@ -219,6 +219,12 @@ def _calibration(facts: Facts) -> Statement:
             f" Judged mostly on clear cases: only {percent(unclear.share)} of forecasts, in "
             f"{unclear.runs:,} of {found.met.size:,} runs, had p between 10 and 90\u00a0%."
         )
+        if unclear.runs > 1:
+            off, chance = 100 * abs(unclear.too_high), 100 * unclear.chance
+            detail += (
+                f" There, p was {off:.1f} points {unclear.way}, and chance alone explains "
+                f"{chance:.1f}."
+            )
     good, why = _agreeing(facts, good=not gap.beyond_chance)
     if good and unclear is not None and unclear.beyond_chance:
         good, why = False, ""
@@ -273,7 +279,7 @@ def _alarm(facts: Facts) -> Statement:
         said = f"{sentence(no_alarm_in_words(facts))}."
         return Statement(said, sentences(*_no_alarm(facts)), False)
     quality, triggers = facts.alarms.quality, facts.alarms.triggers
-    false, caught, promise = facts.false_alarms, quality.in_time, facts.asked_rate
+    false, caught = facts.false_alarms, quality.in_time
     by_p = facts.rule.compared_name == "p"
     limits = (trigger.threshold for trigger in triggers)
     below = ", ".join(percent(one) if by_p else f"{one:.3g}" for one in limits)
@@ -288,7 +294,6 @@ def _alarm(facts: Facts) -> Statement:
     if not caught.n:
         why = "No mark: there is nothing to judge."
         return Statement("No run failed, so no alarm was needed.", kept, None, why)
-    kind = "The alarm" if promise is None else f"An alarm set for {percent(promise)} false alarms"
     told = (
         failures_in_words(quality),
         lead_in_words(quality),
@@ -297,10 +302,22 @@ def _alarm(facts: Facts) -> Statement:
     )
     since = alarms_since(facts)
     return Statement(
-        f"{kind} caught {percent(caught.value)} of failing runs in time.",
+        f"Alarm: {percent(false.value)} {facts.counted}{_promised(facts)}, {percent(caught.value)} "
+        "of failures caught in time.",
         f"{kept}Of the failing runs, {'; '.join(filter(None, told))}.{since.text}",
         *((False, "") if since.broken else _worth(facts)),
     )
+
+
+def _promised(facts: Facts) -> str:
+    """Which rate was promised, or set, in brackets after the measured one; empty if none was."""
+    rate, confidence = facts.asked_rate, facts.confidence
+    if rate is None:
+        return ""
+    if facts.promised_rate is None:
+        return f" (set for {percent(rate)}, not promised)"
+    how = "on average" if confidence is None else f"with {percent(confidence)} confidence"
+    return f" ({percent(rate)} promised {how})"
 
 
 def _no_alarm(facts: Facts) -> list[str]:

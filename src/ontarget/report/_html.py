@@ -96,9 +96,10 @@ def paragraph(text: str, kind: str = "") -> str:
     return f"<p{of}>{text_of(text)}</p>"
 
 
-def points(items: Iterable[str]) -> str:
-    """A list of points in plain text."""
-    lines = "\n".join(f"<li>{text_of(item)}</li>" for item in items)
+def points(items: Iterable[str], *, struck: bool = False) -> str:
+    """A list of points in plain text; ``struck`` draws a line through what no longer holds."""
+    before, after = ("<s>", "</s>") if struck else ("", "")
+    lines = "\n".join(f"<li>{before}{text_of(item)}{after}</li>" for item in items)
     return f'<ul class="points">\n{lines}\n</ul>'
 
 

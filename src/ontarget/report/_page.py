@@ -21,6 +21,7 @@ from ontarget.goal import Goal
 from ontarget.live.rules import AlarmRule
 from ontarget.report import _words as words
 from ontarget.report._action import action_of
+from ontarget.report._binned import together_in_words
 from ontarget.report._facts import Facts, facts_of
 from ontarget.report._figures import (
     PATH_LEVEL,
@@ -68,7 +69,7 @@ def report_page(
         [
             _head(facts),
             _verdict(facts),
-            _calibration(found),
+            _calibration(facts),
             _where(found, by),
             _runs(found),
             _why(found),
@@ -152,7 +153,8 @@ def _verdict(facts: Facts) -> str:
     return f'<ul class="verdict">\n{items}\n</ul>\n{paragraph(legend, "note")}'
 
 
-def _calibration(found: Measured) -> str:
+def _calibration(facts: Facts) -> str:
+    found = facts.found
     heads = ("it said", "came true", "95\u00a0% interval", "forecasts", "episodes")
     table = Table(heads, words.said_table(found), numbers=range(5))
     diagram = _figure(
@@ -161,7 +163,7 @@ def _calibration(found: Measured) -> str:
         "Across: what it said. Up: how often that came true, with 95\u00a0% bars. On the dotted "
         "line the two agree; a bar that reaches the line shows no error. Of many bars, one in "
         "twenty misses it by chance alone. Below: how many forecasts there are of each kind. The "
-        "table has the same figures.",
+        f"table has the same figures. {together_in_words(facts)}".rstrip(),
     )
     by_step = _figure(
         found,
@@ -359,11 +361,10 @@ def _behind(facts: Facts) -> str:
 
 
 def _promises(facts: Facts) -> str:
-    lists = (
-        ("Guaranteed", words.guaranteed(facts)),
-        ("Measured, not guaranteed", words.measured_only(facts)),
-    )
-    columns = (f"<div><h3>{escape(name)}</h3>{points(items)}</div>" for name, items in lists)
+    void, promised = words.void_since_change(facts), words.guaranteed(facts)
+    guaranteed = f"<h3>Guaranteed{' before the change' * bool(void)}</h3>"
+    guaranteed += f"{paragraph(void)}{points(promised, struck=True)}" if void else points(promised)
+    measured = f"<h3>Measured, not guaranteed</h3>{points(words.measured_only(facts))}"
     return section(
         "What is guaranteed, and what is only measured?",
         [
@@ -371,7 +372,7 @@ def _promises(facts: Facts) -> str:
                 "If new runs are like the recorded ones: the same policy, the same surroundings, "
                 "in no order that matters."
             ),
-            pair(*columns),
+            pair(f"<div>{guaranteed}</div>", f"<div>{measured}</div>"),
             "<h3>It is void if</h3>",
             points(words.voiding()),
         ],

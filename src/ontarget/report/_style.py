@@ -58,6 +58,7 @@ thead th { color: var(--ontarget-muted); font-weight: 500; vertical-align: botto
 tbody th { font-weight: 400; }
 th.number, td.number { text-align: right; white-space: nowrap; }
 ul.points { margin: .4rem 0; padding-left: 1.2rem; }
+ul.points s { color: var(--ontarget-muted); }
 ul.points li { margin: .35rem 0; }
 footer { margin-top: 3.5rem; color: var(--ontarget-muted); font-size: .85rem;
   border-top: 1px solid var(--ontarget-rule); padding-top: .8rem; }
@@ -73,7 +74,8 @@ footer { margin-top: 3.5rem; color: var(--ontarget-muted); font-size: .85rem;
   .verdict li { margin-bottom: .7rem; }
   .verdict strong, .verdict li:first-child strong { font-size: 11pt; }
   .verdict span.detail, figcaption, table { font-size: 8pt; }
-  figure, table, .verdict li, ul.points li { break-inside: avoid; }
+  figure, table, .verdict li, ul.points s { color: var(--ontarget-muted); }
+ul.points li { break-inside: avoid; }
   figcaption, .note { break-before: avoid; }
   p { max-width: none; }
   section:last-of-type { break-inside: avoid; }

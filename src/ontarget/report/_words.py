@@ -29,6 +29,7 @@ __all__ = [
     "measured_only",
     "said_table",
     "target_in_words",
+    "void_since_change",
     "voiding",
 ]
 
@@ -214,15 +215,31 @@ def guaranteed(facts: Facts) -> list[str]:
         items.insert(
             1,
             f"At most {percent(facts.promised_rate)} {share}, {_how_sure(facts.confidence)}. "
-            f"Here: {quality.count:,} of {quality.n:,}.",
-        )
-    if found.drifted is not None and found.drifted.changed:
-        items.insert(
-            0,
-            "The process has changed, so none of this holds since the change. It held before, and "
-            "it holds again for a monitor that is fitted or recalibrated on runs since then.",
+            f"Here: {quality.count:,} of {quality.n:,}.{_exceeded(facts)}",
         )
     return items
+
+
+def _exceeded(facts: Facts) -> str:
+    """Why there may be more false alarms than promised on average; empty if there are not."""
+    rate = facts.promised_rate
+    if rate is None or facts.confidence is not None or facts.false_alarms.value <= rate:
+        return ""
+    return (
+        " One recording may exceed it: by luck, the recorded runs set the threshold too high or "
+        "too low, and only the average over many recordings is promised. The luck of the runs on "
+        "this page adds to that."
+    )
+
+
+def void_since_change(facts: Facts) -> str:
+    """That no guarantee holds since the process changed; empty if no change was found."""
+    if facts.found.drifted is None or not facts.found.drifted.changed:
+        return ""
+    return (
+        "None of these holds since the change. They held before, and they hold again for a monitor "
+        "that is recalibrated or fitted on runs that start from now on."
+    )
 
 
 def measured_only(facts: Facts) -> list[str]:

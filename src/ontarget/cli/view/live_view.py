@@ -153,6 +153,8 @@ class LiveView:
     def _promise(self) -> str:
         """Text: which false-alarm rate is promised, and what to expect of this threshold."""
         promised, measured = self.trigger.promised, self.trigger.measured
+        if promised is not None and self.change is not None and self.change.in_words:
+            return "false alarms: no rate is promised since p has become too high"
         if promised is not None:
             said = f"false alarms: at most {_percent(promised.rate)} promised"
             if promised.confidence is not None:
