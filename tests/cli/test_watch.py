@@ -647,6 +647,12 @@ def test_a_p_that_has_become_too_high_is_hinted_at() -> None:
     )
     assert "`ontarget drift` tells more" in said
     assert "! p has become too high" in drawn(view, 160, 30)
+    promising = LiveView(monitor.sessions(TARGET, alarm=Promised(0.1)).contract, "river")
+    assert "at most 10 % promised" in drawn(promising, 160, 30)
+    promising.change = view.change
+    assert "false alarms: no rate is promised since p has become too high" in drawn(
+        promising, 160, 30
+    )
 
 
 def test_runs_that_do_not_count_do_not_hold_up_the_hint() -> None:

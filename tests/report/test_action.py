@@ -18,6 +18,7 @@ from ontarget.report._facts import Facts, facts_of
 from ontarget.report._findings import verdict
 from ontarget.report._page import report_page
 from ontarget.report._words import guaranteed
+from ontarget.report.verdict import verdict_of
 from tests.walks import walks
 
 from .test_page import judged as no_sign_of_a_change
@@ -175,3 +176,14 @@ def test_why_one_recording_may_exceed_a_rate_is_said_where_it_does() -> None:
     for stated, exceeds in ((p, False), (more, True)):
         told = " ".join(guaranteed(facts_of(saying(P, stated), Promised())))
         assert ("One recording may exceed it: by luck" in told) == exceeds
+
+
+def test_what_runs_since_a_change_may_be_used_for_is_said_alike_everywhere() -> None:
+    drift = changed().found.drifted
+    assert drift is not None
+    advice = verdict_of(changed()).advice
+    assert f"start from now on: the {len(drift.later)} runs since the change may teach p" in advice
+    page = report_page(changed().found, changed().rule)
+    for text in (advice, action_of(changed()).next, drift.verdict, page):
+        assert "runs that start from now on" in text
+        assert "since then." not in text

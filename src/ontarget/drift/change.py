@@ -238,7 +238,7 @@ class Drift:
         if self.changed:
             said = (
                 f"{self.judgement}: {self.way}; the promises may no longer hold: recalibrate on "
-                "runs that started after the change, or fit a new monitor on them"
+                "runs that start from now on, or fit a new monitor on them"
             )
             return "; ".join(filter(None, [said, self.suspect]))
         if self.judgement is DriftJudgement.BUILDING:

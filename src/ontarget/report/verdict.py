@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from ontarget._numerals import percent
 from ontarget.conformal.planning import needed_successes
-from ontarget.drift.change import DriftJudgement
+from ontarget.drift.change import Drift, DriftJudgement
 from ontarget.report._enough import COARSE, enough_of
 from ontarget.report._facts import Facts, Lean
 from ontarget.report.measured import Measured
@@ -35,8 +35,11 @@ _DIFFERENT = (
     "recent runs, or look for a feature that is missing"
 )
 _DRIFTED = (
-    "these runs differ from those the monitor learned from; check that the newest runs are "
-    "complete, then fit again, or recalibrate on runs that start from now on"
+    "these runs differ from those the monitor learned from; check that the newest runs are complete"
+)
+_RENEW = (
+    "to renew only the promises, recalibrate; to renew p too, fit again; do either on runs that "
+    "start from now on"
 )
 _WRONG = (
     "there is no sign that the process has changed, so the model itself is more likely wrong; look "
@@ -225,7 +228,14 @@ def _advice(facts: Facts) -> str:
     if drifted is None:
         return _DIFFERENT
     advice = {DriftJudgement.NO_SIGN: _WRONG, DriftJudgement.BUILDING: _PERHAPS}
-    return advice.get(drifted.judgement, _DRIFTED)
+    return advice.get(drifted.judgement, f"{_DRIFTED}; {_RENEW}: {_not_for_promises(drifted)}")
+
+
+def _not_for_promises(drifted: Drift) -> str:
+    """What the runs that showed a change may be used for (method M26 in docs/methods.md)."""
+    n = len(drifted.later) if drifted.covers_both else 0
+    which = f"the {n:,} runs since the change" if n else "runs since the change"
+    return f"{which} may teach p, but no promise may be based on runs that showed the change"
 
 
 def in_points(share: float) -> str:
