@@ -60,9 +60,10 @@ class Contracts:
         self._maps: OrderedDict[Hashable, Any] = OrderedDict()
 
     def map_of(self, target: Target) -> TargetMap | None:
-        """The calibration curve for this target: from the common p to the target's own p.
+        """The calibration curve for this target alone.
 
-        It is None with ``preset="paper"``. See method M17 in docs/methods.md.
+        It turns p as calibrated for all targets alike into p for this target. It is None with
+        ``preset="paper"``. See method M17 in docs/methods.md.
         """
         return self._kept(
             self._maps, target, _MOST_CONTRACTS, lambda: map_target(self.fitted, target)

@@ -128,7 +128,7 @@ def outlooks_at(
     """The monitor's answer for each run (`Outlooks`) at step t.
 
     ``states`` and ``so_far`` (the behavior so far) must be checked already, and ``so_far`` rounded
-    to the grid.
+    to the grid (a fixed number of decimals).
     """
     if calibration is not None:
         calibration.check(target, fitted.grid)

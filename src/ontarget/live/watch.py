@@ -358,7 +358,11 @@ class Watch:
         self._contract.ask(self._whole[k.T], self._filled_row(), self._ends, self._limits)
 
     def _filled_row(self) -> FloatArray:
-        """(1, inputs): what the models read at the present step; the features are already there."""
+        """(1, inputs): the row that the models read at the present step.
+
+        The features are in the row already; this adds the behavior so far and the step, if the
+        models read them.
+        """
         contract, row = self._contract, self._row
         if contract.reads_so_far:
             row[0, self._features.size] = self._table.real[0, k.SNAPPED]

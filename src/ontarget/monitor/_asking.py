@@ -454,7 +454,7 @@ class Asking(Held):
     def _outcomes(
         self, t: int, states: ArrayLike, behavior: ArrayLike, groups: Any, find: Any
     ) -> Interval:
-        """For each run, an interval of its outcome, rounded to the grid.
+        """For each run, an interval of its outcome, rounded to a fixed number of decimals.
 
         ``find`` returns intervals for the remainder, which is what the run still earns.
         """

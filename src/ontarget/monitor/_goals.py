@@ -52,7 +52,7 @@ def goal_outlooks(
     """The monitor's answer for each run (`Outlooks`) about a goal at step t.
 
     The arguments must be checked already. ``so_far`` has the value so far of each behavior by name,
-    each (runs,) and rounded to its grid.
+    each (runs,) and rounded to the behavior's grid (a fixed number of decimals).
     """
     joint, question = contracts.joint, contracts.question(goal)
     first, rows = joint.first, len(states)
@@ -102,7 +102,7 @@ def _is_known(fitted: Fitted, so_far: FloatArray) -> Any:
 
 
 def so_far_of(joint: Joint, behavior: Any, n: int) -> dict[str, FloatArray]:
-    """The value so far of each behavior for n runs: by name, each (n,), rounded to its grid.
+    """The value so far of each behavior for n runs: by name, each (n,), with rounded decimals.
 
     ``behavior`` is a mapping from each name to one number for all runs, or to one per run.
     """

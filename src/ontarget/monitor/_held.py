@@ -231,7 +231,7 @@ class Held:
         return X
 
     def _runs(self, states: ArrayLike, behavior: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """(runs, features): the states; and (runs,): the behavior so far, rounded to the grid."""
+        """(runs, features): the states; and (runs,): the behavior so far, with rounded decimals."""
         X = self._states(states)
         so_far = np.asarray(behavior, dtype=np.float64)
         if so_far.shape not in ((), (len(X),)):

@@ -117,7 +117,11 @@ class Upkeep:
         return list(islice(self._fresh.values(), self._needed))
 
     def watch(self, target: Target, **options: Unpack[AlarmOptions]) -> Watch:
-        """A watch of the present monitor. Its ``regime`` says whether its promises hold."""
+        """A watch of the present monitor.
+
+        Its ``regime`` says whether its promises hold: "exchangeable", or "restart" (no) after
+        drift.
+        """
         found = self.monitor.watch(target, **options)
         self._watches.add(found)
         self._tell_watches()

@@ -27,7 +27,10 @@ _VALUES: Final = re.compile(r"VALUES (\([^()]*(?:\([^()]*\)[^()]*)*\))")
 
 
 class Connection:
-    """A connection to a database. In SQL statements ``?`` stands for a value, in both databases."""
+    """A connection to a database, SQLite or PostgreSQL.
+
+    In SQL statements ``?`` stands for a value, in both.
+    """
 
     def __init__(self, raw: Any, mark: str = "?") -> None:
         self._raw = raw

@@ -26,7 +26,8 @@ __all__ = ["GoalReading", "explained_goal"]
 class GoalReading(NamedTuple):
     """What was known of a run at one step: its state, and the value so far of each behavior.
 
-    The behaviors are in the order of the names in the goal's question, and rounded to their grids.
+    The behaviors are in the order of the names in the goal's question, and rounded to a fixed
+    number of decimals (their grids).
     """
 
     t: int

@@ -30,7 +30,10 @@ _FACTS: Final = ("engine written by", "units", "a step", "start locations apart"
 
 
 def draw(plan: Plan, parts: Parts, results: Results) -> dict[str, Figure]:
-    """The paper's figures for each game engine, and how long battles last and stay open in both."""
+    """The paper's figures for each game engine, and charts of how long battles last.
+
+    The charts also show for how long it is open whether the target will be met.
+    """
     figures = draw_all(plan, parts)
     last = {LABELS[one]: Curve.of(results["battles"][one]["fought"]) for one in ENGINES}
     still = {
