@@ -161,9 +161,9 @@ class DriftGuard:
         return self._count()
 
     def _check_new(self, episode_id: object) -> None:
-        """Raise an `InputError` if an episode would count twice, or was not announced.
+        """Raise an `InputError` if an episode was counted before, or is not among those announced.
 
-        An episode need not be announced if no episode was.
+        If no episodes were announced, any new episode is accepted.
         """
         waiting = episode_id in self._order and episode_id not in self._held
         if not waiting and episode_id in self._seen:

@@ -230,9 +230,10 @@ def honest_limits(
 ) -> tuple[FloatArray, FloatArray]:
     """P(remainder < y) and P(remainder <= y) by trees that never saw the row's episode.
 
-    The remainder is what is still to earn. ``keys`` are the keys of the rows' episodes, ``learned``
-    those of the episodes that the model was fitted on. If `thinned` left no row of an episode, the
-    model was not fitted on it, so all trees are used for it.
+    The remainder is the part of the outcome that comes after the row. ``keys`` are the keys of the
+    rows' episodes, ``learned`` those of the episodes that the model was fitted on. Where rows were
+    subsampled, an episode may have none left. No tree was fitted on such an episode, so all trees
+    answer for it.
     """
     own = np.isin(keys, learned)
     if own.all():

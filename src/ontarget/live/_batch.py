@@ -88,8 +88,8 @@ def rehearsed_answers(
 ) -> Answers:
     """The monitor's answers about each learning episode, by models not trained on that episode.
 
-    The predicted probabilities were stored at some values only, so p is interpolated between these.
-    Bounds and plausibility are not filled in.
+    The predicted distribution of the outcome was stored at some outcomes only, so p at the limits
+    of the target is interpolated between these. Bounds and plausibility are NaN.
     """
     rehearsal = fitted.rehearsal
     if rehearsal is None:

@@ -55,9 +55,9 @@ def _accuracy(fitted: Fitted) -> str:
 
 
 def _points(n: int) -> int:
-    """How far a p of ½ may be off by chance with n episodes, in percentage points.
+    """How far p = ½ may be off by chance if n episodes calibrate it, in percentage points.
 
-    It is half the width of the spread around p.
+    It is half the width of the 90 % interval around p.
     """
     low, high = share_bounds(n)
     width = np.interp(0.5, np.linspace(0.0, 1.0, low.size), high - low)
