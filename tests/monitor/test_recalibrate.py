@@ -179,5 +179,7 @@ def test_what_is_not_a_warm_start_is_refused(options, message) -> None:
 
 
 def test_other_settings_than_those_of_the_warm_monitor_are_refused() -> None:
-    with pytest.raises(InputError, match="uses the settings of the earlier monitor, policy=''"):
+    with pytest.raises(
+        InputError, match="takes all settings from the earlier monitor, which has policy=''"
+    ):
         GoalMonitor(policy="v2").fit(OLD, warm=MONITOR)

@@ -25,8 +25,8 @@ def check_settings(
         if value != default[name] and value != kept[name]:
             raise InputError(
                 Argument("warm"),
-                f" takes all settings from the earlier monitor, which has {name}={kept[name]!r}, but "
-                f"this monitor has {name}={value!r}; leave the settings out, as in "
+                f" takes all settings from the earlier monitor, which has {name}={kept[name]!r}, "
+                f"but this monitor has {name}={value!r}; leave the settings out, as in "
                 f"GoalMonitor().fit(…, warm=…), or fit without ",
                 Argument("warm"),
             )
