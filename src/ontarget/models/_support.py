@@ -62,20 +62,20 @@ class Support:
             )
         if atoms.shape != values.shape or atoms.dtype != np.bool_:
             raise ModelFileError(
-                f"the model's array atoms needs one True or False per outcome ({values.size})"
+                f"the model's array `atoms` needs one True or False per outcome ({values.size})"
             )
         if tail.shape != (4,) or not (np.isfinite(tail).all() and 0.0 <= tail[3] < 1.0):
             raise ModelFileError(
-                "the model's array tail needs a start, a centre, a scale and a share below 1"
+                "the model's array `tail` needs a start, a centre, a scale and a share below 1"
             )
         if tail[2] == 0.0 and not (atoms.all() and tail[0] == tail[1] == 0.0):
             raise ModelFileError(
-                "the model's array tail needs a scale above 0 unless all outcomes are atoms"
+                "the model's array `tail` needs a scale above 0 unless all outcomes are atoms"
             )
         if tail[2] != 0.0 and not (tail[2] > 0.0 and tail[3] > 0.0 and tail[0] <= values[0]):
             raise ModelFileError(
-                "the model's array tail needs a scale and a share above 0, and a start that is not "
-                "above any outcome"
+                "the model's array `tail` needs a scale above 0, a share above 0, and a start at or "
+                "below the lowest outcome"
             )
 
     @classmethod
