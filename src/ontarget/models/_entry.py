@@ -108,7 +108,7 @@ def check_rows(model: object, n_episodes: int, n_steps: int) -> None:
     for name, most in (("episode", n_episodes), ("step", n_steps)):
         numbers = getattr(model, f"training_{name}s_", None)
         if numbers is not None and int(numbers.max(initial=0)) >= most:
-            raise ModelFileError(f"the model's array row_{name} needs numbers below {most}")
+            raise ModelFileError(f"the model's array `row_{name}` needs numbers below {most}")
 
 
 def fresh_model(

@@ -30,8 +30,8 @@ def flat_array(arrays: Mapping[str, AnyArray], name: str, dtype: type[T]) -> NDA
     found = arrays[name]
     if found.ndim != 1 or found.dtype != dtype:
         raise ModelFileError(
-            f"the model's array {name} needs a flat array of {np.dtype(dtype)}, got {found.dtype} "
-            f"of shape {found.shape}"
+            f"the model's array `{name}` needs a flat array of {np.dtype(dtype)}, got "
+            f"{found.dtype} of shape {found.shape}"
         )
     array: NDArray[T] = np.asarray(found, dtype=dtype)
     return read_only(array)

@@ -53,12 +53,12 @@ class Support:
         # Beyond that the distance of two outcomes is no number. NaN fails the comparison too.
         if values.ndim != 1 or values.size == 0 or not (np.abs(values) <= LARGEST_OUTCOME).all():
             raise ModelFileError(
-                "the model's array support needs at least one outcome, and none above 1e300 in "
+                "the model's array `support` needs at least one outcome, and none above 1e300 in "
                 "absolute value"
             )
         if (values[1:] <= values[:-1]).any():
             raise ModelFileError(
-                "the model's array support needs outcomes in strictly ascending order"
+                "the model's array `support` needs outcomes in strictly ascending order"
             )
         if atoms.shape != values.shape or atoms.dtype != np.bool_:
             raise ModelFileError(
@@ -74,8 +74,8 @@ class Support:
             )
         if tail[2] != 0.0 and not (tail[2] > 0.0 and tail[3] > 0.0 and tail[0] <= values[0]):
             raise ModelFileError(
-                "the model's array `tail` needs a scale above 0, a share above 0, and a start at or "
-                "below the lowest outcome"
+                "the model's array `tail` needs a scale above 0, a share above 0, and a start at "
+                "or below the lowest outcome"
             )
 
     @classmethod
