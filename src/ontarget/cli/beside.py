@@ -63,9 +63,9 @@ def study(
 ) -> None:
     """Compare a monitor with the classifiers that you could write instead, on your own log.
 
-    In each split, all methods learn from the same two thirds of the episodes and are asked about
-    the others at every step: a monitor, boosted trees, and a logistic regression. The last lines
-    say which is better, by how much, and what to do if it is a classifier.
+    The log is split at random several times. In each split, a monitor, boosted trees and a logistic
+    regression learn from the same two thirds of the episodes, and forecast the other third at every
+    step. The last lines say which is better, by how much, and what to do if a classifier wins.
     """
     from ontarget import Episodes
     from ontarget.study.running import check_episodes, expected_seconds, run_study

@@ -251,9 +251,9 @@ def _unknown(monitor: GoalMonitor) -> list[int]:
 
 
 def _alone(monitor: GoalMonitor) -> Fitted:
-    """The result of the fit; for several behaviors, that of the first one.
+    """The monitor's fitted models; if it has several behaviors, those of the first one.
 
-    Use it for what all behaviors have in common.
+    Use them for what is the same for all behaviors.
     """
     names = list(monitor.readings)
     return monitor.only(names[0]).fitted if names else monitor.fitted

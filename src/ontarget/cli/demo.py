@@ -162,7 +162,7 @@ def _draw(console: Console, watch: Watch, run: Episodes) -> None:
 
 
 def _dramatic(found: Evaluation) -> int:
-    """The position of a failing run to show: one whose alarm did not come too early."""
+    """The position of a failing run to show: the one whose first alarm came latest."""
     import numpy as np
 
     from ontarget import Promised

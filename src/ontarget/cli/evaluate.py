@@ -92,7 +92,7 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
 
 
 def _behaviors(found: dict[str, Any]) -> dict[str, str]:
-    """For ``inspect``: a label and a text that name the behaviors that runs are judged by."""
+    """A line for ``inspect``, as a label and a text: the behaviors that runs are judged by."""
     several = found.get("behaviors")
     if several is None:
         return {"behavior": plain(found["behavior"])}
@@ -279,9 +279,9 @@ def _show(
 
 
 def _by_behavior(found: Evaluation) -> dict[str, Any]:
-    """For a goal: its target for each behavior, and how often that was met.
+    """For a goal over several behaviors: each behavior's target, how often it was met, Brier score.
 
-    It is empty for a single target.
+    Empty if there is only one target.
     """
     parts = {
         name: {

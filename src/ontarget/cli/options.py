@@ -351,7 +351,8 @@ def reads_runs(command: Callable[..., None]) -> Callable[..., None]:
     """The command, extended by the options that say how to read recorded episodes.
 
     The command gets the values of these options in one argument ``columns``, in the form that
-    `Episodes.read` takes. If the command has an option of the same name, its own is used.
+    `Episodes.read` takes. An option that the command itself defines under the same name stays the
+    command's own, and is not part of ``columns``.
     """
     own = signature(command, eval_str=True).parameters
     reading = [one for one in _READING if one.name not in own]
@@ -369,9 +370,9 @@ def reads_runs(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _frame_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of `Episodes.read` that were given as options.
+    """The given options as arguments of `Episodes.read`.
 
-    The word "none" means no column.
+    The word "none" as the name of a column means that there is no such column.
     """
     found = {name: value for name, value in given.items() if value is not None}
     for name in ("features", "categorical", "drop", "times"):

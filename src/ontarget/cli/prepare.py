@@ -23,7 +23,7 @@ _SHARE = 0.8
 
 
 def _there(given: str) -> Path | str:
-    """The path of an existing file or folder; a pattern with * ? or [ is returned as it is."""
+    """The path, if a file or folder exists there; a pattern with * ? or [ is not checked."""
     return given if any(letter in given for letter in "*?[") else runs_there(Path(given))
 
 

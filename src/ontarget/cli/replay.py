@@ -73,9 +73,9 @@ class Replay:
 
 
 def _news(runs: Episodes, t: int, place: int, i: int) -> tuple[str, float]:
-    """What a message brings with the state of step t, as a field's name and value.
+    """What the message of step t reports about step t − 1, as the name and value of a field.
 
-    That is the reward of step t − 1. If the behavior is read from a column, it is the behavior
+    The field is the reward of step t − 1 or, if the behavior is read from a column, the behavior
     after step t − 1.
     """
     if runs.behavior.told:
@@ -84,7 +84,7 @@ def _news(runs: Episodes, t: int, place: int, i: int) -> tuple[str, float]:
 
 
 def _brought(news: dict[str, tuple[str, float]]) -> dict[str, Any]:
-    """The fields of a message for the rewards or behaviors; for several behaviors, by name."""
+    """The fields of a message that report the last reward or behavior; several by their names."""
     if "" in news:
         return dict([news[""]])
     return {"reward": {name: value for name, (_, value) in news.items()}}

@@ -1,4 +1,4 @@
-"""For ``evaluate --out`` and ``--by``: answers beside a log's rows, measures by column value."""
+"""For ``evaluate``: writes answers beside a log's rows, and measures each value of a column."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ class LogRows:
     def write(self, path: Path, found: Sequence[Evaluation], rule: AlarmRule) -> None:
         """Write the log's rows with the monitor's answers to a file.
 
-        With several targets, the names of the answers' columns end in the target.
+        With several targets, each target has its own columns of answers, whose names end in the
+        target.
         """
         from ontarget._whole_file import replacing
         from ontarget.errors import FewEpisodesError
@@ -122,9 +123,9 @@ def log_of(runs: Path, recorded: Episodes, options: Any) -> LogRows:
 def starts_of(
     log: LogRows | None, n: int, order: str | None, by: Iterable[str]
 ) -> tuple[dict[str, AnyArray] | None, dict[str, AnyArray]]:
-    """The values of the column of times (``order``), and of the columns in ``by``.
+    """For each of n episodes, the values of some columns in the episode's first row.
 
-    They are taken from the first row of each of n episodes.
+    The columns are ``order``, which has times, and those in ``by``.
     """
     if log is None:
         return None, {}

@@ -246,7 +246,7 @@ def _rate(text: str | None) -> float | None:
 
 
 def _unit(text: str) -> str | dict[str, str]:
-    """The unit in an option, as text; or the unit of each behavior by its name."""
+    """The value of ``--unit``: one unit as text, or a dictionary of units by behavior."""
     if "=" not in text:
         return text
     named = [one.partition("=") for one in text.split(",")]

@@ -83,9 +83,9 @@ def _with_assure(plan: Plan, partition: Partition) -> PaperSplit:
 
 
 def _whole_episode(found: Evaluation) -> dict[str, float]:
-    """How often plausibility and assurance were wrong, how many episodes they decided, and when.
+    """How often the target was wrongly ruled out or assured, and how early episodes were decided.
 
-    Plausibility says whether the target is still possible, assurance whether it is certain.
+    Plausibility rules the target out, assurance calls it certain; either decides the episode.
     """
     ruled_out = found.plausibility <= DELTA
     assured = found.assurance >= 1.0 - DELTA

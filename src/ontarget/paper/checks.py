@@ -51,7 +51,7 @@ def limits_table(timing: Mapping[str, Any]) -> Table:
 
 
 def first_items_seconds(timing: Mapping[str, Any]) -> float | None:
-    """The seconds for the main table and figures, including the simulation; None if not drawn."""
+    """The seconds for the main table and figures, with the simulation; None if one is missing."""
     seconds = timing["seconds"]
     kinds = ("simulation", "noise", "exact atoms", "figures")
     if any(kind not in seconds for kind in kinds):
@@ -81,10 +81,10 @@ def _calibration(results: Results) -> Iterator[tuple[str, str, str]]:
 def _ece_check(
     where: str, found: Results, limit: float, truth: Results | None
 ) -> tuple[str, str, str]:
-    """A row of the table: the expected calibration error (ECE), its limit, and that of the truth.
+    """A row of the table: whether the expected calibration error (ECE) is below its limit.
 
-    The ECE is of the forecasts of all steps together. That of the true probabilities is given if it
-    is known.
+    The ECE is that of the forecasts of all steps together. If ``truth`` is given, the row also
+    shows the ECE of the true probabilities.
     """
     ece, together = found["ece"]["low"], found["ece_all_partitions"]["low"]
     shown = f"{plus_minus(ece)}; all partitions together {together:.4f}"

@@ -64,9 +64,9 @@ class DistanceRun:
         )
 
     def measure(self, clock: Clock) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The distances to the truth by case and method, and the costs.
+        """By process (case) and method: how far p is from the truth, and the running times.
 
-        Costs differ between runs.
+        The distances are the same every time; the running times are not.
         """
         results: dict[str, Any] = {}
         costs: dict[str, Any] = {}
@@ -113,11 +113,11 @@ class DistanceRun:
         return own | {f"rival: {name}": [one[name] for one in rivals] for name in rivals[0]}
 
     def _timed(self, case: str) -> tuple[str, ...]:
-        """The methods whose live step is timed; these need a monitor of all steps."""
+        """The methods whose `Watch.step` is timed on this process (case); empty if none is."""
         return methods_of("walk") if case in ("tamarisk", "skirmish", "walk") else ()
 
     def _pieces(self, case: str, clock: Clock | None) -> dict[Key, Piece]:
-        """All pieces of work for one process (case), by a key, in the order of the work."""
+        """All pieces of work for one process (case), by their keys, in the order they are done."""
         plan, numbers = self.plan, range(self.plan.partitions)
         make: dict[Key, Callable[[Case], dict[str, Any]]] = {("truth",): _about}
         for name in methods_of(case):

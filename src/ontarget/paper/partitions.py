@@ -103,21 +103,30 @@ def simulated(plan: Plan, domain: str) -> Episodes:
 
 
 def train_and_calibrate(plan: Plan, episodes: Episodes, number: int) -> PaperSplit:
-    """Partition ``number`` of the plan in the paper's parts: train, calibrate, rest to test."""
+    """Divide the episodes as the paper does: to train, to calibrate, and the rest to test.
+
+    Each ``number`` gives another random division (partition).
+    """
     return episodes.split(
         train=plan.train, calibrate=plan.calibrate, assure=0, seed=_seed(plan, number)
     )
 
 
 def learn_and_assure(plan: Plan, episodes: Episodes, number: int) -> Split:
-    """Partition ``number`` of the plan: 80 % of its past episodes learn, 20 % assure (promises)."""
+    """Divide the past episodes: 80 % to learn from, and 20 % to back promises (assure).
+
+    Each ``number`` gives another random division (partition).
+    """
     past = plan.train + plan.calibrate
     learn = round(0.8 * past)
     return episodes.split(learn, past - learn, seed=_seed(plan, number))
 
 
 def partition_of(plan: Plan, episodes: Episodes, number: int, mode: Mode) -> Partition:
-    """Partition ``number`` of the plan; both modes (with and without noise) divide alike."""
+    """Random division (partition) ``number`` of the episodes; ``mode`` is with or without noise.
+
+    Both modes divide the episodes in the same way.
+    """
     parts = train_and_calibrate(plan, episodes, number)
     assert parts.rest is not None  # the plan leaves episodes to test on
     return Partition(

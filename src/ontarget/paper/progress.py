@@ -28,7 +28,7 @@ class Clock:
     report
         A function that is called with a text and the share of all work that is done.
     earlier
-        By kind of work, the seconds (of the clock and of the processor) that an earlier run took
+        For each kind of work, the wall-clock and processor seconds that an earlier run spent on it
         before it was stopped.
     keep
         A function that is called with all seconds after each piece of work, to store them.
@@ -83,7 +83,7 @@ class Clock:
         self._tell()
 
     def account(self) -> dict[str, Any]:
-        """By kind of work, the seconds of clock and processor; also the load and threads."""
+        """Wall-clock and processor seconds by kind of work; also the machine's load and threads."""
         load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
         return {
             "seconds": {

@@ -58,7 +58,7 @@ _WEIGHTS: Final = {
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A finished reproduction: the results of each partition, a summary, and the times.
+    """A finished reproduction: the results of each partition, a summary, and running times.
 
     A partition is one random division of the episodes.
     """
@@ -120,7 +120,10 @@ def reproduce(
 
 
 class _Run:
-    """One run of the reproduction. It simulates episodes once, and only if a piece is missing."""
+    """One run of the reproduction.
+
+    A domain's episodes are simulated at most once, and only if some result is not stored yet.
+    """
 
     def __init__(
         self, plan: Plan, out: Path, *, studies: bool, distance: bool, report: Report | None
@@ -139,9 +142,10 @@ class _Run:
         self._episodes: dict[str, Episodes] = {}
 
     def measure(self) -> tuple[dict[tuple[str, Mode], list[Part]], dict[str, Any], dict[str, Any]]:
-        """The results of each partition, a summary of them without times, and the costs.
+        """The results of each partition, a summary of these results, and running times.
 
-        A partition is one random division of the episodes.
+        A partition is one random division of the episodes. The summary has no running times, so
+        that it is the same every time.
         """
         found: dict[str, dict[Key, dict[str, Any]]] = {}
         for domain in self.plan.domains:
@@ -173,7 +177,7 @@ class _Run:
         return range(self.plan.partitions)
 
     def _missing_weight(self) -> float:
-        """The total weight (expected work) of what is still to do; figures are always drawn."""
+        """The total weight (expected work) of what is still to do, including the figures."""
         total = _FIGURES
         for domain in self.plan.domains:
             missing = missing_weight(self._pieces(domain).values(), self.keeper)
@@ -181,7 +185,7 @@ class _Run:
         return total + (0.0 if self.distance is None else self.distance.missing_weight())
 
     def _pieces(self, domain: str) -> dict[Key, Piece]:
-        """All pieces of work for one domain, by a key, in the order in which they are done."""
+        """All pieces of work for one domain, by their keys, in the order they are done."""
         every = [*self._experiment(domain)]
         if self.studies:
             every += [*self._studies(domain)]

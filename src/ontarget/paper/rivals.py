@@ -48,9 +48,9 @@ class Fitted(NamedTuple):
 
 
 class _Distinct:
-    """A model that computes equal rows only once.
+    """A model that predicts only once for rows of inputs that are equal.
 
-    Late in an episode, many rivers have the same state.
+    This saves time, because late in an episode many rivers have the same state.
     """
 
     def __init__(self, model: Any) -> None:

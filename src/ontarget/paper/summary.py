@@ -131,10 +131,11 @@ def summarize_forecasts(parts: Sequence[Part], *, by_ranks: bool = True) -> dict
 def _against_raw(parts: Sequence[Part], *, by_ranks: bool) -> dict[str, Any]:
     """By how much calibration changes the Brier score, on average, with its standard error.
 
-    It is the mean paired difference between p and the raw forecasts. Calibration uses only n
-    episodes. Even if the model's predicted distribution is perfect, that raises the Brier score by
-    the variance p(1 − p)/(n + 2) of the share of these episodes inside the target. That is the
-    Brier score of perfect forecasts divided by n + 2.
+    It is the mean difference between the Brier scores of p and of the raw forecasts for the same
+    steps. The paper's method (``by_ranks``) counts only n calibration episodes. So it raises the
+    Brier score even if the model's predicted distribution is perfect: by the variance
+    p(1 − p)/(n + 2) of the counted share. On average that is the Brier score of perfect forecasts
+    divided by n + 2; the result ``price`` estimates it from the score of p.
     """
     own, raw = METHODS.index("p"), METHODS.index("raw")
     found = mean_sd(float((part.brier[own] - part.brier[raw]).mean()) for part in parts)

@@ -68,7 +68,10 @@ def main_table(results: Results) -> Table:
 
 
 def calibration_table(results: Results) -> Table:
-    """A table of the expected calibration error of both presets and, if known, of the truth."""
+    """A table of the expected calibration errors of both presets and of the true probabilities.
+
+    Those of the true probabilities are shown where they are known.
+    """
     rows = []
     for domain, mode, preset, one in _forecasts(results):
         truth = results.get("studies", {}).get(domain, {}).get("truth")
@@ -86,7 +89,10 @@ def calibration_table(results: Results) -> Table:
 
 
 def brier_table(results: Results) -> Table:
-    """A table of how calibration changes the Brier score, and by how much it must at least."""
+    """A table of how calibration changes the Brier score.
+
+    The last column is the increase that the paper's method causes even with a perfect model.
+    """
     rows = []
     for domain, mode, preset, one in _forecasts(results):
         difference = one["brier_minus_raw"]
@@ -196,7 +202,7 @@ def open_table(results: Results) -> Table:
 
 
 def alarm_table(results: Results, domain: str) -> Table:
-    """A table of how alarms with promised rates did on the test episodes."""
+    """A table of how well alarms with promised rates of false alarms did on the test episodes."""
     rows = []
     for preset, found in results["studies"][domain]["watches"].items():
         for rate, one in found["alarms"].items():
@@ -217,7 +223,7 @@ def alarm_table(results: Results, domain: str) -> Table:
 
 
 def guarantee_table(results: Results) -> Table:
-    """A table of how the guarantees for whole episodes did on the test episodes."""
+    """A table of how often the guarantees for whole episodes held on the test episodes."""
     rows = []
     for domain, study in results["studies"].items():
         for preset, found in study["watches"].items():

@@ -20,7 +20,7 @@ _USEFUL = 0.1  # by how much less a useful p errs than one answer for all
 
 
 class Action(NamedTuple):
-    """What to do, each part in a few words that go on from its name."""
+    """Advice in three phrases: on using p, on using the alarm, and on what to do next."""
 
     p: str
     alarm: str
@@ -28,20 +28,24 @@ class Action(NamedTuple):
 
 
 def action_of(facts: Facts) -> Action:
-    """What to do; it rests on the verdict, and on the findings of the same facts."""
+    """Advice that follows from the verdict and the findings on these facts."""
     found = verdict_of(facts)
     return Action(_p(facts, found), _alarm(facts, found), _next(facts, found))
 
 
 def better_than_one_answer(facts: Facts) -> float | None:
-    """By what share p errs less than the same answer for all runs; None if all ended alike."""
+    """By which share p's Brier score is below that of one fixed p for all runs.
+
+    The fixed p is the share of forecasts that came true. None if all runs met the target, or none
+    did.
+    """
     found = facts.found
     rate = float(pool(found.p, found.met).met.mean())
     return 1.0 - found.brier().value / (rate * (1.0 - rate)) if 0.0 < rate < 1.0 else None
 
 
 def is_useful(better: float) -> bool:
-    """Whether p tells runs apart, if it errs less by this share than one answer for all."""
+    """Whether p is useful, given by which share its Brier score is below that of a fixed p."""
     return better >= _USEFUL
 
 
@@ -118,7 +122,7 @@ def _next(facts: Facts, found: Verdict) -> str:
 
 
 def _wanted(facts: Facts, found: Verdict) -> list[str]:
-    """What more runs, or other features, would help with; empty if nothing is missing."""
+    """Advice to get more runs or better features, a clause each; empty if none is needed."""
     missing, unclear, told = facts.shortfall, facts.unclear, []
     enough = enough_of(facts)
     if not (found.judgement is Judgement.TOO_FEW and facts.gap.chance > COARSE):

@@ -38,7 +38,11 @@ def binned(found: Measured) -> Reliability:
 
 
 def together_in_words(facts: Facts) -> str:
-    """What the points between 10 and 90 % show together, if each alone shows less; else empty."""
+    """Words on the points between 10 and 90 % if each alone is within chance; else empty.
+
+    The points are those of the figure that shows p against how often it came true. The words say
+    whether they are within chance together too, if most lie on the same side of the line.
+    """
     unclear, shown = facts.unclear, binned(facts.found)
     if unclear is None or unclear.runs < 2:
         return ""

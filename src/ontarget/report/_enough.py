@@ -12,7 +12,15 @@ COARSE: Final = 0.1  # with chance as large as this, agreement means nothing
 
 
 class Enough(NamedTuple):
-    """How many runs to fit and to evaluate on, in all, and how many there are; 0 is no more."""
+    """How many runs are needed to fit and to evaluate on.
+
+    Attributes
+    ----------
+    fit, evaluate
+        How many runs are needed in all; 0 if there are enough already.
+    recorded, new
+        How many runs the monitor was fitted on, and how many it was evaluated on.
+    """
 
     fit: int
     recorded: int
@@ -21,7 +29,7 @@ class Enough(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """What to do, for the middle of a sentence."""
+        """Advice on how many runs to add, as words for the middle of a sentence."""
         fit = f"fit on about {self.fit:,} runs in all ({self.fit - self.recorded:,} more)"
         evaluate = (
             f"evaluate on about {self.evaluate:,} new runs in all ({self.evaluate - self.new:,} "
@@ -31,7 +39,10 @@ class Enough(NamedTuple):
 
 
 def enough_of(facts: Facts) -> Enough:
-    """How many runs would leave little to chance, which shrinks with their square root."""
+    """How many runs it takes until chance could move p only a little.
+
+    What chance does shrinks with the square root of the number of runs.
+    """
     gap, half = facts.gap, COARSE / 2.0
     recorded, n = facts.recorded, facts.found.met.size
     times = (gap.chance / COARSE) ** 2

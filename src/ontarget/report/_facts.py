@@ -143,7 +143,7 @@ class Lean(NamedTuple):
 
     @property
     def chance(self) -> float:
-        """How far chance in the evaluated runs and the recorded episodes could move it."""
+        """How far chance could move ``too_high``, in evaluated runs and recorded episodes."""
         return hypot(self.new_runs, self.calibration)
 
     @property
@@ -172,7 +172,7 @@ class Shortfall(NamedTuple):
 class OneSided(NamedTuple):
     """Alarms that count as in time only because no bounds of the reward were declared.
 
-    With bounds, it would be certain at these alarms that the target is already lost.
+    With the right bounds they would count as too late: the target was already missed for certain.
     """
 
     side: str  # where no reward was seen: below 0, or above it
@@ -338,10 +338,10 @@ class Facts:
 
     @cached_property
     def one_sided(self) -> OneSided | None:
-        """Alarms that were too late, if rewards are never negative (or never positive).
+        """Alarms that count as in time only because no bounds of the reward were declared.
 
-        They count as in time, because no bounds of the reward were declared. None if there are no
-        such alarms.
+        If rewards are never negative (or never positive), a total beyond the target never returns,
+        so these alarms came too late. None if there are no such alarms.
         """
         found, raised = self.found, self.alarms
         if isinstance(found.target, Goal):
@@ -408,9 +408,10 @@ def p_in_words(found: Measured) -> str:
 def explained(
     error: FewEpisodesError, contracts: Contracts | GoalContracts, target: Target | Goal
 ) -> FewEpisodesError:
-    """The error that a promise cannot be made, with better advice if there is any.
+    """The error that says that a promise cannot be made, with better advice if there is any.
 
-    If no recorded run ever met the target, neither more episodes nor a higher rate will help.
+    If no assure episode met the target, neither more episodes nor a higher rate would help; the
+    advice is then to choose another target.
     """
     asked: Any = contracts  # whose target this is
     met = asked.recorded_met(target)

@@ -69,7 +69,7 @@ def verdict(facts: Facts) -> list[Statement]:
 
 
 def _worst_first(said: list[Statement]) -> list[Statement]:
-    """The findings; the first has an exclamation mark if any of the others has."""
+    """The findings; if any of them is bad news, the first is marked as bad news too."""
     act = any(one.good is False for one in said)
     return [said[0]._replace(good=False, why=""), *said[1:]] if act else said
 
@@ -156,9 +156,10 @@ def _said(facts: Facts) -> Statement:
 def _agreeing(facts: Facts, *, good: bool) -> tuple[bool | None, str]:
     """The mark of a finding about p (True, False or None for neither), and why it is None.
 
-    ``good`` says how the finding looks by itself. A good finding gets None if p as a whole is off.
-    Any finding gets None if p is not off, but there are too few runs to tell. p is the probability
-    of meeting the target.
+    ``good`` is the mark that the finding would get by itself. It becomes None if it contradicts p
+    as a whole: a good finding although p is off, or a bad one although p is not. It also becomes
+    None if there are too few runs to tell whether p is off. p is the probability of meeting the
+    target.
     """
     gap = facts.gap
     if gap.beyond_chance and good:

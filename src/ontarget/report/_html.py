@@ -97,7 +97,7 @@ def paragraph(text: str, kind: str = "") -> str:
 
 
 def points(items: Iterable[str], *, struck: bool = False) -> str:
-    """A list of points in plain text; ``struck`` draws a line through what no longer holds."""
+    """A list of points in plain text; with ``struck`` all are crossed out as no longer valid."""
     before, after = ("<s>", "</s>") if struck else ("", "")
     lines = "\n".join(f"<li>{before}{text_of(item)}{after}</li>" for item in items)
     return f'<ul class="points">\n{lines}\n</ul>'

@@ -221,7 +221,7 @@ def guaranteed(facts: Facts) -> list[str]:
 
 
 def _exceeded(facts: Facts) -> str:
-    """Why there may be more false alarms than promised on average; empty if there are not."""
+    """Why there were more false alarms than are promised on average; empty if there were not."""
     rate = facts.promised_rate
     if rate is None or facts.confidence is not None or facts.false_alarms.value <= rate:
         return ""
@@ -233,7 +233,7 @@ def _exceeded(facts: Facts) -> str:
 
 
 def void_since_change(facts: Facts) -> str:
-    """That no guarantee holds since the process changed; empty if no change was found."""
+    """Sentences saying that no guarantee holds since a change of the process; empty without one."""
     if facts.found.drifted is None or not facts.found.drifted.changed:
         return ""
     return (

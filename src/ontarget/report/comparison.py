@@ -53,9 +53,9 @@ class Comparison:
     seen
         How many of the episodes each monitor was fitted on.
     same_p
-        Whether both give the same p and differ only in the episodes behind their promises, as a
-        monitor does from its recalibrated copy (`GoalMonitor.recalibrate`). Then only alarms are
-        compared.
+        Whether both give the same p, and differ only in the episodes that their promises rest on.
+        That is so for a monitor and its recalibrated copy (`GoalMonitor.recalibrate`). Then only
+        alarms are compared.
     """
 
     names: tuple[str, str]

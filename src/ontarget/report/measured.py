@@ -262,7 +262,7 @@ class Measured:
 
     @cached_property
     def reliability(self) -> Reliability:
-        """How often the forecasts of each size came true, over all steps."""
+        """How often the forecasts in each range of p came true, over all steps."""
         pooled = pool(self.p, self.met)
         return reliability(pooled.p, pooled.met, episode=pooled.episode)
 
@@ -412,11 +412,12 @@ class Measured:
 
 
 def outcome_ranks(fitted: Fitted, episodes: Episodes, t: int) -> tuple[IndexArray, IndexArray]:
-    """The rank of each episode's outcome among recorded runs at step t, 1 to n + 1; and n.
+    """Where each episode's outcome ranks among n recorded outcomes: 1 to n + 1; and each n.
 
-    An outcome is placed in the distribution predicted for it, and compared with the places of n
-    recorded outcomes (assure episodes, held out to back the promises). Without assure episodes, the
-    rank is the place of the outcome on the calibration curve of n learning episodes.
+    At step t a distribution is predicted for each outcome, and the outcome falls at some point of
+    it, from 0 (lowest) to 1. This number is ranked among the same numbers of n assure episodes
+    (recorded runs, held out to back the promises). Without assure episodes, the rank is read from
+    the calibration curve that was learned from n episodes.
     """
     rows = episodes.at(t, grid=fitted.grid)
     seed, groups = fitted.trained.seed, fitted.groups_in(episodes)

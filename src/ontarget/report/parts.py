@@ -161,7 +161,7 @@ def _stretch(steps: IndexArray) -> str:
 
 
 def _unknown_categories(found: Measured) -> BoolArray:
-    """Where a category is missing, or not known and so taken as missing, (steps, episodes)."""
+    """(steps, episodes): whether a categorical value is missing, or unknown to the monitor."""
     where = np.zeros(found.p.shape, dtype=np.bool_)
     schema, names = found.fitted.schema, found.episodes.names
     episodes = found.episodes.only(names[0]) if names else found.episodes

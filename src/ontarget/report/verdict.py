@@ -88,9 +88,9 @@ class Verdict:
 def verdict_of(facts: Facts) -> Verdict:
     """The verdict on p, on the promised alarm, and on targets that were called certain.
 
-    p is the probability of meeting the target. A target may be called ruled out or assured. A
-    promise that only chance may have broken does not count against a monitor: chance in the
-    evaluated runs, or in the recorded episodes that calibrated p or set the alarm.
+    p is the probability of meeting the target. A target may be called ruled out or assured. If
+    chance alone may explain a broken promise, it does not count against the monitor. Chance is in
+    the evaluated runs, and in the recorded episodes that calibrated p or set the alarm.
     """
     if facts.found.fitted_on.size:
         return Verdict(Judgement.NOT_NEW, *_not_new(facts))
@@ -126,7 +126,7 @@ def above_the_promise(facts: Facts) -> bool:
 
 
 def _set_by_few(facts: Facts) -> str:
-    """Words on why more false alarms than promised may break no promise, and how many to expect."""
+    """Why the promise may hold despite more false alarms than promised, and how many to expect."""
     assert facts.alarms is not None
     assert facts.allowed_rate is not None
     promises = [one.promised for one in facts.alarms.triggers if one.promised is not None]
@@ -295,7 +295,7 @@ def _alarm_kept(facts: Facts) -> str:
 
 
 def alarm_broken(facts: Facts) -> str:
-    """That the alarm broke its promise; empty if it did not, or chance may have."""
+    """A clause that the alarm broke its promise; empty if it did not, or if it may be chance."""
     allowed = facts.allowed_rate
     if facts.alarms is None or facts.promised_rate is None or allowed is None:
         return ""

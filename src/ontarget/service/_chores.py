@@ -78,7 +78,7 @@ def listen_for_silence(service: Service) -> int:
 
 
 def let_go(service: Service) -> int:
-    """Export and then delete old runs that the service's settings do not keep; return how many."""
+    """Delete old runs as the settings say, after exporting them; return how many were deleted."""
     if service.keep_seconds is None and service.keep_runs is None:
         return 0
     return service.retain(

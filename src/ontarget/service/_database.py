@@ -29,7 +29,7 @@ _VALUES: Final = re.compile(r"VALUES (\([^()]*(?:\([^()]*\)[^()]*)*\))")
 class Connection:
     """A connection to a database, SQLite or PostgreSQL.
 
-    In SQL statements ``?`` stands for a value, in both.
+    With either of them, write ``?`` in an SQL statement where a value is to be filled in.
     """
 
     def __init__(self, raw: Any, mark: str = "?") -> None:
@@ -120,7 +120,7 @@ class Database(Protocol):
 
     @property
     def types(self) -> Mapping[str, str]:
-        """The database's own names of column types, by the names used in this code."""
+        """The database's names for the column types ``key``, ``blob``, ``real`` and ``text``."""
         ...
 
     @property
@@ -309,9 +309,9 @@ def copy_file(source: Path, path: Path) -> None:
 
 
 def restore_file(copy: Path, path: Path) -> None:
-    """Replace the SQLite database at ``path`` by a copy of it.
+    """Restore the SQLite database at ``path`` from the backup ``copy``.
 
-    No service may be using the database.
+    No service may be using the database meanwhile.
     """
     if not copy.is_file():
         raise StoreError(f"there is no copy {copy}")

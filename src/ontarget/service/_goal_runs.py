@@ -30,14 +30,14 @@ class GoalRuns:
 
     @property
     def triggers(self) -> tuple[Trigger, ...]:
-        """The alarm rule as numbers to compare (`Trigger`), one per group of runs."""
+        """The thresholds of the alarm rule, one `Trigger` per group of runs."""
         return self._fleet.triggers
 
     def __contains__(self, agent: str) -> bool:
         return agent in self._fleet
 
     def join(self, agents: Iterable[str], *, groups: Any = None) -> None:
-        """Begin a run for each of these agents; ``groups`` has their groups."""
+        """Begin a run for each of these agents; ``groups`` names the group of each run."""
         self._fleet.join(agents, groups=groups)
 
     def leave(self, agents: Iterable[str]) -> None:
@@ -78,5 +78,5 @@ class GoalRuns:
         )
 
     def unpack(self, packed: Mapping[Hashable, bytes]) -> None:
-        """Continue runs from stored bytes, given by agent."""
+        """Continue stored runs; ``packed`` maps each agent to the bytes of its run."""
         self._fleet.unpack(packed)

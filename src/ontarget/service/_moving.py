@@ -25,7 +25,7 @@ _CUT_OFF: Final = "cut off: the outcome is unknown"
 
 @dataclass(slots=True)
 class Run:
-    """A run in memory: what is stored of it, and what the current transaction adds."""
+    """A run in memory: its stored data, and the new data that the next transaction will store."""
 
     stored: StoredRun
     held: Held
@@ -76,7 +76,7 @@ def moved(
     ends: bool,
     cut: bool,
 ) -> Outlooks:
-    """The monitor's answers about runs after a step, their end, or after they were cut off.
+    """The monitor's answers about runs that have taken a step, have ended or were cut off.
 
     ``told`` says that the messages contain the value of the behavior itself, not only rewards. With
     ``ends`` these are the last messages of the runs; with ``cut`` the runs were cut off, so their
@@ -139,7 +139,7 @@ def move_on(one: Accepted, answer: bytes, state: bytes, at: float) -> None:
 
 
 def change(one: Accepted, p: float, status: str, *, horizon: int, ended: bool, at: float) -> None:
-    """Record what few steps change in a run: status, alarm, takeover, end, and p at some steps.
+    """Record what most steps leave as it is: status, alarm, takeover, end, and p at some steps.
 
     p is kept at the start of the run and at a quarter, half and three quarters of the horizon, so
     that p can later be compared with the outcome.

@@ -61,10 +61,10 @@ def alarms(
 
 
 def _add_messages(at: Connection, found: list[dict[str, Any]]) -> None:
-    """Add to each alarm in ``found`` how its messages are doing: receivers, arrivals, last error.
+    """Add to each alarm in ``found`` who gets its messages, how many arrived, and the last error.
 
-    A message with the same time as the alarm says that it was raised. A later message says that the
-    alarm is over.
+    A message with the same time as the alarm says that the alarm was raised. A later message says
+    that the alarm is over.
     """
     by_id = {one["id"]: one for one in found}
     for one in found:
@@ -136,7 +136,7 @@ def deliveries(
 
 
 def try_again(store: Store, delivery: int, *, at: float) -> bool:
-    """Send a message that was given up once more, at once; return whether there is such a one."""
+    """Retry immediately a message that had been given up; return False if there is no such one."""
     with store.database.write() as writing:
         changed = writing.run(
             "UPDATE outbox SET state = 'waiting', attempts = 0, due_at = ? "

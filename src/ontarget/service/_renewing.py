@@ -70,8 +70,8 @@ def renewal(store: Store, held: Held, *, since: float) -> Renewal:
 def recalibrated(store: Store, held: Held, *, since: float, renew_p: bool) -> GoalMonitor:
     """A contract's monitor, recalibrated on the runs that began after ``since``.
 
-    Runs that were cut off, or that somebody took over, count as the worst case (method M24 in
-    docs/methods.md).
+    Nobody knows how runs that were cut off or taken over would have ended; they count as the worst
+    case (method M24 in docs/methods.md).
     """
     with store.database.read() as at:
         rows = at.rows(f"SELECT r.id FROM {_RENEWABLE} ORDER BY r.number", (held.spec.name, since))

@@ -128,7 +128,7 @@ class Held:
 
     @property
     def fitted(self) -> Fitted:
-        """The result of the monitor's fit; of several behaviors, that of the first one."""
+        """The monitor's fitted models; if it has several behaviors, those of the first one."""
         return self.monitor.contracts.fitted
 
     def _made(self, target: str) -> Fleet:
@@ -266,7 +266,7 @@ class HeldContracts:
         return self._put_in_force(spec, at)
 
     def _labelled(self, held: Held, unit: Unit | dict[Name, Unit]) -> Held:
-        """The same contract with another unit to show."""
+        """The same contract, after changing the unit that the web page shows."""
         if unit != held.spec.unit:
             _check_unit(held.spec.name, unit, held.monitor)
             held.spec = msgspec.structs.replace(held.spec, unit=unit)
@@ -314,9 +314,9 @@ class HeldContracts:
 
 
 def _says_the_same(asked: ContractSpec, newest: ContractSpec) -> bool:
-    """Whether a new spec asks for the contract that exists already.
+    """Whether a new spec describes the same contract as the newest version does.
 
-    It does so even if the existing contract has been recalibrated since.
+    A recalibration of the newest version is ignored, and so is the unit.
     """
     own = newest.recalibrated_from or newest.model_sha256
     same = msgspec.structs.replace(
@@ -326,7 +326,7 @@ def _says_the_same(asked: ContractSpec, newest: ContractSpec) -> bool:
 
 
 def _check_unit(name: str, unit: Unit | dict[Name, Unit], monitor: GoalMonitor) -> None:
-    """Refuse a unit for something that is not a behavior of the monitor."""
+    """Raise an error if ``unit`` does not fit the behaviors of the monitor."""
     known = ", ".join(monitor.readings)
     if isinstance(unit, str):
         if unit and known:

@@ -149,9 +149,9 @@ class Engine:
         return [one for one in replies if one is not None], batch
 
     def _load(self, messages: Sequence[StepMessage], ids: Sequence[str]) -> None:
-        """Read from the database the runs that are not in memory.
+        """Read into memory the runs that these messages are about, if they are not there yet.
 
-        Also those that another process may have changed.
+        Runs that another process may have changed are read again.
         """
         wanted: set[str] = set()
         crowded = 2 * len(self._runs) > self._most_runs  # then it matters which were used last
@@ -170,9 +170,9 @@ class Engine:
             self._runs[key] = Run(stored, held, stored.next, False, marks)
 
     def _checked(self, message: StepMessage, key: str, place: int, at: float) -> Accepted | Reply:
-        """The message and its run, if the message is the next step of the run.
+        """The message with its run, if the message is the run's next step; otherwise a reply.
 
-        Otherwise the reply: an earlier answer again, or what is wrong.
+        The reply repeats the answer to a step that was sent before, or says what is wrong.
         """
         payload = payload_of(message)
         run = self._runs.get(key)

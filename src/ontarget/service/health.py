@@ -33,7 +33,7 @@ _GIVEN_UP: Final = 86_400.0  # seconds of silence after which nobody waits for a
 
 
 class Bin(msgspec.Struct, frozen=True):
-    """A range of p: how many answers fell into it, and how many of their runs met the target."""
+    """A range of p: how many answers had a p in it, and how many of these runs met the target."""
 
     least: float
     runs: int

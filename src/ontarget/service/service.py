@@ -26,7 +26,7 @@ _DOUBTED: Final = 10.0  # seconds that a service is not ready after steps could 
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a service: more than these is refused.
+    """The limits of a service; it refuses requests that exceed them.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ class Service:
     def trouble(self) -> str:
         """Why the service cannot accept steps now, as text; empty if it can.
 
-        It is checked at most once a second.
+        Calls within the same second return the same text without checking again.
         """
         failed = self.store.failed
         if failed is not None and time.monotonic() - failed[0] < _DOUBTED:

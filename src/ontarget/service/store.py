@@ -60,8 +60,8 @@ class StoredStep:
 class Progress(NamedTuple):
     """New steps of one run, to be written to the database.
 
-    ``run`` is the run after these steps. ``expected`` is the next step according to the database,
-    which must be unchanged.
+    ``run`` is the run after these steps. ``expected`` is the number of the next step that the
+    database should have for the run; if it has another, somebody else has changed the run.
     """
 
     run: StoredRun

@@ -8,7 +8,7 @@ __all__ = ["StoreContract"]
 
 
 def a_run(store: Store, *, agent: str = "a", run: str = "1", next_step: int = 1) -> StoredRun:
-    """A new run that is not in the database yet; the contract that it belongs to is."""
+    """A new run that is not in the database yet; its contract is added if it is missing."""
     with store.database.write() as at:
         found = at.rows("SELECT id FROM contracts WHERE name = 'c'")
         contract = int(found[0][0]) if found else reserve(at, 1)
@@ -52,9 +52,9 @@ class StoreContract:
         ]
 
     def test_a_run_that_moved_on_is_refused_and_nothing_is_written(self, store: Store) -> None:
-        """If another process has moved a run to its next step, a commit is refused.
+        """A commit is refused if another process has moved one of its runs to the next step.
 
-        It then writes nothing.
+        A refused commit writes nothing, not even its other runs.
         """
         run = a_run(store)
         write(store, run, -1, 0)
@@ -132,7 +132,7 @@ class StoreContract:
         assert store.newest_event() > last
 
     def test_numbers_may_be_large(self, store: Store) -> None:
-        """Ids beyond 32 bits are kept beside small ones."""
+        """An id may need more than 32 bits, even if another id in the same commit is small."""
         small, large = a_run(store), a_run(store, agent="b")
         write(store, small, -1, 0)
         with store.database.write() as at:

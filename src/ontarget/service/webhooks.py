@@ -121,7 +121,7 @@ class Courier:
         self.added = False  # whether messages may have come since those that are due were sent
 
     def notify(self, batch: Batch, run: StoredRun, alarm: str, state: str) -> None:
-        """Add messages about an alarm to the batch, unless messages about its agent are off."""
+        """Add messages about an alarm to the batch, unless the alarm's agent is silenced."""
         if not self._hooks or silenced(self._store, run.agent, at=batch.at):
             return
         reason = next((one[3] for one in batch.raised if one[1] == alarm), "")

@@ -211,7 +211,8 @@ def _trial(
 ) -> Trial:
     """The forecasts of all methods for the new episodes.
 
-    The classifiers (``rivals``) learn from the episodes ``past``; a group is a feature for them.
+    The classifiers (``rivals``) learn from the episodes ``past``; the group of an episode is one of
+    their features.
     """
     groups, contracts = _groups(found, past, new), found.contracts
     grid: Any = found.fitted.grid

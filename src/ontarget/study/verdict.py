@@ -92,7 +92,10 @@ def standing_of(told: Mapping[str, Difference]) -> Standing:
 
 
 def _listed(told: Mapping[str, Difference], shown: Sequence[str], sign: float = 1.0) -> str:
-    """The differences of the ``shown`` measures as text, and whether another measure shows none."""
+    """The differences of the measures in ``shown``, as text.
+
+    If exactly one measure shows no difference, that is added in brackets.
+    """
     text = ", ".join(f"{MEASURES[name]} {_way(told[name], sign)}" for name in shown)
     unshown = [MEASURES[name] for name, one in told.items() if not one.shows]
     if len(unshown) == 1:

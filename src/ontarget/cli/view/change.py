@@ -31,9 +31,9 @@ class _Open:
 class ChangeHint:
     """Compares p at the start of runs with how they ended, and says when p has become too high.
 
-    It uses a harm guard, a statistical test (method M26 in docs/methods.md): as long as nothing
-    changes, it says so wrongly in at most one of a hundred sessions, however long one looks. Runs
-    that somebody took over do not count.
+    It uses a harm guard, a statistical test (method M26 in docs/methods.md). If nothing changes, at
+    most one session in a hundred shows this hint, however long the session is. Runs that somebody
+    took over do not count.
 
     Parameters
     ----------

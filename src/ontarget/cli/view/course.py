@@ -14,9 +14,10 @@ _MOST = 1_000  # points that are kept: far more than any terminal is wide
 
 
 class Point(NamedTuple):
-    """A value and a range around it.
+    """A value of a run, with the range from ``low`` to ``high`` around it.
 
-    If a point stands for several steps, the least and most of both.
+    A point may stand for several steps. Their values then go from ``least`` to ``most``, and the
+    range covers their ranges; for a single step, ``least`` and ``most`` are equal.
     """
 
     low: float

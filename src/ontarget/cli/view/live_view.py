@@ -170,7 +170,7 @@ class LiveView:
 
     @property
     def trigger(self) -> Trigger:
-        """The alarm rule as numbers to compare (`Trigger`), for the first group of runs."""
+        """The thresholds of the alarm rule (`Trigger`) for the first group of runs."""
         return self.contract.triggers[0]
 
     def _large(self, track: Track, width: int, rows: int) -> RenderResult:

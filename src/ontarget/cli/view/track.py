@@ -53,7 +53,7 @@ class Ahead(NamedTuple):
 
 @dataclass
 class Track:
-    """What was seen of one agent: its status, and p of its present run with the range around p.
+    """What the answers said about one agent: its status, and p of its run with the range around p.
 
     For a goal over several behaviors, the *culprit* is the behavior with the lowest p by itself.
     """

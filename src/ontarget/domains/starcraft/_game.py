@@ -129,9 +129,9 @@ class StarcraftGame:
             self._close()
 
     def play(self, episodes: int, seed: int = 0) -> Iterator[Recording]:
-        """The battles, one after the other, each as soon as it is over.
+        """Play battles one after the other, and yield each as soon as it is over.
 
-        Battles that were yielded before a `GameError` are complete and can be kept.
+        If a `GameError` is raised, the battles that were yielded before are complete and usable.
         """
         whole_number("episodes", episodes, least=1)
         keys = episode_keys(seed, 0, episodes, "simulate", self.scenario.name)
@@ -219,7 +219,7 @@ class StarcraftGame:
         return await table.appeared(armies.blue, armies.red)
 
     async def _step(self, marines: list[Marine], joining: int) -> list[Marine]:
-        """The living Marines after one step: of those present at its start, and of new arrivals."""
+        """Play one step, in which ``joining`` Marines join red; returns all Marines still alive."""
         known = {marine.tag for marine in marines}
         await self._order(marines)
         left = LOOPS_PER_STEP
@@ -265,7 +265,7 @@ class StarcraftGame:
         return row
 
     def _lead(self, marines: list[Marine]) -> int:
-        """How many Marines red has more than blue."""
+        """The number of red Marines minus the number of blue ones."""
         return sum(1 if marine.owner == self._table.red else -1 for marine in marines)
 
 

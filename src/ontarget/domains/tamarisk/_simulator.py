@@ -208,6 +208,10 @@ def _binomial_cdf(n: int, rate: float, most: int | None = None) -> FloatArray:
 
 
 def _guide(cdf: FloatArray) -> NDArray[np.int64]:
-    """For each of many equal parts of the range (0, 1), where a search of the CDF may start."""
+    """A table that speeds up searches of the CDF.
+
+    It divides (0, 1) into many equal parts. For a number in a part, a search may start at the
+    part's entry.
+    """
     bins = np.arange(_GUIDES) / _GUIDES
     return np.searchsorted(cdf, bins, side="right").astype(np.int64)

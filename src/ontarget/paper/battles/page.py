@@ -52,14 +52,17 @@ def draw(plan: Plan, parts: Parts, results: Results) -> dict[str, Figure]:
 
 
 def engine_table() -> Table:
-    """A table of facts about each game engine, beside the paper's own."""
+    """A table that compares each game engine with StarCraft II, which the paper used."""
     rows = zip(_FACTS, _STARCRAFT, *(one.facts for one in ENGINES.values()), strict=True)
     head = ("", f"{PAPER['smax'].name} (the paper)", *(LABELS[one] for one in ENGINES))
     return Table(head, list(rows), sentences=True)
 
 
 def soundness_table(results: Results) -> Table:
-    """A table of what must hold in any sound game engine: symmetry, and units that add up."""
+    """A table of checks that any sound game engine passes.
+
+    Each of two equal sides wins about half of the battles; units, hit points and rewards add up.
+    """
     rows = []
     for one in ENGINES:
         found, even = results["battles"][one]["unaccounted"], results["battles"][one]["even"]
@@ -85,9 +88,10 @@ def soundness_table(results: Results) -> Table:
 
 
 def open_table(results: Results) -> Table:
-    """A table of how long battles are fought, and how long it is open who wins.
+    """A table of how long battles are fought, and how long it is open whether the target is met.
 
-    Whether it is open is judged by the true probability and by the lower bound p_low.
+    It is open while the probability is not close to 0 or 1. That is judged by the true probability
+    and by the lower bound p_low.
     """
     battles = results["battles"]
     steps = [int(t) for t in battles["smax"]["open"]]

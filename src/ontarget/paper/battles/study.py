@@ -75,7 +75,7 @@ _FIGURES: Final = 4.0
 
 @dataclass(frozen=True)
 class BattleStudy:
-    """A finished comparison of two game engines: its plan, a summary of results, and times."""
+    """A finished comparison of two game engines: its plan, a summary of results, running times."""
 
     plan: Plan
     results: dict[str, Any]
@@ -133,9 +133,10 @@ class _Run:
         self._recorded = cache(self._record)
 
     def measure(self) -> tuple[dict[tuple[str, Mode], list[Part]], dict[str, Any]]:
-        """The results of each partition, and a summary of them, which contains no times.
+        """The results of each partition, and a summary of these results.
 
-        A partition is one random division of the episodes.
+        A partition is one random division of the episodes. The summary has no running times, so
+        that it is the same every time.
         """
         found = {
             (engine, *key): finish(piece, self.keeper, self.clock)
@@ -167,7 +168,7 @@ class _Run:
         return parts, plain(results)
 
     def _pieces(self, engine: str) -> Iterator[tuple[Key, Piece]]:
-        """All pieces of work for one game engine, with their keys, in the order of the work."""
+        """All pieces of work for one game engine, each with its key, in the order they are done."""
         for k in range(self.plan.partitions):
             for mode in MODES:
                 make = partial(self._part, k, mode)

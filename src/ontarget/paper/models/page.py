@@ -41,7 +41,7 @@ def overview_table(processes: Study) -> Table:
 
 
 def process_tables(case: str, found: Study, costs: Study) -> tuple[Table, Table]:
-    """Two tables of every model on one process: intervals with times, and probabilities."""
+    """Two tables of every model on one process: intervals and running times; probabilities."""
     intervals, forecasts = [], []
     for name, one in found.items():
         widths = [_interval(one["intervals"][kind]) for kind in INTERVALS]

@@ -26,7 +26,7 @@ _SECONDS: Final = 10.0
 
 @dataclass(frozen=True)
 class ModelStudy:
-    """A finished study of models: its results by process, and the times."""
+    """A finished study of models: its plan, its results by process, and running times."""
 
     plan: Plan
     results: dict[str, Any]
@@ -114,7 +114,7 @@ class _Run:
         return plain(results), costs
 
     def _pieces(self, case: str) -> dict[Key, Piece]:
-        """All pieces of work for one process, by a key, in the order in which they are done."""
+        """All pieces of work for one process, by their keys, in the order they are done."""
         return {
             (name, k): Piece(
                 file=f"models-{case}-{list(MODELS).index(name)}-{k}",

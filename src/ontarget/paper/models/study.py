@@ -83,7 +83,7 @@ def models_here() -> tuple[str, ...]:
 
 
 def measure_model(plan: Plan, name: str, number: int, case: Case) -> dict[str, Any]:
-    """A model's results on one partition (random division of the episodes), and its times.
+    """A model's results and running times on one partition (random division of the episodes).
 
     The results are given for each method of calibration.
     """

@@ -18,7 +18,7 @@ _raw: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class Body(NamedTuple):
-    """The messages read from the body of a request, with those that could not be read."""
+    """The messages in the body of a request; a `Problem` stands for each that cannot be read."""
 
     messages: Sequence[StepMessage | Problem]  # in order; a problem for what cannot be read
     good: Sequence[StepMessage]  # those that can; ``messages`` itself if all of them

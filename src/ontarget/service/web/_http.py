@@ -81,7 +81,7 @@ class Endpoint:
 
 
 class Buckets:
-    """Limits how fast each client sends: one second's messages at once, refilled over time."""
+    """Limits the messages per second of each client, which may send one second's worth at once."""
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = rate
@@ -89,9 +89,9 @@ class Buckets:
         self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, client: str, amount: int) -> float:
-        """Seconds for which the client must wait before it sends ``amount`` messages.
+        """How many seconds the client must wait before it may send ``amount`` messages.
 
-        It is 0 if it may send them now; they are then counted.
+        If the result is 0, the messages are allowed and count toward the client's limit.
         """
         now = self._clock()
         level, since = self._levels.pop(client, (self._rate, now))

@@ -1,4 +1,4 @@
-"""Takes the steps of requests and makes the responses; the HTTP around it is elsewhere."""
+"""Takes the steps in the bodies of requests, and makes the responses to them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Steps:
         return await self._gathering.take(messages)
 
     def hold_back(self, client: str, n: int) -> None:
-        """Raise a `Refusal` if this client sends more than its allowed number n of steps now."""
+        """Raise a `Refusal` if n more steps are more than this client may send now."""
         wait = self._buckets.take(client, n)
         if wait > 0.0:
             detail = f"more than {self._limits.steps_per_second:g} steps per second"

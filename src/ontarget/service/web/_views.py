@@ -58,7 +58,7 @@ class RunView(msgspec.Struct, frozen=True):
 
 
 class RunHistory(msgspec.Struct, frozen=True):
-    """A run with its answers from some step on, and the state that each answer was about."""
+    """A run with its answers, beginning at some step, and the state that each answer was about."""
 
     run: RunView
     answers: list[msgspec.Raw]
@@ -81,9 +81,9 @@ class AlarmView(msgspec.Struct, frozen=True):
 
     ``sent``, ``waiting`` and ``dead`` count the messages about the alarm; ``to`` names the hooks
     (receivers) that they go to, and ``error`` says why some are dead (given up). ``told_at`` is
-    when the last message that the alarm was raised arrived. ``told_over_at`` is when the last
-    message that the alarm is over arrived. Until ``silenced_until`` no messages about the alarm's
-    agent are sent.
+    the last time at which a message arrived that says that the alarm was raised; ``told_over_at``
+    is the same for messages that say that the alarm is over. Until ``silenced_until`` no messages
+    about the alarm's agent are sent.
     """
 
     id: str
@@ -174,7 +174,7 @@ class Retried(msgspec.Struct, frozen=True):
 
 
 class NewToken(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A request for a new access token: what it is for."""
+    """A request for a new access token: what the token allows (its scopes), and a note."""
 
     scopes: Annotated[list[Literal["report", "read", "admin"]], Meta(min_length=1, max_length=3)]
     note: Annotated[str, Meta(max_length=200)] = ""
@@ -241,7 +241,7 @@ def run_view(run: StoredRun, last: bytes) -> RunView:
 
 
 def history(service: Service, run: StoredRun, request: Request) -> RunHistory:
-    """A run with its answers from the step on that the request's parameters name."""
+    """A run with its answers, beginning at the step in the request's parameter ``from``."""
     least = whole(request.query_params.get("from", "0"))
     most = min(run.next, least + _HISTORY) - 1
     answers = service.store.history(run, least=least, most=most)

@@ -64,10 +64,10 @@ def why(service: Service, run: StoredRun, step: int | None = None) -> dict[str, 
 def _add_rests(held: Held, told: dict[str, Any], so_far: float) -> None:
     """Add to each precedent (a similar recorded run) its ``rest``, if the behavior is a sum.
 
-    The rest is what the recorded run earned from the matching step on. For the present run, the
-    precedent predicts the present value plus this rest, and people can check the rest in the log.
-    If the models learn rewards relative to what nearly every step earns, this holds only for a
-    precedent at the same step; others get None.
+    The rest is what the recorded run earned from the step on that resembles the present one. If the
+    present run went on in the same way, it would end at its present value plus this rest. People
+    can look the rest up in the log. If the models learn rewards minus the usual reward of a step,
+    only precedents at the same step number have a rest; the others get None.
     """
     fitted = held.fitted
     adds = fitted.behavior.translation is Translation.SHIFT and fitted.behavior.scale(1) == 1.0
@@ -159,7 +159,7 @@ def _states(service: Service, held: Held, run: StoredRun) -> Callable[[StoredSte
 
 
 def _path(held: Held, now: StoredStep, seen: Any, group: Any) -> dict[str, Any] | None:
-    """A range for the run at every later step; None if the monitor can give none."""
+    """A range for the run's behavior at each later step; None if the monitor cannot give one."""
     monitor, so_far = held.monitor, _so_far(now)
     try:
         state = [monitor.fitted.state_schema.encode(seen)]
