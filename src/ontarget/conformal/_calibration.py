@@ -1,4 +1,4 @@
-"""The base of all calibrators: it checks rows, and `calibrate` must come before any answer."""
+"""The base class of all calibrators: it checks rows, and that `calibrate` was called first."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Upper bounds on the true shares below all sorted values of a sample, valid all at once.
+"""For each value of a sample, an upper bound on the probability that a new value is below it.
 
-Because all bounds hold at once, one may look at the data first and then choose a value and its
+All these bounds hold at once. So one may look at the data first, and then choose a value and its
 bound (method M20 in docs/methods.md).
 """
 
@@ -25,7 +25,7 @@ _CANDIDATES = 64  # per draw: those whose tail is exactly computed
 
 
 def bounds_at_once(m: int, confidence: Level) -> FloatArray:
-    """Upper bounds on the true share below each of m sorted values, (m,), all valid at once.
+    """Upper bounds on the probability of being below each of m sorted values, (m,), all at once.
 
     The m values come from independent episodes. Entry k − 1 bounds the probability that a new value
     is below the k-th smallest one. With the given confidence none of the m bounds is exceeded, so

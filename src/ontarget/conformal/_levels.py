@@ -61,7 +61,7 @@ def exact_rate(rate: Level) -> Fraction:
 
 @lru_cache(maxsize=256)
 def _fraction(text: str) -> Fraction:
-    """The number that the text spells; 0, which is no valid level, if the text is no number."""
+    """The number written in the text; if it is not a number, 0, which is not a valid level."""
     try:
         return Fraction(text)
     except (ValueError, ZeroDivisionError):
@@ -78,10 +78,11 @@ def exact_confidence(confidence: Level) -> Fraction:
 def rank_within(share: Level, n: int, confidence: Level | None = None) -> int:
     """The largest k, from 0 to n, such that at most this share of new values is below the k-th.
 
-    The k-th smallest of n values is meant; k = 0 means that none is small enough. Without a
-    confidence, the share holds on average over sets of n episodes: k = ⌊share (n + 1)⌋. With a
-    confidence of 0.95, it holds for 95 in 100 sets: k is the largest number with
-    P(Bin(n, share) ≤ k − 1) ≤ 1 − confidence (method M20 in docs/methods.md).
+    "The k-th" is the k-th smallest of n values, one per episode; k = 0 means that even the smallest
+    is too large. Without a confidence, "at most this share" holds on average over sets of n
+    episodes: k = ⌊share (n + 1)⌋. With a confidence of 0.95, it holds for 95 in 100 such sets: k is
+    the largest number with P(Bin(n, share) ≤ k − 1) ≤ 1 − confidence (method M20 in
+    docs/methods.md).
 
     Examples
     --------
@@ -184,7 +185,8 @@ def require_reachable(
     """Raise an error if n calibration episodes are too few for a finite bound at this level.
 
     ``asked`` is the level that the user passed, if ``level`` was derived from it. ``stopped`` of
-    the episodes were cut off, so their outcomes are unknown; in the worst case all are outside.
+    the episodes were cut off, so their outcomes are unknown. The worst case is assumed: that all of
+    them are outside the bound.
     """
     if tail_rank(level, n, confidence) <= stopped:
         needed = needed_within(1 - exact_level(level), confidence, rank=stopped + 1)

@@ -146,9 +146,9 @@ def raw_probability(a_minus: FloatArray, a_plus: FloatArray, first: IndexArray) 
 
 
 def checked_offset(offset: ArrayLike, rows: int) -> FloatArray:
-    """The offset (the behavior so far) of every row, (rows,); one number is repeated.
+    """The offset (the behavior so far) of every row, (rows,); a single number is for all rows.
 
-    Numbers that are not finite and other shapes are refused.
+    Numbers that are not finite, and arrays of other shapes, are refused.
     """
     array = np.asarray(offset, dtype=np.float64)
     if array.shape not in ((), (rows,)):

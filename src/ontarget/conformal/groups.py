@@ -149,7 +149,10 @@ class GroupedPCQR:
         unbounded: bool = False,
         confidence: Level | None = None,
     ) -> Interval:
-        """One interval per row; it covers the outcome with this level among runs of its group."""
+        """One interval per row that covers the outcome with probability at least ``level``.
+
+        This holds within the row's group. See `PCQR.interval`, also for ``kind="at_most"``.
+        """
 
         def ask(pcqr: PCQR, rows: FloatArray, _: IndexArray) -> Interval:
             return pcqr.interval(rows, level, kind, unbounded=unbounded, confidence=confidence)
@@ -166,7 +169,10 @@ class GroupedPCQR:
         unbounded: bool = False,
         confidence: Level | None = None,
     ) -> FloatArray:
-        """The best one-sided bound per row that holds with this level within the row's group."""
+        """The best one-sided bound per row that can be promised at this level, (rows,).
+
+        The promise holds within the row's group. See `PCQR.promise`.
+        """
 
         def ask(pcqr: PCQR, rows: FloatArray, _: IndexArray) -> tuple[FloatArray]:
             return (pcqr.promise(rows, level, side, unbounded=unbounded, confidence=confidence),)
@@ -174,7 +180,10 @@ class GroupedPCQR:
         return self._by_group(X, groups, ask)[0]
 
     def _by_group(self, X: ArrayLike, groups: ArrayLike, ask: Question) -> tuple[FloatArray, ...]:
-        """The answers of ``ask`` in the order of the rows; each group's rows are asked together."""
+        """The answers of ``ask`` for all rows of X, in the order of the rows.
+
+        ``ask`` is called once per group: with the group's PCQR, its rows and their positions in X.
+        """
         known = self.groups
         rows = np.asarray(X)
         labels, codes = _coded(groups, n_rows(X))

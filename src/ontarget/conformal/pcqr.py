@@ -145,19 +145,19 @@ class PCQR(Calibrator):
         Notes
         -----
         A wider target never gets a lower probability. For two adjacent targets without overlap,
-        the ``p`` of their union is the sum of both. The ``low`` of the union may be higher, and the
-        ``high`` lower, than the two sums: by 2/(n + 1) plus the share of ranks tied at the common
-        bound.
+        the ``p`` of their union is the sum of their two ``p``. The ``low`` of the union may be
+        higher than the sum of the two ``low``, and its ``high`` lower than the sum of the two
+        ``high``: by 2/(n + 1) plus the share of ranks tied at the common bound.
         """
         return self.counts(X, target, offset).probability()
 
     def cdf(self, X: ArrayLike, y: ArrayLike, *, side: Side = "right") -> CalibratedCDF:
         """The calibrated CDF at y: P(Y <= y), or P(Y < y) for ``side="left"``.
 
-        For n rows, y may be one number or (n,), which gives arrays of shape (n,), or (n, m), which
-        gives (n, m). The CDF is exactly 0 at -infinity and 1 at +infinity. The result is a named
-        tuple ``(low, mid, high)`` of such arrays. ``low`` and ``high`` are the lower and upper
-        calibrated CDF that the guarantee is about, and ``mid`` is the middle of both.
+        For n rows, y is one number, an array (n,), or an array (n, m) for m values per row. The
+        result is a named tuple ``(low, mid, high)`` of arrays (n,), or (n, m) in the last case.
+        ``low`` and ``high`` are the lower and upper calibrated CDF that the guarantee is about, and
+        ``mid`` is the middle of both. The CDF is exactly 0 at -infinity and 1 at +infinity.
         """
         if side not in ("left", "right"):
             raise InputError(f"`side` needs 'left' or 'right', got {side!r}")

@@ -78,7 +78,7 @@ class ConformalPredictiveSystem(Calibrator):
 
     @property
     def residuals(self) -> Ranks:
-        """The sorted calibration residuals: outcome minus predicted mean, over the difficulty."""
+        """The sorted calibration residuals: (outcome − predicted mean) / difficulty."""
         _ = self.n_calibration
         return self._residuals
 
@@ -105,9 +105,9 @@ class ConformalPredictiveSystem(Calibrator):
     def cdf(self, X: ArrayLike, y: ArrayLike) -> CalibratedCDF:
         """The calibrated CDF at y, P(Y <= y).
 
-        For n rows, y may be one number or (n,), which gives arrays of shape (n,), or (n, m), which
-        gives (n, m). The result is a named tuple ``(low, mid, high)`` of such arrays, as from
-        `PCQR.cdf`.
+        For n rows, y is one number, an array (n,), or an array (n, m) for m values per row. The
+        result is a named tuple ``(low, mid, high)`` of arrays (n,), or (n, m) in the last case, as
+        from `PCQR.cdf`.
         """
         residuals = self.residuals
         centre, unit = self._centre_and_unit(X)
@@ -121,11 +121,11 @@ class ConformalPredictiveSystem(Calibrator):
     def interval(
         self, X: ArrayLike, level: Level, kind: Kind = "at_least", *, unbounded: bool = False
     ) -> Interval:
-        """One interval per row that covers the outcome with at least, or at most, this level.
+        """One interval per row that covers the outcome with probability at least ``level``.
 
         An interval leaves out the same probability on both sides. ``kind="at_most"`` gives open
-        intervals. ``unbounded=True`` gives the whole line, not an error, if there are too few
-        episodes.
+        intervals with coverage at most ``level``. If there are too few calibration episodes for the
+        level, that is an error; with ``unbounded=True``, intervals are the whole line instead.
         """
         n = self.n_calibration
         # Each side may miss half of 1 − level. The ends are the k-th residuals from either side.

@@ -1,6 +1,7 @@
-"""The last part of reading episodes from arrays, tables or files: checks, and their outcomes.
+"""The last part of reading episodes from arrays, tables or files: checks the recorded rows.
 
-The horizon (the number of steps of a complete run) is determined here too.
+The outcome of each episode, and the horizon (the number of steps of a complete run), are determined
+here too.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class RawEpisodes:
     several: tuple[RawSignal, ...] = ()  # named behaviors; ``behavior`` is then the first of them
 
     def where(self, row: int) -> str:
-        """The episode and the step of a row as text for messages, with the user's numbers."""
+        """The episode and the step of a row, as text for messages, numbered as the user does."""
         episode, step = self.arrangement.locate(row)
         return f"episode {self.ids[episode]!s}, step {step + self.roles.first_step}"
 
@@ -87,11 +88,11 @@ def build(
 ) -> tuple[Store, IndexArray | None]:
     """The recorded rows, checked and in a `Store`, and the positions of the episodes to keep.
 
-    The positions are None if all episodes are kept. The horizon is the number of steps of a
-    complete run. ``declared`` is False if it is only the length of the longest run of other
-    episodes; a run may then be longer. ``given`` is False if the horizon was taken from other
-    episodes or a monitor. ``censored`` says what to do with episodes that were cut off before their
-    end.
+    The positions are None if all episodes are kept. ``horizon`` is the number of steps of a
+    complete run. ``given`` is False if it was taken from other episodes or a monitor (``like=``).
+    ``declared`` is False if nobody declared that horizon: it is only the length of the longest run
+    seen, so these runs may be longer. ``censored`` says what to do with episodes that were cut off
+    before their end.
     """
     if censored not in CENSORED:
         known = ", ".join(map(repr, CENSORED))

@@ -50,8 +50,8 @@ def some_left_out(n: int, whole: int) -> str:
 def needs(censored: Censored, given: bool, *arguments: Argument) -> None:
     """Refuse a choice of ``censored`` if an argument that it needs was not given.
 
-    ``censored`` says what to do with cut-off runs; ``given`` whether all its ``arguments`` were
-    given.
+    ``censored`` says what to do with cut-off runs. ``arguments`` are the arguments that this choice
+    needs; ``given`` is True if the user passed all of them.
     """
     if not given:
         listed: list[str | Argument] = []
@@ -149,7 +149,7 @@ def _drawn(
 def chosen_by_lot(
     weights: FloatArray, bound: float, *, keys: KeyArray, ids: AnyArray, name: str, seed: int = 0
 ) -> IndexArray:
-    """Positions drawn at random: each with the probability of its weight divided by ``bound``.
+    """Positions of episodes drawn at random, each with the probability weight / ``bound``.
 
     The draw depends only on the seed and the episodes' ids. ``name`` is what messages call the
     bound. A weight above the bound is refused, because a probability cannot be above 1. Fix the

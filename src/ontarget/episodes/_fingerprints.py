@@ -29,12 +29,11 @@ def known_by(episodes: Recorded) -> KeyArray:
 
 
 def seen_before(episodes: Recorded, known: AnyArray) -> IndexArray:
-    """The positions of the episodes whose fingerprint is in ``known``; none if chance explains it.
+    """The positions of the episodes whose fingerprint is in ``known``; empty if it may be chance.
 
-    A fingerprint is a 64-bit hash of an episode's id and contents. If only few different runs are
-    possible, two logs with the same ids have some equal runs by chance. That happens about as often
-    as two runs of one log are equal. So positions are returned only if clearly more runs than that
-    are equal.
+    A fingerprint is a 64-bit hash of an episode's id and contents. If only a few different runs are
+    possible, two logs with the same ids contain some equal runs by chance: about as often as two
+    runs of one log are equal. So positions are returned only if clearly more episodes match.
 
     Examples
     --------

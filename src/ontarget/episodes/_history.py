@@ -76,9 +76,9 @@ def running_means(values: FloatArray, lengths: IndexArray, offsets: IndexArray) 
 
 
 def _named(feature: Feature, name: str) -> Feature:
-    """The feature under another name, which stands for its value some steps earlier.
+    """A copy of the feature under another name, for its value at an earlier step.
 
-    A category that is not known counts as missing in the new feature.
+    In the copy, an unknown category of a text feature counts as missing and is never an error.
     """
     unseen = feature.unseen if feature.categories is None else "missing"
     return replace(feature, name=name, unseen=unseen)

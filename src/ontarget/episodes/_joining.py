@@ -156,8 +156,9 @@ def _check_ids(stores: Sequence[Store]) -> None:
 def _check_complete(stores: Sequence[Store], found: Store) -> None:
     """Refuse to join stores if that makes complete episodes incomplete.
 
-    The joined store ``found`` has the longest horizon (number of steps of a complete episode). A
-    shorter episode that was complete by its own horizon would be incomplete by that one.
+    The horizon is the number of steps of a complete episode. The joined store ``found`` has the
+    longest horizon of all stores. So an episode that was complete in a store with a shorter horizon
+    may be incomplete in the joined store.
     """
     before = sum(int(np.count_nonzero(store.censored)) for store in stores)
     more = int(np.count_nonzero(found.censored)) - before

@@ -147,7 +147,7 @@ def readings_of(
 
 
 def _check_names(names: Iterable[str]) -> None:
-    """Refuse names with other characters than letters, digits and underscores.
+    """Refuse names that contain anything but letters, digits and underscores.
 
     They are names of behaviors (numbers that runs are judged by). Other names can't be used in a
     goal, such as ``energy <= 12``.

@@ -60,7 +60,7 @@ class Leaf:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """A name for each number of this array: ``x0, x1``, or below a key ``arm_0, arm_1``."""
+        """A name for each number: ``x0, x1``, or ``arm_0, arm_1`` for an array with key "arm"."""
         stem = _name_of(self.path)
         if self.size == 1:
             return (stem or "x0",)

@@ -1,4 +1,4 @@
-"""Divides whole episodes into parts at random, by a seed and the ids; their order plays no part."""
+"""Divides whole episodes into parts at random, by a seed and the ids, whatever their order."""
 
 from __future__ import annotations
 
@@ -137,9 +137,10 @@ def _clusters(
     The first part keeps all episodes of its groups. Every other part keeps one episode per group,
     drawn at random.
 
-    Runs of one group resemble each other, so a shuffle with other runs would show which are which:
-    they are not exchangeable. But whole groups are exchangeable. So one run drawn from each group
-    is exchangeable with a run of a new group (method M11 in docs/methods.md).
+    Runs of one group resemble each other, so several runs of a group are not exchangeable with a
+    run of a new group. But whole groups are exchangeable with each other. So if one run is drawn
+    from each group, these runs are exchangeable with a run of a new group (method M11 in
+    docs/methods.md).
     """
     names, which = np.unique(groups, return_inverse=True)
     order = np.argsort(keyed_hash(keys_of(names), seed, "split"), kind="stable")

@@ -153,7 +153,7 @@ class Store:
         """The number that becomes known together with the state of each row, (rows,).
 
         It is the reward of the previous step. If runs are judged by a column instead of rewards, it
-        is the value of that column so far. In first rows it is NaN.
+        is the value of that column so far. In the first row of an episode it is NaN.
         """
         found = np.array(self.before)
         if self.rewards is not None:

@@ -25,10 +25,11 @@ class Walk(NamedTuple):
 
 
 def begin(behavior: Behavior, n: int) -> AnyArray:
-    """The values from which a behavior starts to count, for n runs before their first step, (n,).
+    """What a behavior remembers of each of n runs before their first step, (n,).
 
-    A behavior is the number that a run is judged by. Its internal state is what it must remember,
-    such as the sum so far. The array has floats if the states are floats, otherwise objects.
+    A behavior is the number that a run is judged by. To compute it, something must be remembered of
+    a run, such as its sum so far: a float, or any object. The array has floats or objects
+    accordingly.
     """
     states = np.empty(n, dtype=np.float64 if behavior.vectorised else np.object_)
     states.fill(behavior.start())
@@ -38,8 +39,8 @@ def begin(behavior: Behavior, n: int) -> AnyArray:
 def advance(behavior: Behavior, states: AnyArray, rewards: FloatArray, t: int) -> AnyArray:
     """What a behavior remembers after step t, for many runs at once.
 
-    A behavior is the number that a run is judged by. Its internal states after the step are
-    computed from those before the step, ``states``, and the rewards.
+    A behavior is the number that a run is judged by. ``states`` is what the behavior remembered of
+    each run before step t, such as the sum so far; ``rewards`` are the runs' rewards at step t.
     """
     if behavior.vectorised:
         return np.asarray(behavior.update(states, rewards, t))

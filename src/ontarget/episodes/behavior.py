@@ -104,7 +104,7 @@ class Behavior(ABC):
 
     @property
     def forgets(self) -> bool:
-        """Whether a bad reward (such as NaN) does no harm once a good one follows.
+        """Whether an invalid reward (such as NaN) no longer matters once a valid one follows.
 
         That is true for the last reward of a run, but not for a sum of rewards.
         """

@@ -57,7 +57,10 @@ class _BuiltIn(Behavior):
 
 
 class _Reward(_BuiltIn):
-    """A behavior (a number that runs are judged by) that stays in the range of the rewards."""
+    """A behavior (a number that runs are judged by) within the range of the rewards.
+
+    It is neither below a run's smallest reward nor above the largest.
+    """
 
     def ahead(self, t: int, *, bounds: Bounds, horizon: int, declared: bool) -> tuple[float, float]:
         return _ends(bounds)
@@ -278,7 +281,7 @@ class FirstStep(_Conditional):
 
 @dataclass(frozen=True)
 class ShareOfSteps(_Conditional):
-    """Judges a run by the share of its steps (0 to 1) whose reward fulfils a condition: ``< 0.3``.
+    """Judges a run by the share of its steps (0 to 1) whose reward is, for example, ``< 0.3``.
 
     Parameters
     ----------

@@ -209,9 +209,10 @@ class Episodes(Recorded):
             value after each row. For several behaviors, and behaviors that read a signal, see
             `from_arrays`; here a signal is a column.
         truncated, terminated, group
-            The names of three columns: truncated is true in the last row of a run that was cut off,
-            terminated in that of a run that ended by itself, and group is the run's group. By
-            default they are found by their names, if they exist. Pass None for "no such column".
+            The names of three columns. ``truncated`` is true in the last row of a run that was cut
+            off, ``terminated`` is true in the last row of a run that ended by itself, and ``group``
+            is the run's group. By default the columns are found by their names, if they exist. Pass
+            None for "no such column".
         horizon, categorical, censored, stop_bound
             As for `from_arrays`.
         stop_probability, cutoff
@@ -231,8 +232,10 @@ class Episodes(Recorded):
             Other episodes, or a fitted monitor. The new episodes must have the same features,
             categories, behavior and horizon; columns with the same names are tried first.
 
-        Notes ----- `remarks` says which columns were guessed, and `describe` shows these remarks.
-        If several columns could have the same role, an error names them.
+        Notes
+        -----
+        `remarks` says which columns were guessed, and `describe` shows these remarks. If several
+        columns could have the same role, an error names them.
 
         Examples
         --------
@@ -323,11 +326,11 @@ class Episodes(Recorded):
         return cls(store, grid=grids.pop() if len(grids) == 1 else None)
 
     def write(self, path: str | Path) -> None:
-        """Write the episodes as Parquet or CSV, by the path's ending, completely or not at all.
+        """Write the episodes to a Parquet or CSV file; the path's ending decides which.
 
-        Parquet stores everything. A CSV file stores only the rows: if you declared a behavior (what
-        runs are judged by) or a horizon (number of steps), pass it again when you read the file (an
-        `EpisodesWarning` says so).
+        The file is written completely or not at all. Parquet stores everything. A CSV file stores
+        only the rows: if you declared a behavior (what runs are judged by) or a horizon (number of
+        steps), pass it again when you read the file (an `EpisodesWarning` says so).
 
         Values are written unchanged, so they read back the same. A spreadsheet treats text in a
         CSV file that begins with ``=``, ``+``, ``-`` or ``@`` as a formula: if categories or ids

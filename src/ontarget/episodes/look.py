@@ -68,7 +68,10 @@ class Look:
         return self.told()
 
     def told(self, spell: Callable[[Argument], str] = str) -> str:
-        """The whole overview as text. ``spell`` returns how the text names an argument (option)."""
+        """The whole overview as text.
+
+        ``spell`` returns the text for an option, such as ``drop=[...]`` or ``--drop``.
+        """
         lines = [describe(self.episodes), _beside("picture", str(self.outcomes))]
         if self.met is not None:
             n = len(self.episodes)
@@ -83,7 +86,7 @@ class Look:
     def head(self, spell: Callable[[Argument], str] = str) -> str:
         """Only the cautions, as text to show at the beginning of a fit; empty if there are none.
 
-        ``spell`` returns how the text names an argument (option).
+        ``spell`` returns the text for an option, such as ``drop=[...]`` or ``--drop``.
         """
         return "\n".join([*self._noted(), *self._cautioned(spell)])
 

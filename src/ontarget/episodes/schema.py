@@ -203,10 +203,11 @@ class Schema:
         return tuple(j for j, one in features if one.categories and one.unseen == "missing")
 
     def encode_many(self, states: Any) -> tuple[FloatArray, dict[int, str]]:
-        """States as rows of numbers; and for each state that cannot be read, the reason, by row.
+        """States as rows of numbers, and a dictionary of errors: row number to reason.
 
-        The rows of states that cannot be read are NaN. Pass a matrix, a dataframe (whose columns
-        are found by name), or a sequence of states that `encode` can read.
+        A state that cannot be read becomes a row of NaN and an entry in the dictionary. Pass a
+        matrix, a dataframe (whose columns are found by name), or a sequence of states that `encode`
+        can read.
         """
         try:
             columns = getattr(states, "columns", None)
@@ -254,7 +255,7 @@ class Schema:
 
 
 def _by_name(state: Any, names: Sequence[str]) -> Mapping[str, object] | None:
-    """The state's values by their names; None if the values have only an order."""
+    """The state's values by their names; None if they have no names, only an order."""
     if isinstance(state, Mapping):
         return state
     if isinstance(state, np.ndarray | np.void):

@@ -53,8 +53,8 @@ def corrected_difference(
     The splits overlap, so their differences are not independent, and the usual standard error is
     far too small. Nadeau and Bengio (2003) multiply the variance by 1/J + n_new/n_past, where
     independence would give 1/J for J splits. The interval is Student's, with J − 1 degrees of
-    freedom. The correction is a good approximation, not a guarantee. From one split the error is
-    unknown (NaN).
+    freedom. The correction is a good approximation, not a guarantee. With only one split,
+    the error is unknown (NaN).
 
     Examples
     --------

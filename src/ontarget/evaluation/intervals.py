@@ -38,7 +38,7 @@ class Width(NamedTuple):
 
 
 def covered(lower: ArrayLike, upper: ArrayLike, y: ArrayLike) -> BoolArray:
-    """Whether each closed interval contains its outcome; it is empty if lower > upper."""
+    """Whether each closed interval contains its outcome; never if lower > upper (it is empty)."""
     low, high = _ends(lower, upper)
     outcomes = check_numbers("y", y)
     check_same_size(lower=low, y=outcomes)

@@ -120,7 +120,7 @@ def log_loss(p: ArrayLike, met: ArrayLike, n_calibration: int) -> float:
 
 
 def sharpness(p: ArrayLike) -> float:
-    """The mean of p (1 − p): the Brier score that the forecasts would have if they were right.
+    """The mean of p (1 − p): the expected Brier score if every p were the true probability.
 
     A lower number means sharper forecasts, closer to 0 or 1. Sharp forecasts are good only if they
     come true. If the Brier score is well above this number, the forecasts are overconfident.
@@ -137,10 +137,9 @@ def sharpness(p: ArrayLike) -> float:
 def murphy(p: ArrayLike, met: ArrayLike, *, bins: int | None = None) -> BrierParts:
     """The parts of the Brier score (Murphy's decomposition): reliability, resolution and others.
 
-    See `BrierParts` for what each part means.
-
-    They add up to the Brier score except for rounding. ``bins=None`` makes one bin of all equal
-    forecasts. A number makes that many bins of equal width, as in `reliability`.
+    See `BrierParts` for what each part means. The parts add up to the Brier score, except for
+    rounding. With ``bins=None``, forecasts that are equal form one bin. A number makes that many
+    bins of equal width, as in `reliability`.
 
     Examples
     --------

@@ -325,7 +325,10 @@ def _places(listed: Any, list_stop: int, end: int, size: int) -> dict[str, Secti
 
 
 def _array_place(code: str, shape: tuple[int, ...], start: int, size: int) -> ArrayPlace:
-    """Which bytes of the file an array takes, from ``start`` on; refuses one too large for it."""
+    """Which bytes of a file of ``size`` bytes an array takes, from ``start`` on.
+
+    An array that is larger than the file is refused.
+    """
     dtype = _DTYPES.get(code)
     if dtype is None:
         raise ValueError(f"an array has an unknown dtype: {code!r}")

@@ -363,7 +363,10 @@ def _rehearsal(
 
 
 def _fingerprints(arrays: Mapping[str, AnyArray], sizes: Mapping[str, int]) -> KeyArray:
-    """A 64-bit hash of each episode that was used for fitting; the parts of the split in turn."""
+    """A 64-bit hash of each episode that was used for fitting, one part of the split after another.
+
+    If a part has more than `MOST_FINGERPRINTS` episodes, the file has only that many hashes of it.
+    """
     found = flat_array(arrays, "fingerprints", np.uint64)
     n = sum(min(size, MOST_FINGERPRINTS) for size in sizes.values())
     if found.size != n:

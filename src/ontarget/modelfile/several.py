@@ -79,8 +79,9 @@ def load_any(
 def inspect_any(path: Path) -> dict[str, Any]:
     """What `inspect_file` returns, for a file of one behavior or of several.
 
-    A behavior is a number that runs are judged by. For several behaviors, the result has what they
-    share, and then the same for each behavior by its name.
+    A behavior is a number that runs are judged by. For several behaviors, the result describes the
+    monitor of the first one, and adds a dictionary from the name of each behavior to its text, such
+    as "min:distance".
     """
     container = Container.open(path, copy=None)
     if _BEHAVIORS not in container.header:

@@ -42,8 +42,8 @@ class Caution:
     what, why
         ``what`` says what was found and where, ``why`` says why it matters; a sentence each.
     remedy
-        What to do about it, in pieces: texts, and an `Argument` wherever an argument (option) is
-        named.
+        What to do about it, as pieces of a sentence: texts, and an `Argument` in place of the name
+        of an option.
     """
 
     kind: CautionKind
@@ -53,7 +53,10 @@ class Caution:
     remedy: tuple[str | Argument, ...]
 
     def told(self, spell: Callable[[Argument], str] = str) -> str:
-        """The caution in one line. ``spell`` returns how the line names an argument (option)."""
+        """The caution in one line.
+
+        ``spell`` returns the text for an option, such as ``drop=[...]`` or ``--drop``.
+        """
         remedy = "".join(part if isinstance(part, str) else spell(part) for part in self.remedy)
         return plain(f"{self.what}. {self.why}. {remedy}")
 

@@ -116,9 +116,10 @@ def _this_row(name: str, j: int, sample: Sample) -> Caution | None:
 
 
 def _earned(x: FloatArray, moment: Moment, judged: BoolArray) -> CautionKind | bool | None:
-    """Whether x reveals the rewards of these rows, and how: as a kind of caution.
+    """How x reveals the rewards of these rows: as a "reward", or as a "total" that includes it.
 
-    False if x reveals nothing, None if there are too few rows to say.
+    False if x reveals nothing, None if there are too few rows to say. Only rows where ``judged`` is
+    True count.
     """
     known = np.isfinite(x) & judged
     if np.count_nonzero(known) < LEAST or _constant(x[known]):
@@ -137,10 +138,10 @@ def _earned(x: FloatArray, moment: Moment, judged: BoolArray) -> CautionKind | b
 
 
 def _follows(x: FloatArray, before: FloatArray, gain: FloatArray) -> bool:
-    """Whether x is a linear function of the sum before the row and of what the row earned.
+    """Whether x is a linear function of ``before`` and ``gain``, but not of ``before`` alone.
 
-    ``before`` is the sum of rewards (or what else runs are judged by) before each row, ``gain``
-    what the row adds.
+    ``before`` is the sum of rewards (or whatever else runs are judged by) before each row, and
+    ``gain`` is what the row adds to it.
     """
     without = 1.0 - _share(before[:, None], x)
     left = 1.0 - _share(np.column_stack([before, gain]), x)
@@ -194,14 +195,17 @@ def _together(names: tuple[str, ...], start: Moment) -> Iterator[Caution]:
 
 
 def _given_away(kind: CautionKind, name: str, what: str, unless: str = "") -> Caution:
-    """A caution about a feature that seems to contain something that cannot be known yet."""
+    """A caution about a feature that seems to contain something that cannot be known yet.
+
+    Its remedy is to drop the feature; ``unless`` is text about exceptions to add to that.
+    """
     return Caution(kind, (name,), what, _PERFECT, ("Pass ", Argument("drop", [name]), unless))
 
 
 def _split(x: FloatArray, y: FloatArray) -> float:
     """How well the values of x divide the outcomes y into separate ranges, from 0 to 1.
 
-    If x is better at it by whether its value is missing, that counts.
+    If it divides the outcomes better to know only whether x is missing, that number is returned.
     """
     gaps = np.isnan(x)
     missing = separated(gaps.astype(np.float64), y) if gaps.any() else 0.0

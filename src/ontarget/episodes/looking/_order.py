@@ -45,7 +45,7 @@ class FileOrder:
 
 
 def find_order(episodes: Recorded) -> tuple[FileOrder, list[Caution]]:
-    """How the file is ordered, and cautions if its order or the ids go along with the outcomes."""
+    """How the file is ordered, and cautions if its order or the ids are related to the outcomes."""
     outcomes = episodes.outcomes
     if len(episodes) < LEAST:
         return FileOrder((), 0.0), []

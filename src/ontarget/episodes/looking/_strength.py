@@ -90,6 +90,6 @@ def _ranks(values: FloatArray) -> FloatArray:
 
 
 def _coded(x: FloatArray) -> tuple[IndexArray, IndexArray]:
-    """For each value, its index among the sorted different values; and how often each occurs."""
+    """Each value's index among the sorted distinct values, and how often each of these occurs."""
     _, codes, sizes = np.unique(x, return_inverse=True, return_counts=True)
     return codes, sizes

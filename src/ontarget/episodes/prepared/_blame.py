@@ -67,8 +67,8 @@ def blamed(
 def _portions(rows: pl.DataFrame, buckets: Buckets) -> Iterator[tuple[list[int], pl.DataFrame]]:
     """Parts of the rows in which to look for an error, each with the numbers of its files.
 
-    First come the rows of each file. Then come whole episodes: those with rows in the same files
-    are returned together.
+    First comes one part for each file, with the rows of that file. Then come parts with whole
+    episodes; episodes whose rows are in the same files form one part.
     """
     for (number,), own in rows.partition_by(FILE, as_dict=True, maintain_order=True).items():
         yield [number], own

@@ -30,8 +30,8 @@ _MOST_STEPS = 2**31 - 1
 class PreparedFile:
     """One Parquet file of prepared episodes: path, number of rows, range of steps, checksum.
 
-    The path starts in the folder of the prepared episodes. The checksum is BLAKE2b of 16 bytes in
-    hexadecimal; other programs may leave it out.
+    The path is relative to the folder of the prepared episodes. The checksum is BLAKE2b of 16 bytes
+    in hexadecimal; other programs may leave it out.
     """
 
     path: str
@@ -149,9 +149,9 @@ class Manifest:
 def _number(
     found: Mapping[str, Any], name: str, *, least: int = 0, default: int | None = None
 ) -> int:
-    """The whole number of this name in a manifest (list of contents), or ``default``.
+    """The whole number with this name in a manifest, the list of a folder's contents.
 
-    The default is for a manifest that leaves it out. An error if there is no default.
+    If the manifest does not have it, the result is ``default``; without a default, an error.
     """
     value = found[name] if default is None else found.get(name, default)
     most = _MOST_STEPS if name in ("horizon", "start", "stop") else None

@@ -62,11 +62,12 @@ def prepare(
     progress: bool = True,
     **options: Unpack[FrameOptions],
 ) -> PreparedEpisodes:
-    """Write episodes to a folder from which they are read step by step, if memory is too small.
+    """Write episodes to a folder from which a monitor can read them step by step.
 
-    The rows of an episode may be spread over several files and come in any order. Only a part of
-    the rows is in memory at a time, and some 100 bytes per episode. If the process is killed, the
-    same call continues where it stopped, and the resulting files are exactly the same.
+    Use this if the episodes do not fit in memory. The rows of an episode may be spread over several
+    files and come in any order. Only some of the rows are in memory at any time, plus about 100
+    bytes per episode. If the process is killed, the same call continues where it stopped, and the
+    resulting files are exactly the same.
 
     Parameters
     ----------
@@ -75,8 +76,8 @@ def prepare(
         of these, or the folder of a dataset that `Episodes.read` knows. Such a dataset is read into
         memory as a whole.
     output
-        The folder to write. It needs about as much disk space as the sources have in Parquet, and
-        twice as much in addition while it is written.
+        The folder to write. It takes about as much disk space as the sources would as Parquet
+        files; while it is being written, it takes about three times as much.
     seed, assure, max_learn, by_group
         How the episodes are divided into learn and assure, as by `GoalMonitor.fit`.
     file_column

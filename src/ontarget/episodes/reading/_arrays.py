@@ -92,9 +92,9 @@ def _signals(
 ) -> tuple[Behavior, Any, list[tuple[str, Reading, Any]]]:
     """The first behavior, the rewards, and all behaviors if there are several; else an empty list.
 
-    A behavior is a number that runs are judged by. In the list, each has its name, what it is
-    computed from, and these values. With ``told``, the user passes the values of the behavior
-    itself.
+    A behavior is a number that runs are judged by. The list has, for each behavior, its name, the
+    signal that it is computed from, and the values of this signal. ``told`` is True if the user
+    passes the values of the behavior itself.
     """
     if not isinstance(behavior, Mapping):
         reading = reading_of(_named_column(behavior) if told else behavior)

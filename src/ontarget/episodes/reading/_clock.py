@@ -65,8 +65,8 @@ class Clock:
         """A function that reads a column of the table with one value per tick.
 
         A tick begins an interval of time, and becomes one step of an episode. The state is what is
-        known at the tick. Rewards are added up from one tick to the next. ``summed`` is the column
-        of rewards.
+        known at the tick. The rewards from one tick to the next become one reward. ``summed`` is
+        the column of rewards.
         """
         late = {parts.truncated, parts.terminated, parts.reward, behavior.column}
 
@@ -80,7 +80,11 @@ class Clock:
         return column
 
     def _earned(self, column: pl.Series, behavior: Behavior) -> pl.Series:
-        """The reward of each tick (start of an interval); the outcomes of runs stay the same."""
+        """One reward per tick (start of an interval), such that runs keep their outcomes.
+
+        For the behavior "sum", it is the sum of the rewards in the interval; for "max" and "min",
+        the largest or the smallest; otherwise the last.
+        """
         rewards = numbers(column, f"reward (column {column.name!r})", lambda row: f"row {row}")
         if behavior.spec == "sum":
             total = np.bincount(self.tick, weights=rewards, minlength=self.seen.size)

@@ -68,7 +68,10 @@ def numbers(column: pl.Series, what: str, where: Where) -> FloatArray:
 
 
 def whole_numbers(column: pl.Series, what: str) -> IndexArray:
-    """The values of a column as integers; floats must be whole. ``what`` names it in messages."""
+    """The values of a column as integers; floats must be whole.
+
+    ``what`` names the column in messages.
+    """
     _refuse_missing(column, what)
     if column.dtype.is_integer():
         _refuse_inexact(column, what, lambda row: f"row {row}")
@@ -147,7 +150,10 @@ def _part_of_name(value: object) -> str:
 
 
 def flags(column: pl.Series, what: str) -> BoolArray:
-    """The values of a column as booleans; numbers must be 0 or 1. ``what`` names it in messages."""
+    """The values of a column as booleans; numbers must be 0 or 1.
+
+    ``what`` names the column in messages.
+    """
     _refuse_missing(column, what)
     if column.dtype == pl.Boolean:
         truth: BoolArray = column.to_numpy()

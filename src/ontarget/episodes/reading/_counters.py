@@ -27,13 +27,13 @@ def check_order(
     ids: IndexArray,
     read: Callable[[str], pl.Series],
 ) -> Parts:
-    """Checks the order of rows by columns that count the rows of an episode.
+    """Check the order of a table's rows with columns that count the rows of an episode.
 
-    Such a column contains 0, 1, 2, … or 1, 2, 3, …, each number once in an episode. If every such
-    column says another order than the table, the rows are refused: with the last row first, a
-    monitor would see the future. Nothing is checked if a column is known to be the step, or if the
-    user says that there is no such column. Returned are ``parts`` (which column is what), with a
-    remark if there is a column that counts.
+    Such a column contains 0, 1, 2, … or 1, 2, 3, …, each number once in an episode. If there are
+    such columns but none of them counts in the order of the table, the table is refused: if the
+    last row came first, a monitor would see the future. Nothing is checked if a column is known to
+    be the step, or if the user says that no column is the step. The result is ``parts`` (which
+    column is what), with a remark if a column counts the rows.
     """
     if layout.step is None or parts.step is not None:
         return parts

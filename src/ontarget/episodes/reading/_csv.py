@@ -94,9 +94,11 @@ def _table_in(
 
 
 def _separator_of(head: bytes) -> str:
-    r"""The character between columns: a comma, unless the first line has another and no comma.
+    r"""The character between columns: comma, semicolon, tab, ``|`` or space.
 
-    ``head`` is the beginning of the file.
+    It is the first of these, in this order, that the first line contains; a space only if all lines
+    then have the same number of columns. Otherwise it is a comma. ``head`` is the beginning of the
+    file.
 
     Examples
     --------

@@ -38,7 +38,7 @@ _Parts: TypeAlias = _Part | Sequence[str]
 
 
 class Alike(Protocol):
-    """What can be passed as ``like=``: other episodes, or a fitted monitor, to be read alike."""
+    """What can be passed as ``like=``: episodes or a monitor, to read new episodes alike."""
 
     @property
     def schema(self) -> Schema:
@@ -261,10 +261,11 @@ def feature_names(
     early: Collection[str | None],
     late: Collection[str | None],
 ) -> tuple[str, ...]:
-    """The columns that are features: those asked for, or else all that are nothing else.
+    """The columns that are features: those that the user names, or else all remaining columns.
 
-    ``late`` are the columns known only after acting, such as the reward. ``early`` are other
-    columns that are no features, such as the episode.
+    The remaining columns are those in neither ``early`` nor ``late``. ``late`` has columns that are
+    known only after acting, such as the reward. ``early`` has other columns that are not features,
+    such as the episode's id.
     """
     names = (
         tuple(name for name in columns if name not in early and name not in late)

@@ -85,7 +85,7 @@ def layout_in_file(observations: Any, h5py: Any) -> ObservationLayout:
 
 
 def _read(space: Any, read: ReadPlace) -> ObservationLayout:
-    """Which number of an observation has which name; problems are errors in the file."""
+    """Which number of an observation has which name; any problem is an `EpisodesFileError`."""
     try:
         return read_layout(space, read)
     except EpisodesFileError:

@@ -116,8 +116,9 @@ def find_parts(
     """Which column of a table is the episode, the step, the reward and so on.
 
     Columns that the user or the file names come first, then those of the episodes passed as
-    ``like``, then columns with the usual names, then columns with other common names. It is an
-    error if two columns have common names for the same thing. Remarks say what was guessed.
+    ``like``, then a column with the plain name, such as ``step``, then columns with other common
+    names, such as ``t``. Two columns with such other names for the same thing are an error. Remarks
+    say what was guessed.
     """
     for name in judged.columns:
         if name not in columns:
@@ -204,9 +205,10 @@ def _named_alike(layout: Layout, columns: Sequence[str], judged: Judged) -> dict
 
 
 def _joined(part: str, name: str | Sequence[str] | None) -> str | None:
-    """The names of several columns joined by commas; a single column to sort by ends in a comma.
+    """The names of several columns, joined by commas into one name.
 
-    ``part`` says what the columns are for, such as the step.
+    ``part`` says what the columns are for, such as the step. If the step is a list with a single
+    column, which then only sorts the rows, a comma is added to its name.
     """
     if name is None or isinstance(name, str):
         return name
@@ -258,7 +260,7 @@ def _candidates(
 def _chosen(part: str, candidates: Sequence[str], *, needed: bool) -> str | None:
     """The column with the usual name for the ``part`` (such as the step), or the only candidate.
 
-    Several other candidates are an error.
+    It is an error if there are several candidates and none has the usual name.
     """
     best = [name for name in candidates if name == part]
     best = best or [name for name in candidates if _plain(name) == part] or list(candidates)

@@ -60,11 +60,11 @@ def reliability_diagram(
 
 
 def came_true_chart(found: Reliability, *, dark: bool = False) -> Figure:
-    """A reliability diagram for readers who see their first one.
+    """A reliability diagram for readers who have never seen one.
 
-    Each bin is a point with its interval, not joined to the next: chance makes such a line zigzag.
-    Where the interval misses the diagonal, so that chance hardly explains the gap, the point is a
-    square in another colour. Below, a bar for each bin says how many forecasts it holds.
+    Each bin is a point with its confidence interval. No line joins the points, because chance alone
+    would make it zigzag. If the interval misses the diagonal, so that chance hardly explains the
+    gap, the point is a square in another colour. Bars below show how many forecasts each bin has.
     """
     theme = theme_of(dark)
     label = "How often the target was met against what the forecast said"
@@ -249,7 +249,7 @@ def _draw_counts(
 
 
 def _count_axis(axes: Axes) -> None:
-    """Write the ticks of a vertical axis as whole numbers, a few of them."""
+    """Label a vertical axis with only a few ticks, all of them whole numbers."""
     from matplotlib.ticker import MaxNLocator
 
     axes.yaxis.set_major_locator(MaxNLocator(3, integer=True))

@@ -113,7 +113,7 @@ def bias_chart(
 
 
 def _unmarked(name: str) -> str:
-    """The name with its dollar signs escaped, which matplotlib would read as formulas."""
+    """The name with its dollar signs escaped, because matplotlib reads ``$…$`` as a formula."""
     return name.replace("$", r"\$")
 
 

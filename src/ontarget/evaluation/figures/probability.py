@@ -179,7 +179,7 @@ def outcome_fan(
 
 
 def _fit_shares(axes: Axes, least: float = 0.1) -> None:
-    """Make the y axis at least ``least`` long, within [0, 1], so that small changes look small."""
+    """Make the y axis span at least ``least``, within [0, 1], so that small changes look small."""
     low, high = axes.get_ylim()
     reach = max(high - low, least) / 2
     middle = min(max((low + high) / 2, reach), 1.0 - reach) if reach < 0.5 else 0.5
