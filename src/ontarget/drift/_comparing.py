@@ -129,7 +129,7 @@ class _Told(NamedTuple):
     ``p`` is p of each episode at the step (NaN if a value is missing or unreadable there), ``met``
     whether the episode met the target, ``groups`` the number of its group. ``laws`` has, for each
     behavior, its groups, and an array (episodes, 2): the predicted probabilities of an outcome
-    below, and of at most, the outcome that the episode really had.
+    below the one that the episode really had, and of an outcome at or below it.
     """
 
     p: FloatArray
@@ -238,8 +238,9 @@ class _Side:
     def answers(self, new: Episodes) -> tuple[FloatArray, FloatArray]:
         """What the monitor predicts for new episodes: (episodes, 2) and (episodes,).
 
-        The first array has the predicted probabilities of an outcome below, and of at most, the
-        outcome that the episode really had. The second is p. NaN if there is no prediction.
+        The first array has the predicted probabilities of an outcome below the one that the episode
+        really had, and of an outcome at or below it. The second is p. NaN if there is no
+        prediction.
         """
         limits, p = np.full((len(new), 2), np.nan), np.full(len(new), np.nan)
         rows = NotedStep(self.fitted, self.t, self.group)(new)
@@ -265,7 +266,10 @@ class _Side:
 
     @property
     def ranks(self) -> Ranks:
-        """Where the outcomes of the assure (held-out) episodes fell in their predictions."""
+        """The ranks of the assure (held-out) episodes at the step.
+
+        A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1.
+        """
         return self.fitted.at(self.t, self.group).ranks
 
     def drift_bet(self, level: Level) -> DriftBet:
@@ -347,7 +351,7 @@ def _places(sides: list[_Side], groups: IndexArray, limits: FloatArray) -> Float
 
     The result is from 0 to 1. The held-out episodes are the assure episodes. Outcomes are compared
     by where they fall in the distributions predicted for them: ``limits`` are the predicted
-    probabilities below, and up to, each outcome.
+    probabilities of an outcome below the actual one, and of an outcome at or below it.
     """
     found = np.empty(len(limits))
     for side in sides:
@@ -358,7 +362,10 @@ def _places(sides: list[_Side], groups: IndexArray, limits: FloatArray) -> Float
 
 
 def _fresh(times: ArrayLike | None, turn: IndexArray) -> BoolArray:
-    """(episodes,): whether each is the first with its time; a change can only begin with these."""
+    """(episodes,): whether each episode is the first of those with the same time.
+
+    A change can only begin with such a first episode.
+    """
     ordered = np.asarray(times)[turn]
     return np.concatenate([[True], ordered[1:] != ordered[:-1]])
 

@@ -21,11 +21,11 @@ KEPT_FORMAT: Final = 1
 
 @dataclass(frozen=True)
 class KeptFor:
-    """What the saved state of a drift test (guard) or of an adapting interval belongs to.
+    """Says which drift test (guard) or adapting interval a saved state belongs to.
 
-    The state can be resumed only if all these fields are the same. ``kind`` is "drift", "harm" or
-    "interval". ``monitor`` is a hash of what new episodes are compared with. ``target`` is empty
-    unless the state is about one target.
+    Only a test or interval for which all these fields are the same can continue from the state.
+    ``kind`` is "drift", "harm" or "interval". ``monitor`` is a hash of what new episodes are
+    compared with. ``target`` is empty unless the state is about one target.
     """
 
     kind: str
@@ -37,7 +37,7 @@ class KeptFor:
 
     @classmethod
     def of(cls, kind: str, fitted: Fitted, t: int, level: object, group: int) -> KeptFor:
-        """What the state of a drift test or interval, for this step and group, belongs to."""
+        """The fields for a drift test or an interval of this monitor, at this step and group."""
         name = "" if fitted.groups is None else str(fitted.groups[group])
         return cls(kind, digest_of(fitted), t, str(level), name)
 
@@ -63,7 +63,7 @@ def write_kept(path: str | Path, about: KeptFor, state: Mapping[str, Any]) -> No
 def read_kept(path: str | Path, about: KeptFor) -> dict[str, Any]:
     """The state in a file that `write_kept` wrote.
 
-    It is an error if the state belongs to something else than ``about``.
+    It is an error if the state belongs to anything other than ``about``.
     """
     try:
         kept: dict[str, Any] = json.loads(Path(path).read_bytes())

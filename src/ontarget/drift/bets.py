@@ -108,7 +108,9 @@ class _Bet:
     def observe_noted(self, noted: ArrayLike) -> list[DriftReading]:
         """The evidence of a change after each of several episodes.
 
-        ``noted`` has one row per episode; `DriftBet` and `HarmBet` take different rows.
+        ``noted`` has one row per episode. For a `DriftBet`, a row has the two numbers that
+        `DriftBet.observe_limits` takes. For a `HarmBet`, it has one number, p − z, where z is 1 if
+        the episode met the target and 0 if not.
         """
         scores = self._scores(np.asarray(noted, dtype=np.float64))
         return [self.observe(score) for score in scores.tolist()]
@@ -147,9 +149,9 @@ class _Bet:
         raise NotImplementedError
 
     def _bets(self, p: float) -> tuple[float, ...]:
-        """For each of the bets, the number from 0 to 1 that it is about.
+        """For each of the bets, the number from 0 to 1 that its gamblers bet on.
 
-        ``p`` is where an episode ranks among the earlier ones.
+        ``p`` is where an episode ranks among the earlier ones, as a number from 0 to 1.
         """
         raise NotImplementedError
 
@@ -203,7 +205,7 @@ class DriftBet(_Bet):
         """The evidence of a change after one more finished episode.
 
         ``left`` is the predicted probability of an outcome below the one that the episode had;
-        ``right`` is the predicted probability of at most that outcome.
+        ``right`` is the predicted probability of an outcome at or below it.
         """
         return self.observe_noted([[left, right]])[0]
 

@@ -61,7 +61,10 @@ class Bias(NamedTuple):
 
     @property
     def where(self) -> str:
-        """Which episodes this is about, such as "weather is rain"; only for a part of them."""
+        """Which episodes this is about, such as "weather is rain".
+
+        It is not for a bias over all episodes, which has no ``column`` and ``value``.
+        """
         return f"{plain(self.column)} is {plain(self.value)}"
 
     @property
@@ -88,7 +91,10 @@ class Bias(NamedTuple):
         return f"{ends[0]:.1f} to {ends[1]:.1f}" * self.shows
 
     def _told(self, runs: str = "", way: str = "") -> str:
-        """Text: which way p is off, by how much, for which runs; ``way`` replaces its start."""
+        """Text: which way p is off, by how much, and for which runs.
+
+        ``way`` replaces the first words, which are `short` by default.
+        """
         reach = f" ({self.reach})" * self.shows
         return f"{way or self.short}{reach}: {self._said(runs)}"
 
@@ -200,7 +206,10 @@ class Drift:
 
     @property
     def latest(self) -> Bias:
-        """How far p is off since the change, or on all new episodes if nobody knows since when."""
+        """How far p is off since the change.
+
+        If it is unknown when the change began, this is about all new episodes.
+        """
         return self.bias if self.now is None else self.now
 
     @property
@@ -256,11 +265,12 @@ class Drift:
 
     @property
     def suspect(self) -> str:
-        """Text that the assure (held-out) episodes, not the new runs, may be unusual; or empty.
+        """Text that warns if the assure (held-out) episodes, not the new runs, may be unusual.
 
-        New runs are compared with the assure episodes. If p is further off on the assure episodes
-        than on the new runs, the assure episodes may by luck differ from the learning episodes. New
-        runs then differ from the assure episodes too, without any change.
+        It is empty if there is no reason for this warning. New runs are compared with the assure
+        episodes. If p is further off on the assure episodes than on the new runs, the assure
+        episodes may by luck differ from the learning episodes. New runs then differ from the assure
+        episodes too, without any change.
         """
         before, now = self.before, abs(self.latest.too_high)
         odd = before.shows and now < abs(before.too_high)

@@ -138,11 +138,11 @@ class DriftGuard:
         return self._hold({one: noted.get(one) for one in episodes.ids.tolist()})
 
     def note(self, episode_id: object, *compared: float) -> DriftReading:
-        """The evidence of a change after one finished episode, of which only numbers are known.
+        """The evidence of a change after one finished episode, given only the numbers to compare.
 
-        If this guard tests whether p has become too high, the number is p at the compared step,
-        less 1 if the episode met the target. Otherwise there are two numbers: the predicted
-        probabilities of an outcome below, and of at most, the one that the episode had.
+        If this guard tests whether p has become too high, pass one number: p at the compared step,
+        minus 1 if the episode met the target. Otherwise pass two: the predicted probabilities of an
+        outcome below the one that the episode had, and of an outcome at or below it.
         """
         return self._hold({episode_id: compared})
 
@@ -243,10 +243,10 @@ class DriftGuard:
 class NotedStep:
     """Computes the numbers of finished episodes, at one step, that a drift guard compares.
 
-    Without a target these are the predicted probabilities of an outcome below, and of at most, the
-    outcome that the episode had. With a target it is p − z, where z is 1 if the episode met the
-    target and 0 if not (method M26 in docs/methods.md). This is a class, not a function, so that a
-    guard can be pickled.
+    Without a target these are the predicted probabilities of an outcome below the one that the
+    episode had, and of an outcome at or below it. With a target it is p − z, where z is 1 if the
+    episode met the target and 0 if not (method M26 in docs/methods.md). This is a class, not a
+    function, so that a guard can be pickled.
     """
 
     fitted: Fitted
@@ -256,7 +256,7 @@ class NotedStep:
     calibration: Calibrated | None = None
 
     def __call__(self, episodes: Episodes) -> dict[object, tuple[float, ...]]:
-        """By id, the numbers to compare of each episode that has a valid state at the step."""
+        """The numbers to compare, by id, of each episode that has a valid state at the step."""
         fitted = self.fitted
         episodes = fitted.alike(episodes, any_horizon=True)
         if np.any(fitted.groups_in(episodes) != self.group):
@@ -294,7 +294,7 @@ class NotedGoal:
     own_map: TargetMap | None = None
 
     def __call__(self, episodes: Episodes) -> dict[object, tuple[float, ...]]:
-        """By id, p − z of each episode that has a valid state at the step.
+        """The value p − z, by id, of each episode that has a valid state at the step.
 
         z is 1 if the episode met the goal, and 0 if not.
         """

@@ -53,9 +53,9 @@ class Autoreset:
         return bool(self._mode is self._modes.SAME_STEP)
 
     def reset(self, options: dict[str, Any] | None) -> BoolArray:
-        """(environments,): whether a call of ``reset`` with these options begins a new run.
+        """(environments,): which environments begin a new run if ``reset`` gets these options.
 
-        Ask before the call of ``reset``, because environments remove the mask from the options.
+        Call this before ``env.reset``, because environments remove the mask from the options.
         """
         chosen = None if options is None else options.get("reset_mask")
         mask: BoolArray = np.ones(self._waiting.size, dtype=np.bool_)

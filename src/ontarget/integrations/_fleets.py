@@ -145,7 +145,10 @@ class FleetRuns:
     def _brought(
         self, mask: BoolArray, rewards: FloatArray, infos: Sequence[Mapping[str, Any]]
     ) -> Any:
-        """The rewards of the environments in ``mask``; for several behaviors, also the signals."""
+        """The rewards of the environments in ``mask``, as the fleet takes them.
+
+        For several behaviors, these are mappings with the reward and the signals by name.
+        """
         if not self._by_name:
             return rewards[mask]
         return [

@@ -30,7 +30,10 @@ def layout_of(space: Any) -> ObservationLayout:
 
 
 def _opened(space: Any, where: str) -> Numbers | Mapping[Any, Any]:
-    """The parts of a space by name, or the numbers of the space itself if it has no parts."""
+    """The parts of a ``Dict`` or ``Tuple`` space by key; for other spaces, shape and type.
+
+    ``where`` says, in an error message, where the space was found.
+    """
     spaces = require("gymnasium.spaces", extra="gym")
     if isinstance(space, spaces.Dict):
         return dict(space.items())

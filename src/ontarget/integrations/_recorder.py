@@ -233,8 +233,8 @@ class Recorder:
     def _judged_at(self, runs: Sequence[_Finished]) -> int | None:
         """The horizon for the recorded runs: the one that was passed, or None for the longest run.
 
-        If no horizon was passed and a run of the longest length was cut off, it is one step more.
-        Otherwise that run would count as complete.
+        If no horizon was passed and one of the longest runs was cut off, the horizon is one step
+        more than its length. Otherwise that run would count as complete.
         """
         cut = any(run.truncated and len(run.rewards) == self._most for run in runs)
         return self._most + 1 if self.horizon is None and self._most and cut else self.horizon

@@ -52,13 +52,13 @@ class WatchOptions(AlarmOptions, total=False):
 class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """An environment whose ``info["goal"]`` is the monitor's answer about the run (`Outlook`).
 
-    The answer is there after ``reset`` and after each step. Observations, rewards and ends pass
-    through unchanged. When a run terminates, its status is DONE and p is exactly 0 or 1. A run that
-    is cut off before the monitor's horizon is UNKNOWN, because its outcome is unknown. A run that
-    continues after the horizon is UNKNOWN too: at a declared horizon it has been judged already,
-    and after an inferred horizon (the longest recorded run) nothing is known until the run ends. If
-    the environment's time limit does not fit the monitor's horizon, a `HorizonWarning` says so when
-    the wrapper is made.
+    The answer is there after ``reset`` and after each step. Observations, rewards and the flags
+    ``terminated`` and ``truncated`` pass through unchanged. When a run terminates, its status is
+    DONE and p is exactly 0 or 1. A run that is cut off before the monitor's horizon is UNKNOWN,
+    because its outcome is unknown. A run that continues after the horizon is UNKNOWN too: at a
+    declared horizon it has been judged already, and after an inferred horizon (the longest recorded
+    run) nothing is known until the run ends. If the environment's time limit does not fit the
+    monitor's horizon, a `HorizonWarning` says so when the wrapper is made.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return found
 
     def _brought(self, reward: float, info: dict[str, Any]) -> Any:
-        """The reward; for several behaviors, with the signals that they are computed from."""
+        """The reward; for several behaviors, a mapping with the reward and the signals by name."""
         if self._signals is None:
             return reward
         return {"reward": reward} | {name: info[name] for name in self._signals if name in info}

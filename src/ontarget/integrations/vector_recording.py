@@ -114,7 +114,10 @@ class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs
         return observations, rewards, terminated, truncated, infos
 
     def intervene(self, environments: Iterable[int]) -> None:
-        """Note that somebody takes over the runs of these environments; see `RecordEpisodes`."""
+        """Note that somebody takes over the runs of these environments, given by their numbers.
+
+        See `RecordEpisodes.intervene`.
+        """
         chosen = list(environments)
         for i in chosen:
             self._recorder.intervene(i)

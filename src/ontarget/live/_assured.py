@@ -149,9 +149,10 @@ class Contracts:
             warn_of_silence(contract.rule, trigger, said)
 
     def _is_heard(self, contract: Contract) -> bool:
-        """Whether the contract's alarm is raised in one of a few failed assure (held-out) episodes.
+        """Whether the alarm is raised in any of a few held-out episodes that missed the target.
 
-        The result is True if no assure episode failed, and False if there are no assure episodes.
+        The held-out episodes are the assure episodes. The result is True if all of them met the
+        target, and False if there are none.
         """
         fitted, target = self.fitted, contract.target
         if fitted.observed is None:
@@ -167,7 +168,8 @@ class Contracts:
     def _said_of_some(self, contract: Contract, some: IndexArray) -> Iterator[Answers]:
         """The monitor's answers about the assure (held-out) episodes in ``some``.
 
-        It yields answers that are quick to compute first: about a few episodes near their end.
+        The quickest answers come first: those about the last steps of a few episodes. Then come the
+        answers about all steps of all episodes in ``some``.
         """
         fitted, calibration = self.fitted, contract.calibration
         observed, key = fitted.observed, (contract.target, calibration)

@@ -176,10 +176,10 @@ def explained(
 def moving_together(
     parts: tuple[Contribution, ...], fitted: Fitted, others: set[str]
 ) -> tuple[str, ...]:
-    """The causes of a change that, like time, only rise or only fall; empty if only time does.
+    """The causes in ``parts`` that, like time, only rise or only fall during a run.
 
-    These are the features in ``parts`` that do so in all recorded runs, the causes named in
-    ``others``, and time itself.
+    These are time itself, the features that only rise or only fall in all recorded runs, and the
+    causes named in ``others``. The result is empty if there are fewer than two of them.
     """
     clocks = fitted.clocks.features | others | {TIME}
     found = tuple(one.cause for one in parts if one.cause in clocks)

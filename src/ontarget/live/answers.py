@@ -50,7 +50,7 @@ class Answers:
     bad
         (rows,): whether a missing or unreadable value made the step unknown.
     counts
-        (rows,): how many episodes the bounds of the answer are based on; 1 if there are none.
+        (rows,): how many episodes the bounds of the answer are based on; 1 if there is no answer.
     met
         (episodes,): whether each episode met the target.
     lengths
@@ -136,7 +136,7 @@ class Answers:
 
     @cached_property
     def n(self) -> IndexArray:
-        """(steps, episodes): how many episodes the bounds are based on; 1 if there are none."""
+        """(steps, episodes): how many episodes the bounds are based on; 1 without an answer."""
         found: IndexArray = self._table(self.counts, np.ones(self._shape, dtype=np.intp))
         return found
 
@@ -166,7 +166,7 @@ class Answers:
         return found
 
     def scores(self, for_steps: int) -> FloatArray:
-        """(episodes,): the score of each: any threshold above it would have raised an alarm.
+        """(episodes,): each episode's score: any threshold above it would have raised an alarm.
 
         The alarm is raised if p is below the threshold at ``for_steps`` known steps in a row. See
         method M8 in docs/methods.md.

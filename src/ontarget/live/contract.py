@@ -142,10 +142,7 @@ class Contract:
         self._warm_up()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Let unpickling build a new contract.
-
-        So all code is compiled before the first step.
-        """
+        """Let unpickling call the constructor, which compiles all code before the first step."""
         made_for = (self.fitted, self.target, self.rule, self.triggers)
         return Contract, (*made_for, self.calibration, self.backing, self.beside)
 
@@ -219,8 +216,9 @@ class Contract:
     ) -> tuple[Any, ...]:
         """The arguments of `advance_rows`, the compiled function that brings runs to the next step.
 
-        ``brought`` has the rewards or behaviors, and the states, of a call. ``found`` has the
-        output arrays: the values to ask the model about, and a result code for each run.
+        ``brought`` has two arrays that the caller passed for these runs: first the rewards or
+        behaviors, then the states. ``found`` has two arrays for the output: the values to ask the
+        model about, and a result code for each run.
         """
         question = self.question
         return (
@@ -249,8 +247,10 @@ class Contract:
     ) -> tuple[Any, ...]:
         """The arguments of `look_rows`, the compiled function that writes the answers about runs.
 
-        ``limits`` are the predicted probabilities below, and up to, each bound of the targets.
-        ``numbers`` are the alarm thresholds, if they are not those of the groups.
+        ``limits`` has, for each bound of the targets, the predicted probabilities of an outcome
+        below it, and of an outcome at or below it. ``question`` has the targets, if they are not
+        the contract's own. ``numbers`` has the alarm thresholds, if they are not those of the
+        groups.
         """
         return (
             (table.whole, table.real),
@@ -269,12 +269,12 @@ class Contract:
     def ask(
         self, t: int, inputs: FloatArray, ends: FloatArray, limits: tuple[FloatArray, FloatArray]
     ) -> None:
-        """Write the predicted probabilities of less than v, and of at most v, for values v.
+        """Predict what each run still earns from step t on, and write the result to ``limits``.
 
-        They are about the remainder: what the run still earns from step t on. ``ends`` has the
-        values v of each run, (runs, values); nothing is checked. If no model was fitted for step t,
-        both probabilities are 0; then only runs that are already certain to meet or miss the target
-        get an answer.
+        ``ends`` has some values for each run, (runs, values). The two arrays of ``limits`` get the
+        probabilities that the run still earns less than each value, and at most each value. No
+        argument is checked. If no model was fitted for step t, all probabilities are 0; then only
+        runs that are already certain to meet or miss the target get an answer.
         """
         if not self.laws[t]:
             limits[0][:] = limits[1][:] = 0.0
@@ -307,9 +307,10 @@ class Contract:
     def look_at_own(
         self, table: RunTable, row: int, inputs: FloatArray, numbers: FloatArray | None = None
     ) -> None:
-        """Write the monitor's answer for one run, for a behavior class with its own ``translate``.
+        """Write the monitor's answer for one run, if the behavior has its own ``translate`` method.
 
-        The compiled code cannot call this method of the class, so the answer is computed in Python.
+        `Behavior.translate` says what a run must still earn to meet its target. The compiled code
+        cannot call a method that a user wrote, so the method is called here, in Python.
         See method M18 in docs/methods.md.
         """
         t, group = table.whole[row, [k.LAST_T, k.GROUP]].tolist()

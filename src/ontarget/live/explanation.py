@@ -159,9 +159,9 @@ class Explanation:
 
     @property
     def _joined(self) -> str:
-        """Text that some causes always move together, with their joint change.
+        """Text that says which causes always move together, and how much they changed p jointly.
 
-        It is empty if none do.
+        It is empty if no causes do so.
         """
         own = [one for one in self.contributions if one.cause in self.together]
         if len(own) < 2:
@@ -279,10 +279,10 @@ def _plain_json(value: Any) -> Any:
 
 
 def _end(ends_at: float | dict[str, float], culprit: str) -> float:
-    """The outcome to draw.
+    """The number to draw in the chart for an outcome ``ends_at``.
 
-    That is ``ends_at``; for several behaviors, the value of the culprit (the behavior with the
-    lowest p) or else of the first behavior.
+    If ``ends_at`` has several behaviors, it is the value of the culprit (the behavior with the
+    lowest p); if there is no culprit, the value of the first behavior.
     """
     if not isinstance(ends_at, dict):
         return ends_at

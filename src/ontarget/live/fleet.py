@@ -258,9 +258,10 @@ class FleetWatch:
 
     @internal
     def unpack(self, packed: Mapping[Hashable, bytes]) -> None:
-        """Continue agents' runs from bytes.
+        """Continue agents' runs from bytes; ``packed`` has the bytes of each agent, by name.
 
-        They come from `standings` of a `FleetWatch` with the same monitor, target and alarm rule.
+        The bytes come from `standings` of a `FleetWatch` with the same monitor, target and alarm
+        rule.
         """
         names = self._contract.fitted.groups
         some = None if names is None else names[0]  # replaced by the group in the bytes
@@ -304,7 +305,10 @@ class FleetWatch:
         return np.ascontiguousarray(X), unread
 
     def _recalled(self, rows: IndexArray, news: FloatArray, given: FloatArray) -> FloatArray:
-        """The states, with columns of earlier steps filled in if the monitor reads these."""
+        """The states in ``given``, with values of earlier steps added if the monitor reads these.
+
+        ``news`` are the rewards or behaviors that came with the states; see `_news`.
+        """
         contract = self._contract
         if not contract.memory[0]:
             return given
@@ -444,7 +448,7 @@ def _per_agent(values: Any, n: int, what: str) -> FloatArray:
 
 
 def _of_rows(kept: dict[int, _T], rows: IndexArray) -> dict[int, _T]:
-    """The entries of ``kept`` for these rows, by the position of the row in ``rows``."""
+    """The entries of ``kept`` for these rows, with new keys: each row's position in ``rows``."""
     if not kept:
         return {}
     return {i: kept[row] for i, row in enumerate(rows.tolist()) if row in kept}

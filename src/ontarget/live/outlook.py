@@ -45,10 +45,11 @@ class Outlook(NamedTuple):
         on the learning episodes, and nothing is promised about it.
     spread
         A range that contains p. It shows how much the limited number of assure episodes (held out
-        for promises) leaves open (method M20 in docs/methods.md). Another set of as many assure
-        episodes would give another range. In at least 9 of 10 such sets, the range contains the
-        share that infinitely many assure episodes would give. The spread is not the error of p,
-        because errors of the model are not included.
+        for promises) leaves open. These episodes alone give another estimate of the probability,
+        and the spread contains the 90 % confidence interval of that estimate: for at least 9 in 10
+        sets of as many episodes, the spread contains what infinitely many of them would give
+        (method M20 in docs/methods.md). The spread is not the error of p, because errors of the
+        model are not included.
     low, high
         The bounds of the paper's method, for programs: the calibrated distribution, read at the
         ends of the target (method M4). That distribution is valid on average over runs and over

@@ -1,4 +1,4 @@
-"""Runs that each have their own target, as each delivery has its own deadline.
+"""Watches runs that each have their own target, like deliveries that each have a deadline.
 
 The alarm threshold comes from the assure episodes (held out for promises), each judged by its own
 target. Promises hold on average over pairs of a run and its target that are like the recorded
@@ -98,9 +98,9 @@ class OwnTargets:
 
 
 def answer_own(fitted: Fitted, episodes: Episodes) -> tuple[Answers, BoolArray]:
-    """The monitor's answers about episodes, each for its own target.
+    """The monitor's answers about episodes, each judged by its own target.
 
-    Also (episodes,): whether each episode has a target.
+    A second array, (episodes,), says which episodes have a target.
     """
     n, targets = len(episodes), episodes.targets
     assert targets is not None  # the callers have checked this

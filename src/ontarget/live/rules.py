@@ -114,7 +114,7 @@ class Assured(Protocol):
         ...
 
     def scores(self, for_steps: int) -> FloatArray:
-        """(episodes,): the score of each: any threshold above it would have raised an alarm.
+        """(episodes,): each episode's score: any threshold above it would have raised an alarm.
 
         The alarm is raised if p is below the threshold at ``for_steps`` known steps in a row. See
         method M8 in docs/methods.md.

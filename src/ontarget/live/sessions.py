@@ -165,7 +165,10 @@ class Sessions:
         return {"agent": agent, **_json(outlook), **more, **true}
 
     def _parts(self, agent: str) -> dict[str, Any]:
-        """For a goal over several behaviors: p of each behavior by itself, in an answer's field."""
+        """The field "parts" of a JSON answer: p of each behavior by itself, by name.
+
+        The field is left out if the run is not watched for a goal over several behaviors.
+        """
         known = self._watches.get(agent)
         if known is None or not isinstance(known[0], GoalWatch):
             return {}

@@ -354,7 +354,10 @@ class Watch:
         table.hold(held)
 
     def _ask(self) -> None:
-        """Store the predicted probabilities below, and up to, each bound of the target."""
+        """Store what the model predicts about each bound of the target.
+
+        These are two probabilities: of an outcome below the bound, and of one at or below it.
+        """
         self._contract.ask(self._whole[k.T], self._filled_row(), self._ends, self._limits)
 
     def _filled_row(self) -> FloatArray:

@@ -102,9 +102,10 @@ def _is_known(fitted: Fitted, so_far: FloatArray) -> Any:
 
 
 def so_far_of(joint: Joint, behavior: Any, n: int) -> dict[str, FloatArray]:
-    """The value so far of each behavior for n runs: by name, each (n,), with rounded decimals.
+    """The value so far of each behavior for n runs, by the behavior's name, each (n,).
 
-    ``behavior`` is a mapping from each name to one number for all runs, or to one per run.
+    The values are rounded to the behavior's grid (a fixed number of decimals). ``behavior`` is a
+    mapping from each name to one number for all runs, or to one per run.
     """
     if not isinstance(behavior, Mapping) or set(behavior) != set(joint.parts):
         known = ", ".join(joint.parts)

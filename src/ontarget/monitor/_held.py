@@ -75,9 +75,9 @@ class Held:
 
     @property
     def contracts(self) -> Contracts | GoalContracts:
-        """The contracts (prepared targets and alarm rules) made so far, with the result of the fit.
+        """The object that makes and keeps contracts (a target and an alarm rule, prepared for use).
 
-        For tools that need them.
+        It also holds the result of the fit. Most users do not need it.
         """
         return self._held
 
@@ -231,7 +231,10 @@ class Held:
         return X
 
     def _runs(self, states: ArrayLike, behavior: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """(runs, features): the states; and (runs,): the behavior so far, with rounded decimals."""
+        """The states, (runs, features), and the behavior so far of each run, (runs,).
+
+        The behavior so far is rounded to the grid (a fixed number of decimals).
+        """
         X = self._states(states)
         so_far = np.asarray(behavior, dtype=np.float64)
         if so_far.shape not in ((), (len(X),)):

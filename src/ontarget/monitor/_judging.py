@@ -1,4 +1,4 @@
-"""Compares a fitted monitor with new episodes: drift, harm, and how good its answers were."""
+"""Compares a fitted monitor with new episodes: drift, p too high, and how good its answers are."""
 
 from __future__ import annotations
 

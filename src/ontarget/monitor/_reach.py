@@ -99,7 +99,8 @@ def _promises(fitted: Fitted) -> str:
 def _luck(fitted: Fitted) -> str:
     """Text about how far an alarm's true false-alarm rate may be from the promised one.
 
-    It may be far with few assure (held-out) episodes.
+    With few assure (held-out) episodes the two may differ a lot. The text is empty if they cannot
+    differ much, or if it is unknown how much they may differ.
     """
     n = min((own.size for own in fitted.sorted_excess), default=0)
     other = any(fitted.stopped) or fitted.is_weighted
@@ -117,7 +118,7 @@ def _luck(fitted: Fitted) -> str:
 
 
 def _split(fitted: Fitted) -> str:
-    """Text that the learning episodes ended differently from the assure (held-out) episodes.
+    """Text that warns if learning episodes and assure (held-out) episodes ended differently.
 
     It is empty if chance explains the difference.
     """

@@ -35,10 +35,11 @@ def check_settings(
 def warm_split(
     fitted: Fitted, episodes: Episodes, divide: Callable[[Episodes], Split | PaperSplit]
 ) -> Split | PaperSplit:
-    """The episodes divided into learn and assure (held out for promises), or the paper's parts.
+    """The episodes divided into learn and assure (held out for promises).
 
-    Old episodes stay in the part that they were in at the earlier fit, and ``divide`` divides the
-    new ones. So the monitor never learns from an episode that a promise was based on.
+    With the paper's split, the parts are train, calibrate and assure. Old episodes stay in the part
+    that they were in at the earlier fit, and ``divide`` divides the new ones. So the monitor never
+    learns from an episode that a promise was based on.
     """
     if episodes.schema.names != fitted.schema.names:
         raise EpisodesError(

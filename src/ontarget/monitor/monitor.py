@@ -387,9 +387,10 @@ class GoalMonitor(Judging):
         return twin
 
     def _unfitted(self) -> Any:
-        """The model to fit.
+        """The model to fit, before it is fitted.
 
-        With ``model="auto"`` it is the model for cases with too few episodes to choose one.
+        With ``model="auto"`` it is the default model, which is used if there are too few episodes
+        to choose between models.
         """
         if self.model is None:
             return preset_model(self.preset)
@@ -458,7 +459,7 @@ class GoalMonitor(Judging):
         )
 
     def summary(self) -> str:
-        """Text: how far p may be off by chance, and what the episodes are too few to promise.
+        """Text: how far p may be off by chance, and what so few episodes cannot promise.
 
         Examples
         --------

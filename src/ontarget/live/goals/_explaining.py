@@ -57,7 +57,7 @@ class _Asking(NamedTuple):
             own.check_readings(reading.state[None], np.array([had]))
 
     def numbers(self, t: int, states: FloatArray, so_far: FloatArray) -> tuple[FloatArray, ...]:
-        """(rows,) for the goal and then for each behavior by itself: p at step t."""
+        """Arrays (rows,) with p at step t: first of the goal, then of each behavior by itself."""
         mapped, had = map_at(self.own_map, t, self.group), list(np.ascontiguousarray(so_far.T))
         found = self.joint.outlook(self.question, t, self.group, states, had, mapped)
         return found.numbers[:, P], *found.parts[:, :, P]

@@ -21,14 +21,14 @@ __all__ = ["SignalWatch", "news_of", "standing_of"]
 
 
 def standing_of(whole: list[int]) -> tuple[int, bool, int, bool]:
-    """From a run's row: group number, whether it is in alarm, since when, whether it is over."""
+    """A run's group number, whether it is in alarm, since which step, and whether it is over."""
     return whole[k.GROUP], bool(whole[k.ALARMED]), whole[k.SINCE], bool(whole[k.ENDED])
 
 
 class _Missing:
-    """Stands for a signal that is missing in a call.
+    """Takes the place of a signal that the caller did not pass.
 
-    The reason of the run's status then says "no signal NAME".
+    The reason for the run's status then says "no signal NAME".
     """
 
     def __init__(self, signal: str) -> None:
@@ -39,7 +39,10 @@ class _Missing:
 
 
 class _Unnamed:
-    """Stands for behaviors so far that were not passed by name; a status's reason then says so."""
+    """Takes the place of values of behaviors that the caller did not pass by name.
+
+    The reason for the run's status then says so.
+    """
 
     def __init__(self, value: object) -> None:
         self._value = value
@@ -56,10 +59,11 @@ def news_of(
     *,
     begun: bool,
 ) -> tuple[Any, Any]:
-    """The reward, and the behavior so far or None, that a call contains for the behavior ``name``.
+    """The reward and the behavior so far that the caller passed for the behavior ``name``.
 
-    ``reading`` says which signal the behavior is computed from. ``begun`` says whether the run has
-    had a step.
+    The second is None if the behavior is to be computed from the first. ``reward`` and ``behavior``
+    are the arguments of `GoalWatch.step`. ``reading`` says which signal the behavior is computed
+    from. ``begun`` says whether the run has had a step.
     """
     if behavior is not None:
         if not isinstance(behavior, Mapping):

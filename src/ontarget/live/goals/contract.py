@@ -44,7 +44,7 @@ _FIRST = np.zeros(1, dtype=np.intp)
 
 
 class GoalRoom(NamedTuple):
-    """Working arrays of the compiled code for one run, and the part of them for each behavior."""
+    """Working arrays of the compiled code for one run, and each behavior's part of them."""
 
     whole: Pieces
     each: tuple[Pieces, ...]
@@ -101,10 +101,7 @@ class GoalContract:
         self._warm_up()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Let unpickling build a new contract.
-
-        So all code is compiled before the first step.
-        """
+        """Let unpickling call the constructor, which compiles all code before the first step."""
         made_for = (self.contracts, self.goal, self.rule, self.triggers, self.own_map)
         return GoalContract, made_for
 
@@ -170,9 +167,10 @@ class GoalContract:
     ) -> None:
         """Write the numbers of the answer about one run, from the predictions for each behavior.
 
-        ``limits`` has, for each behavior, the predicted probabilities below, and up to, each bound
-        of its target. ``so_far`` has one array with one number for each behavior. ``room`` has
-        working arrays.
+        ``limits`` has two arrays for each behavior: the predicted probabilities of an outcome below
+        each bound of its target, and of an outcome at or below each bound. ``so_far`` has the value
+        so far of each behavior, as an array with one number. ``room`` has working arrays. The
+        answer is written to ``out``.
         """
         parts, episodes, stored = self._steps[t, group]
         for part, own, had, into in zip(parts, limits, so_far, room.each, strict=True):
@@ -192,7 +190,7 @@ class GoalContract:
     def look_by_function(
         self, t: int, group: int, states: FloatArray, so_far: Sequence[FloatArray], out: FloatArray
     ) -> None:
-        """Write the numbers of the answer about one run, for a goal given as a Python function."""
+        """Write the answer about one run to ``out``, for a goal given as a Python function."""
         mapped = map_at(self.own_map, t, group)
         found = self.contracts.joint.outlook(self.question, t, group, states, so_far, mapped)
         out[0] = found.numbers[0]
@@ -233,7 +231,7 @@ class GoalContracts:
 
     @cached_property
     def parts(self) -> dict[str, Contracts]:
-        """For each behavior, by name, the contracts that are about this behavior alone."""
+        """For each behavior, by name, the `Contracts` of the monitor for this behavior alone."""
         return {name: Contracts(one) for name, one in self.joint.parts.items()}
 
     def question(self, goal: Goal) -> GoalQuestion:

@@ -205,7 +205,7 @@ class GoalFleet:
 
     @internal
     def unpack(self, packed: Mapping[Hashable, bytes]) -> None:
-        """Continue agents' runs from packed bytes; agents that are not there yet join."""
+        """Continue agents' runs from what `GoalWatch.pack` returned; agents not there yet join."""
         states = {agent: state_of(one) for agent, one in packed.items()}
         for state in states.values():
             self._like.contract.admit(state)  # all of them before any joins
@@ -228,10 +228,11 @@ class GoalFleet:
 
 
 def _by_agent(values: Any, n: int, what: str) -> list[Any]:
-    """The values of a call as a list with one entry for each of n agents.
+    """The values that the caller passed, as a list with one entry for each of n agents.
 
-    The values are given as a mapping from names to one value per agent, or as one value per agent.
-    ``what`` names the argument in error messages.
+    ``values`` has one value per agent, or a single value for all of them; or it is a mapping from
+    names to such values, and then each entry of the list is a mapping too. ``what`` names the
+    argument in error messages.
     """
     if isinstance(values, Mapping):
         columns = {name: _column(one, n, f"{what} of {name!r}") for name, one in values.items()}
