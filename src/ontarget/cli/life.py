@@ -58,8 +58,8 @@ def drift(
 ) -> None:
     """Check on new episodes whether the process has changed, since when, and whether for the worse.
 
-    The new episodes are compared with the model's assure episodes. Pass only runs in which nobody
-    acted on an alarm.
+    The new episodes are compared with the model's assure episodes, which the fit held out. Pass
+    only runs in which nobody acted on an alarm.
     """
     chosen, wanted = calibration_of(calibration), target_of(target)
     from ontarget import Episodes, GoalMonitor

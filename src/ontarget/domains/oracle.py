@@ -1,4 +1,4 @@
-"""The true probability of a domain's states, estimated by repeated simulation from each state.
+"""The true probability of success from given states, estimated by repeated simulation.
 
 With a simulator, a monitor's probability can be compared with the true one: restart the simulator
 many times from the same state, and count how often the target is met (method M12 in
@@ -30,7 +30,7 @@ _AT_ONCE: Final = 2048
 
 
 class Truth(NamedTuple):
-    """The estimated true probability of each state, and its standard error."""
+    """For each state, the estimated true probability of the target, and its standard error."""
 
     p: FloatArray
     standard_error: FloatArray

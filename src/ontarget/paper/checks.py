@@ -1,4 +1,4 @@
-"""The requirements on the reproduction, what was measured, and whether they are met."""
+"""What the reproduction must achieve, what was measured, and whether it was achieved."""
 
 from __future__ import annotations
 

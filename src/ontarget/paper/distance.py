@@ -115,7 +115,7 @@ def methods_of(case: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Score:
-    """A method's result on one random partition: distance to the truth by step, and cost."""
+    """A method's result on one random partition: how far p is from the truth by step, and cost."""
 
     steps: tuple[int, ...]
     absolute: tuple[float, ...]

@@ -26,7 +26,7 @@ METHODS: Final = ("low", "p", "high", "raw")
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """The results of one partition: lower bounds of the probability, and sums for the measures.
+    """The results of one partition: lower bounds of the probability, and data for the measures.
 
     A partition is one random division of the episodes.
 

@@ -109,7 +109,8 @@ class Piece:
     weight
         About how many processor seconds the piece takes at full size, for the progress bar.
     needs
-        A function that returns what the piece is computed from; its own time is counted elsewhere.
+        A function that returns what the piece is computed from; its time does not count for the
+        piece.
     make
         A function that computes the piece from what ``needs`` returned: arrays, or plain values.
     ticks

@@ -1,4 +1,4 @@
-"""What to do about p, about the alarm, and next: the verdict and its findings in a line."""
+"""Advice in one line, drawn from the verdict: how to use p and the alarm, and what to do next."""
 
 from __future__ import annotations
 

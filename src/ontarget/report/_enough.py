@@ -1,4 +1,4 @@
-"""How many runs would leave little to chance."""
+"""How many runs it takes until chance could move p only a little."""
 
 from __future__ import annotations
 

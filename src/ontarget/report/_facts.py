@@ -77,7 +77,7 @@ class Gap(NamedTuple):
 
     @property
     def way(self) -> str:
-        """In words, whether p is too high or too low: nearly everywhere, mostly, or both.
+        """Words on how p is wrong: too high, too low, mostly one of them, or each in places.
 
         p is the probability of meeting the target.
         """

@@ -129,7 +129,7 @@ def _head(facts: Facts) -> str:
 
 
 def _action(facts: Facts) -> str:
-    """What to do, in a line: about p, about the alarm, and next."""
+    """Advice in one line, as HTML: how to use p and the alarm, and what to do next."""
     told = " ".join(
         f"<span><strong>{name}:</strong> {text_of(text)}.</span>"
         for name, text in action_of(facts)._asdict().items()
@@ -249,9 +249,10 @@ def _runs(found: Measured) -> str:
 
 
 def _path(found: Measured, episode: int, unit: str) -> str:
-    """The picture of the path that one run was predicted to take.
+    """A figure of the path that one run was predicted to take, as HTML.
 
-    If no range can be promised for it, there is a sentence that says why, or nothing.
+    If too few episodes were recorded to draw it, a sentence says so; if it cannot be drawn for
+    another reason, the text is empty.
     """
     try:
         drawn = draw_run(found, "path", episode, unit=unit)

@@ -40,8 +40,7 @@ class News(NamedTuple):
     ) -> News:
         """The monitor's answers about the runs named in ``keys``, as lists.
 
-        ``ends`` says that all these runs have ended, and ``cut`` that all were cut off before their
-        end.
+        ``ends`` is true if these runs have ended, ``cut`` if they were cut off before their end.
         """
         standings = fleet.standings(keys)
         words = outlooks.words

@@ -38,7 +38,7 @@ async def chores(
 
 
 def listen_for_silence(service: Service) -> int:
-    """Raise an alarm for each unfinished run whose agent has been silent for too long.
+    """Raise an alarm for each unfinished run whose agent has reported nothing for too long.
 
     Such an alarm is cleared when the agent reports again or its run ends. Returns how many alarms
     were raised.

@@ -1,4 +1,4 @@
-"""SQLite and PostgreSQL behind one small set of calls, which the service's store uses."""
+"""One small interface to SQLite and PostgreSQL, through which the service stores its data."""
 
 from __future__ import annotations
 

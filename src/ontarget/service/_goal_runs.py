@@ -60,7 +60,7 @@ class GoalRuns:
         self._fleet.intervene(agents)
 
     def parts(self, agent: str) -> dict[str, float | None]:
-        """The p of each behavior by itself, by the behavior's name, for this agent's run."""
+        """For this agent's run, p of each behavior alone, in a dictionary by name."""
         return {name: one.p for name, one in self._fleet[agent].parts.items()}
 
     def standings(self, agents: Sequence[str]) -> Standings:

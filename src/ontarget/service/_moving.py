@@ -132,7 +132,7 @@ def _reading(state: Any) -> Any:
 
 
 def move_on(one: Accepted, answer: bytes, state: bytes, at: float) -> None:
-    """Record the answer to a step, and the new packed state of the step's run."""
+    """Record the answer to a step, and the new state of the step's run (as bytes)."""
     stored = one.run.stored
     one.run.fresh.append((stored.next, one.payload, answer))
     stored.next, stored.state, stored.updated_at = stored.next + 1, state, at

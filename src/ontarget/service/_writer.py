@@ -33,7 +33,7 @@ class _Job(NamedTuple):
 
 
 class BusyError(ServiceError):
-    """A request is refused because too many steps are waiting to be written already."""
+    """A request is refused because too many steps are already waiting to be written."""
 
 
 class Writer:
@@ -62,7 +62,7 @@ class Writer:
         self._thread.start()
 
     def take(self, messages: Sequence[StepMessage]) -> Future[list[Reply]]:
-        """The replies to these messages; they are ready once the messages are on disk."""
+        """A future with the replies to these messages; it is done once the messages are on disk."""
         self.admit(len(messages))
         found: Future[list[Reply]] = Future()
         self.submit([messages], lambda replies: _settle(found, replies[0]))

@@ -1,4 +1,4 @@
-"""Whether a contract's probabilities still come true, judged by its finished runs.
+"""Whether a contract's probabilities still match how often its finished runs met the target.
 
 The verdict comes from two guards (statistical tests for a change) that stay valid however often you
 look; see methods M10 and M26 in docs/methods.md. The counts are for information only.

@@ -1,4 +1,4 @@
-"""Writes the numbers of a run for the live view, related numbers with equally many decimals."""
+"""Writes numbers for the live view; numbers that belong together get equally many decimals."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ _HUGE = 1e9  # beyond, a number is written with its power of ten
 def alike(*values: float) -> tuple[str, ...]:
     """The numbers as texts, all with the same number of decimals.
 
-    The decimals are chosen so that the distance between the numbers, or a single number, has three
-    digits. If the numbers are close together, none has more than four significant digits.
+    The decimals are chosen so that the distance between the smallest and the largest number, or a
+    single number, has three digits. Even if the numbers are close together, none gets more than
+    four significant digits.
 
     Examples
     --------

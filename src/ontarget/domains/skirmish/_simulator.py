@@ -101,10 +101,10 @@ class Skirmish:
 
     Notes
     -----
-    Known from the paper: the numbers of units and of reinforcements, t = 14, blue's policy, the
-    reward (+1 per red unit killed, -1 per blue unit lost) and the horizon of 57. Known from the
-    game: the Marine's health, damage, range, radius, speed and weapon period with its jitter, and
-    that a unit fires at the nearest enemy in scan range and keeps that target.
+    Known from the paper: the numbers of units and of reinforcements, that these arrive at t = 14,
+    blue's policy, the reward (+1 per red unit killed, -1 per blue unit lost) and the horizon of 57.
+    Known from the game: the Marine's health, damage, range, radius, speed and weapon period with
+    its jitter, and that a unit fires at the nearest enemy in scan range and keeps that target.
 
     Chosen, because no source tells: the unit type (Marine) and 8 game loops a step; an open field
     of 36 x 18 and a distance of 20; start positions in a spiral turned by a random angle;

@@ -114,7 +114,7 @@ class Engine:
 
 
 def engine_of(n_blue: int, n_red: int, *, mirror: bool) -> Engine:
-    """The engine with room for so many blue and red units. It is compiled on first use."""
+    """The engine with room for this many blue and red units. It is compiled on first use."""
     with _lock:  # so that two threads do not compile the same engine
         return _built(n_blue, n_red, mirror)
 

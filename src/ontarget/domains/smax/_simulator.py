@@ -71,11 +71,12 @@ class Smax:
 
     Notes
     -----
-    As in the paper: the numbers of units and of reinforcements, t = 14, the reward (+1 per red unit
-    killed, -1 per blue unit lost), the horizon of 57, and blue's policy: a blue unit that sees no
-    enemy walks toward red's centroid; one that sees an enemy fights by the engine's logic.
+    As in the paper: the numbers of units and of reinforcements, that these arrive at t = 14, the
+    reward (+1 per red unit killed, -1 per blue unit lost), the horizon of 57, and blue's policy: a
+    blue unit that sees no enemy walks toward red's centroid; one that sees an enemy fights by the
+    engine's logic.
 
-    The engine decides the rest. A Marine has 45 hit points and takes 9 with a shot, so five shots
+    The engine decides the rest. A Marine has 45 hit points and loses 9 by a shot, so five shots
     kill; it fires at a centre distance below 5, sees below 9, walks 3.15 a second, and fires again
     after 0.61 seconds with a jitter of -1/16 to +2/16. A step is half a second in eight ticks; a
     unit chooses once a step to shoot or to walk in one of four directions. All units act at the

@@ -1,6 +1,6 @@
 """Records battles in the real StarCraft II as episodes like those of the skirmish.
 
-The game is not part of this package and must be installed by the user. No figure in this project
+The game is not part of this package and must be installed by the user. No result in this project
 comes from it: the adapter is tested against a server that speaks the game's protocol.
 """
 

@@ -167,7 +167,7 @@ class Table:
             await self._client.debug_create_unit(wanted)  # type: ignore[arg-type]  # owner is 1 or 2
 
     async def appeared(self, blue: int, red: int) -> list[Marine]:
-        """Wait until so many blue and red Marines have appeared; returns all Marines."""
+        """Wait until this many blue and red Marines have appeared; returns all Marines."""
         for _ in range(_LOOPS_TO_APPEAR):
             marines = await self.marines()
             n_blue = sum(marine.owner == self.blue for marine in marines)

@@ -68,7 +68,7 @@ class StarcraftGame:
     Notes
     -----
     Blue is played through the interface and attack-moves toward red's centroid at each step of 8
-    game loops; without a red unit on the map it stands. Red belongs to the game's weakest computer
+    game loops; without a red unit on the map it waits. Red belongs to the game's weakest computer
     player, whose Marines follow the game's built-in logic. Both keep their town hall, without
     which the game would be over; other units are removed before each battle. Reinforcements are
     made at the beginning of their step, after its state was observed. Fog is off. A Marine that

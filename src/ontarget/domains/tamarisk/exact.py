@@ -1,8 +1,8 @@
 """Tamarisk's exact transition probabilities, and the exact distribution of its return.
 
-A river of up to seven edges has 3⁷ = 2,187 states, few enough to enumerate. Given the plants that
-are left after treatment and death, the empty edges settle independently of each other, so a row of
-the transition matrix is a sum of products of small vectors.
+A river of seven edges has 3⁷ = 2,187 states, few enough to enumerate. Given the plants that are
+left after treatment and death, what grows on one empty edge is independent of the other edges. So a
+row of the transition matrix is a sum of products of small vectors.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ROWS_AT_ONCE: Final = 256
 
 
 def rivers(edges: int) -> Rivers:
-    """Every state of a river with so many edges, in the order of `river_index`.
+    """Every state of a river with this many edges, in the order of `river_index`.
 
     Examples
     --------

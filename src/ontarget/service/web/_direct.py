@@ -31,7 +31,7 @@ _PLAIN: Final = frozenset(
 
 
 class Found(Enum):
-    """What bytes from a connection are: a request for the fast path, part of one, or neither."""
+    """What some bytes turned out to be: a request for the fast path, part of one, or neither."""
 
     TAKEN = auto()  # a request that is answered soon
     PART = auto()  # the beginning of one: wait for the rest

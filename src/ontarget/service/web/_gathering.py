@@ -47,7 +47,7 @@ class Gathering:
         self._timer: asyncio.TimerHandle | None = None
 
     async def take(self, messages: Sequence[StepMessage]) -> list[Reply]:
-        """The replies to the messages of one request; the messages are on disk then."""
+        """Write the messages of one request; return the replies once the messages are on disk."""
         found: asyncio.Future[list[Reply]] = asyncio.get_running_loop().create_future()
 
         def done(replies: Replies) -> None:
@@ -114,7 +114,7 @@ class Gathering:
         replies: list[Replies],
         began: float,
     ) -> None:
-        """Return the replies to the requests that were written; go on with the next group."""
+        """Pass on the replies to the requests that were just written; go on with the next group."""
         self._busy -= 1
         self._expected = len(self._waiting) + len(answered)
         self._patience = min(_SHARE * (loop.time() - began), _LONGEST)

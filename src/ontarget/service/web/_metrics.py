@@ -14,7 +14,7 @@ __all__ = ["Metrics"]
 
 
 class _Spread:
-    """A histogram that is cheap to update, because it is updated at every request."""
+    """A histogram that takes little time to update, as is needed at every request."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = bounds

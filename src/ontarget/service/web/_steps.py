@@ -77,7 +77,7 @@ class Steps:
                 answered([])
 
     async def take(self, messages: Sequence[StepMessage]) -> list[Reply]:
-        """The replies to some messages; the messages are on disk then."""
+        """Write these messages; return the replies once the messages are on disk."""
         return await self._gathering.take(messages)
 
     def hold_back(self, client: str, n: int) -> None:

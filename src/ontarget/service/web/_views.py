@@ -152,9 +152,9 @@ class DeliveryView(msgspec.Struct, frozen=True):
 class Recalibration(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Which runs to recalibrate a contract on.
 
-    ``since``: use runs that began after this time. By default this is the time when the newest
-    version of the contract was added, or a later drift alarm. ``renew_p``: as in ``ontarget
-    recalibrate``.
+    ``since``: use runs that began after this time. The default is when the newest version of the
+    contract was added or, if that was later, when the drift was found. ``renew_p``: whether to use
+    half of the runs to correct p, as in ``ontarget recalibrate``.
     """
 
     since: Moment | None = None

@@ -24,7 +24,7 @@ _LEVEL: Final = 0.9
 
 
 def why(service: Service, run: StoredRun, step: int | None = None) -> dict[str, Any]:
-    """Why a run's p is what it is: what changed p, and the recorded runs most like it.
+    """Why a run's p is what it is: what changed p, and the recorded runs most like this run.
 
     The result has plain values and a text. If ``step`` names an earlier step, that step is
     explained, without a prediction of the path to come.

@@ -1,4 +1,4 @@
-"""The HTTP API, version 1: one table of endpoints, from which its description is made too."""
+"""Version 1 of the HTTP API: a table of its endpoints, which its OpenAPI document is made from."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ class Api:
     async def silence(self, request: Request, service: Service) -> Response:
         """Send no messages about an agent's alarms for a while.
 
-        The request names one of these alarms.
+        The request names the agent by the id of one of its alarms.
         """
         said = await decoded(request, service, views.Silence)
         found = await run_in_threadpool(views.alarm, service, request.path_params["id"])
@@ -302,7 +302,7 @@ class Api:
         )
 
     async def retry(self, request: Request, service: Service) -> Response:
-        """Try once more to send a message that was given up."""
+        """Retry immediately a message about an alarm that had been given up."""
         number = views.whole(request.path_params["id"])
         if not await self.in_writer(
             lambda: views.try_again(service.store, number, at=service.clock())
