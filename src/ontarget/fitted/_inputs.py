@@ -10,9 +10,10 @@ __all__ = ["bad_readings", "inputs_of"]
 
 
 def bad_readings(states: FloatArray, may_miss: BoolArray) -> BoolArray:
-    """(runs,): whether a state is infinite somewhere, or lacks what was never missing in training.
+    """(runs,): whether a feature of the state is infinite, or is missing but must not be.
 
-    ``states`` is (runs, features); ``may_miss`` says for each feature whether NaN is allowed.
+    ``states`` is (runs, features). ``may_miss`` says for each feature whether it may be missing
+    (NaN).
     """
     bad: BoolArray = np.any(np.isinf(states) | (np.isnan(states) & ~may_miss), axis=1)
     return bad
@@ -21,9 +22,9 @@ def bad_readings(states: FloatArray, may_miss: BoolArray) -> BoolArray:
 def inputs_of(states: FloatArray, behavior: FloatArray | None, t: int | None) -> FloatArray:
     """(runs, inputs): what a model reads of each run at one step.
 
-    These are the features of the run's state, then the behavior so far (None if the model does not
-    need it, as for a sum of rewards), then the step number t (None if the model serves one step
-    only).
+    These are the features of the run's state, then the behavior so far, then the step number.
+    ``behavior`` is None if the model does not need it, as for a sum of rewards. ``t`` is None if
+    the model serves one step only.
     """
     columns = [states]
     if behavior is not None:

@@ -38,8 +38,8 @@ _BESIDE: Final = 0.5  # how much a neighbouring step counts, compared with the s
 class StepAnswers(NamedTuple):
     """The p of some episodes at one step, each as if the episode were a new run.
 
-    ``episodes`` are the positions of these episodes among all of them. Episodes whose success or
-    failure is already certain at this step are left out.
+    ``episodes`` are the positions of these episodes in the list of all episodes. Episodes whose
+    success or failure is already certain at this step are left out.
     """
 
     episodes: IndexArray
@@ -128,7 +128,7 @@ def _weights(losses: FloatArray, steps: Sequence[StepAnswers], place: int) -> Fl
 
 
 def _near(n_steps: int, place: int) -> list[tuple[int, float]]:
-    """The position of a step and of its neighbours, each with how much it counts for the step."""
+    """The positions of a step and its neighbours, each with its weight: neighbours count less."""
     around = [(place, 1.0), (place - 1, _BESIDE), (place + 1, _BESIDE)]
     return [(at, share) for at, share in around if 0 <= at < n_steps]
 

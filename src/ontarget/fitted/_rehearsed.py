@@ -25,10 +25,10 @@ __all__ = ["AskedStep", "RehearsedStep", "rehearsed_laws", "rehearsed_steps"]
 class RehearsedStep(NamedTuple):
     """The monitor's answers (outlooks) about some learning episodes of one group at one step.
 
-    ``episodes`` are positions in the rehearsal, the learning episodes that are predicted as if they
-    were new. ``numbers`` is (episodes, numbers), the numbers of each outlook; bounds and
-    plausibility are not filled in. p is interpolated between the values at which the rehearsal
-    stores the predicted distribution.
+    ``episodes`` are positions in the rehearsal: the set of learning episodes that are predicted as
+    if they were new. ``numbers`` is (episodes, numbers), the numbers of each outlook; bounds and
+    plausibility are not filled in. The rehearsal stores a predicted distribution only at some
+    values, and p is interpolated between these.
     """
 
     t: int
@@ -40,9 +40,9 @@ class RehearsedStep(NamedTuple):
 class AskedStep(NamedTuple):
     """The predicted distributions of some learning episodes of one group at one step.
 
-    ``episodes`` are positions in the rehearsal, the learning episodes that are predicted as if they
-    were new. ``step`` answers for an episode given its position in ``episodes`` as the only
-    feature. ``before`` is the behavior so far of each episode.
+    ``episodes`` are positions in the rehearsal: the set of learning episodes that are predicted as
+    if they were new. ``step`` gives the predicted distributions; the only feature that it reads is
+    the position of an episode in ``episodes``. ``before`` is the behavior so far of each episode.
     """
 
     step: StepLaw
@@ -56,9 +56,10 @@ def rehearsed_laws(
 ) -> Iterator[AskedStep]:
     """Predicted distributions of learning episodes as if they were new, by step and group.
 
-    ``places`` says which steps: positions among the *rehearsed* steps, those with such predictions.
-    The distributions are calibrated, with each episode's own outcome left out of the calibration
-    curve. If a target calibration is given, they are not calibrated.
+    Such predictions exist only at the *rehearsed* steps; ``places`` are positions in the list of
+    these steps. Each distribution is calibrated with a curve that leaves out the episode's own
+    outcome. If a target calibration is given, the distributions are not calibrated, because a
+    target calibration starts from uncalibrated probabilities.
     """
     rehearsal, curves = fitted.rehearsal, fitted.curves
     assert rehearsal is not None
@@ -88,10 +89,10 @@ def rehearsed_steps(
 ) -> Iterator[RehearsedStep]:
     """Outlooks on learning episodes as if they were new runs, by step and group.
 
-    An outlook is the monitor's answer: p and related numbers. ``places`` says which steps:
-    positions among the *rehearsed* steps, those with such predictions. p comes from the step's
-    calibration curve, with each episode's own outcome left out, or from Venn–Abers if a target
-    calibration is given.
+    An outlook is the monitor's answer: p and related numbers. Such predictions exist only at the
+    *rehearsed* steps; ``places`` are positions in the list of these steps. p comes from the step's
+    calibration curve without the episode's own outcome, or from Venn–Abers if a target calibration
+    is given.
     """
     for step, group, episodes, before in rehearsed_laws(fitted, places, calibration=calibration):
         who = np.arange(episodes.size, dtype=np.float64)[:, None]

@@ -26,9 +26,10 @@ _EXACT, _RATIO = 64, 1.02
 
 
 def share_bounds(n: int) -> FloatArray:
-    """(2, entries): lower and upper end of the 90 % Clopper–Pearson interval of a share of n.
+    """(2, entries): the 90 % Clopper–Pearson intervals of a share that was measured on n episodes.
 
-    The share is that of n episodes, and the entries are for evenly spaced shares from 0 to 1.
+    The first row has the lower ends, the second row the upper ends. The entries are for evenly
+    spaced measured shares from 0 to 1.
 
     Examples
     --------
@@ -40,10 +41,10 @@ def share_bounds(n: int) -> FloatArray:
 
 
 def spread_table(counts: IndexArray) -> tuple[FloatArray, IndexArray]:
-    """The bounds of a share for several numbers of episodes in one table, and where each begins.
+    """The tables of `share_bounds` for several numbers of episodes, joined into one table.
 
-    Returns a table (2, entries) with the lower and upper bounds of `share_bounds`, and spans of the
-    shape of ``counts`` plus (2,): where the bounds for each count begin and end in the table.
+    Returns the joined table, (2, entries), and an array of the shape of ``counts`` plus (2,): where
+    the bounds for each count begin and end in the table.
     """
     sizes, place = np.unique(counts, return_inverse=True)
     names, rung = np.unique([_rung(n) for n in sizes.tolist()], return_inverse=True)
@@ -56,7 +57,10 @@ def spread_table(counts: IndexArray) -> tuple[FloatArray, IndexArray]:
 
 
 def _rung(n: int) -> int:
-    """The number of episodes whose table of bounds is used for n: n itself, or up to 2 % less."""
+    """The number of episodes whose bounds are used for n episodes: n itself, or up to 2 % less.
+
+    Above 64, numbers of episodes that are close together share one table.
+    """
     if n <= _EXACT:
         return n
     steps = np.floor(np.log(n / _EXACT) / np.log(_RATIO) + 1e-9)

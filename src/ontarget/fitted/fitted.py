@@ -88,7 +88,7 @@ class Trained:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """Everything that a fitted monitor contains. It never changes, so watches can share it."""
+    """Everything that a fitted monitor contains. It never changes, so watched runs can share it."""
 
     schema: Schema
     behavior: Behavior
@@ -138,7 +138,7 @@ class Fitted:
 
     @property
     def n_groups(self) -> int:
-        """The number of groups that are calibrated by themselves; 1 without groups."""
+        """The number of groups, each of which is calibrated separately; 1 without groups."""
         return 1 if self.groups is None else len(self.groups)
 
     @property
@@ -203,8 +203,8 @@ class Fitted:
     def amounts(self) -> FloatArray:
         """Four numbers for the kernels: the rounding of outcomes, then the bounds of a reward.
 
-        First the grid (the distance of two neighbouring rounded values), then 1/grid if that is a
-        whole power of ten and otherwise 0, then the smallest and the largest possible reward.
+        First the grid (the distance between two neighbouring rounded values), then 1/grid if that
+        is a whole power of ten and otherwise 0, then the smallest and the largest possible reward.
         """
         return read_only(np.array([self.grid, scale_of(self.grid), *self.reward_bounds]))
 
@@ -246,7 +246,7 @@ class Fitted:
 
     @cached_property
     def counts(self) -> IndexArray:
-        """(steps, groups): how many episodes ``low``, ``high`` and intervals are based on."""
+        """(steps, groups): how many episodes ``low``, ``high`` and intervals are computed from."""
         return self.ranks.counts
 
     @property
@@ -256,7 +256,7 @@ class Fitted:
 
     @property
     def calibrated_by(self) -> str:
-        """The name of the part of the episodes that calibrates p, such as ``learn``."""
+        """Which episodes calibrate p, as a word for messages: ``calibration`` or ``learning``."""
         return "calibration" if self.curves is None else "learning"
 
     def is_trained(self, t: int) -> bool:
@@ -301,9 +301,9 @@ class Fitted:
     ) -> Iterator[tuple[int, int, Any, IndexArray]]:
         """For each step and group: the step t, the group, the rows of step t, and the usable rows.
 
-        A row is usable if it belongs to the group and its state can be read: finite, and not
-        missing what was never missing in training. Steps without usable rows, and steps at which no
-        model answers, are left out.
+        A row is usable if it belongs to the group and its state can be read: no feature is
+        infinite, and none is missing that was never missing in training. Steps without usable rows,
+        and steps at which no model answers, are left out.
         """
         for t in range(min(self.horizon, episodes.horizon)):
             rows = episodes.at(t, grid=self.grid)
@@ -363,7 +363,7 @@ class Fitted:
     def alike(
         self, episodes: Episodes, *, any_horizon: bool = False, cut_off: bool = False
     ) -> Episodes:
-        """The episodes with their categories coded as in this monitor; an error if they do not fit.
+        """The episodes with categories coded as in this monitor; an error if they do not match it.
 
         A category that no training episode had becomes a missing value, or an error if that feature
         was never missing (method M18 in docs/methods.md). Episodes that were cut off are an error
@@ -416,7 +416,8 @@ class Fitted:
     def bad_feature(self, state: FloatArray) -> tuple[int, float] | None:
         """The position and value of the first unusable feature of a state; None if there is none.
 
-        A feature is unusable if it is infinite, or is missing but never was in training.
+        A feature is unusable if it is infinite, or if it is missing although it was never missing
+        in training.
         """
         bad = np.isinf(state) | (np.isnan(state) & ~self.may_miss)
         if not bad.any():
@@ -469,15 +470,15 @@ class Fitted:
 
     @cached_property
     def clocks(self) -> Clocks:
-        """The features that, in all assure episodes (held-out runs), only rise or only fall.
+        """The features that behave like a clock: they only rise, or only fall, in every run.
 
-        They behave as a clock does.
+        The runs that are checked are the assure episodes (held-out runs).
         """
         return clocks_of(self.assure, self.state_schema)
 
     @cached_property
     def stopped(self) -> tuple[int, ...]:
-        """For each group, how many assure episodes (held-out runs behind promises) were cut off.
+        """For each group, how many assure episodes (held-out runs) were cut off.
 
         See method M24 in docs/methods.md.
         """
@@ -548,10 +549,11 @@ class Fitted:
 
     @cached_property
     def excess_weights(self) -> tuple[FloatArray, ...]:
-        """For each group, the total weight of its assure episodes up to each of `sorted_excess`.
+        """For each group and value of `sorted_excess`, the weight of the episodes up to this value.
 
-        Assure episodes are the held-out runs that back the promises. The excess of an episode is
-        how far its outcome ever was, at any step, from the middle of its predicted distribution.
+        It is the total weight of the group's assure episodes, the held-out runs that back the
+        promises. The excess of an episode is the largest distance, over all steps, of its outcome
+        from the middle of its predicted distribution.
         """
         if self.weights is None:
             return (NO_WEIGHTS,) * self.n_groups
@@ -566,7 +568,7 @@ class Fitted:
         """For each group, the excesses of its assure episodes, ascending and read-only.
 
         Assure episodes are the held-out runs that back the promises. The excess of an episode is
-        how far its outcome ever was, at any step, from the middle of its predicted distribution.
-        See method M9 in docs/methods.md.
+        the largest distance, over all steps, of its outcome from the middle of its predicted
+        distribution. See method M9 in docs/methods.md.
         """
         return tuple(read_only(np.sort(self.excess[own])) for own in self.members)

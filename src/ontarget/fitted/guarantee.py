@@ -172,7 +172,7 @@ def promised_threshold(
 
 
 def _others(kept: FloatArray, k: int, m: int, stopped: int) -> tuple[float, float]:
-    """The 5th and 95th percentile of the k-th lowest of m scores, drawn at random from ``kept``.
+    """The 5th and 95th percentile of the k-th lowest of m scores that are drawn from ``kept``.
 
     It is the range in which the threshold would be with another set of episodes. ``stopped`` of the
     m episodes were cut off.
@@ -183,11 +183,12 @@ def _others(kept: FloatArray, k: int, m: int, stopped: int) -> tuple[float, floa
 
 
 def allowance(rate: Level, weights: FloatArray, weight: float | None) -> Fraction:
-    """How much weight the episodes with a score at or below a new run's may have: ε(W + w) − w.
+    """The most weight that episodes may have whose score is at or below that of a new run.
 
-    The score of a run is the lowest p that it ever has. ε is the promised false-alarm rate, W the
-    total weight of the episodes, and w the weight of the new run, by default the mean weight. A w
-    that is too large to promise anything is an error. See method M25 in docs/methods.md.
+    The score of a run is the lowest p that it ever has. The result is ε(W + w) − w, where ε is the
+    promised false-alarm rate, W the total weight of the episodes, and w the weight of the new run,
+    by default the mean weight. A w that is too large to promise anything is an error. See method
+    M25 in docs/methods.md.
     """
     exact = exact_level(rate)
     own = float(weights.mean()) if weight is None and weights.size else weight or 1.0
@@ -232,10 +233,11 @@ def _weighted_threshold(
 def band_depth(excess: FloatArray, level: Level, confidence: Level | None = None) -> float:
     """How far the band for the outcome reaches from the predicted median, in probability.
 
-    A depth of 0.4 means the band from the 10 % to the 90 % quantile. ``excess`` says how far the
-    outcome of each of m assure episodes (held-out runs) ever was from the median; the depth is the
-    k-th lowest of these numbers, with k = ⌈level (m + 1)⌉. It is +inf if m episodes are too few for
-    this level; the band is then the whole line. See methods M9 and M20 in docs/methods.md.
+    A depth of 0.4 means the band from the 10 % to the 90 % quantile. ``excess`` has, for each of m
+    assure episodes (held-out runs), the largest distance of its outcome from the median at any
+    step; the depth is the k-th lowest of these numbers, with k = ⌈level (m + 1)⌉. It is +inf if m
+    episodes are too few for this level; the band is then the whole line. See methods M9 and M20 in
+    docs/methods.md.
     """
     k = ceil_rank(level, excess.size, confidence)
     return math.inf if k > excess.size else float(np.sort(excess)[k - 1])

@@ -105,13 +105,14 @@ class StepLaw:
 
     @property
     def scale(self) -> float:
-        """The factor from a remainder (what is still to earn) to the number that models predict."""
+        """The factor from a remainder (what is still to earn) to the value that models predict."""
         return float(self.behavior.scale(self.t))
 
     def inputs(self, states: FloatArray, so_far: FloatArray) -> FloatArray:
-        """(runs, inputs): what the models read of these runs, plus the behavior so far if needed.
+        """(runs, inputs): the rows X of these runs, as the other methods take them.
 
-        The behavior so far is the last column if some outcomes are impossible.
+        They hold what the models read. If some outcomes are impossible, the behavior so far follows
+        as the last column.
         """
         X = inputs_of(
             states,
@@ -131,7 +132,7 @@ class StepLaw:
         return self._limits(X, scaled)
 
     def _limits(self, X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """P(value < y) and P(value <= y), where values are remainders as the models scale them.
+        """P(value < y) and P(value <= y), where a value is a remainder in the scale of the models.
 
         The remainder is what the run still has to earn.
         """
@@ -158,7 +159,7 @@ class StepLaw:
         return self.remainders(found)
 
     def remainders(self, seen: FloatArray) -> FloatArray:
-        """Remainders (what is still to earn) in units of outcomes, from the models' own scale."""
+        """Convert remainders (what is still to earn) from the models' scale to that of outcomes."""
         if self.moved:
             # Back on the grid: outcomes lie there, and rounding must not move an end past one.
             return snap(seen - self.moved, float(self.amounts[0]))
@@ -176,10 +177,11 @@ class StepLaw:
 
         `ontarget.fitted._kernels` lists the numbers of an answer in order.
 
-        ``excess`` has one number per assure episode (held-out run), ascending: how far its outcome
-        ever was from the middle of its prediction. If no model answers at this step, the numbers of
-        a run are NaN, unless arithmetic decides the run. ``weights`` are the weights of the runs,
-        if the assure episodes have weights (method M25 in docs/methods.md).
+        ``excess`` has one number per assure episode (held-out run), ascending: the largest
+        distance, over all steps, of its outcome from the middle of its prediction. If no model
+        answers at this step, the numbers of a run are NaN, unless arithmetic decides the run.
+        ``weights`` are the weights of the runs, if the assure episodes have weights (method M25 in
+        docs/methods.md).
         """
         heavy = np.ones(so_far.size) if weights is None else weights
         if self.behavior.translation is Translation.OWN:
@@ -261,8 +263,8 @@ class StepLaw:
     def stored(self, excess: FloatArray) -> Stored:
         """The arrays of this step that the kernels (compiled functions) read.
 
-        ``excess`` has one number per assure episode (held-out run), ascending: how far its outcome
-        ever was from the middle of its prediction.
+        ``excess`` has one number per assure episode (held-out run), ascending: the largest
+        distance, over all steps, of its outcome from the middle of its prediction.
         """
         return (
             self.ranks.values,

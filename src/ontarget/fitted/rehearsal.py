@@ -94,8 +94,8 @@ class Rehearsal:
     Attributes
     ----------
     lengths, groups, outcomes
-        Each episode's number of steps, the number of its group, and its outcome. The order of the
-        episodes is a hash of their ids.
+        Each episode's number of steps, the number of its group, and its outcome. Episodes are in
+        the order of a hash of their ids.
     steps
         The steps that were rehearsed (that have such predictions), ascending.
     before
@@ -108,8 +108,8 @@ class Rehearsal:
         (steps, values): the remainders (what a run may still earn), in the scale of the models, at
         which the predicted distributions are stored.
     left, right
-        (rows, values): P(remainder < value) and P(remainder <= value), in 65,535ths. If both are
-        equal everywhere, ``left`` has no rows.
+        (rows, values): P(remainder < value) and P(remainder <= value), stored as whole numbers from
+        0 to 65,535. If both are equal everywhere, ``left`` has no rows.
     """
 
     lengths: IndexArray
@@ -219,7 +219,7 @@ def _offsets(lengths: IndexArray, steps: IndexArray) -> IndexArray:
 
 
 def as_shares(limits: FloatArray) -> NDArray[np.uint16]:
-    """Probabilities from 0 to 1 as whole 65,535ths."""
+    """Probabilities from 0 to 1, scaled and rounded to whole numbers from 0 to 65,535."""
     return np.rint(limits * _WHOLE).astype(np.uint16)
 
 

@@ -107,7 +107,7 @@ class TargetMap(OfOneTarget):
 
     @property
     def in_words(self) -> str:
-        """How p is calibrated, as text that also says to what extent p is left as it is."""
+        """How p is calibrated, as text that also says how much the uncorrected p still counts."""
         first, middle, last = (
             percent(float(self.identity[at].mean())) for at in (0, self.steps.size // 2, -1)
         )

@@ -64,8 +64,8 @@ class Answerer:
     def limits(self, episodes: Episodes) -> LawLimits:
         """For each step, the predicted probabilities at the outcomes of these episodes.
 
-        The probabilities are those of a lower outcome, and of an outcome at most as high. They are
-        computed when they are looked up.
+        There are two for each episode: the probability of an outcome below the episode's own, and
+        of an outcome at most as high. They are computed when they are looked up.
         """
         return LawLimits(self, episodes)
 
@@ -108,9 +108,10 @@ class StepAnswerer:
 
 @dataclass(frozen=True)
 class LawLimits(Mapping[int, tuple[FloatArray, FloatArray]]):
-    """By step, P(remainder < own) and P(remainder <= own) of each episode, computed when needed.
+    """For each step, P(remainder < own) and P(remainder <= own) of each episode, as predicted.
 
-    The remainder is what an episode still has to earn; ``own`` is what it did earn.
+    The remainder is what an episode still has to earn; ``own`` is what it did earn. The numbers of
+    a step are computed when they are looked up.
     """
 
     answerer: Answerer
@@ -184,9 +185,10 @@ def ranks_in_tasks(
 def limits_in_tasks(
     answerer: Answerer, episodes: Episodes
 ) -> dict[int, tuple[FloatArray, FloatArray]]:
-    """By step, the predicted probabilities at the outcomes of episodes that are in memory.
+    """For each step, the predicted probabilities at the outcomes of these episodes.
 
-    The result is the same as that of `Answerer.limits`, but computed for all steps at once.
+    The result is the same as that of `Answerer.limits`, but all steps are computed now, if possible
+    in several threads. The episodes must be in memory.
     """
     found = run_tasks(
         lambda step: None if step is None else step.limits(episodes),

@@ -36,8 +36,8 @@ class Ground:
     """The parts of a split, checked against each other, and the groups of their episodes.
 
     ``named`` has the parts by name; models learn from the first part. ``own`` is the name of the
-    first part if it also calibrates p, which is always so except with ``preset="paper"`` (None
-    there). ``ranked`` is the name of the part whose ranks (where outcomes fell in their predicted
+    first part if that part also calibrates p; with ``preset="paper"`` it does not, and ``own`` is
+    None. ``ranked`` is the name of the part whose ranks (where outcomes fell in their predicted
     distributions) the monitor keeps. ``may_miss`` says for each column of a state whether values
     may be missing.
     """
@@ -56,7 +56,7 @@ class Ground:
 
     @property
     def n_groups(self) -> int:
-        """The number of groups that are calibrated by themselves; 1 without groups."""
+        """The number of groups, each of which is calibrated separately; 1 without groups."""
         return 1 if self.groups is None else len(self.groups)
 
     def part(self, name: str) -> Part:
@@ -145,7 +145,7 @@ def _check_weights(named: Mapping[str, Episodes], cut: Sequence[str]) -> None:
 def _counts_others(assure: Episodes) -> bool:
     """Whether assure episodes (held-out runs) were cut off or have weights.
 
-    Then all ranks (where outcomes fell in their predicted distributions) have to be kept.
+    If so, all ranks (where outcomes fell in their predicted distributions) have to be kept.
     """
     return assure.weights is not None or bool(assure.cut_off.any())
 

@@ -56,7 +56,7 @@ class PathStage:
         )
 
     def asking(self, steps: Sequence[StepRows]) -> tuple[StepRows, ...]:
-        """The same rows, which now ask for predictions at the row's own gain in every cell.
+        """The rows with new values to predict at: the row's own gain in every cell.
 
         A gain is what a run adds after a step; a cell is a range of later steps.
         """

@@ -152,11 +152,10 @@ def _seen(
 
 @dataclass(frozen=True, eq=False)
 class _Answered(Mapping[int, tuple[FloatArray, FloatArray]]):
-    """By step, the predicted P(remainder < own) and P(remainder <= own) of new episodes.
+    """For each step, P(remainder < own) and P(remainder <= own) of new episodes, as predicted.
 
-    The remainder is what an episode still has to earn; ``own`` is what it did earn.
-
-    The probabilities are computed when needed, and NaN if the state cannot be used.
+    The remainder is what an episode still has to earn; ``own`` is what it did earn. The numbers of
+    a step are computed when they are looked up, and are NaN if the state cannot be used.
     """
 
     fitted: Fitted

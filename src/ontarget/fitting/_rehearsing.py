@@ -73,9 +73,9 @@ class Stage:
         return cls(learn.take(order[: min(kept, MOST_EPISODES)]), tuple(some), ladder)
 
     def asking(self, steps: Sequence[StepRows]) -> tuple[StepRows, ...]:
-        """The same rows, which now ask about the values in ``ladder`` and their own remainder.
+        """The rows with new values to predict at: those in ``ladder``, then the row's remainder.
 
-        The remainder is what a run still has to earn; the row's own comes last.
+        The remainder is what a run still has to earn.
         """
         return tuple(replace(rows, y=self._values(rows)) for rows in steps)
 

@@ -41,9 +41,9 @@ _FEWEST = 100  # with fewer episodes, the choice would be chance
 class Pilot:
     """The inputs of a trial of blocks (ranges of steps that share a model).
 
-    They are a model, learning episodes, and a function ``task`` that makes the task of fitting a
-    block. It takes a model, the episodes, the block, and the most rows that the block may learn
-    from. ``rows`` is that number of rows.
+    ``model`` is the unfitted model, and ``learn`` are the learning episodes. The function ``task``
+    takes a model, the episodes, a block, and the most rows to learn from, which is ``rows``; it
+    makes the task of fitting this block.
     """
 
     model: Any
@@ -92,7 +92,7 @@ def _tried(spacing: int, gains: FloatArray) -> Trial:
 
 
 def _few(pilot: Pilot) -> Pilot:
-    """The same inputs of a trial with a small forest and at most 2,000 episodes, to be fast."""
+    """The inputs of a faster trial: with a small forest and at most 2,000 episodes."""
     own = pilot.model.get_params(deep=False)
     small = {"n_trees": _TREES, "n_boosted": _BOOSTED, "n_folds": _FOLDS}
     fewer: dict[str, Any] = {name: min(own[name], small[name]) for name in small if name in own}
@@ -138,7 +138,7 @@ def losses_of(pilot: Pilot, blocks: tuple[Block, ...], law: LawTable) -> FloatAr
 
 
 def _fitted_alone(task: BlockTask) -> tuple[Any, KeyArray | None]:
-    """The task's fitted model, and the keys of the episodes that it was fitted on."""
+    """The task's fitted model, and the keys (hashed ids) of the episodes that it was fitted on."""
     return fit_block(task).model, episodes_of(task.train) if task.train else None
 
 
@@ -147,7 +147,7 @@ def _crps(rows: StepRows, entries: list[tuple[float, Any, Any]]) -> FloatArray:
 
     It is the squared error of the predicted distribution function, averaged over thresholds at
     quantiles of the remainders (what is still to earn) and divided by their spread. An entry is a
-    weight, a fitted model and the keys of the episodes that the model was fitted on.
+    weight, a fitted model and the keys (hashed ids) of the episodes that the model was fitted on.
     """
     levels = (np.arange(_THRESHOLDS) + 0.5) / _THRESHOLDS
     thresholds = np.unique(np.quantile(rows.y, levels, method="inverted_cdf"))

@@ -160,10 +160,11 @@ def _assured(
     *,
     progress: bool,
 ) -> tuple[RankTable, Episodes | None, FloatArray]:
-    """The ranks, the assure episodes that the monitor keeps, and how far their outcomes were off.
+    """The ranks, the assure episodes that the monitor keeps, and the excesses of these episodes.
 
     A rank is where an outcome fell in its predicted distribution. Assure episodes are the held-out
-    runs that back the promises. How far they were off is the result of `whole_run_excess`.
+    runs that back the promises. The excess of an episode is the largest distance, over all steps,
+    of its outcome from the predicted median; see `whole_run_excess`.
     """
     answerer, n_groups, seed = blended.answerer, ground.n_groups, blended.recipe.seed
     named, horizon = ground.named, ground.train.horizon

@@ -1,8 +1,8 @@
 """Phase two of a fit: mixes the blocks' predictions, and computes ranks and excesses.
 
 A block is a range of steps that share a model. A rank is where an outcome fell in its predicted
-distribution, from 0 to 1. The excess of an episode is how far its outcome ever was from the middle
-of its predicted distributions.
+distribution, from 0 to 1. The excess of an episode is the largest distance, over all steps, of its
+outcome from the middle of its predicted distribution.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Part:
     """One part of a split: its name, its episodes, their groups, and what may be missing.
 
     ``groups`` has the number of each episode's group. ``may_miss`` says for each column of a state
-    whether it may be missing.
+    whether values may be missing.
     """
 
     name: str
@@ -45,7 +45,8 @@ class Part:
     def good(self, t: int) -> BoolArray:
         """(episodes at step t,): whether each has a usable state there and a known outcome.
 
-        A state is usable if no feature is infinite, or missing without having been so in training.
+        A state is usable if no feature is infinite, and none is missing that was never missing in
+        training.
         """
         rows = self.episodes.at(t)
         cut: BoolArray = self.episodes.cut_off[rows.index]
@@ -55,7 +56,7 @@ class Part:
 def blended_limits(
     results: Sequence[BlockResult], law: LawTable, part: str
 ) -> dict[int, tuple[FloatArray, FloatArray]]:
-    """By step, the mixed predictions of the models: P(remainder < y) and P(remainder <= y).
+    """For each step, the mixed predictions of the models: P(remainder < y), P(remainder <= y).
 
     The remainder is what is still to earn. At each step, the predictions of the blocks (ranges of
     steps that share a model) around it are mixed with the weights in ``law``. The values y are
@@ -152,11 +153,10 @@ def whole_run_excess(
     ranks: RankTable,
     curves: CurveTable | None,
 ) -> FloatArray:
-    """(episodes,): how far each outcome ever was from the median of its prediction.
+    """(episodes,): the largest distance, over all steps, of each outcome from its predicted median.
 
-    The distance is in probability, from 0 to ½; the largest over the steps counts. The result is
-    +inf for an episode that was cut off, which is the worst case (method M24). See method M9 in
-    docs/methods.md.
+    The distance is in probability, from 0 to ½. The result is +inf for an episode that was cut off,
+    which is the worst case (method M24). See method M9 in docs/methods.md.
     """
     excess = np.zeros(len(part.episodes))
     for t, (left, right) in limits.items():

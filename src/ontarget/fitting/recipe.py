@@ -90,11 +90,11 @@ class Plan:
 
     A block is a range of steps that share a model.
 
-    ``own`` is the name of the part that the models learn from, if it also calibrates p. This is
-    always so except with ``preset="paper"``, where ``own`` is None. ``sets_alarms`` says whether
-    the learning episodes also set alarm thresholds, because there are no assure episodes (held-out
-    runs). ``doubted`` are outcomes that may be impossible. A pickled plan of prepared episodes is
-    small, because it only names their folder.
+    ``own`` is the name of the part that the models learn from, if that part also calibrates p; with
+    ``preset="paper"`` it does not, and ``own`` is None. ``sets_alarms`` says whether the learning
+    episodes also set alarm thresholds, because there are no assure episodes (held-out runs).
+    ``doubted`` are outcomes that may be impossible. A pickled plan of prepared episodes is small,
+    because it only names their folder.
     """
 
     recipe: Recipe
@@ -122,9 +122,10 @@ class Plan:
 
     @cached_property
     def foretold(self) -> PathStage | None:
-        """Which learning episodes calibrate path bands (ranges for later steps); None for none.
+        """The learning episodes that calibrate path bands (ranges for later steps), or None.
 
-        Path bands need recorded paths, and a model that predicts with recorded runs.
+        Path bands need recorded paths, and a model that predicts with recorded runs; if one of the
+        two is missing, the result is None.
         """
         recipe = self.recipe
         wanted = recipe.paths and hasattr(recipe.model, "out_of_bag_members")
@@ -162,9 +163,10 @@ class Plan:
 
 
 def fit_numbered(numbered: tuple[Plan, int]) -> BlockResult:
-    """The fitted block, given a plan and the block's number; it reads the rows where it runs.
+    """The fitted block, given a plan and the number of the block in the plan.
 
-    A block is a range of steps that share a model.
+    A block is a range of steps that share a model. The rows are read by the process that runs this
+    function, so they need not be sent to it.
     """
     plan, index = numbered
     return fit_block(plan.task(index))

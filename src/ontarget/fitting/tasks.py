@@ -102,7 +102,7 @@ class StepLimits:
 
 @dataclass(frozen=True)
 class BlockResult:
-    """A fitted block (range of steps): its model, and its predictions for rows that were asked.
+    """A fitted block (range of steps): its model, and its predictions for the task's rows.
 
     The model is None if there was no episode to learn from.
     """
@@ -149,7 +149,7 @@ def _fitted(task: BlockTask, model: Any, train: Sequence[StepRows]) -> Any:
 
 
 def _lead_to_episodes(model: Any, train: Sequence[StepRows]) -> None:
-    """Tell a forest which episode, by position in its part, each training row belongs to."""
+    """Tell a forest the episode of each training row, as a position in its part of the split."""
     if not hasattr(model, "number_episodes"):
         return
     keys, index = (
@@ -206,9 +206,9 @@ def _out_of_bag(model: Any, steps: Sequence[StepRows], learned: KeyArray) -> lis
 
 
 def _alike(steps: Sequence[StepRows]) -> Iterator[list[StepRows]]:
-    """Runs of neighbouring steps whose rows can be predicted in one call.
+    """Groups of neighbouring steps whose rows can be predicted in one call.
 
-    The rows of one call ask about the same number of values, and are not too large in total.
+    All rows of a group ask about the same number of values, and the group is not too large.
     """
     for _, same in groupby(steps, key=lambda rows: rows.y.shape[1:]):
         some: list[StepRows] = []
@@ -221,7 +221,7 @@ def _alike(steps: Sequence[StepRows]) -> Iterator[list[StepRows]]:
 
 
 def episodes_of(steps: Sequence[StepRows]) -> KeyArray:
-    """The keys of the episodes that have a row at any of these steps, without repeats."""
+    """The keys (hashed ids) of the episodes with a row at any of these steps, without repeats."""
     return np.unique(np.concatenate([rows.keys for rows in steps]))
 
 
@@ -230,10 +230,10 @@ def honest_limits(
 ) -> tuple[FloatArray, FloatArray]:
     """P(remainder < y) and P(remainder <= y) by trees that never saw the row's episode.
 
-    The remainder is the part of the outcome that comes after the row. ``keys`` are the keys of the
-    rows' episodes, ``learned`` those of the episodes that the model was fitted on. Where rows were
-    subsampled, an episode may have none left. No tree was fitted on such an episode, so all trees
-    answer for it.
+    The remainder is the part of the outcome that comes after the row. ``keys`` are the keys (hashed
+    ids) of the rows' episodes, ``learned`` those of the episodes that the model was fitted on. If
+    rows were subsampled, some episodes may have lost all their rows. No tree was fitted on such an
+    episode, so all trees answer for it.
     """
     own = np.isin(keys, learned)
     if own.all():
@@ -251,8 +251,9 @@ def _path_limits(model: Any, rows: StepRows, gains: Gains, learned: KeyArray) ->
 
     A gain is what a run adds after a step; ``own`` is the gain of the row's episode.
 
-    The probabilities are NaN for an episode that every tree has seen. ``learned`` are the keys of
-    the episodes that the model was fitted on; all trees are used for other episodes.
+    The probabilities are NaN for an episode that every tree has seen. ``learned`` are the keys
+    (hashed ids) of the episodes that the model was fitted on; all trees are used for other
+    episodes.
     """
     left, right = np.full(rows.y.shape, np.nan), np.full(rows.y.shape, np.nan)
     cells = Cells(Cells.of(gains.scales.size - rows.step).leads, np.arange(rows.y.shape[1] + 1))
@@ -280,9 +281,10 @@ def _of_fold(rows: StepRows, fold: int, *, inside: bool) -> StepRows:
 
 
 def thinned(steps: Sequence[StepRows], every: int, seed: int) -> tuple[StepRows, ...]:
-    """The rows of only every n-th step of each episode, from a random step on; n is ``every``.
+    """The rows of only every n-th step of each episode, where n is ``every``.
 
-    Steps of one run are similar, so little is lost. Only very short episodes may lose all rows.
+    The first of these steps is random for each episode. Steps of one run are similar, so little is
+    lost. Only very short episodes may lose all rows.
     """
     if every == 1:
         return tuple(steps)
@@ -365,11 +367,11 @@ def seen_remainders(step: Step, scale: float, moved: float, grid: float) -> Floa
 
 
 def _asked(step: Step, own: FloatArray, doubted: tuple[FloatArray, float, float]) -> FloatArray:
-    """The values that a row asks about: its own remainder, and those to each doubted outcome.
+    """The values to predict a row at: its own remainder, and one for each doubted outcome.
 
-    The remainder is what is still to earn. Doubted outcomes are those that may be impossible.
-    ``doubted`` has these outcomes, the amount that is added to remainders for the models, and the
-    unit of rounding.
+    The remainder is what is still to earn; the one for an outcome is what the run would have to
+    earn to end in it. Doubted outcomes are those that may be impossible. ``doubted`` has these
+    outcomes, the amount that is added to remainders for the models, and the unit of rounding.
     """
     outcomes, moved, grid = doubted
     if not outcomes.size:

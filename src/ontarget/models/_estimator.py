@@ -25,8 +25,8 @@ class _NotFittedError(UnfittedError, NotFittedError):  # type: ignore[misc]  # u
 class DistributionEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # untyped bases
     """The base class of models of a conditional distribution, as scikit-learn estimators.
 
-    In ``fit``, a subclass calls `_training_rows`, which sets ``n_features_in_``. It implements
-    `cdf_limits`.
+    A subclass implements `cdf_limits`. In its ``fit`` it calls `_training_rows`, which sets
+    ``n_features_in_``.
     """
 
     n_features_in_: int

@@ -45,7 +45,7 @@ def stored_width(arrays: Mapping[str, AnyArray]) -> int:
 
 
 def partitions(starts: IntArray, size: int) -> bool:
-    """Whether ``starts`` rises from 0 to ``size``; then it divides ``size`` items into spans."""
+    """Whether ``starts`` rises from 0 to ``size``, and so divides ``size`` items into spans."""
     if starts.size == 0 or starts[0] != 0 or starts[-1] != size:
         return False
     return bool((starts[1:] >= starts[:-1]).all())

@@ -80,11 +80,12 @@ class Support:
 
     @classmethod
     def of(cls, values: FloatArray, atoms: BoolArray, mass: FloatArray, *, smooth: bool) -> Self:
-        """The support of training outcomes: the sorted values, and how probability spreads between.
+        """The `Support` of training outcomes: how the probability of each outcome is spread out.
 
-        ``values`` are the distinct outcomes, sorted. ``atoms`` says which of these keep a positive
-        probability; that of the others is spread over the gap before the value. ``mass`` is the
-        total weight of the training rows with each value.
+        ``values`` are the distinct outcomes, sorted. ``atoms`` says which of these keep their
+        probability; the probability of any other value is spread over the gap before it. ``mass``
+        is the total weight of the training rows with each value. Without ``smooth``, every value
+        keeps its probability.
         """
         if not smooth or atoms.all() or values.size == 1:
             atoms = np.ones(values.size, dtype=np.bool_)
@@ -125,10 +126,10 @@ def find_atoms(ranks: IndexArray, episodes: IndexArray, steps: IndexArray) -> Bo
     """Which of the distinct outcomes are atoms (values that keep a positive probability).
 
     For each row, ``ranks`` is the index of its outcome among the distinct outcomes, and
-    ``episodes`` and ``steps`` are numbers from 0 up. A value is an atom if two different episodes
-    have it at the same step. If more than half of the episodes, counted over all steps, share their
-    value with another episode at the same step, every value is an atom. See method M2 in
-    docs/methods.md.
+    ``episodes`` and ``steps`` are the numbers, from 0 up, of its episode and its step. A value is
+    an atom if two different episodes have it at the same step. If, over all steps, more than half
+    of the episodes' outcomes are shared with another episode at the same step, every value counts
+    as an atom. See method M2 in docs/methods.md.
     """
     n_values, n_steps, n_episodes = (int(part.max()) + 1 for part in (ranks, steps, episodes))
     values_at_steps, place = np.unique(ranks * n_steps + steps, return_inverse=True)

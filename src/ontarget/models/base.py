@@ -52,7 +52,7 @@ class ConditionalDistribution(Protocol):
     (*atoms*): the left limit is ``P(Y < y | x)`` and the right limit is ``P(Y <= y | x)``. Likewise
     the CDF F has two inverses: ``side="left"`` is ``inf{y : F(y) >= q}`` and ``side="right"`` is
     ``inf{y : F(y) > q}``. On the left, ``q <= 0`` gives -inf; on the right, ``q >= 1`` gives +inf.
-    Neither gives the smallest or largest outcome instead.
+    The result is infinite there, and not the smallest or largest outcome.
 
     Notes
     -----
@@ -236,8 +236,8 @@ def check_labels(name: str, labels: ArrayLike, n_rows: int) -> AnyArray:
 def episodes_of(keys: KeyArray | None, ids: ArrayLike, n_rows: int) -> IndexArray:
     """The number of each row's training episode; an `InputError` if an id was not in `fit`.
 
-    ``keys`` are hashes of the training episodes' ids, in the order of their numbers; None if the
-    model was fitted without ids.
+    ``keys`` has a hash of the id of each training episode, in the order of the episode numbers. It
+    is None if the model was fitted without ids.
     """
     if keys is None:
         raise InputError(

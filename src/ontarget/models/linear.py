@@ -189,12 +189,12 @@ class LinearQuantiles(KnotEstimator):
 def _orthonormal(
     design: FloatArray, weight: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """A basis for the columns of a design matrix that is easy to solve with, and the way back.
+    """An orthogonal basis for the columns of a design matrix, and how to convert coefficients back.
 
-    Returns the basis (a column of ones and orthogonal columns of full rank), a matrix ``back``, and
-    the mean ``centre`` of each column of the design. ``basis @ b`` equals
-    ``[1, design − centre] @ (b @ back)`` for any b. Columns that are linear combinations of others
-    share their effect.
+    Returns the basis (a column of ones, then orthogonal columns of full rank), a matrix ``back``,
+    and the mean ``centre`` of each column of the design. For any b, ``basis @ b`` equals
+    ``[1, design − centre] @ (b @ back)``. Columns that are linear combinations of others share
+    their effect.
     """
     centre = np.average(design, axis=0, weights=weight)
     spread = np.sqrt(np.average((design - centre) ** 2, axis=0, weights=weight))

@@ -134,8 +134,9 @@ def _write(
 ) -> None:
     """Write p and its spread; the raw probability, ``out[:, RAW]``, is already filled in.
 
-    ``assured`` says for each run and assure episode (held-out run) whether the run would meet the
-    goal if its outcomes fell in its predicted distributions where those of the episode did.
+    ``assured`` says, for each run and assure episode (held-out run), whether the run would meet the
+    goal if its outcomes fell at the same places in its predicted distributions as the outcomes of
+    the assure episode did in theirs.
     """
     known, bounds, own_map = stored
     p = np.clip(out[:, RAW], UNPROVED, 1.0 - UNPROVED)

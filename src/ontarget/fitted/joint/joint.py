@@ -180,7 +180,7 @@ class Joint:
         return goal
 
     def alike(self, episodes: Episodes, *, any_horizon: bool = False) -> dict[str, Episodes]:
-        """For each behavior, the episodes with this behavior as the one that is judged.
+        """For each behavior, by name, the same episodes judged by this behavior alone.
 
         Categories are coded as in the monitor.
         """
@@ -196,7 +196,7 @@ class Joint:
 
     @cached_property
     def excess(self) -> FloatArray:
-        """(assure episodes,): how far outcomes ever were from the middle of their predictions.
+        """(assure episodes,): the largest distance of the outcomes from their predicted medians.
 
         Assure episodes are the held-out runs that back the promises. For each episode, the largest
         distance over all steps and all behaviors counts. The distance is measured in probability,
@@ -208,8 +208,8 @@ class Joint:
     def sorted_excess(self) -> tuple[FloatArray, ...]:
         """For each group, the values of `excess` of its assure episodes, ascending.
 
-        Assure episodes are held-out runs. The excess of an episode is how far its outcomes ever
-        were from the middle of their predictions.
+        Assure episodes are held-out runs. The excess of an episode is the largest distance, over
+        all steps and behaviors, of its outcomes from the middle of their predictions.
         """
         return tuple(read_only(np.sort(self.excess[own])) for own in self.first.members)
 
@@ -359,9 +359,9 @@ class Joint:
         """The monitor's answers (outlooks) about learning episodes, each as if it were a new run.
 
         For each step and group, this yields t, group, the positions of the episodes, and an array
-        (episodes, numbers) with the answers. Bounds and plausibility are not filled in. ``places``
-        says which of the rehearsed steps to answer at: those with such predictions. See method M17
-        in docs/methods.md.
+        (episodes, numbers) with the answers. Bounds and plausibility are not filled in. Such
+        predictions exist only at the *rehearsed* steps; ``places`` are positions in the list of
+        these steps. See method M17 in docs/methods.md.
         """
         for place in places:
             each = [
@@ -377,10 +377,10 @@ class Joint:
     def _rehearsed_at(
         self, question: GoalQuestion, asked: Sequence[AskedStep]
     ) -> tuple[IndexArray, FloatArray] | None:
-        """Positions of the episodes that every behavior predicts at a step, and their answers.
+        """The episodes with predictions for every behavior at a step, and the answers about them.
 
-        ``asked`` has the predicted distributions of each behavior. The result is None if no episode
-        is predicted for every behavior.
+        Episodes are given by position. ``asked`` has the predicted distributions of each behavior.
+        The result is None if no episode has predictions for every behavior.
         """
         who = asked[0].episodes
         for one in asked[1:]:

@@ -33,8 +33,8 @@ _BLOCK = 32
 class Tail(NamedTuple):
     """A logistic distribution that gets a millionth of the probability: its centre and scale.
 
-    It is mixed into every predicted distribution, so that no path has probability 0, and a path
-    farther from the median has a larger distance from it in probability. See method M2 in
+    It is mixed into every predicted distribution. So no path has probability 0, and of two paths,
+    the one farther from the median is also farther from it in probability. See method M2 in
     docs/methods.md.
     """
 
@@ -127,10 +127,10 @@ class Gains:
         return self.translation is Translation.SHIFT
 
     def own(self, paths: FloatArray, t: int, leads: IndexArray) -> FloatArray:
-        """(paths, leads): what these paths gained in the next so many steps after step t.
+        """(paths, leads): what these paths gained up to each of some later steps.
 
-        ``leads`` are the numbers of steps. The paths end with the longest run; after that nothing
-        more is gained.
+        ``leads`` are the numbers of steps after step t. Paths are stored up to the end of the
+        longest run; after that, nothing more is gained.
         """
         last = paths.shape[1] - 1
         later = paths[:, np.minimum(t + leads, last)]
@@ -183,10 +183,10 @@ class Gains:
         return Tail(middle, np.maximum(scale, float(self.amounts[0])))
 
     def samples(self, model: Any, members: Members) -> IntArray:
-        """(runs, samples): training rows that stand for equal probabilities in a run's prediction.
+        """(runs, samples): training rows of equal weight that represent each run's prediction.
 
-        ``members`` are the training rows that make up each run's prediction, with their
-        probabilities.
+        ``members`` are the training rows that each run's prediction is made from, with their
+        weights. A training row of large weight is repeated in the samples.
         """
         found = np.zeros((members.counts.size, _SAMPLES), dtype=np.int64)
         n_rows = model.training_episodes_.size
@@ -218,7 +218,8 @@ class Gains:
     def gains(self, model: Any, samples: IntArray, t: int, leads: IndexArray) -> FloatArray:
         """(runs, leads, samples): the recorded gains that make up one model's prediction.
 
-        A gain is what a recorded run added to its behavior in the next so many (``leads``) steps.
+        A gain is what a recorded run added to its behavior up to a later step; ``leads`` says how
+        many steps later.
         """
         found = np.empty((len(samples), leads.size, samples.shape[1]))
         recorded, way = self._recorded(model), self._way(t)

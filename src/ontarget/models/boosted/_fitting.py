@@ -46,12 +46,12 @@ _LARGEST = 1e6
 
 
 class Boosted(NamedTuple):
-    """Predictions of a row's location and spread, and the shape that they shift and stretch.
+    """A model that predicts where and how widely to place one shape of distribution for each row.
 
-    ``location`` and ``spread`` are predictors made of a ridge regression and boosted trees. The
-    shape, a distribution for all rows, is stored as quantiles at fixed levels. If ``shift`` has no
-    units (an empty array), every row gets the distribution of the training outcomes around its
-    step.
+    ``location`` and ``spread`` predict how far to shift and to stretch the shape; each is made of a
+    ridge regression and boosted trees. ``shift`` holds the shape, which is the same for all rows,
+    as quantiles at fixed levels. If ``shift.units`` is an empty array, nothing was learned, and
+    every row gets the distribution of the training outcomes around its step.
     """
 
     location: Guides
@@ -60,7 +60,7 @@ class Boosted(NamedTuple):
 
 
 class FittedBoosted(NamedTuple):
-    """The model for new rows, and for each fold (part of the episodes) a model without it."""
+    """The model for new rows and, per fold (part of the episodes), a model fitted without it."""
 
     ranks: RankedOutcomes
     model: Boosted
@@ -69,7 +69,7 @@ class FittedBoosted(NamedTuple):
 
 
 def fit_boosted(rows: TrainingRows, plan: GuidePlan, categorical: Collection[int]) -> FittedBoosted:
-    """The model of all rows, and for each fold (part of the episodes) a model fitted without it.
+    """The model of all rows and, per fold (part of the episodes), a model fitted without the fold.
 
     The rows must be sorted by outcome (`in_canonical_order`). If they have no ids, every row is an
     episode. The rank of an outcome is the share of the training outcomes around the same step that
@@ -120,9 +120,10 @@ def knots_of_rows(model: Boosted, ranks: RankedOutcomes, rows: FloatArray) -> Fl
 
 
 def _at_knots(shift: ShiftTable, odds: FloatArray) -> ShiftTable:
-    """The shift with its shape (one distribution for all rows) stored only at some levels.
+    """The shift, with its shape (one distribution for all rows) stored at fewer levels.
 
-    They are the levels of a row's predicted quantiles (*knots*), given as log odds.
+    These are the levels of the *knots* (the quantiles that are predicted for a row). ``odds`` holds
+    them as log odds.
     """
     levels, even = 1.0 / (1.0 + np.exp(-odds)), np.linspace(0.0, 1.0, shift.shape.size)
     return shift._replace(shape=read_only(np.interp(levels, even, shift.shape)))
@@ -166,7 +167,7 @@ def _drawn_ranks(rows: TrainingRows, ranked: Ranked, seed: tuple[int, ...]) -> F
 
 
 def _last_guide(guides: Guides, rows: FloatArray) -> FloatArray:
-    """The prediction of the boosted trees for each row, on top of the ridge regression."""
+    """For each row, the sum of the predictions of the ridge regression and the boosted trees."""
     guided = np.empty((rows.shape[0], rows.shape[1] + 2))
     append_guides_of_rows(guides, rows, guided)
     return guided[:, -1].copy()

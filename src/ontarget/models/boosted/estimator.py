@@ -41,8 +41,8 @@ class BoostedQuantiles(RankedEstimator):
         The largest number of trees, the depth of each tree, and the learning rate. Fewer trees are
         kept if more would not help on episodes that they have not learned from.
     n_folds
-        Into how many parts the episodes are divided. Distances and `out_of_bag_limits` come from
-        models that were fitted without the part with the episode.
+        Into how many parts the episodes are divided. For each part, models are fitted without it;
+        they give the distances and `out_of_bag_limits` of the episodes in the part.
     seed
         One or several whole numbers from 0 up, which determine all random choices.
     n_jobs

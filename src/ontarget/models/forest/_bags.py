@@ -43,7 +43,7 @@ class Bags:
 
     @classmethod
     def of(cls, rows: TrainingRows, sampling: Sampling) -> Self:
-        """The choice of episodes for each tree that grows on these rows; without ids, of rows."""
+        """The bags of a forest on these rows; trees draw episodes or, without ids, single rows."""
         return cls(sampling, read_only(np.bincount(rows.units)), rows.keys)
 
     def draw(self, tree: int) -> tuple[IntArray, KeyArray]:

@@ -36,8 +36,8 @@ _FEW_NUMBERS = 4096
 class Distinct(NamedTuple):
     """The distinct values of a feature, without missing ones, and how often each occurs.
 
-    For each row whose value is known, ``place`` is the index of its value; for a numeric feature it
-    may be empty.
+    For each row in which the feature is not missing, ``place`` is the index of its value in
+    ``values``. For a numeric feature, ``place`` may be empty.
     """
 
     values: FloatArray
@@ -128,9 +128,10 @@ def reorder_categories(
 ) -> tuple[BinTable, IntArray, IntArray]:
     """The bins with categories sorted by mean outcome, the new codes, and the numbers of bins.
 
-    A bin is a range of a feature's values, or a category; its number is its code. Only rows in
-    ``seen`` count, and categories that none of these rows has are dropped. ``codes`` are the codes
-    of all rows in the given bins. New codes and numbers are as `bin_features` gives them.
+    A bin is a range of a feature's values, or a category; its number is its code. The means are
+    taken over the rows in ``seen`` only, and categories that none of these rows has are dropped.
+    ``codes`` are the codes of all rows in the given bins. New codes and numbers are as
+    `bin_features` gives them.
     """
     edges: list[FloatArray] = np.split(bins.edges, bins.start[1:-1])
     orders: dict[int, IntArray] = {}

@@ -38,9 +38,9 @@ class ForestEstimator(DistributionEstimator):
 
     @property
     def row_share(self) -> float:
-        """The share of the predicted probability that lies on training rows.
+        """The total weight of the training rows in a prediction, from 0 to 1.
 
-        It is 1 for a plain forest, and less for a mixture of a forest with other models.
+        It is 1 for a plain forest. In a mixture with other models, it is the weight of the forests.
         """
         return 1.0
 
@@ -60,19 +60,19 @@ class ForestEstimator(DistributionEstimator):
         raise NotImplementedError
 
     def row_weights(self, X: ArrayLike) -> csr_array:
-        """The probability that each row of X puts on each training row, as a sparse matrix.
+        """The weight of each training row in the prediction for each row of X; a sparse matrix.
 
-        The shape is (rows, training rows).
+        The shape is (rows of X, training rows).
         """
         raise NotImplementedError
 
     def members(self, X: ArrayLike) -> Members:
-        """The training rows behind each row's distribution, with their probability.
+        """The training rows that the prediction for each row of X is made from, and their weights.
 
         These are the training rows in the leaves that the row reaches. At most 64 rows of each leaf
         are returned. If a leaf holds more, 64 rows that are spread evenly over its outcomes
-        represent it. So this is faster than `row_weights`, and exact if leaves are small. It takes
-        some ten kilobytes per row.
+        represent it. So this is faster than `row_weights`, and exact if leaves are small. The
+        result takes about ten kilobytes per row of X.
 
         Examples
         --------
@@ -102,10 +102,10 @@ class ForestEstimator(DistributionEstimator):
     def pooled_over(self, n_steps: int | float) -> Self:
         """An unfitted copy for training rows that come from ``n_steps`` steps of each episode.
 
-        An episode then has ``n_steps`` rows, so ``min_leaf`` is multiplied by this number, and
-        leaves still count episodes (method M14 in docs/methods.md). If episodes end early, pass the
-        mean number of rows per episode as a float. The product is then rounded, and is at least
-        five if ``n_steps`` is above 1. A monitor calls this method for every model that it fits.
+        An episode then has ``n_steps`` rows. So ``min_leaf`` is multiplied by this number, and
+        still counts episodes (method M14 in docs/methods.md). If episodes end early, pass the mean
+        number of rows per episode as a float. The product is then rounded, and is at least five if
+        ``n_steps`` is above 1. A monitor calls this method for every model that it fits.
 
         Examples
         --------

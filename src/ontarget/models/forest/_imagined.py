@@ -85,9 +85,9 @@ def successors_of(rows: TrainingRows) -> IndexArray:
 def with_imagined(tree: Tree, ranks: IntArray, row_start: IntArray) -> Tree:
     """The tree with imagined outcomes (how runs might have ended) in its leaves.
 
-    The entries of a leaf are numbers of training rows. Each entry is replaced by a training row
-    whose outcome is the imagined outcome of the entry. The entries of each leaf are then sorted
-    again.
+    The entries of a leaf are numbers of training rows. Each entry is replaced by the number of a
+    training row whose recorded outcome equals the imagined outcome of the entry. Then the entries
+    of each leaf are sorted again.
     """
     leaves = tree.nodes[tree.nodes < 0]
     start, size = leaves & LOW32, (leaves >> 32) & LOW31

@@ -1,4 +1,4 @@
-"""A forest for rows of runs in progress, which are not checked."""
+"""A forest that answers at every step of a run; the rows that it gets are not checked."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class LiveForest:
         return most_members(self._forest)
 
     def members(self, X: FloatArray, out: Members) -> None:
-        """Append to ``out`` the training rows behind each row's distribution.
+        """Append to ``out`` the training rows that each row's prediction is made from.
 
-        Each training row comes with the probability that the prediction gives it.
+        Each training row comes with its weight. The weights of a prediction add up to 1.
         """
         add_members_of_rows(self._forest, X, every_tree(len(X)), 1.0, out.parts)
 

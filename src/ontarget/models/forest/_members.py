@@ -1,4 +1,4 @@
-"""The training rows behind a forest's answer, with their probability."""
+"""The training rows that a forest's prediction is made from, each with its weight."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["Members", "by_outcome", "by_row", "every_tree", "most_members"]
 
 
 class Members(NamedTuple):
-    """The training rows behind the predicted distribution of each row, with their probability.
+    """The training rows that the prediction for each row is made from, each with its weight.
 
-    Row i has ``counts[i]`` members: the training rows ``rows[i, :counts[i]]``, which may repeat,
-    with the probabilities ``mass[i, :counts[i]]``. Training rows are numbered like the columns of
-    `row_weights`. The probabilities of a row add up to `row_share`.
+    For row i, these are the training rows ``rows[i, :counts[i]]`` (one may occur several times),
+    with the weights ``mass[i, :counts[i]]``. Training rows are numbered like the columns of
+    `row_weights`. The weights of a prediction add up to `row_share`.
     """
 
     counts: IntArray
@@ -31,9 +31,9 @@ class Members(NamedTuple):
 
     @classmethod
     def room(cls, n_rows: int, most: int) -> Self:
-        """Empty arrays for the training rows behind the predictions for ``n_rows`` rows.
+        """Empty arrays for the training rows that ``n_rows`` predictions are made from.
 
-        There is space for at most ``most`` training rows for each.
+        There is space for at most ``most`` training rows per prediction.
         """
         shape = (n_rows, most)
         return cls(np.zeros(n_rows, np.int64), np.zeros(shape, np.uint32), np.zeros(shape))
@@ -44,7 +44,7 @@ class Members(NamedTuple):
         return self.counts, self.rows, self.mass
 
     def between(self, a: int, b: int) -> Members:
-        """The training rows behind the predictions for rows a up to, not including, b, as views."""
+        """The training rows of predictions a up to, but not including, b; views, not copies."""
         return Members(self.counts[a:b], self.rows[a:b], self.mass[a:b])
 
 
@@ -62,7 +62,7 @@ def most_members(*forests: ForestTable) -> int:
 
 
 def by_row(leaves: IntArray, table: ForestTable) -> csr_array:
-    """The probability that each row's prediction puts on each training row, as a sparse matrix.
+    """The weight of each training row in the prediction for each row, as a sparse matrix.
 
     The shape is (rows, training rows). ``leaves`` holds the leaf of each row in each tree, (rows,
     trees).
@@ -92,9 +92,9 @@ def by_row(leaves: IntArray, table: ForestTable) -> csr_array:
 
 
 def by_outcome(of_rows: csr_array, table: ForestTable) -> csr_array:
-    """The probability of each distinct outcome, (rows, outcomes), as a sparse matrix.
+    """The predicted probability of each distinct outcome, (rows, outcomes), as a sparse matrix.
 
-    ``of_rows`` is the probability that each row's prediction puts on each training row.
+    ``of_rows`` holds the weight of each training row in the prediction for each row.
     """
     from scipy.sparse import csr_array
 

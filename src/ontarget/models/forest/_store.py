@@ -1,4 +1,4 @@
-"""Puts trees together to a forest of flat arrays, and reads and checks such arrays."""
+"""Puts trees together into a forest of flat arrays, and reads and checks such arrays."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def assemble(trees: list[Tree], bins: BinTable, support: Support, n_rows: IntArr
 
 
 def drop_unused_edges(nodes: IntArray, bins: BinTable) -> BinTable:
-    """The bins with only the edges that some split uses; codes in ``nodes`` change in place."""
+    """The bins without the edges that no split uses; updates the codes in ``nodes`` in place."""
     n_features = bins.categorical.size
     splits = np.flatnonzero(nodes >= 0)
     feature = (nodes[splits] >> 48) % max(1, n_features)

@@ -122,9 +122,9 @@ class QuantileForest(ForestEstimator):
         contains all that matters for the rest of a run, imagined outcomes are less noisy than the
         recorded ones. They need rows of several steps with ids, and outcomes that are either what
         is still to be earned, or the same at all steps of a run. A fit takes twice the time. There
-        are then no precedents (recorded runs behind p), no `members` (training rows behind a
-        prediction) and no `out_of_bag_limits`, because what a tree stores for one episode may come
-        from another.
+        are then no precedents (the recorded runs that count most for p), no `members` (the training
+        rows that a prediction is made from) and no `out_of_bag_limits`, because what a tree stores
+        for one episode may come from another.
     n_jobs
         At most this many threads; None or -1 for as many as `ONTARGET_THREADS` or the processor
         allows. The forest and its answers are the same with any number of threads.
@@ -328,9 +328,9 @@ class QuantileForest(ForestEstimator):
     def out_of_bag_members(self, X: ArrayLike, ids: ArrayLike) -> Members:
         """As `members`, for rows of training episodes, by trees that never saw the episode.
 
-        Members are the training rows behind a prediction, with their probabilities. ``X`` and
-        ``ids`` are as for `out_of_bag_limits`, with the same limitations. A row whose episode every
-        tree drew has no members.
+        Members are the training rows that a prediction is made from, each with its weight. ``X``
+        and ``ids`` are as for `out_of_bag_limits`, with the same limitations. A row whose episode
+        every tree drew has no members.
         """
         rows = self._query_rows(X)
         episodes = self._learned().episodes_of(ids, rows.shape[0])
@@ -412,11 +412,11 @@ class QuantileForest(ForestEstimator):
 
     @_stores_real
     def row_weights(self, X: ArrayLike) -> csr_array:
-        """The probability that each row of X puts on each training row, as a sparse matrix.
+        """The weight of each training row in the prediction for each row of X; a sparse matrix.
 
-        The shape is (rows, training rows), and each row adds up to 1. Training rows are in the
-        order of their outcomes: column j is a row of the episode ``training_episodes_[j]`` at the
-        step ``training_steps_[j]``.
+        The shape is (rows of X, training rows), and each row of the matrix adds up to 1. Training
+        rows are in the order of their outcomes: column j stands for the row of the episode
+        ``training_episodes_[j]`` at the step ``training_steps_[j]``.
 
         Examples
         --------
@@ -507,7 +507,7 @@ class QuantileForest(ForestEstimator):
 
 
 def _most_rows(max_entries: object, n_trees: int, min_leaf: int) -> int:
-    """The most training rows that each tree may draw, so that all leaves hold ``max_entries``."""
+    """The most training rows that one tree may draw if all trees may hold ``max_entries``."""
     if max_entries is None:
         return LOW32
     most = whole_number("max_entries", max_entries, least=1, most=LOW32)

@@ -1,6 +1,7 @@
 """Fits boosted trees that predict the mean, as guides (additional features) of a forest.
 
-They are fitted without each fold (part of the episodes) and on all rows, with equally many trees.
+The trees are fitted several times: without each fold (part of the episodes) in turn, and on all
+rows. All fits have the same number of trees.
 """
 
 from __future__ import annotations
@@ -115,8 +116,8 @@ def boost_by_fold(
 def _in_order(binned: Binned, y: FloatArray, seen: BoolArray) -> Binned:
     """The rows with the categories of each feature sorted by their mean outcome.
 
-    Only rows in ``seen`` count: the order must not depend on rows that the fit has not learned
-    from.
+    The means are taken over the rows in ``seen`` only: the order must not depend on rows that the
+    fit has not learned from.
     """
     if not binned.bins.categorical.any():
         return binned
@@ -150,7 +151,7 @@ class _Fit:
         self.errors = np.append(self.errors, errors)
 
     def guide(self, n_trees: int) -> BoostedGuide:
-        """The first ``n_trees`` trees, as a fitted model of the mean (a guide of a forest)."""
+        """The first ``n_trees`` trees as a *guide*, a fitted model of the mean."""
         n_grown = self._values.size - self._nodes.size
         nodes = self._nodes[: n_trees * (self._nodes.size // n_grown)]
         values = self._values[: n_trees * (self._values.size // n_grown)]

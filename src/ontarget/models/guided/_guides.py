@@ -1,7 +1,7 @@
 """Fits guides: predictions of the mean that a forest reads as additional features.
 
-For training rows, they come from fits without the row's episode; for new rows, from a fit to all
-rows. See method M14 in docs/methods.md.
+The guides of a training row come from fits without the row's episode; those of a new row come from
+a fit to all rows. See method M14 in docs/methods.md.
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ def guide_plan(
 class FoldGuides:
     """For each fold (part) of the training episodes, guides that were fitted without this part.
 
-    Guides are predictions of the mean that a forest reads as additional features.
+    Guides are small models that predict the mean; a forest reads their predictions as additional
+    features.
     """
 
     without: tuple[Guides, ...]  # each fold in turn
@@ -107,7 +108,8 @@ class FoldGuides:
     def guide_rows(self, X: FloatArray, episodes: IndexArray) -> FloatArray:
         """The rows, with the predictions of small models (guides) as additional columns.
 
-        The guides predict the mean outcome. Those of a row have not learned from the row's episode.
+        Guides predict the mean outcome. A row gets the predictions of guides that have not learned
+        from the row's episode.
         """
         guided = np.concatenate([X, np.zeros((X.shape[0], self.n_guides))], axis=1)
         folds = self.fold[episodes]
@@ -163,14 +165,14 @@ def fit_guides(
     categorical: Collection[int],
     ground: GuideGround | None = None,
 ) -> tuple[Guides, FoldGuides]:
-    """The guides for new rows, and the guides without each fold for training episodes.
+    """The guides for new rows and, for training episodes, the guides fitted without each fold.
 
     Guides are small models that predict the mean; a fold is a part of the training episodes.
 
     The rows must be sorted by outcome (`in_canonical_order`), so that sums are the same to the last
-    bit. Guides predict how far the outcome is from its mean, in units of its spread. They leave the
-    mean itself out: the mean of the other folds is high if a row's own fold is low, and a tree
-    could learn the row's fold from it.
+    bit. Guides predict how far the outcome is from its mean, in units of its spread. The mean
+    itself is left out on purpose: if a row's own fold has low outcomes, the mean of the other folds
+    is high, so a tree could tell from it which fold the row is in.
     """
     shared = guide_ground(rows, plan, categorical) if ground is None else ground
     folds = shared.fold[rows.units]
@@ -192,7 +194,10 @@ def guide_rows(guides: Guides, X: FloatArray) -> FloatArray:
 
 
 def folds_of_guides(n_episodes: int, plan: GuidePlan) -> IndexArray:
-    """The fold (part held out together) of each episode, at random by seed, of similar sizes."""
+    """The fold of each episode, drawn at random by the seed; all folds have similar sizes.
+
+    A fold is a part of the episodes that is held out together.
+    """
     keys = keyed_hash(keys_of(np.arange(n_episodes)), plan.seed[0], *plan.seed[1:], "fold")
     order = np.argsort(keys, kind="stable")
     folds = np.empty(n_episodes, dtype=np.intp)

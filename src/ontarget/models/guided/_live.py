@@ -1,4 +1,4 @@
-"""A guided forest for rows of runs in progress, which are not checked."""
+"""A guided forest that answers at every step of a run; the rows that it gets are not checked."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class LiveGuidedForest:
         return most_members(self._model[1])
 
     def members(self, X: FloatArray, out: Members) -> None:
-        """Append to ``out`` the training rows behind each row's distribution.
+        """Append to ``out`` the training rows that each row's prediction is made from.
 
-        Each training row comes with the probability that the prediction gives it.
+        Each training row comes with its weight. The weights of a prediction add up to 1.
         """
         members_of_guided_rows(self._model, X, every_tree(len(X)), out.parts)
 

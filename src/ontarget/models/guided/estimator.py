@@ -193,7 +193,7 @@ class GuidedForest(ForestEstimator):
     def out_of_bag_members(self, X: ArrayLike, ids: ArrayLike) -> Members:
         """As `members`, for rows of training episodes, by trees that never saw the episode.
 
-        Members are the training rows behind a prediction, with their probabilities. See
+        Members are the training rows that a prediction is made from, each with its weight. See
         `QuantileForest.out_of_bag_members`. The guides (predictions of the mean), too, come from
         models that have not learned from the row's episode.
         """
@@ -207,9 +207,9 @@ class GuidedForest(ForestEstimator):
         return found
 
     def row_weights(self, X: ArrayLike) -> csr_array:
-        """The probability that each row of X puts on each training row, as a sparse matrix.
+        """The weight of each training row in the prediction for each row of X; a sparse matrix.
 
-        The shape is (rows, training rows). See `QuantileForest.row_weights`.
+        The shape is (rows of X, training rows). See `QuantileForest.row_weights`.
         """
         with threads_at_most(self.n_jobs):
             return self.forest_.row_weights(self._guided(X))

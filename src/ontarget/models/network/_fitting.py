@@ -100,7 +100,7 @@ def _taught(ranked: Ranked, inputs: AnyArray, fold: IndexArray, plan: NetworkPla
 
 
 def _untaught(n_networks: int, n_inputs: int, width: int, n_knots: int) -> Weights:
-    """Networks of weight 0, which give every row the distribution of outcomes around its step."""
+    """Networks with all weights 0: every row gets the distribution of outcomes around its step."""
     shapes = [
         (n_networks, n_inputs, width),
         (n_networks, width),

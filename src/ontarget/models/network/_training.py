@@ -72,12 +72,12 @@ class Weights(NamedTuple):
 
 
 def train(examples: Examples, rules: TrainingRules, reached: Reached) -> Weights:
-    """One trained network per fold (part of the episodes), which it does not learn from.
+    """One trained network per fold (part of the episodes), which learns from the other folds.
 
-    A network gets the weights that, during training, predicted its own fold best. The first
-    candidate is the untrained network, which gives every row the distribution of the outcomes
-    around its step. ``reached`` moves a progress bar. Training uses one thread, so that the result
-    does not depend on the number of threads.
+    Of the weights that a network has during training, those that predict its own fold best are
+    kept. The first candidate is the untrained network, which gives every row the distribution of
+    the outcomes around its step. ``reached`` moves a progress bar. Training uses one thread, so
+    that the result does not depend on the number of threads.
     """
     torch = require("torch", extra="network")
     with _one_thread(torch):
@@ -213,7 +213,7 @@ class _Training:
             return self._loss(self._held_out, middle, levels)
 
     def _padded(self, fold: IndexArray, n_networks: int) -> Any:
-        """(networks, rows): the rows that each network is judged by, filled up with -1.
+        """(networks, rows): the rows that each network is judged by; shorter lists end with -1.
 
         These are the rows of the fold (part of the episodes) that the network does not learn from.
         """

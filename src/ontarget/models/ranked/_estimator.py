@@ -34,8 +34,9 @@ class RankedEstimator(DistributionEstimator):
     levels.
 
     A subclass implements `_knots` and `_model`. In ``fit`` it sets ``ranks_``, the outcomes around
-    each step, and ``_learned_``: the outcomes and the model without each fold (part of the
-    episodes), the fold of each episode, and hashes of the episodes' ids.
+    each step, and ``_learned_``, which holds three things: for each fold (part of the episodes),
+    the outcomes and the model without this fold; the fold of each episode; and hashes of the
+    episodes' ids.
     """
 
     ranks_: RankedOutcomes
@@ -122,7 +123,7 @@ class RankedEstimator(DistributionEstimator):
     def predict(self, X: ArrayLike) -> FloatArray:
         """The mean of each row's predicted distribution.
 
-        The millionth of the probability that lies in the tails is left out.
+        A millionth of the probability lies in wide tails; the mean leaves it out.
         """
         rows = self._query_rows(X)
         values, atoms, tail = self.ranks_.support

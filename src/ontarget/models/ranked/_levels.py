@@ -57,9 +57,10 @@ def cut_outcomes(rows: TrainingRows, most: int) -> Outcomes:
 
 
 def folds_of(rows: TrainingRows, n_folds: int, seed: tuple[int, ...]) -> IndexArray:
-    """The fold (part held out together) of each episode, at random by seed, of similar sizes.
+    """The fold of each episode, drawn at random by the seed; all folds have similar sizes.
 
-    The result is empty if the rows have no ids. A single episode is in no fold: it gets -1.
+    A fold is a part of the episodes that is held out together. The result is empty if the rows have
+    no ids. A single episode is in no fold: it gets -1.
     """
     if rows.keys is None:
         return np.empty(0, dtype=np.intp)

@@ -33,8 +33,8 @@ def choose_columns(
 ) -> Encoding:
     """The input columns for these rows, and which effects (coefficients) to fit.
 
-    If there are only two distinct outcomes (``several_cuts=False``), no effect depends on the
-    threshold, and the model is a plain logistic regression.
+    ``several_cuts`` is false if there are only two distinct outcomes, and so only one threshold.
+    Then no effect depends on the threshold, and the model is a plain logistic regression.
     """
     columns, given = columns_of(rows, categorical)
     return Encoding(columns, *_effects(columns, given, several_cuts))
@@ -45,7 +45,7 @@ def _effects(
 ) -> tuple[IndexArray, BoolArray]:
     """The indices of the effects (coefficients) to fit, and which of these are main effects.
 
-    Squares and interactions are added, the most useful first, while there are at most 80 effects.
+    Squares and interactions are added, the most useful first, up to 80 effects in total.
     """
     has_time = bool(columns.time[0] >= 0)
     spline, slopes = range(1, 4) if has_time else (), range(4, 8) if several_cuts else ()

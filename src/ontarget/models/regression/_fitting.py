@@ -183,8 +183,8 @@ def _thresholds(rows: TrainingRows, outcomes: Outcomes, plan: RegressionPlan) ->
     """The thresholds at which the regression learns from each row, drawn at random.
 
     A threshold is the outcome of another row of the same step. Half of the thresholds are cuts just
-    after this outcome, and half just before it. So no side is preferred of an atom, an outcome with
-    positive probability.
+    after this outcome, and half just before it. So an atom (an outcome with positive probability)
+    is equally often on either side of a cut.
     """
     n_rows, n_cuts = rows.y.size, outcomes.support.values.size - 1
     seed, keys = plan.seed, row_keys(rows)
@@ -221,9 +221,9 @@ def _problem(rows: TrainingRows, encoding: Encoding, asked: _Asked, levels: AnyA
 
 
 def _penalty(problem: Problem, encoding: Encoding, plan: RegressionPlan) -> FloatArray:
-    """The penalty on each effect (coefficient), as if its column had a spread of 1.
+    """The penalty on each effect (coefficient), scaled as if every column had a spread of 1.
 
-    The effect of a constant column stays at 0.
+    The effect of a constant column is kept at 0.
     """
     square, spread = squares(problem.design, problem.weights)
     pull = plan.penalty * np.where(encoding.is_main, 1.0, _ON_INTERACTIONS) * spread

@@ -1,4 +1,4 @@
-"""A distribution regression for rows of runs in progress, which are not checked."""
+"""A distribution regression that answers at every step of a run; its rows are not checked."""
 
 from __future__ import annotations
 

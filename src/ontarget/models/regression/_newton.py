@@ -91,7 +91,10 @@ def _loss(
     effects: FloatArray,
     out: tuple[FloatArray, FloatArray],
 ) -> float:
-    """The penalised log loss; also writes its gradient and each row's weight in its curvature."""
+    """The penalised log loss; also writes its gradient and each row's share in the curvature.
+
+    The curvature is the second derivative of the loss.
+    """
     loss = slope(problem.design, rows, effects, out)
     pulled = problem.penalty * effects
     out[0][:] += pulled

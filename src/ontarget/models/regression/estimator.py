@@ -203,7 +203,7 @@ class DistributionRegression(DistributionEstimator):
     def predict(self, X: ArrayLike) -> FloatArray:
         """The mean of each row's predicted distribution.
 
-        The millionth of the probability that lies in the tails is left out.
+        A millionth of the probability lies in wide tails; the mean leaves it out.
         """
         rows = self._query_rows(X)
         values, atoms, tail = self.table_.support

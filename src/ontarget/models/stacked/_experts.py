@@ -130,10 +130,10 @@ class HonestStack:
         return left, weighted(weights, [one for _, one in found])
 
     def add_members(self, X: FloatArray, episodes: IndexArray, found: Members) -> None:
-        """Append to ``found`` the training rows behind each row's prediction, with probabilities.
+        """Append to ``found`` the training rows that each row's prediction is made from.
 
-        These are the training rows in the leaves that the row reaches, in trees that never saw the
-        row's episode.
+        Each training row comes with its weight. These are the training rows in the leaves that the
+        row reaches, in trees that never saw the row's episode.
         """
         rows = self.rows(X, episodes)
         for place, honest in self.experts.items():
@@ -216,7 +216,7 @@ def places_of(table: ShiftTable, guided: FloatArray, spread: FloatArray) -> Floa
 def _fit_forests(
     guided: TrainingRows, plan: StackPlan, categorical: Sequence[int], distinct: Sequence[Distinct]
 ) -> dict[int, QuantileForest]:
-    """The forests of the mixture, grown on rows with guide values; by position in `EXPERTS`.
+    """The forests of the mixture, by position in `EXPERTS`, grown on rows with guide values.
 
     Guides are small models that predict the mean; the forests read these predictions as features.
     The forests share all prepared data, but not the trees. ``distinct`` is the result of
@@ -245,7 +245,7 @@ def _fit_shift(
     """The shift expert, the models that predict its scale, and its version for training episodes.
 
     The shift moves and stretches one shape of distribution for each row. The result is None if all
-    outcomes are equal, or equal their predicted locations.
+    outcomes are the same, or if every outcome equals its predicted location.
     """
     mean, spread_of_y = spread_around_mean(rows.y)
     distance = np.abs(rows.y - (mean + spread_of_y * location))
@@ -256,9 +256,10 @@ def _fit_shift(
 
 
 def _weights(rows: TrainingRows, plan: StackPlan, twin: HonestStack) -> FloatArray:
-    """The weight of each expert (model) in the mixture, by its position.
+    """The weight of each expert (model) in the mixture, in the order of `EXPERTS`.
 
-    If the rows have no ids, the forests have equal weights and the other experts none.
+    If the rows have no ids, or come from one episode, the forests get equal weights and the other
+    experts get 0.
     """
     places = list(twin.experts)
     weights = np.zeros(len(EXPERTS))

@@ -1,4 +1,4 @@
-"""A stacked forest for rows of runs in progress, which are not checked."""
+"""A stacked forest that answers at every step of a run; the rows that it gets are not checked."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class LiveStackedForest:
         return most_members(self._stack.small, self._stack.large)
 
     def members(self, X: FloatArray, out: Members) -> None:
-        """Append to ``out`` the training rows behind each row's distribution.
+        """Append to ``out`` the training rows that each row's prediction is made from.
 
-        Each training row comes with the probability that the prediction gives it. For one row,
-        these probabilities add up to the weight of the forests in the mixture of models.
+        Each training row comes with its weight. The weights of a prediction add up to the weight of
+        the forests in the mixture of models.
         """
         skipped = every_tree(len(X))
         members_of_stacked_rows(self._packed, self._kinds, X, skipped, out.parts)

@@ -75,7 +75,7 @@ def learned_shift(
 ) -> ShiftTable | None:
     """The distribution of (outcome − location) / scale over these rows: a shape for all rows.
 
-    The result is None if all outcomes are equal, or equal their locations.
+    The result is None if all outcomes are the same, or if every outcome equals its location.
 
     Parameters
     ----------
@@ -113,9 +113,8 @@ def learned_shift(
 def spread_around_mean(y: FloatArray) -> tuple[float, float]:
     """The mean and the standard deviation of the outcomes.
 
-    Guides (predictions of the mean) are in these units.
-
-    The outcomes are scaled first, so that their squares neither overflow nor vanish.
+    Guides predict how far an outcome is from this mean, in units of this deviation. The outcomes
+    are scaled first, so that their squares neither overflow nor vanish.
     """
     size = float(np.abs(y).max())
     if size == 0.0:

@@ -29,7 +29,7 @@ _SHARED = ("support", "atoms", "tail", "row_start")
 
 
 def stack_to_arrays(stack: Stack) -> dict[str, AnyArray]:
-    """The models of a stacked forest as flat read-only arrays by name, except those of weight 0."""
+    """The models of a stacked forest as flat read-only arrays; models of weight 0 are left out."""
     found: dict[str, AnyArray] = {"weights": stack.weights, **guides_to_arrays(stack.guides)}
     for name, at in (("small", SMALL), ("large", LARGE)):
         if stack.weights[at] > 0.0:
@@ -130,7 +130,7 @@ def _none(kind: Any) -> Any:
 
 
 def _own(arrays: Mapping[str, AnyArray], name: str) -> dict[str, AnyArray]:
-    """The arrays whose names begin with ``name_``, under their names without this beginning."""
+    """The arrays whose names begin with ``name`` and an underscore, without this prefix."""
     start = f"{name}_"
     return {one[len(start) :]: array for one, array in arrays.items() if one.startswith(start)}
 

@@ -232,8 +232,8 @@ class StackedForest(ForestEstimator):
     def out_of_bag_members(self, X: ArrayLike, ids: ArrayLike) -> Members:
         """As `members`, for rows of training episodes, by trees that never saw the episode.
 
-        Members are the training rows behind a prediction, with their probabilities. ``ids`` are the
-        episodes of the rows. See `QuantileForest.out_of_bag_members`.
+        Members are the training rows that a prediction is made from, each with its weight. ``ids``
+        are the episodes of the rows. See `QuantileForest.out_of_bag_members`.
         """
         rows, honest = self._query_rows(X), self._learned()
         episodes = episodes_of(honest.keys, ids, rows.shape[0])
@@ -244,10 +244,10 @@ class StackedForest(ForestEstimator):
 
     @property
     def row_share(self) -> float:
-        """The share of the predicted probability that lies on training rows: the forests' weight.
+        """The total weight of the training rows in a prediction: the weight of the two forests.
 
         The model is a mixture of two forests and two other models (experts). The other two, the
-        shift and the linear expert, do not put probability on single training rows.
+        shift and the linear expert, give no weight to single training rows.
         """
         self._check_fitted()
         return float(self.stack_.weights[SMALL] + self.stack_.weights[LARGE])
@@ -261,10 +261,10 @@ class StackedForest(ForestEstimator):
         return self._forests()[0][1].training_outcomes_
 
     def row_weights(self, X: ArrayLike) -> csr_array:
-        """The probability that both forests put on each training row, as a sparse matrix.
+        """The weight of each training row in the prediction for each row of X; a sparse matrix.
 
-        The shape is (rows, training rows), and each row adds up to `row_share`. See
-        `QuantileForest.row_weights`.
+        Only the two forests give weight to training rows. The shape is (rows of X, training rows),
+        and each row of the matrix adds up to `row_share`. See `QuantileForest.row_weights`.
         """
         rows = self._query_rows(X)
         with threads_at_most(self.n_jobs):
@@ -358,7 +358,10 @@ class StackedForest(ForestEstimator):
     def _parts(
         self, rows: FloatArray
     ) -> tuple[list[tuple[float, ConditionalDistribution]], list[FloatArray]]:
-        """The experts (models) with a weight above 0, as pairs, and the rows as each reads them."""
+        """The (weight, expert) pairs of the experts (models) in use, and the rows that each reads.
+
+        An expert is in use if its weight is above 0.
+        """
         stack, guided = self.stack_, guide_rows(self.stack_.guides, rows)
         parts: list[tuple[float, ConditionalDistribution]] = [*self._forests()]
         inputs = [guided] * len(parts)
