@@ -179,7 +179,7 @@ def main() -> None:
         found = scene.evaluate()
         print(f"\n{name}: {found.verdict()}", flush=True)
         pages = [asked.output / f"{name}.html"]
-        found.report(pages[0], by={"season": scene.seasons})
+        found.report(pages[0], by={"season": scene.seasons}, name="deliveries")
         for when, drawn in zip(("middle", "end"), live_view(scene, found), strict=True):
             pages.append(asked.output / f"{name}-live-{when}.svg")
             pages[-1].write_text(drawn)

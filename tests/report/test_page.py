@@ -504,8 +504,35 @@ def test_unknown_categories_have_a_finding_and_a_panel() -> None:
     monitor.fit(runs(["dry", "wet"] * 4, 1), progress=False)
     found = monitor.evaluate(runs(["dry", "snow"], 2), TARGET, resamples=10)
     text = words_of(report_page(found, Below(0.5)))
-    assert "! 360 readings are of categories that no training episode had." in text
+    told = "! 360 readings are of categories that no training run had: mode “snow”."
+    assert told in text
     assert "unknown or missing 60" in text
+    assert "Fit again once there are enough runs with the new categories." in text
+    read = Episodes.from_frame(runs(["dry", "snow"], 2).to_frame(), like=monitor)
+    assert read.strangers == found.episodes.strangers == (("mode", "snow"),)
+    names = ["dry", "<b>", "a\x1b", "fog", "snow"]
+    many = monitor.evaluate(runs(names, 2), TARGET, resamples=2)
+    page = report_page(many, Below(0.5))
+    assert "had: mode “&lt;b&gt;”, mode “a\\x1b”, mode “fog” and others." in page
+
+
+def test_where_most_runs_miss_the_target_an_alarm_is_normal() -> None:
+    rare = walker().evaluate(NEW, Target.at_least(float(np.quantile(NEW.outcomes, 0.9))))
+    share = percent(1.0 - float(rare.met.mean()))
+    told = f"{share} of runs miss this target, so an alarm is the normal state; look for"
+    for rule in (Below(0.05), Promised(0.05)):
+        assert told in report_page(rare, rule)
+    assert "the normal state" not in page()
+
+
+def test_the_first_line_names_the_model_and_its_runs(tmp_path: Path) -> None:
+    assert (
+        "ontarget report on walk &lt;b&gt;&amp;&lt;/b&gt;: 1,200 recorded runs, 400 new" in page()
+    )
+    judged().report(tmp_path / "one.html", name="<walk>.ontarget")
+    text = (tmp_path / "one.html").read_text()
+    assert "ontarget report on &lt;walk&gt;.ontarget: 1,200 recorded runs" in text
+    assert text.index("! act on it") < text.index('<ul class="verdict">')
 
 
 def test_a_promise_out_of_reach_is_told_in_words_with_what_to_do() -> None:
@@ -513,7 +540,7 @@ def test_a_promise_out_of_reach_is_told_in_words_with_what_to_do() -> None:
     facts = facts_of(walker().evaluate(NEW, target), Promised(0.01))
     overall, *_ = found = verdict(facts)
     (alarm,) = [one for one in found if one.headline.startswith("No alarm with")]
-    assert alarm.detail.startswith("A promise of 1\u00a0% false alarms needs at least 99 assure ep")
+    assert "A promise of 1\u00a0% false alarms needs at least 99 assure ep" in alarm.detail
     missing = facts.shortfall
     assert missing is not None
     assert missing.needed == 99

@@ -87,7 +87,7 @@ def demo(
     _say(console, "3. Check", f"on {len(parts.rest):,} runs that it has never seen.")
     found = monitor.evaluate(parts.rest, target, progress=True)
     with working("drawing the report"):
-        found.report(folder / "report.html")
+        found.report(folder / "report.html", name="river.ontarget")
     _dim(console, found.summary())
     console.print(reliability_table(found), style="dim")
 

@@ -218,7 +218,7 @@ def evaluate(
     panels = [{} if by is None or log is None else {by: log.panel(one, by)} for one in found]
     if report is not None:
         with working("drawing the report"):
-            found[0].report(report, rule, by=panels[0])
+            found[0].report(report, rule, by=panels[0], name=model.name)
     if out is not None and log is not None:
         with working(f"writing {out.name}"):
             log.write(out, found, rule)

@@ -66,6 +66,7 @@ class RawEpisodes:
     behavior_values: FloatArray | None
     remarks: tuple[str, ...] = ()
     unseen: int = 0
+    strangers: tuple[tuple[str, str], ...] = ()
     stop_probability: FloatArray | None = None  # one per row: chance that the run is stopped there
     cutoff: FloatArray | None = None  # one per episode: after how many steps it is cut off
     wanted: tuple[Target | None, ...] | None = None  # each episode's own target
@@ -149,6 +150,7 @@ def _checked_store(recording: RawEpisodes, *, horizon: int | None, declared: boo
         horizon_declared=horizon is not None and declared,
         remarks=recording.remarks,
         unseen=recording.unseen,
+        strangers=recording.strangers,
         wanted=recording.wanted,
         several=several,
     )

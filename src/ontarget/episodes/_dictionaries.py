@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ontarget._typing import FloatArray
+from ontarget._typing import BoolArray, FloatArray
 from ontarget.episodes._recorded import Recorded
 from ontarget.episodes._store import Store
-from ontarget.episodes.schema import Feature, Schema, Unseen
+from ontarget.episodes.schema import MOST_NAMED, Feature, Schema, Unseen
 from ontarget.errors import CategoryError
 
 __all__ = ["learned_schema", "recoded_store", "same_dictionaries"]
@@ -56,15 +56,19 @@ def recoded_store(store: Store, schema: Schema) -> Store:
     if recoded is not None:  # prepared rows, which are coded as they are read
         found: Store = recoded(schema)
         return found
-    states, unseen = store.states.copy(), store.unseen
+    states, unseen, named = store.states.copy(), store.unseen, list(store.strangers)
     for j, (own, other) in enumerate(zip(store.schema.features, schema.features, strict=True)):
         if own.categories is not None and own.categories != other.categories:
             codes, strange = _recoded(store.states[j], own, other)
-            states[j], unseen = codes, unseen + strange
-    return replace(store, schema=schema, states=states, unseen=unseen)
+            states[j], unseen = codes, unseen + int(np.count_nonzero(strange))
+            found_here = np.unique(store.states[j][strange]).astype(np.intp)[:MOST_NAMED]
+            named += [(own.name, own.categories[code]) for code in found_here.tolist()]
+    strangers = tuple(dict.fromkeys(named))
+    return replace(store, schema=schema, states=states, unseen=unseen, strangers=strangers)
 
 
-def _recoded(codes: FloatArray, own: Feature, other: Feature) -> tuple[FloatArray, int]:
+def _recoded(codes: FloatArray, own: Feature, other: Feature) -> tuple[FloatArray, BoolArray]:
+    """The codes in the other dictionary, and where a category is not in it."""
     known = {name: code for code, name in enumerate(other.categories or ())}
     table = np.array([known.get(name, np.nan) for name in own.categories or ()] + [np.nan])
     missing = np.isnan(codes)
@@ -77,4 +81,4 @@ def _recoded(codes: FloatArray, own: Feature, other: Feature) -> tuple[FloatArra
             f"no training episode has (first: {first!r}); record more such episodes, leave these "
             f"out, or fit with unseen='missing' and a model that takes missing values"
         )
-    return found, int(np.count_nonzero(strange))
+    return found, strange

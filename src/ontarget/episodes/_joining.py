@@ -55,6 +55,7 @@ def joined_store(stores: Sequence[Store]) -> Store:
         censoring=next((store.censoring for store in stores if store.censoring), ""),
         remarks=tuple(dict.fromkeys(chain.from_iterable(store.remarks for store in stores))),
         unseen=sum(store.unseen for store in coded),
+        strangers=tuple(dict.fromkeys(chain.from_iterable(store.strangers for store in coded))),
         wanted=None
         if first.wanted is None
         else tuple(chain.from_iterable(store.wanted or () for store in stores)),

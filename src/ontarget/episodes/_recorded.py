@@ -142,6 +142,14 @@ class Recorded:
         """How many values were categories that are not known, and so became missing values."""
         return self._store.unseen
 
+    @property
+    def strangers(self) -> tuple[tuple[str, str], ...]:
+        """The feature and the category of some of the values that `unseen` counts.
+
+        Episodes prepared in a folder do not know them, so this is empty.
+        """
+        return self._store.strangers
+
     @cached_property
     def ids(self) -> AnyArray:
         """The ids of the episodes."""

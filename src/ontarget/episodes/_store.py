@@ -100,6 +100,7 @@ class Store:
     censoring: str = ""  # how cut-off episodes were treated, if there were any
     remarks: tuple[str, ...] = ()  # what a user should know about how the columns were read
     unseen: int = 0  # readings of categories that the dictionary lacks, taken as missing
+    strangers: tuple[tuple[str, str], ...] = ()  # feature and category of these, a few of each
     wanted: tuple[Target | None, ...] | None = None  # each episode's own target
     several: tuple[Signal, ...] = ()  # named behaviors; the fields above are then of the first
     history: int = 0  # how many earlier steps a state also contains

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -15,7 +15,9 @@ from ontarget._scalars import NUMBER_KINDS, number_of, numbers_of, shown
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.errors import CategoryError, EpisodesError
 
-__all__ = ["Feature", "Schema", "Unseen"]
+__all__ = ["MOST_NAMED", "Feature", "Schema", "Unseen"]
+
+MOST_NAMED: Final = 4  # unknown categories of a feature that are kept by name
 
 Unseen: TypeAlias = Literal["error", "missing"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ontarget._numerals import percent
+from ontarget._plain import plain
 from ontarget.conformal.planning import needed_successes
 from ontarget.drift.change import DriftJudgement
 from ontarget.evaluation import pool, reliability
@@ -36,6 +37,8 @@ __all__ = ["Statement", "verdict"]
 _ASKED = (0.8, 0.7, 0.9, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 _REACH = 0.05
 _ENOUGH = 30  # forecasts behind a headline
+_MOST_NAMED, _LONGEST = 3, 40  # unknown categories, and letters of each
+_MOSTLY_MISSED = 0.2  # of runs that meet a target: with fewer, an alarm is the normal state
 _VAGUE = 0.3  # an interval as wide as this confirms nothing
 
 
@@ -80,12 +83,20 @@ def _unseen(found: Measured) -> list[Statement]:
         return []
     return [
         Statement(
-            f"{found.episodes.unseen:,} readings are of categories that no training episode had.",
+            f"{found.episodes.unseen:,} readings are of categories that no training run had"
+            f"{_strangers(found)}.",
             "They count as missing, so p there rests on the other features; below it is measured "
             f"by itself. {sentence(NEW_CATEGORIES)}.",
             False,
         )
     ]
+
+
+def _strangers(found: Measured) -> str:
+    """The first few unknown categories by name, after a colon; empty if no name is known."""
+    named = [f"{plain(name)} “{plain(one)[:_LONGEST]}”" for name, one in found.episodes.strangers]
+    more = " and others" * (len(named) > _MOST_NAMED)
+    return f": {', '.join(named[:_MOST_NAMED])}{more}" if named else ""
 
 
 def _sharpness(facts: Facts) -> Statement:
@@ -278,7 +289,7 @@ def _direction(facts: Facts) -> str:
 def _alarm(facts: Facts) -> Statement:
     if facts.alarms is None:
         said = f"{sentence(no_alarm_in_words(facts))}."
-        return Statement(said, sentences(*_no_alarm(facts)), False)
+        return Statement(said, f"{_mostly_missed(facts)}{sentences(*_no_alarm(facts))}", False)
     quality, triggers = facts.alarms.quality, facts.alarms.triggers
     false, caught = facts.false_alarms, quality.in_time
     by_p = facts.rule.compared_name == "p"
@@ -305,8 +316,20 @@ def _alarm(facts: Facts) -> Statement:
     return Statement(
         f"Alarm: {percent(false.value)} {facts.counted}{_promised(facts)}, {percent(caught.value)} "
         "of failures caught in time.",
-        f"{kept}Of the failing runs, {'; '.join(filter(None, told))}.{since.text}",
+        f"{_mostly_missed(facts)}{kept}Of the failing runs, {'; '.join(filter(None, told))}."
+        f"{since.text}",
         *((False, "") if since.broken else _worth(facts)),
+    )
+
+
+def _mostly_missed(facts: Facts) -> str:
+    """That an alarm is nothing special where most runs miss the target; empty if they do not."""
+    share = float(facts.found.met.mean())
+    if share >= _MOSTLY_MISSED:
+        return ""
+    return (
+        f"{percent(1.0 - share)} of runs miss this target, so an alarm is the normal state; look "
+        "for the few runs without one, or choose a target that most runs meet. "
     )
 
 

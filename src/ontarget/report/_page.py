@@ -56,18 +56,22 @@ _WEAK = 2.0  # times as high as expected: a bar that may be so high proves littl
 
 
 def report_page(
-    found: Measured, rule: AlarmRule, by: Mapping[str, ArrayLike] = MappingProxyType({})
+    found: Measured,
+    rule: AlarmRule,
+    by: Mapping[str, ArrayLike] = MappingProxyType({}),
+    name: str = "",
 ) -> str:
     """The HTML page of a report about an evaluation and an alarm rule.
 
     For each column in ``by`` it shows how far p is off for each value of the column. p is the
-    probability of meeting the target.
+    probability of meeting the target. ``name`` is the model's name in the first line; without it,
+    the line names the policy.
     """
     facts = facts_of(found, rule)
     return page(
         f"ontarget report: {words.target_in_words(found.target)}",
         [
-            _head(facts),
+            _head(facts, name),
             _verdict(facts),
             _calibration(facts),
             _where(found, by),
@@ -107,7 +111,7 @@ def _chosen(fitted: Fitted) -> str:
     return " ".join(part for part in said if part)
 
 
-def _head(facts: Facts) -> str:
+def _head(facts: Facts, name: str) -> str:
     found, fitted = facts.found, facts.found.fitted
     policy = plain(fitted.trained.parameters["policy"])
     target = words.target_in_words(found.target)
@@ -121,8 +125,10 @@ def _head(facts: Facts) -> str:
         f"Policy: {policy}." if policy else "",
         _length(fitted),
     ]
+    of = f" on {plain(name) or policy}" if name or policy else ""
     return (
-        '<header>\n<p class="kicker">ontarget report</p>\n'
+        f'<header>\n<p class="kicker">ontarget report{escape(of)}: {facts.recorded:,} recorded '
+        f"runs, {found.met.size:,} new runs</p>\n"
         f"<h1>The target: {escape(target)}</h1>\n{_action(facts)}\n"
         f'<p class="about">{escape(" ".join(part for part in about if part))}</p>\n</header>'
     )
@@ -150,7 +156,7 @@ def _verdict(facts: Facts) -> str:
         "percentage points of p. Assure episodes are recorded runs that no model learned from: "
         "every promise rests on them."
     )
-    return f'<ul class="verdict">\n{items}\n</ul>\n{paragraph(legend, "note")}'
+    return f'{paragraph(legend, "note")}\n<ul class="verdict">\n{items}\n</ul>'
 
 
 def _calibration(facts: Facts) -> str:

@@ -18,8 +18,8 @@ h1 { font-size: 1.9rem; line-height: 1.2; margin: .2rem 0 .4rem; text-wrap: bala
 h2 { font-size: 1.2rem; line-height: 1.3; margin: 3rem 0 .5rem; }
 h3 { font-size: 1rem; margin: 1.4rem 0 .3rem; }
 p { margin: .4rem 0; max-width: 44rem; }
-.kicker { color: var(--ontarget-muted); font-size: .85rem; letter-spacing: .06em;
-  text-transform: uppercase; margin: 0; }
+.kicker { color: var(--ontarget-muted); font-size: .92rem; max-width: none; margin: 0;
+  overflow-wrap: anywhere; }
 .action { max-width: none; font-size: 1.12rem; margin: .8rem 0; }
 .action span { display: inline-block; margin-right: 1.6em; }
 .about, .note { color: var(--ontarget-muted); }

@@ -107,6 +107,7 @@ class Evaluation(Measured):
         alarm: AlarmRule | None = None,
         *,
         by: Mapping[str, ArrayLike] | None = None,
+        name: str = "",
         **options: Unpack[RuleOptions],
     ) -> None:
         """Write a report of this evaluation: one HTML page with verdict, figures and guarantees.
@@ -114,10 +115,12 @@ class Evaluation(Measured):
         The page needs no other file. It judges an alarm rule, given as for `summary`. It also shows
         how far p is off for each value of a column: of the columns that `GoalMonitor.evaluate` was
         given, and of those in ``by`` (values as for the method `by`). The same evaluation gives the
-        same bytes; the file appears whole or not at all. p is the probability of meeting the
-        target.
+        same bytes; the file appears whole or not at all. ``name`` is the model's name in the first
+        line, such as its file's; without it, the line names the policy. p is the probability of
+        meeting the target.
         """
-        text = report_page(self, _rule(alarm, options), {**(self.columns or {}), **(by or {})})
+        columns = {**(self.columns or {}), **(by or {})}
+        text = report_page(self, _rule(alarm, options), columns, name)
         write_whole(Path(path), [text.encode()])
 
 

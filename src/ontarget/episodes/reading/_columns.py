@@ -11,7 +11,7 @@ import polars as pl
 
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.episodes._arrangement import Arrangement
-from ontarget.episodes.schema import Feature
+from ontarget.episodes.schema import MOST_NAMED, Feature
 from ontarget.errors import Argument, CategoryError, EpisodesError
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "labels",
     "number_feature",
     "numbers",
+    "strange_categories",
     "whole_numbers",
 ]
 
@@ -204,6 +205,15 @@ def encoded(column: pl.Series, feature: Feature, where: Where) -> FloatArray:
             raise CategoryError(f"{error} (at {where(row)})") from None
     values: FloatArray = codes.to_physical().cast(pl.Float64).to_numpy()
     return values
+
+
+def strange_categories(column: pl.Series, feature: Feature) -> list[str]:
+    """The first few texts of a column, in their order, that are not categories of the feature."""
+    if feature.categories is None:
+        return []
+    names = column.cast(pl.String).drop_nulls().unique()
+    strange: list[str] = names.filter(~names.is_in(list(feature.categories))).sort().to_list()
+    return strange[:MOST_NAMED]
 
 
 def decoded(values: FloatArray, feature: Feature) -> pl.Series:

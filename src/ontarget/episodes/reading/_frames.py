@@ -23,6 +23,7 @@ from ontarget.episodes.reading._columns import (
     feature_of,
     joined_labels,
     number_feature,
+    strange_categories,
 )
 from ontarget.episodes.reading._counters import check_order
 from ontarget.episodes.reading._interventions import left_alone, named_column
@@ -329,7 +330,7 @@ def _recording(rows: _Rows, layout: Layout, judged: Judged, types: pl.Schema) ->
     own_ids = ids[arrangement.first_rows]
     reader = Reader(rows.read, arrangement, own_ids, rows.first_step)
     groups = None if parts.group is None else reader.per_episode(reader.read(parts.group), "group")
-    features, states, unseen = _states(reader, names, layout)
+    features, states, (unseen, strangers) = _states(reader, names, layout)
     notes = () if layout.schema else _many_categories(features, arrangement.lengths.size)
     roles = parts.roles(rows.first_step)
     rewards = reader.per_row(parts.reward, "reward")
@@ -356,6 +357,7 @@ def _recording(rows: _Rows, layout: Layout, judged: Judged, types: pl.Schema) ->
         several=_signals(reader, judged, parts.reward) if judged.several else (),
         remarks=(*parts.remarks, *notes),
         unseen=unseen,
+        strangers=strangers,
         stop_probability=reader.per_row(layout.stop_probability, "stop_probability"),
         cutoff=reader.at_start(layout.cutoff, "cutoff"),
         wanted=_targets(reader, layout.target, rows.columns),
@@ -422,10 +424,13 @@ def _few_at_a_time(table: pl.LazyFrame, columns: tuple[str, ...]) -> Callable[[s
 
 def _states(
     reader: Reader, names: tuple[str, ...], layout: Layout
-) -> tuple[tuple[Feature, ...], FloatArray, int]:
-    """The features, their values, and how many categories were not known and became missing."""
+) -> tuple[tuple[Feature, ...], FloatArray, tuple[int, tuple[tuple[str, str], ...]]]:
+    """The features, their values, and how many categories were not known and became missing.
+
+    With the number come a few of these categories, each with the name of its feature.
+    """
     features: list[Feature] = []
-    unseen = 0
+    unseen, strangers = 0, list[tuple[str, str]]()
     states = np.empty((len(names), int(reader.arrangement.offsets[-1])))
     for j, name in enumerate(names):
         column = reader.read(name)
@@ -439,8 +444,9 @@ def _states(
         states[j] = reader.arrangement.place(encoded(column, feature, reader.where))
         if feature.unseen == "missing":
             unseen += int(np.count_nonzero(np.isnan(states[j]))) - column.null_count()
+            strangers += [(name, one) for one in strange_categories(column, feature)]
         features.append(feature)
-    return tuple(features), states, unseen
+    return tuple(features), states, (unseen, tuple(strangers))
 
 
 def _many_categories(features: tuple[Feature, ...], n_episodes: int) -> tuple[str, ...]:
