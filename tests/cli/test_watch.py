@@ -316,6 +316,12 @@ def test_an_alarm_is_drawn_with_its_reason() -> None:
     assert "p moved by wind of a" in drawn(view)
     view.tracks["a"].why = "p moved by " + "wind " * 24 + "here"
     assert "here\n" in drawn(view)  # a long reason is told to its end
+    assert "all recorded runs" not in drawn(view)
+    view.tracks["a"].why = "of the runs that p was based on, 90 % miss the target from there"
+    met = TARGET.contains(Episodes.read(river().runs).outcomes)
+    told = re.search(r"from there \(of all\s+recorded runs, about (\d+) %\)", drawn(view))
+    assert told is not None
+    assert int(told[1]) == pytest.approx(100 * (1 - met.mean()), abs=8)  # it is of a part of them
     view.update({**alarm, "p": 0.8, "status": "OK", "t": 4})
     assert "p moved by" not in drawn(view)
 
@@ -466,7 +472,7 @@ def test_what_a_run_has_is_drawn_between_the_ends_of_its_target() -> None:
     assert chart is not None
     *rows, _, _ = chart.drawn(course, 1, ahead).plain.splitlines()
     assert [row[9:13] for row in rows] == [
-        *("░   ", "░  ▒", "┄┄┄┄", "░░ ▒", "░●▒▒", "░░▒▒", "● ▒▒", "░  ▒", "░   "),
+        *("░   ", "░  ▒", "░░┄▒", "░░ ▒", "░●▒▒", "░░▒▒", "● ▒▒", "░  ▒", "░   "),
     ]
     assert rows[0].strip().startswith("6.00 ┤░")
     assert rows[-1].strip().startswith("−2.00 ┤░")
@@ -575,6 +581,8 @@ def test_the_first_alarm_stays_in_the_chart_the_legend_and_the_rows() -> None:
         view.update({"agent": "a", "t": t, "p": p, "status": "ALARM" if p < 0.5 else "OK"})
     text = drawn(view, 100, 30)
     assert "● p   ▼ p below the alarm's limit" in text
+    assert "a  step 3 of at most 50  90.0 % OK, no alarm" in text
+    assert "steps per column" not in text
     assert "▲ first alarm, step 1" in text
     (axis,) = [line for line in text.splitlines() if "└" in line]
     assert axis.index("▲") > axis.index("└")
@@ -842,3 +850,25 @@ def test_a_target_that_no_recorded_run_met_is_said_to_be_out_of_reach() -> None:
     result = call(arguments)
     assert result.exit_code == 1
     assert "none of the 120 assure episodes met the target [1000, inf)" in result.stderr
+
+
+def test_a_line_across_leaves_the_range_to_be_seen() -> None:
+    chart = probability_chart(0.5, 9, width=50, rows=11)
+    drawn_run = chart.drawn(course_of((0.1, 0.9, 0.9), (0.6, 0.9, 0.9)), 1)
+    line = drawn_run.plain.splitlines()[5]
+    assert line.startswith(" " * 3 + "50 % ┤░░░░┄┄┄┄")
+    at = drawn_run.plain.index("50 % ┤░") + 6
+    assert {str(one.style) for one in drawn_run.spans if one.start <= at < one.end} == {"red"}
+
+
+def test_the_legend_says_how_many_steps_share_a_column() -> None:
+    contract = GoalMonitor.load(river().model).sessions(TARGET, alarm=HALF).contract
+    view = LiveView(contract, "river")
+    for t in range(300):
+        view.update({"agent": "a", "t": t, "p": 0.9, "status": "OK"})
+    text = drawn(view, 100, 30)
+    told = re.search(r"(\d+) steps per column", text)
+    assert told is not None
+    (chart,) = [line for line in text.splitlines() if "●" in line and "┤" in line]
+    assert chart.count("●") == -(-300 // int(told[1]))
+    assert "a  step 299  90.0 %" in text  # more than any recorded run had

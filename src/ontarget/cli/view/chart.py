@@ -82,11 +82,7 @@ class Chart:
         """
         from rich.text import Text
 
-        edge = max(_EDGE, *(len(label) + 2 for label in self.labels))
-        room = max(10, self.width - edge)
-        names = max((1 + len(line.name) for line in self.lines), default=0)
-        names = max(names, _NAMES)  # so that the steps of two charts stand in line
-        room -= names * (room - names >= _AMPLE)
+        edge, room = self._edge, self._room
         first = max(0, step - course.steps + 1)
         every, points = course.fitted(room, whole=self.horizon + 1 - first)
         to_come = -(-(self.horizon + 1 - first) // every)
@@ -105,8 +101,9 @@ class Chart:
                 if letter in _SINGLE:  # the band goes on beside it
                     text.append(*self._around(point, row, line, wide - 1))
             for point in later:
-                inside = line is None and self._row(point.low) <= row <= self._row(point.high)
-                text.append(*(("▒" * wide, "dim") if inside else self._empty(line, wide)))
+                inside = self._row(point.low) <= row <= self._row(point.high)
+                style = "dim" if line is None else line.style
+                text.append(*(("▒" * wide, style) if inside else self._empty(line, wide)))
             if line is not None:
                 text.append("┄" * wide * (columns - len(points) - len(later)), style=line.style)
                 fits = wide * columns + len(line.name) + 1 <= self.width - edge
@@ -114,6 +111,24 @@ class Chart:
             text.append("\n")
         axis = _axis(first, columns, room, (every, wide), edge=edge, marked=marked)
         return text.append(axis, style="dim")
+
+    def steps_per_column(self, course: Course, step: int) -> int:
+        """How many steps share a column when `drawn` draws this course."""
+        first = max(0, step - course.steps + 1)
+        return course.fitted(self._room, whole=self.horizon + 1 - first)[0]
+
+    @property
+    def _edge(self) -> int:
+        """How many letters stand to the left of the columns."""
+        return max(_EDGE, *(len(label) + 2 for label in self.labels))
+
+    @property
+    def _room(self) -> int:
+        """How many letters there are for the columns; the names of lines get the others."""
+        room = max(10, self.width - self._edge)
+        names = max((1 + len(line.name) for line in self.lines), default=0)
+        names = max(names, _NAMES)  # so that the steps of two charts stand in line
+        return room - names * (room - names >= _AMPLE)
 
     def _cell(self, point: Point, row: int, line: Line | None) -> tuple[str, str]:
         """The character to draw for a point in a row of the chart, and its style."""
@@ -126,11 +141,13 @@ class Chart:
     def _around(self, point: Point, row: int, line: Line | None, wide: int) -> tuple[str, str]:
         """The character beside a point's mark in a row of the chart, and its style.
 
-        It is a line across the chart, the point's range, or a blank.
+        It is the point's range, a line across the chart, or a blank. Where a line crosses the
+        range, the range has the line's colour.
         """
         inside = self._row(point.low) <= row <= self._row(point.high)
-        known = line is None and not math.isnan(point.low)
-        return ("░" * wide, "blue") if known and inside else self._empty(line, wide)
+        if math.isnan(point.low) or not inside:
+            return self._empty(line, wide)
+        return "░" * wide, "blue" if line is None else line.style
 
     def _empty(self, line: Line | None, wide: int = 1) -> tuple[str, str]:
         return (" " * wide, "") if line is None else ("┄" * wide, line.style)

@@ -37,6 +37,7 @@ _FEWEST_ROWS, _MOST_ROWS = 7, 15
 _AROUND = 11  # lines of an agent besides its chart: blank, headline, axis, numbers, texts
 _BETWEEN = 3  # lines of a second chart: its axis, numbers, and what it shows
 _URGENT: Final = {"ALARM": 0, "UNKNOWN": 1, "DONE": 3}
+_BROKEN = 20  # letters that a break between two words may leave empty
 _SURE = 0.95  # of the range of false alarms that a threshold may have
 _LARGE = 2  # up to this many agents get a chart each
 _MOST = 1_000  # up to this many agents are kept; beyond, only the latest that still run
@@ -177,7 +178,7 @@ class LiveView:
         from rich.text import Text
 
         yield Text("")
-        yield _headline(track)
+        yield _headline(track, self._steps(track.step))
         threshold = self.trigger.threshold if self.trigger.compared == 0 else math.nan
         horizon, both = self.contract.fitted.horizon, rows >= 2 * _FEWEST_ROWS + _BETWEEN
         high = _odd((rows - _BETWEEN) // 2 if both else rows)
@@ -185,7 +186,8 @@ class LiveView:
         high = high if second else _odd(min(rows, _MOST_ROWS))
         chart = probability_chart(threshold, horizon, width=width, rows=high)
         yield chart.drawn(track.course, track.step, marked=track.first_alarm)
-        yield Text(_legend(track), style="dim", overflow="ellipsis", no_wrap=True)
+        every = chart.steps_per_column(track.course, track.step)
+        yield Text(_legend(track, every), style="dim", overflow="ellipsis", no_wrap=True)
         if second:
             yield Text(track.legend, style="dim", overflow="ellipsis", no_wrap=True)
             yield second
@@ -195,11 +197,29 @@ class LiveView:
         for text in filter(None, (*(() if track.over else track.others), ahead)):
             yield Text(text, overflow="ellipsis", no_wrap=True)
         if track.why and track.status in ("ALARM", "DONE") and track.first_alarm is not None:
-            yield Text(track.why, style="dim")  # it may take two lines
+            normal = self._normal * ("miss the target" in track.why)
+            fits = len(track.why) + len(normal) <= 2 * width - _BROKEN
+            yield Text(f"{track.why}{normal * fits}", style="dim")  # it may take two lines
         if track.history:
             yield Text(track.history, style="dim")  # it may take two lines
         if track.unseen:
             yield Text(track.unseen, style="dim", overflow="ellipsis", no_wrap=True)
+
+    def _steps(self, step: int) -> str:
+        """The step of a run, and how many steps a run has; that only while it is not exceeded."""
+        fitted = self.contract.fitted
+        most = f" of {'at most ' * fitted.horizon_declared}{fitted.horizon:,}"
+        return f"step {step}{most * (step <= fitted.horizon)}"
+
+    @property
+    def _normal(self) -> str:
+        """About what share of all recorded runs misses the target; empty if that is not known."""
+        target, fitted = self.contract.target, self.contract.fitted
+        if isinstance(target, Goal) or fitted.observed is None:
+            return ""
+        met = target.contains(fitted.observed.outcomes, fitted.grid)
+        share = percent(1.0 - float(met.mean()), 0).replace("\u00a0", " ")
+        return f" (of all recorded runs, about {share})"
 
     def _outcomes(self, track: Track, width: int, rows: int) -> Text | None:
         """The chart of a run's behavior so far and its likely outcome; None if nothing is known."""
@@ -270,19 +290,20 @@ def sparkline(course: Course, width: int) -> str:
     )
 
 
-def _headline(track: Track) -> Text:
+def _headline(track: Track, step: str) -> Text:
     from rich.text import Text
 
     low, p, _, high = track.latest
     text = Text(no_wrap=True, overflow="ellipsis")
     if track.agent:
         text.append(f"{plain(track.agent)}  ", style="bold")
-    text.append(f"step {track.step}  ")
+    text.append(f"{step}  ")
     text.append(f"{percent(p, fixed=True)} ", style=COLOURS.get(track.status, ""))
     if not math.isnan(p) and high > low:
         spread = f"(spread {percent(low, fixed=True)} to {percent(high, fixed=True)}) "
         text.append(spread, style="dim")
-    text.append(track.status, style=COLOURS.get(track.status, ""))
+    said = "OK, no alarm" if track.status == "OK" else track.status
+    text.append(said, style=COLOURS.get(track.status, ""))
     if track.status == "DONE" and p in (0.0, 1.0):
         text.append(f", target {'met' if p else 'missed'}", style="green" if p else "bold red")
     each = [f"{plain(name)} {percent(p, fixed=True)}" for name, p in track.by_p]
@@ -291,12 +312,13 @@ def _headline(track: Track) -> Text:
     return text
 
 
-def _legend(track: Track) -> str:
+def _legend(track: Track, every: int) -> str:
     """Text: what the marks in the chart of p mean."""
     alarmed = track.first_alarm is not None
     below = "   ▼ p below the alarm's limit" * bool(track.limit)
     first = f"   ▲ first alarm, step {track.first_alarm}" * alarmed
-    return f"● p{below}{first}   ░ spread of p"
+    joined = f"   {every:,} steps per column" * (every > 1)
+    return f"● p{below}{first}   ░ spread of p{joined}"
 
 
 def _percent(share: float) -> str:
