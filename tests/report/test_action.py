@@ -164,6 +164,7 @@ def test_the_chart_says_what_its_points_show_together(n: int) -> None:
 
 def test_guarantees_are_struck_after_a_change() -> None:
     page = report_page(changed().found, changed().rule)
+    assert "false alarms (5\u00a0% promised before the change), " in page
     assert "<h3>Guaranteed before the change</h3><p>None of these holds since the change." in page
     assert page.count("<s>") == len(guaranteed(changed())) > 0
     assert "<s>" not in report_page(held().found, held().rule)

@@ -212,7 +212,7 @@ def test_without_enough_successes_the_report_says_so() -> None:
     assert "No alarm with 5 % false alarms can be promised." in text
     assert "none of the 240 assure episodes met the target [1e+06, inf)" in text
     assert "choose a target that runs can meet" in text
-    assert "No episode met the target" in text
+    assert "No run met the target" in text
 
 
 def test_miscalibration_is_called_so() -> None:
@@ -231,7 +231,7 @@ def test_forecasts_that_come_true_are_called_so() -> None:
     right = saying(np.tile(truth, (6, 1)), rng.random(truth.size) < truth)
     _, said, calibration, *_ = verdict(facts_of(right, Promised(0.05)))
     assert said.good
-    assert calibration.headline == "400 new episodes show no sign of miscalibration."
+    assert calibration.headline == "400 new runs show no sign of miscalibration."
 
 
 def test_ragged_runs_in_groups_are_reported_too(tmp_path: Path) -> None:
@@ -371,8 +371,7 @@ def test_a_path_without_end_is_said_and_not_drawn(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(type(judged().contracts.paths), "band", endless)
     text = words_of(report_page(judged(), Promised(0.05)))
     assert (
-        "The path of this run is not shown: with so few episodes, even a band for half of all"
-        in text
+        "The path of this run is not shown: with so few runs, even a band for half of all" in text
     )
     assert "With a probability of" not in text
 
@@ -398,9 +397,7 @@ def test_a_histogram_that_can_hardly_fail_says_so() -> None:
     few = monitor_of(60).evaluate(NEW.take(range(40)), TARGET, resamples=10)
     assert pit_bars(few) == 4
     text = words_of(report_page(few, Below(0.5)))
-    assert re.search(
-        r"With so few episodes that says little: only a bar more than \d\.\d times", text
-    )
+    assert re.search(r"With so few runs that says little: only a bar more than \d\.\d times", text)
     assert pit_bars(judged()) > 4
     assert "that says little" not in words_of(page())
 
@@ -435,9 +432,7 @@ def test_findings_agree_with_the_verdict() -> None:
     lowered = saying(np.clip(judged().p - 0.12, 0.0, 1.0), judged().met)
     assert not any(marks(lowered)[:4])
     few = walker().evaluate(NEW.take(range(25)), TARGET, resamples=20)
-    assert "25 new episodes cannot tell whether p is off." in words_of(
-        report_page(few, Promised(0.05))
-    )
+    assert "25 new runs cannot tell whether p is off." in words_of(report_page(few, Promised(0.05)))
     assert not any(marks(few)[:4])
     seen = walker().evaluate(walks(1_200).take(range(300)), TARGET, resamples=20)
     assert not any(marks(seen))
@@ -540,7 +535,9 @@ def test_a_promise_out_of_reach_is_told_in_words_with_what_to_do() -> None:
     facts = facts_of(walker().evaluate(NEW, target), Promised(0.01))
     overall, *_ = found = verdict(facts)
     (alarm,) = [one for one in found if one.headline.startswith("No alarm with")]
-    assert "A promise of 1\u00a0% false alarms needs at least 99 assure ep" in alarm.detail
+    assert (
+        "A promise of 1\u00a0% false alarms needs at least 99 assure runs that met" in alarm.detail
+    )
     missing = facts.shortfall
     assert missing is not None
     assert missing.needed == 99
@@ -611,3 +608,11 @@ def test_an_interval_that_says_nothing_earns_no_tick() -> None:
     assert overall.good
     assert said.headline.startswith("When it said about 80")
     assert said.good is None
+
+
+def test_the_page_speaks_of_runs() -> None:
+    """But for the name that other pages and messages have for assure runs."""
+    rare = Target.at_least(float(np.quantile(NEW.outcomes, 0.97)))
+    for text in (page(), report_page(walker().evaluate(NEW, rare), Promised(0.01))):
+        assert "(assure episodes) are recorded runs that no model learned from" in text
+        assert "episode" not in words_of(text).replace("assure episodes", "")

@@ -116,7 +116,7 @@ def test_more_false_alarms_than_promised_are_told_with_what_chance_explains() ->
     facts = facts_of(saying(P, p), Promised())
     told = "6 % of good runs raised an alarm, where 5 % were promised (within chance)"
     assert told in _kept(facts)
-    assert luck_in_words(facts).startswith("that is within chance: the episodes that set the alarm")
+    assert luck_in_words(facts).startswith("that is within chance: the runs that set the alarm")
     assert luck_in_words(facts) in summary_of(facts)
     fewer = facts_of(saying(P, np.maximum(p, 0.5)), Promised())
     assert "within chance" not in _kept(fewer) + luck_in_words(fewer)
@@ -202,7 +202,7 @@ def test_few_runs_say_which_way_p_leans_and_how_many_would_be_enough() -> None:
     assert found.advice.startswith(
         "expect p to be too low until you fit on more runs; fit on about"
     )
-    assert "more assure episodes must meet the target: fit on about" in found.advice
+    assert "more assure runs must meet the target: fit on about" in found.advice
     # All counts are of runs in all, with what is missing beside them.
     counts = re.findall(r"about ([\d,]+) (?:new )?runs in all \((\d+) more\)", found.advice)
     assert len(counts) == 3

@@ -287,7 +287,7 @@ def path_level(found: Measured, episode: int) -> float:
         if endless <= _ENDLESS * usual.size:
             return level
     raise FewEpisodesError(
-        f"with so few episodes, even a band for half of all paths has no limit at {endless:,} of "
+        f"with so few runs, even a band for half of all paths has no limit at {endless:,} of "
         f"{usual.size:,} later steps; record more"
     )
 

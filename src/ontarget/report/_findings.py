@@ -126,7 +126,7 @@ def _sharpness(facts: Facts) -> Statement:
     cause = (
         "That is because p is off: see above."
         if facts.gap.beyond_chance
-        else "Look for features that tell earlier how a run will end; more episodes alone will not "
+        else "Look for features that tell earlier how a run will end; more runs alone will not "
         "change it much."
     )
     why = "No mark: it breaks no promise, but p is of little use."
@@ -147,7 +147,7 @@ def _said(facts: Facts) -> Statement:
         return Statement(
             f"When it said about {percent(asked)}, {percent(one.rate_met)} of runs met the target.",
             f"{one.n:,} forecasts from {window}, {percent(one.mean_p)} on average, in "
-            f"{np.unique(episodes).size:,} episodes, at any step; 95\u00a0% interval of what came "
+            f"{np.unique(episodes).size:,} runs, at any step; 95\u00a0% interval of what came "
             f"true {between(one.low, one.high)}.",
             *(
                 (None, no_tick("the interval is too wide to tell"))
@@ -202,15 +202,15 @@ def _overall(facts: Facts) -> Statement:
 
 def _calibration(facts: Facts) -> Statement:
     found, gap, unclear = facts.found, facts.gap, facts.unclear
-    headline = f"{found.met.size:,} new episodes show no sign of miscalibration."
+    headline = f"{found.met.size:,} new runs show no sign of miscalibration."
     if gap.beyond_chance:
         both = " over the runs before and after the change" * covers_both(found)
         headline = f"p is off by {in_points(gap.off)} on average{both}, more than chance explains."
     elif gap.chance > COARSE:
-        headline = f"{found.met.size:,} new episodes cannot tell whether p is off."
+        headline = f"{found.met.size:,} new runs cannot tell whether p is off."
         if facts.lean.shows:
             headline = (
-                f"p is probably {facts.lean.way}. With so few recorded episodes that can be chance."
+                f"p is probably {facts.lean.way}. With so few recorded runs that can be chance."
             )
     elif unclear is not None and unclear.beyond_chance:
         headline = f"p is right on average, but {between_in_words(unclear)}."
@@ -221,7 +221,7 @@ def _calibration(facts: Facts) -> Statement:
         "calibration error). "
         f"Chance alone could put it off by {100 * gap.chance:.1f}: {100 * gap.new_runs:.1f} for "
         f"the luck of these runs and {100 * gap.calibration:.1f} for that of {gap.n:,} recorded "
-        "episodes behind a typical forecast (the two may cancel, so together they make less than "
+        "runs behind a typical forecast (the two may cancel, so together they make less than "
         f"their sum). {_before_calibration(facts)}"
     )
     if gap.beyond_chance:
@@ -282,7 +282,7 @@ def _direction(facts: Facts) -> str:
         return said
     return (
         f"{said} {percent(float(facts.found.met.mean()))} of these runs met the target, and "
-        f"{percent(recorded)} of the recorded assure episodes."
+        f"{percent(recorded)} of the recorded assure runs."
     )
 
 
@@ -341,6 +341,9 @@ def _promised(facts: Facts) -> str:
     if facts.promised_rate is None:
         return f" (set for {percent(rate)}, not promised)"
     how = "on average" if confidence is None else f"with {percent(confidence)} confidence"
+    drift = facts.found.drifted
+    if drift is not None and drift.changed:
+        how = "before the change"
     return f" ({percent(rate)} promised {how})"
 
 
@@ -353,7 +356,7 @@ def _no_alarm(facts: Facts) -> list[str]:
     sure = "" if facts.confidence is None else f" with {percent(facts.confidence)} confidence"
     return [
         f"a promise of {percent(missing.rate)} false alarms{sure} needs at least "
-        f"{missing.needed:,} assure episodes that met the target, and there are {missing.has:,}",
+        f"{missing.needed:,} assure runs that met the target, and there are {missing.has:,}",
         *no_alarm_advice(facts),
     ]
 
@@ -388,7 +391,7 @@ def _sure(found: Measured) -> Statement:
     if not ruled_out and not assured:
         return Statement(
             "It never ruled the target out, and never assured it.",
-            "Both need much evidence. With more assure episodes they come more often.",
+            "Both need much evidence. With more assure runs they come more often.",
             None,
             "No mark: there is nothing to judge.",
         )

@@ -153,15 +153,15 @@ def _verdict(facts: Facts) -> str:
     )
     legend = (
         "✓ good on these runs, ! act on it, ○ neither: the last sentence says why. Points are "
-        "percentage points of p. Assure episodes are recorded runs that no model learned from: "
-        "every promise rests on them."
+        "percentage points of p. Assure runs (assure episodes) are recorded runs that no model "
+        "learned from: they are kept for promises, and every promise rests on them."
     )
     return f'{paragraph(legend, "note")}\n<ul class="verdict">\n{items}\n</ul>'
 
 
 def _calibration(facts: Facts) -> str:
     found = facts.found
-    heads = ("it said", "came true", "95\u00a0% interval", "forecasts", "episodes")
+    heads = ("it said", "came true", "95\u00a0% interval", "forecasts", "runs")
     table = Table(heads, words.said_table(found), numbers=range(5))
     diagram = _figure(
         found,
@@ -189,7 +189,7 @@ def _where(found: Measured, by: Mapping[str, ArrayLike]) -> str:
 
     p is the probability of meeting the target. ``by`` has further columns to show.
     """
-    heads = ("", "episodes", "it said", "came true", "p is")
+    heads = ("", "runs", "it said", "came true", "p is")
     panels = []
     for name, parts in panels_of(found, by).items():
         rows = [
@@ -301,15 +301,15 @@ def _alarms(found: Measured) -> str:
     n_met, title = int(found.met.sum()), "What does an alarm buy?"
     if not 0 < n_met < found.met.size:
         none = "missed" if n_met else "met"
-        text = f"No episode {none} the target, so there is nothing to compare."
+        text = f"No run {none} the target, so there is nothing to compare."
         return section(title, [paragraph(text)])
     drawn = _figure(
         found,
         "alarms",
         "For each rate of false alarms: the share of failing runs whose alarm comes while the "
         "target can still be met, and how many steps before the outcome is decided. Measured on "
-        "these episodes, so nothing here is promised: a promised rate uses a threshold that was "
-        "set on assure episodes, of which there may be too few. The dots are at 1, 5 and "
+        "these runs, so nothing here is promised: a promised rate uses a threshold that was "
+        "set on assure runs, of which there may be too few. The dots are at 1, 5 and "
         "10\u00a0% false alarms.",
     )
     return section(title, [drawn])
@@ -345,7 +345,7 @@ def _distribution(found: Measured) -> str:
     times = float((shown.high / shown.expected).max())
     if shown.is_flat and times >= _WEAK:
         verdict += (
-            f" With so few episodes that says little: only a bar more than {times:.1f} times as "
+            f" With so few runs that says little: only a bar more than {times:.1f} times as "
             "high as expected would leave it."
         )
     drawn = _figure(
@@ -358,7 +358,7 @@ def _distribution(found: Measured) -> str:
 
 
 def _behind(facts: Facts) -> str:
-    heads = ("episodes", "how many", "what they do, and how precise that makes it")
+    heads = ("runs", "how many", "what they do, and how precise that makes it")
     table = Table(heads, words.backing(facts), numbers=[1], sentences=True)
     chosen = _chosen(facts.found.fitted)
     return section(

@@ -107,7 +107,7 @@ def backing(facts: Facts) -> list[tuple[str, str, str]]:
             f"{found.met.size:,}",
             f"measured this page: {met.count:,} met the target, {met.n - met.count:,} missed it, a "
             f"rate of {percent(met.value)} ({between(met.low, met.high)} with 95\u00a0% "
-            "confidence). Intervals resample whole episodes: steps of one run share its outcome",
+            "confidence). Intervals resample whole runs: steps of one run share its outcome",
         ),
     ]
     unknown = int(np.count_nonzero(~known & (np.arange(len(known))[:, None] < found.lengths)))
@@ -116,7 +116,7 @@ def backing(facts: Facts) -> list[tuple[str, str, str]]:
             (
                 "Unknown",
                 f"{unknown:,} steps",
-                "were left out: a bad reading, or too few recorded episodes that long",
+                "were left out: a bad reading, or too few recorded runs that long",
             )
         )
     return rows
@@ -131,8 +131,9 @@ def _mapped(found: Measured) -> list[tuple[str, str, str]]:
     own_map = found.calibration
     if not isinstance(own_map, TargetMap):
         return []
+    corrected = own_map.in_words.replace(" episodes", " runs")
     what = (
-        f"of the learning episodes also taught p of this very target: it is {own_map.in_words}. "
+        f"of the learning runs also taught p of this very target: it is {corrected}. "
         "Another target has another map, so forecasts of two targets may contradict each other "
         "slightly; with calibration=common they never do"
     )
@@ -152,8 +153,8 @@ def _spread(found: Measured) -> list[tuple[str, str, str]]:
     half = 0.5 * float(np.median(width[width > 0.0]))
     what = (
         "is half of what the spread around p typically covers: the range that the finite number of "
-        "assure episodes leaves to p, on average over runs. p itself is the estimate from the "
-        "learning episodes; low and high, the paper's bounds, are for programs"
+        "assure runs leaves to p, on average over runs. p itself is the estimate from the "
+        "learning runs; low and high, the paper's bounds, are for programs"
     )
     return [("Spread", f"± {in_points(half)}", what)]
 
@@ -198,7 +199,7 @@ def guaranteed(facts: Facts) -> list[str]:
             "its level says, whatever the models' faults."
         )
     if found.fitted.only_measures:
-        items = ["Nothing but arithmetic: all promises rest on assure episodes; there are none."]
+        items = ["Nothing but arithmetic: all promises rest on assure runs; there are none."]
     if isinstance(found.calibration, TargetCalibration):
         items.append(
             "This very target was calibrated at each step: of low and high, the one that turns out "
@@ -261,7 +262,7 @@ def measured_only(facts: Facts) -> list[str]:
         items.insert(
             1,
             f"That {percent(facts.asked_rate)} of the runs that meet the target raise an alarm: "
-            "without assure episodes the learning episodes set the threshold, so the rate is "
+            "without assure runs the learning runs set the threshold, so the rate is "
             f"measured, not promised. Here: {quality.count:,} of {quality.n:,}.",
         )
     return items
@@ -283,7 +284,7 @@ def _assured(facts: Facts) -> str:
         assert facts.no_alarms is not None
         return f"would set the alarm, but cannot: {facts.no_alarms.told(argument_in_words)}"
     parts = [
-        f"would promise the rate of false alarms; here {found.m:,} learning episodes that met the "
+        f"would promise the rate of false alarms; here {found.m:,} learning runs that met the "
         f"target set the alarm for {percent(found.rate)}: measured, not promised"
         for found in (trigger.measured for trigger in facts.alarms.triggers)
         if found is not None

@@ -132,7 +132,7 @@ def _set_by_few(facts: Facts) -> str:
     promises = [one.promised for one in facts.alarms.triggers if one.promised is not None]
     few, low = min(one.m for one in promises), facts.false_alarms.low
     return (
-        f"the threshold was chosen with only {few:,} assure episodes that met the target, and so "
+        f"the threshold was chosen with only {few:,} assure runs that met the target, and so "
         f"few can leave a true rate of up to {_percent(facts.allowed_rate)}: expect "
         f"{_percent(low)} to {_percent(facts.allowed_rate)} false alarms with this threshold"
     )
@@ -217,7 +217,7 @@ def no_alarm_advice(facts: Facts) -> list[str]:
         if now is None
         else f"{_percent(now)} false alarms{sure} can be promised now: pass --false-alarm-rate "
         f"{now:g}, or false_alarm_rate={now:g} in Python",
-        f"for {_percent(found.rate)}, {missing:,} more assure episode{'s' * (missing != 1)} must "
+        f"for {_percent(found.rate)}, {missing:,} more assure run{'s' * (missing != 1)} must "
         f"meet the target: fit on about {found.in_all:,} runs in all ({found.more:,} more)",
     ]
 
@@ -358,7 +358,7 @@ def _too_coarse(facts: Facts) -> Verdict:
         now = [f"expect p to be {lean.way} until you fit on more runs"]
     missing = [] if facts.alarms is not None else no_alarm_advice(facts)
     there = f"there are {facts.found.met.size:,} new runs"
-    behind = f"{there}, and {gap.n:,} recorded episodes behind a typical forecast"
+    behind = f"{there}, and {gap.n:,} recorded runs behind a typical forecast"
     enough = (
         f"{enough_of(facts).in_words}: chance would then explain less than {100 * COARSE:.0f} "
         "percentage points"
@@ -434,7 +434,7 @@ def luck_in_words(facts: Facts) -> str:
         shown = f"{_percent(false.low)} to {_percent(false.high)}"
         return f"these runs alone show {shown}, more than was promised; {_set_by_few(facts)}"
     return (
-        f"that is within chance: the episodes that set the alarm leave a true rate of up to "
+        f"that is within chance: the runs that set the alarm leave a true rate of up to "
         f"{_percent(allowed)} possible, and these runs one of {_percent(false.low)} to "
         f"{_percent(false.high)}"
     )
