@@ -183,8 +183,8 @@ def _picked(
     """The step to explain, the earlier step to compare with, and why the first was chosen.
 
     The step to explain is that of the first alarm or, without an alarm, that of the largest fall of
-    p. If no model answers at that step, it is the nearest step at which one does. An earlier step
-    of None stands for the last step before it at which a model answers.
+    p. If no model answers at that step, it is the nearest step at which one does. If the
+    earlier step is None, the caller takes the last step before at which a model answers.
     """
     from ontarget.errors import FewEpisodesError
 

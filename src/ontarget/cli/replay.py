@@ -84,7 +84,10 @@ def _news(runs: Episodes, t: int, place: int, i: int) -> tuple[str, float]:
 
 
 def _brought(news: dict[str, tuple[str, float]]) -> dict[str, Any]:
-    """The fields of a message that report the last reward or behavior; several by their names."""
+    """The fields of a message that report the last reward or behavior.
+
+    Several of them are reported as a dictionary by the behaviors' names.
+    """
     if "" in news:
         return dict([news[""]])
     return {"reward": {name: value for name, (_, value) in news.items()}}

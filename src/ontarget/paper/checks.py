@@ -51,7 +51,7 @@ def limits_table(timing: Mapping[str, Any]) -> Table:
 
 
 def first_items_seconds(timing: Mapping[str, Any]) -> float | None:
-    """The seconds for the main table and figures, with the simulation; None if one is missing."""
+    """The seconds for simulation, main table and figures; None if not all of them were made."""
     seconds = timing["seconds"]
     kinds = ("simulation", "noise", "exact atoms", "figures")
     if any(kind not in seconds for kind in kinds):

@@ -123,9 +123,9 @@ def learn_and_assure(plan: Plan, episodes: Episodes, number: int) -> Split:
 
 
 def partition_of(plan: Plan, episodes: Episodes, number: int, mode: Mode) -> Partition:
-    """Random division (partition) ``number`` of the episodes; ``mode`` is with or without noise.
+    """Random division (partition) ``number`` of the episodes.
 
-    Both modes divide the episodes in the same way.
+    ``mode`` says whether noise is added to outcomes; it does not change the division.
     """
     parts = train_and_calibrate(plan, episodes, number)
     assert parts.rest is not None  # the plan leaves episodes to test on

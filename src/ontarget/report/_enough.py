@@ -41,7 +41,7 @@ class Enough(NamedTuple):
 def enough_of(facts: Facts) -> Enough:
     """How many runs it takes until chance could move p only a little.
 
-    What chance does shrinks with the square root of the number of runs.
+    The effect of chance shrinks with the square root of the number of runs.
     """
     gap, half = facts.gap, COARSE / 2.0
     recorded, n = facts.recorded, facts.found.met.size

@@ -89,8 +89,9 @@ def verdict_of(facts: Facts) -> Verdict:
     """The verdict on p, on the promised alarm, and on targets that were called certain.
 
     p is the probability of meeting the target. A target may be called ruled out or assured. If
-    chance alone may explain a broken promise, it does not count against the monitor. Chance is in
-    the evaluated runs, and in the recorded episodes that calibrated p or set the alarm.
+    chance alone may explain a broken promise, it does not count against the monitor. The
+    evaluated runs depend on chance, and so do the recorded episodes that calibrated p or set the
+    alarm.
     """
     if facts.found.fitted_on.size:
         return Verdict(Judgement.NOT_NEW, *_not_new(facts))

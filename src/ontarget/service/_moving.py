@@ -139,7 +139,7 @@ def move_on(one: Accepted, answer: bytes, state: bytes, at: float) -> None:
 
 
 def change(one: Accepted, p: float, status: str, *, horizon: int, ended: bool, at: float) -> None:
-    """Record what most steps leave as it is: status, alarm, takeover, end, and p at some steps.
+    """Record what changes only at some steps: status, alarm, takeover, end, and p at a few steps.
 
     p is kept at the start of the run and at a quarter, half and three quarters of the horizon, so
     that p can later be compared with the outcome.

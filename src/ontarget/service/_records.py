@@ -136,7 +136,7 @@ def deliveries(
 
 
 def try_again(store: Store, delivery: int, *, at: float) -> bool:
-    """Retry immediately a message that had been given up; return False if there is no such one."""
+    """Retry immediately a message that had been given up; return False if there is none."""
     with store.database.write() as writing:
         changed = writing.run(
             "UPDATE outbox SET state = 'waiting', attempts = 0, due_at = ? "

@@ -52,8 +52,8 @@ class Engine:
     shot
         The hit points that one shot takes; every loss is a multiple of this number.
     facts
-        Facts about the engine as texts: who made it, its units, a step, how far apart the start
-        locations are, and what red does.
+        Facts about the engine as texts: who wrote it, its units, what a step is, how far apart the
+        start locations are, and what red does.
     """
 
     scenario: Callable[[], Any]
