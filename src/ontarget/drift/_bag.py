@@ -13,7 +13,7 @@ CELLS = 1 << _LEVELS
 
 
 class Place(NamedTuple):
-    """Where a number falls in a `Bag`: how many numbers are in lower cells, in its cell, in all."""
+    """How many numbers of a `Bag` are in cells below a given number, in its cell, and in all."""
 
     below: int
     same: int
@@ -68,7 +68,7 @@ class Bag:
         return twin
 
     def to_json(self) -> list[list[int]]:
-        """Two lists: the numbers of the cells that are not empty, and how many scores each has."""
+        """Two lists: which cells are not empty, by position, and how many numbers each contains."""
         cells = [cell for cell, count in enumerate(self._counts) if count]
         return [cells, [self._counts[cell] for cell in cells]]
 

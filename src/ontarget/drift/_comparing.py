@@ -411,7 +411,7 @@ def _parts(
 ) -> tuple[Bias, ...]:
     """How far p is off for each value of each column in ``by``.
 
-    The ranges are widened so that they hold for all values together.
+    The 95 % ranges are widened so that they hold for all values of all columns together.
     """
     coded = []
     for column, values in by.items():

@@ -48,7 +48,7 @@ class KeptFor:
 
 
 def digest_of(fitted: Fitted) -> str:
-    """A hash that identifies the monitor, made from its held-out results and its seed."""
+    """A hash that identifies the monitor: of its results on held-out episodes, and its seed."""
     parts = (fitted.ranks.values.tobytes(), fitted.excess.tobytes(), str(fitted.trained.seed))
     text = b"".join(one.encode() if isinstance(one, str) else one for one in parts)
     return blake2b(text, digest_size=16).hexdigest()

@@ -358,7 +358,7 @@ class Drift:
     def _over_all(self) -> str:
         """How far p is off on all compared runs, from before and after the change, as text.
 
-        It is empty if the runs are not from both times.
+        It is empty unless there are runs from before and runs from after the change.
         """
         if self.now is None or not self.covers_both:
             return ""

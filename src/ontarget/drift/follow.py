@@ -85,7 +85,7 @@ class Following(AlarmRule):
 
     @property
     def share(self) -> float:
-        """The share of runs meeting their target that raised an alarm; NaN before the first."""
+        """Of the runs that met their target, the share that raised an alarm; NaN without any."""
         return self.false_alarms / self.n if self.n else math.nan
 
     @property

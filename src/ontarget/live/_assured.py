@@ -62,8 +62,9 @@ class Contracts:
     def map_of(self, target: Target) -> TargetMap | None:
         """The calibration curve for this target alone.
 
-        It turns p as calibrated for all targets alike into p for this target. It is None with
-        ``preset="paper"``. See method M17 in docs/methods.md.
+        It turns p that was calibrated in the same way for all targets into p for this target. There
+        is no such curve, and the result is None, with ``preset="paper"``. See method M17 in
+        docs/methods.md.
         """
         return self._kept(
             self._maps, target, _MOST_CONTRACTS, lambda: map_target(self.fitted, target)
@@ -112,7 +113,7 @@ class Contracts:
     def triggers(
         self, target: Target, rule: AlarmRule, calibration: Calibrated | None = None
     ) -> tuple[Trigger, ...]:
-        """For each group of runs: the alarm threshold of this rule, and the promise behind it."""
+        """For each group of runs: the alarm threshold of this rule, and what it promises."""
         if not rule.needs_assure or not self._has_episodes:
             return (rule.trigger(None),) * self.fitted.n_groups
         return tuple(

@@ -63,7 +63,7 @@ R = TypeVar("R", bound=_AtStep)
 
 
 class Seen(Generic[R]):
-    """The states of a run that can be explained: its first one, and its latest ones."""
+    """What was known of a run at the steps that can be explained: the first and the last ones."""
 
     __slots__ = ("_first", "_latest")
 

@@ -58,7 +58,7 @@ class PromisedAlarms:
     lead_steps
         (rates, 3): quartiles of how many steps before the end of a failing run its alarm came.
     lead_to_decision
-        (rates, 3): quartiles of how many steps the alarm came before the step from which on the
+        (rates, 3): quartiles of how many steps the alarm came before the first step at which the
         target could no longer be met.
     n_met, n_missed
         How many of the episodes met and missed the target.

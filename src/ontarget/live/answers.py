@@ -228,7 +228,7 @@ class Answers:
         return first
 
     def _few_at_a_time(self) -> Iterator[tuple[IndexArray, Answers]]:
-        """The answers divided into groups of episodes of similar length, which need little memory.
+        """The answers, a group of episodes of similar length at a time, to save memory.
 
         Yields, for each group, the positions of its episodes, and the answers about them.
         """

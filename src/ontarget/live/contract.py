@@ -1,7 +1,8 @@
 """`Contract`: a monitor, a target and an alarm rule, prepared once for all watches.
 
 Many watches can share a contract, so making one more watch takes only microseconds. Answers about
-recorded episodes come from the same compiled code, so they are identical to the last bit.
+recorded episodes come from the same compiled code, so they are the same, to the last bit, as those
+of a watch.
 """
 
 from __future__ import annotations
@@ -173,11 +174,11 @@ class Contract:
     def recall(
         self, table: RunTable, at: IndexArray, brought: FloatArray, states: FloatArray
     ) -> None:
-        """Fill in the columns of ``states`` that hold earlier steps, and remember the new states.
+        """Fill in the columns of ``states`` with values of earlier steps; remember the new states.
 
         It does nothing for a monitor that reads only the present state. ``brought`` is what came
         with each state: the reward of the last action, or the behavior if that is read from a
-        column. It is ignored at the first step.
+        column. At the first step of a run ``brought`` is ignored.
         """
         if self.memory[0]:
             recall_rows(
@@ -190,7 +191,7 @@ class Contract:
 
     @internal
     def inputs(self, states: FloatArray, so_far: FloatArray, times: IndexArray) -> FloatArray:
-        """(runs, numbers): what the models read about each run at its own step in ``times``."""
+        """(runs, numbers): what the models read about each run; ``times`` has each run's step."""
         columns = [states]
         if self.reads_so_far:
             columns.append(so_far[:, None])

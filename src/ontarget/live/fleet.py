@@ -277,7 +277,7 @@ class FleetWatch:
             raise
 
     def resume(self, agent: Hashable, state: RunState) -> None:
-        """Continue an agent's run from a stored state; an agent that is not there yet joins."""
+        """Continue an agent's run from a stored state; an agent not in the fleet yet joins it."""
         group = self._contract.admit(state)  # checks the whole state
         if agent not in self._rows:
             self.join([agent], groups=state.group)

@@ -145,7 +145,7 @@ class OwnWatch:
 
     @property
     def trigger(self) -> Trigger:
-        """The alarm threshold, which is the same for all targets, and the promise behind it."""
+        """The alarm threshold, which is the same for all targets, and what it promises."""
         return self._own.triggers[self._group]
 
     @property

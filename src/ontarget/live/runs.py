@@ -118,7 +118,7 @@ class RunState:
     format: int = RUN_FORMAT
 
     def reading(self, width: int) -> list[float]:
-        """The columns of the last state; ``width`` zeros before the first state."""
+        """The last state as a list of numbers; before the first state, ``width`` zeros."""
         return [0.0] * width if self.row is None else [_float(one) for one in self.row]
 
     def to_json(self) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class RunState:
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> RunState:
-        """The state that `to_json` returned."""
+        """The state of a run, from what `to_json` returned."""
         stored: Any = found  # it may be anything
         given = stored.get("format", "none") if isinstance(stored, Mapping) else f"a {stored!r:.80}"
         if given != RUN_FORMAT:
@@ -326,12 +326,12 @@ class RunTable:
             self.taken[row] = state.intervened_at
 
     def take_over(self, rows: IndexArray) -> None:
-        """Note that somebody takes these runs over now; an earlier takeover is kept."""
+        """Note that somebody takes these runs over now, unless a run was taken over before."""
         for row, t in zip(rows.tolist(), self.whole[rows, k.LAST_T].tolist(), strict=True):
             self.taken.setdefault(row, t)
 
     def held(self, rows: Iterable[int]) -> list[int]:
-        """Those of the rows whose run was taken over while in alarm: that alarm must stay on."""
+        """Those of the rows whose run was taken over and is in alarm: the alarm must stay on."""
         return [row for row in rows if row in self.taken and self.whole[row, k.ALARMED]]
 
     def hold(self, rows: list[int]) -> None:

@@ -149,7 +149,7 @@ class Watch:
 
     @property
     def trigger(self) -> Trigger:
-        """The alarm threshold, and the promise behind it, as numbers."""
+        """The alarm threshold, and what it promises, as numbers."""
         return self._trigger
 
     @property
@@ -311,8 +311,9 @@ class Watch:
     def _advance(self, reward: object, behavior: object, trouble: str, *, ending: bool) -> int:
         """Add the reward, and bring the run to its next step; returns SETTLED, BAD or LOOK.
 
-        The codes mean: nothing more to do, a bad value, and "ask the model". ``trouble`` says why
-        the state could not be read; it is empty if the state is fine.
+        SETTLED means that there is nothing more to do, BAD that a value is bad, and LOOK that the
+        model must be asked. ``trouble`` says why the state could not be read; it is empty if the
+        state is fine.
         """
         contract, whole = self._contract, self._whole
         earned, rule = number_or_nan(reward), contract.behavior

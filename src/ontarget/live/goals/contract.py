@@ -268,7 +268,7 @@ class GoalContracts:
     def triggers(
         self, goal: Goal, rule: AlarmRule, own_map: TargetMap | None = None
     ) -> tuple[Trigger, ...]:
-        """For each group of runs: the alarm threshold of this rule, and the promise behind it."""
+        """For each group of runs: the alarm threshold of this rule, and what it promises."""
         groups = range(self.fitted.n_groups)
         if not rule.needs_assure:
             return (rule.trigger(None),) * len(groups)

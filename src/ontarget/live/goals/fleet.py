@@ -197,7 +197,7 @@ class GoalFleet:
         return [self._watches[name].run_state for name in self._which(agents)]
 
     def resume(self, agent: Hashable, state: RunState) -> None:
-        """Continue an agent's run from a stored state; an agent that is not there yet joins."""
+        """Continue an agent's run from a stored state; an agent not in the fleet yet joins it."""
         self._like.contract.admit(state)  # checked first: no new run may begin if it fails
         if agent not in self._watches:
             self.join([agent], groups=state.group)
@@ -205,7 +205,10 @@ class GoalFleet:
 
     @internal
     def unpack(self, packed: Mapping[Hashable, bytes]) -> None:
-        """Continue agents' runs from what `GoalWatch.pack` returned; agents not there yet join."""
+        """Continue agents' runs from bytes; ``packed`` has the bytes of each agent, by name.
+
+        The bytes come from `GoalWatch.pack`. Agents that are not in the fleet yet join it.
+        """
         states = {agent: state_of(one) for agent, one in packed.items()}
         for state in states.values():
             self._like.contract.admit(state)  # all of them before any joins

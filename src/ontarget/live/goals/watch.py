@@ -120,7 +120,7 @@ class GoalWatch:
 
     @property
     def trigger(self) -> Trigger:
-        """The alarm threshold, and the promise behind it, as numbers."""
+        """The alarm threshold, and what it promises, as numbers."""
         return self._contract.triggers[self._group]
 
     @property
@@ -301,7 +301,8 @@ class GoalWatch:
     ) -> list[int]:
         """Bring each behavior to the next step; returns the code SETTLED, BAD or LOOK for each.
 
-        The codes mean: nothing more to do, a bad value, and "ask the model".
+        SETTLED means that there is nothing more to do, BAD that a value is bad, and LOOK that the
+        models must be asked.
         """
         became = []
         for name, reading, watch in self._each:
