@@ -103,7 +103,7 @@ def rank_within(share: Level, n: int, confidence: Level | None = None) -> int:
 def needed_within(share: Level, confidence: Level | None = None, *, rank: int = 1) -> int:
     """The smallest number of episodes n for which `rank_within` returns at least ``rank``.
 
-    With the default of 1, this is the smallest n that gives any bound for this share.
+    With the default rank of 1, this is the smallest n that gives any bound for this share.
 
     Examples
     --------

@@ -123,9 +123,10 @@ class SplitConformal(Calibrator):
     ) -> Interval:
         """The predicted mean of each row ± a distance, the same for all rows.
 
-        The distance is such that intervals cover the outcome with this level. ``kind="at_most"``
-        gives open intervals that cover at most this level. ``unbounded=True`` gives the whole line,
-        not an error, if there are too few episodes.
+        With this distance, intervals cover the outcome with probability at least ``level``.
+        ``kind="at_most"`` gives open intervals with coverage at most ``level``. If there are too
+        few calibration episodes for the level, that is an error; with ``unbounded=True``, intervals
+        are the whole line instead.
         """
         k = score_rank(level, self.n_calibration, kind, unbounded=unbounded)
         centre = np.asarray(self.model.predict(X), dtype=np.float64)
@@ -170,9 +171,10 @@ class CQR(Calibrator):
     def correction(
         self, level: Level, kind: Kind = "at_least", *, unbounded: bool = False
     ) -> float:
-        """By how much the model's interval of this level is widened at either end.
+        """By how much every interval of the model at this level is widened at each of its ends.
 
-        The result is in the unit of the outcome, and negative if the interval gets narrower.
+        The result is in the unit of the outcome, and negative if intervals get narrower. ``kind``
+        and ``unbounded`` are as for `interval`.
         """
         k = score_rank(level, self.n_calibration, kind, unbounded=unbounded)
         tails = _tails(level)
@@ -184,10 +186,12 @@ class CQR(Calibrator):
     def interval(
         self, X: ArrayLike, level: Level, kind: Kind = "at_least", *, unbounded: bool = False
     ) -> Interval:
-        """The model's interval of this level per row, widened by `correction` at either end.
+        """The model's interval of this level per row, widened by `correction` at both ends.
 
-        ``kind="at_most"`` gives open intervals that cover at most this level. ``unbounded=True``
-        gives the whole line, not an error, if there are too few episodes.
+        These intervals cover the outcome with probability at least ``level``. ``kind="at_most"``
+        gives open intervals with coverage at most ``level``. If there are too few calibration
+        episodes for the level, that is an error; with ``unbounded=True``, intervals are the whole
+        line instead.
         """
         correction = self.correction(level, kind, unbounded=unbounded)
         return _widened(_central(self.model.quantile(X, _tails(level))), correction)

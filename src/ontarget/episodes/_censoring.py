@@ -121,8 +121,9 @@ def _drawn(
 ) -> tuple[Store, IndexArray]:
     """The recorded episodes, and the positions of some that nobody stopped, drawn at random.
 
-    The draw makes up for the selection: the drawn episodes are distributed like runs that nobody
-    ever stops. ``going_on`` is 1 divided by the probability that nobody stopped each episode.
+    Episodes that nobody stopped are a selection of all runs. The draw corrects for this: the drawn
+    episodes are distributed like runs that nobody ever stops. ``going_on`` is, for each episode, 1
+    divided by the probability that nobody stopped it; ``bound`` is an upper bound on these numbers.
     """
     needs(
         "weights",

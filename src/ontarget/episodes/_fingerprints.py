@@ -15,7 +15,10 @@ MOST_FINGERPRINTS = 200_000
 
 
 def fingerprints(episodes: Recorded) -> KeyArray:
-    """A 64-bit hash of each episode: of its id, states, outcome and values at every step."""
+    """A 64-bit hash of each episode: of its id, its outcome, and its states at all steps.
+
+    The behavior so far (the number that a run is judged by) at each step is part of the hash too.
+    """
     return _named(episodes, _contents(episodes))
 
 
@@ -56,7 +59,7 @@ def _named(episodes: Recorded, contents: KeyArray) -> KeyArray:
 
 
 def _contents(episodes: Recorded) -> KeyArray:
-    """A 64-bit hash of each episode's states, outcome and values at every step, without its id."""
+    """A 64-bit hash of each episode's contents, without its id; see `fingerprints`."""
     # Values as recorded, not rounded, so that the same episode gets the same hash on every grid.
     store, index = episodes._store, episodes._index
     words = keyed_hash(_bits(episodes._unsnapped_outcomes), 0, "outcome")

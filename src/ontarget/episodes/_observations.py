@@ -68,7 +68,7 @@ class Leaf:
         return tuple(f"{stem}_{spot}" if stem else f"x{spot}" for spot in spots)
 
     def of(self, observation: Any) -> Any:
-        """The values of this part of an observation, or of a batch of observations."""
+        """The array itself, taken out of an observation or of a batch of observations."""
         for key in self.path:
             observation = observation[key]
         return observation

@@ -67,9 +67,10 @@ def divide(
     seed: int,
     by_group: ByGroup | None,
 ) -> dict[str, IndexArray]:
-    """For each part of a split, the positions of its episodes; also of those left over.
+    """A dictionary from the name of each part of a split to the positions of its episodes.
 
-    See `Episodes.split` for the parameters.
+    The entry "rest" has the episodes that are left over. With ``by_group="cluster"``, some episodes
+    are in no entry. See `Episodes.split` for the parameters.
     """
     if by_group not in (None, "stratify", "whole", "cluster"):
         raise EpisodesError(

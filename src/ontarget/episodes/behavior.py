@@ -127,7 +127,7 @@ class Behavior(ABC):
 
     @property
     def initial(self) -> float:
-        """The behavior (the number to judge a run by) before the first step; NaN for no value."""
+        """The behavior (the number to judge a run by) before the first step; NaN if it has none."""
         return float(self.value(self.start()))
 
     def start(self) -> State:

@@ -328,11 +328,11 @@ def _runs(
 
 
 def _path_maps(arrays: Mapping[str, AnyArray], horizon: int) -> PathMaps:
-    """The corrections for predicted paths (values at all later steps) in a model file.
+    """The corrections for predicted paths in a model file.
 
-    They were learned from the episodes that models learned from. A file has no corrections if the
-    monitor does not predict paths, with ``preset="paper"``, or if no model stores the rows it
-    learned from.
+    A path is the number that a run is judged by, at all later steps. The corrections were learned
+    from the episodes that models learned from. A file has no corrections if the monitor does not
+    predict paths, with ``preset="paper"``, or if no model stores the rows it learned from.
     """
     return PathMaps.from_arrays(arrays, horizon) if "steps" in arrays else NO_MAPS
 

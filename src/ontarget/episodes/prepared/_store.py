@@ -189,7 +189,7 @@ def _episodes_in(folder: Path, name: str, manifest: Manifest) -> dict[str, AnyAr
 
 
 def _check_rows(folder: Path, part: PreparedPart) -> None:
-    """Refuse a part whose files have other numbers of rows than the folder's manifest says.
+    """Refuse a part if a file does not have as many rows as the folder's manifest says.
 
     The manifest is the list of what the folder contains.
     """

@@ -38,11 +38,11 @@ class Clock:
     steps
         The number of each tick in its episode, from 0.
     seen
-        For each tick, the last row up to it: the state that is known at the tick.
+        For each tick, the last row at or before its time: the state that is known at the tick.
     ended
         For each tick, the last row before the next tick: what is known after acting.
     tick
-        For each row of the table, the last tick before it.
+        For each row of the table, the last tick at or before its time.
     times
         The time of each tick.
     """

@@ -192,7 +192,7 @@ def _is_number(text: str) -> bool:
 
 
 def _refuse_bad_lines(path: Path, data: bytes, separator: str) -> None:
-    """Refuse a file if a line has another number of fields than the first line.
+    """Refuse a file if a line has more or fewer fields than the first line.
 
     The message gives the line's number.
     """

@@ -225,7 +225,7 @@ def _judged(spec: Any, path: Path, options: FrameOptions) -> JudgedBy:
 def explained(path: Path, done: Literal["read", "written"]) -> Iterator[None]:
     """A context that turns errors of polars and the system into a message that names the file.
 
-    ``done`` says what was tried: the file was to be read, or written.
+    ``done`` completes the message "the file cannot be …": read, or written.
     """
     try:
         yield
