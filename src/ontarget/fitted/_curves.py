@@ -156,7 +156,8 @@ def _trust(mean: FloatArray, n: int) -> float:
     With 0, the model's probabilities are used as they are; with 1, the curve comes from the ranks
     (where outcomes fell in their predicted distributions) alone. ``mean`` is the curve of the
     ranks. Few episodes count little, unless their curve differs from the identity by more than
-    chance explains. So a group whose outcomes the model gets wrong is corrected at once.
+    chance explains. So a group whose outcomes the model gets wrong is corrected even if it has few
+    episodes.
     """
     apart = _apart(mean)
     surely = 1.0 - _BEYOND_CHANCE / (6.0 * n * apart) if n * apart > 0.0 else 0.0

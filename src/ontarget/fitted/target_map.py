@@ -26,9 +26,9 @@ __all__ = ["Calibrated", "TargetMap"]
 class TargetMap(OfOneTarget):
     """A function that corrects p for one fixed target (a *target map*).
 
-    A watch uses the target map of its target. At every step the map is a rising function of p. It
-    is learned from the learning episodes (recorded runs that models learn from) alone. If
-    arithmetic decides a run, p stays exactly 0 or 1. `map_target` makes the map.
+    A watch, which follows one run, uses the target map of its target. At every step the map is a
+    rising function of p. It is learned from the learning episodes (recorded runs that models learn
+    from) alone. If arithmetic decides a run, p stays exactly 0 or 1. `map_target` makes the map.
 
     Attributes
     ----------

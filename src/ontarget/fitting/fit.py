@@ -83,11 +83,12 @@ def fit_monitor(
 
     Phase one fits the blocks (ranges of steps that share a model), wherever the engine runs them.
     Phase two runs in this process: it mixes the predictions of the blocks and computes calibration
-    curves, ranks (where outcomes fell in their predicted distributions) and excesses (how far an
-    outcome ever was from the middle of these distributions). The curves come from the learning
-    episodes, each predicted by models that have not seen it; ranks and excesses come from the
-    assure episodes, which no model has seen (method M16 in docs/methods.md). With
-    ``preset="paper"`` there are no curves, and the ranks come from the calibrate episodes.
+    curves, ranks (where outcomes fell in their predicted distributions) and excesses (the largest
+    distance, over all steps, of an outcome from the middle of its predicted distribution). The
+    curves come from the learning episodes, each predicted by models that have not seen it; ranks
+    and excesses come from the assure episodes, which no model has seen (method M16 in
+    docs/methods.md). With ``preset="paper"`` there are no curves, and the ranks come from the
+    calibrate episodes.
     """
     ground = ground_of(recipe, split)
     recipe, chosen = _settled(recipe, ground, progress=progress)

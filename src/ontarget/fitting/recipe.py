@@ -41,7 +41,7 @@ class Recipe:
       block.
     - With ``chooses_model``, the learning episodes also decide the model. If there are too few, the
       given model is used.
-    - ``leaf_entries`` is about how many training rows the leaves of all forests may hold together.
+    - ``leaf_entries`` limits, roughly, how many training rows the leaves of all forests may hold.
     - ``pace`` is the reward that nearly every step earns; see `pace_of`.
     - ``precedents`` and ``paths`` say whether the monitor keeps the ids of the learning episodes,
       and their behavior at every step. If ``paths`` is None, paths are kept unless they are very

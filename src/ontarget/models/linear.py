@@ -46,9 +46,9 @@ class LinearQuantiles(KnotEstimator):
     quantiles are then put in ascending order, so that they never cross. The CDF is linear between
     two quantiles and exponential beyond the outermost ones. It has an atom (a value with positive
     probability) only where quantiles of several levels coincide at a row, to within 1e-9 of the
-    outcomes' spread. The probability of any other atom is spread out over values nearby. So if the
-    bounds of a target are atoms, the probability of the target has wide bounds; a forest is better
-    for such outcomes.
+    outcomes' spread. The probability of any other atom is spread out over values nearby. So if a
+    target begins or ends at an atom, the bounds on its probability are wide; a forest is better for
+    such outcomes.
 
     Categorical columns become one indicator per category. A category that was not in training is an
     error, and so is a missing feature.

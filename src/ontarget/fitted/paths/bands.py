@@ -113,7 +113,7 @@ class PathBands:
             return _kept(self._laws, t, lambda: self._law(t))
 
     def depths(self, t: int) -> FloatArray:
-        """(assure episodes,): how unusual each episode's path is from step t on; NaN if it ended.
+        """(assure episodes,): how unusual each path is from step t on; NaN if it ended before t.
 
         Assure episodes are the held-out runs that back the promises. The number, the *depth*, is
         the path's largest distance from the predicted medians, in probability, from 0 to ½.

@@ -157,7 +157,7 @@ def boosted_from_arrays(arrays: Mapping[str, AnyArray], n_knots: int) -> tuple[B
 def _drawn_ranks(rows: TrainingRows, ranked: Ranked, seed: tuple[int, ...]) -> FloatArray:
     """The rank of each row's outcome among the outcomes around the same step, as log odds.
 
-    The rank is the share of these outcomes that are lower. An outcome that several rows have covers
+    The rank is the share of these outcomes that are lower. An outcome shared by several rows covers
     a range of ranks; a rank in this range is drawn, by a hash of the row.
     """
     within = keyed_uniform(row_keys(rows), seed[0], *seed[1:], "rank")

@@ -24,7 +24,7 @@ __all__ = ["Bags", "Sampling"]
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How each tree of a forest draws the episodes that it learns from; already checked."""
+    """How each tree of a forest draws the episodes that it learns from, as checked values."""
 
     n_trees: int
     bootstrap: bool

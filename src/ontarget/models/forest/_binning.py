@@ -91,8 +91,8 @@ def choose_bins(
 
     A bin is a range of a feature's values; its number is its code. The codes of a categorical
     feature are in the order of the mean outcome of its categories. So a cut between two codes
-    separates categories with lower outcomes from those with higher ones. ``distinct`` is the result
-    of `distinct_values`, if it is known already.
+    separates categories with lower outcomes from those with higher ones. ``distinct`` may be the
+    result of `distinct_values`, if it has been computed before.
     """
     orders: dict[int, IntArray] = {}
     edges = []

@@ -34,7 +34,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class GrowthPlan:
-    """Everything that determines how a forest grows; already checked."""
+    """Everything that determines how a forest grows, as checked values."""
 
     sampling: Sampling
     rules: GrowthRules
@@ -46,9 +46,9 @@ class GrowthPlan:
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """The prepared training data, which forests of the same rows, split rule and bins share.
+    """The prepared training data, made once by `prepare_ground`.
 
-    `prepare_ground` makes it once.
+    Forests that have the same rows, split rule and bins share it.
     """
 
     table: TrainingTable

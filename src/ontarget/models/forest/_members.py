@@ -49,7 +49,7 @@ class Members(NamedTuple):
 
 
 def every_tree(n_rows: int) -> BoolArray:
-    """An argument ``skipped`` of `add_members_of_rows` that skips no tree for any row."""
+    """A value for ``skipped`` in `add_members_of_rows`, with which no row skips any tree."""
     return np.zeros((n_rows, 0), dtype=np.bool_)
 
 

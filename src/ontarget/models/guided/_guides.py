@@ -54,7 +54,7 @@ _PATIENCE = 20
 
 @dataclass(frozen=True, slots=True)
 class GuidePlan:
-    """Which guides (models that predict the mean) to fit, and how; already checked."""
+    """Which guides (models that predict the mean) to fit, and how, as checked values."""
 
     guides: tuple[Guide, ...]
     n_folds: int
@@ -149,7 +149,8 @@ def guide_ground(
 ) -> GuideGround:
     """Prepared data that all guides (models that predict the mean) of these rows can share.
 
-    ``distinct`` is the result of `distinct_values` for these rows, if it is known already.
+    ``distinct`` may be the result of `distinct_values` for these rows, if it has been computed
+    before.
     """
     known = distinct_values(rows.X, categorical) if distinct is None else distinct
     return GuideGround(

@@ -28,7 +28,7 @@ __all__ = ["FittedNetworks", "NetworkPlan", "fit_networks"]
 
 @dataclass(frozen=True, slots=True)
 class NetworkPlan:
-    """The arguments of a `QuantileNetwork` that say how to fit it; already checked."""
+    """The arguments of a `QuantileNetwork` that say how to fit it, after checks."""
 
     width: int
     n_folds: int

@@ -33,10 +33,10 @@ _RISING, _FEWEST_STEPS = 0.1, 20
 class Examples(NamedTuple):
     """The data that networks learn from: each row's inputs, and the ranks of its outcome.
 
-    A rank is the share of training outcomes around the same step that are smaller. An outcome that
-    several rows have covers the ranks from ``low`` to ``high``. The episodes are divided into parts
-    (folds), with one network for each. Every network learns from a row, except the network of the
-    row's own part.
+    A rank is the share of training outcomes around the same step that are smaller. An outcome
+    shared by several rows covers the ranks from ``low`` to ``high``. The episodes are divided into
+    parts (folds), with one network for each. Every network learns from a row, except the network of
+    the row's own part.
     """
 
     inputs: AnyArray
@@ -47,7 +47,7 @@ class Examples(NamedTuple):
 
 
 class TrainingRules(NamedTuple):
-    """The width of the networks, and how they are trained; already checked."""
+    """The width of the networks, and how they are trained, as checked values."""
 
     width: int
     odds: FloatArray  # the levels of the knots, as log odds
@@ -190,7 +190,7 @@ class _Training:
 
         The networks predict ranks (the share of the training outcomes around the same step that are
         lower), as log odds. ``rows`` is (networks, rows); a row of -1 does not count. An outcome
-        that several rows have covers a range of ranks; ``within``, from 0 to 1, says which rank in
+        shared by several rows covers a range of ranks; ``within``, from 0 to 1, says which rank in
         this range to use.
         """
         torch, own = self._torch, self._parameters
@@ -230,8 +230,8 @@ class _Training:
     def _drawn(self, shape: Any) -> Any:
         """Random numbers from 0 to 1, drawn for each batch.
 
-        A rank is the share of outcomes that are lower. An outcome that several rows have covers a
-        range of ranks; the numbers say which rank to use.
+        A rank is the share of outcomes that are lower. An outcome shared by several rows covers a
+        range of ranks; the numbers say which rank in this range to use.
         """
         return self._torch.rand(shape, generator=self._random)
 

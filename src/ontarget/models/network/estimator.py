@@ -46,8 +46,8 @@ class QuantileNetwork(RankedEstimator):
         other parts. Its weights are those that predicted the left-out part best, and it answers for
         that part in `out_of_bag_limits`. For new rows, the quantiles of all networks are averaged.
     max_epochs, patience
-        Training ends after ``max_epochs`` passes over the rows, or when ``patience`` passes in a
-        row have improved none of the networks.
+        Training ends after ``max_epochs`` passes over the rows, or when ``patience`` consecutive
+        passes have improved none of the networks.
     learning_rate
         The highest learning rate of the optimiser, AdamW; the rate rises to it and then falls to 0.
     seed

@@ -126,10 +126,10 @@ def row_keys(rows: TrainingRows) -> KeyArray:
 
 
 def _kept_values(atoms: BoolArray, mass: FloatArray, most: int) -> IndexArray:
-    """The indices of the outcomes to keep: every atom, and of many others, only some.
+    """The indices of the outcomes to keep: all if there are at most ``most``, otherwise a part.
 
-    An atom is an outcome with positive probability. Of the others, the outermost outcomes on each
-    side are kept, and about ``most`` quantiles.
+    The part has every atom (outcome with positive probability), the outermost outcomes on each
+    side, and about ``most`` quantiles.
     """
     n = atoms.size
     if atoms.all() or n <= most:

@@ -30,10 +30,10 @@ _LARGEST_LEVEL = 100.0
 class Ranked(NamedTuple):
     """The training outcomes, and the rank of each row among the outcomes around its step.
 
-    A rank is the share of these outcomes that are lower. An outcome that several rows have covers a
+    A rank is the share of these outcomes that are lower. An outcome shared by several rows covers a
     range of ranks, so a row has the ranks from ``low`` to ``high``. ``table`` holds the
-    distribution of the outcomes around each step, from all rows. ``without`` holds the same without
-    each part (fold) of the episodes.
+    distribution of the outcomes around each step, from all rows. ``without`` holds, for each part
+    (fold) of the episodes, the same table without this part.
     """
 
     table: RankedOutcomes

@@ -49,7 +49,7 @@ _BLOCK = 256
 
 @dataclass(frozen=True, slots=True)
 class RegressionPlan:
-    """The arguments of a `DistributionRegression` that say how to fit it; already checked."""
+    """The arguments of a `DistributionRegression` that say how to fit it, after checks."""
 
     penalty: float = 1.0
     n_folds: int = 5

@@ -42,7 +42,7 @@ _LEAST_FOREST = 0.01
 
 @dataclass(frozen=True, slots=True)
 class StackPlan:
-    """Which experts (models of the mixture) to fit, and how to fit each; already checked."""
+    """Which experts (models of the mixture) to fit, and how to fit each, as checked values."""
 
     experts: tuple[Expert, ...]
     guides: GuidePlan
