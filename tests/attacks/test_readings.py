@@ -213,7 +213,7 @@ def test_an_unreadable_reward_or_behavior_is_unknown(reward: Any) -> None:
 def test_a_bad_state_does_not_change_the_words_of_a_lost_reward() -> None:
     run = watch()
     run.step(ORDERED)
-    assert "`reward` needs a number, got nan" in run.step("nonsense", math.nan).reason
+    assert "reward needs a number, got nan" in run.step("nonsense", math.nan).reason
 
 
 def test_numbers_under_a_mask_or_in_text_do_not_become_rewards_of_a_fleet() -> None:

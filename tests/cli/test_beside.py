@@ -102,4 +102,4 @@ def test_rivals_may_not_learn_from_what_they_are_asked_about() -> None:
         ["evaluate", river().model, river().new, "--target", "-60:", "--beside", river().new]
     )
     assert result.exit_code == 1
-    assert "120 of the 120 evaluated episodes are among the past" in result.output
+    assert "120 of the 120 evaluated episodes are also past episodes" in result.output

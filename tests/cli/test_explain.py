@@ -121,7 +121,7 @@ def test_an_alarm_at_a_step_without_a_model_is_explained_at_the_nearest_with_one
     assert "\nstep 2: p = " in text
     found = call([*asked, "--step", "4"])
     assert found.exit_code == 1
-    assert "step 4 cannot be explained: it is unknown" in found.output
+    assert "step 4 cannot be explained: " in found.output
 
 
 def test_a_run_without_any_model_is_told_so(short: tuple[Path, Path]) -> None:

@@ -100,7 +100,7 @@ def test_a_copy_is_restored(model: Path, tmp_path: Path) -> None:
     damaged.write_bytes(b"no database" * 100)
     assert "cannot be restored" in run("--database", database, "--restore", damaged, code=1)
     assert run("--database", database, "--check").startswith("contract   walk@1: 0:")
-    assert "there is no copy" in run("--database", database, "--restore", "gone.db", code=1)
+    assert "there is no backup file" in run("--database", database, "--restore", "gone.db", code=1)
 
 
 def test_a_service_needs_something_to_hold_runs_to(model: Path) -> None:

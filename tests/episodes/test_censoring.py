@@ -167,7 +167,7 @@ def test_a_stop_probability_needs_0_to_below_1(wrong: float) -> None:
         ),
         (
             {"censored": "weights", "stop_probability": "q", "stop_bound": 1.5},
-            "`stop_bound` needs to be at least every run's weight, got 1.5 and a weight of 2 for",
+            "`stop_bound` must not be below the weight of any run, got 1.5 and a weight of 2 for",
         ),
         (
             {"censored": "weights", "stop_probability": "q", "stop_bound": -1.0},
@@ -197,7 +197,7 @@ def test_a_cut_off_that_a_run_did_not_keep_to_is_refused() -> None:
 @pytest.mark.parametrize(
     ("ratios", "bound", "message"),
     [
-        (np.full((4, 2), 3.0), 8.0, "`bound` needs to be at least every run's weight, got 8 and a"),
+        (np.full((4, 2), 3.0), 8.0, "`bound` must not be below the weight of any run, got 8 and a"),
         (np.full((4, 2), -1.0), 8.0, "ratios need numbers from 0 up, got -1.0 for episode 0"),
         (np.full(4, -1.0), 8.0, "got a product of -1.0 for episode 0"),
         (np.full(4, np.inf), 8.0, "got a product of inf for episode 0"),

@@ -60,7 +60,9 @@ def test_the_longest_run_is_the_horizon_unless_one_was_declared() -> None:
     assert Episodes.concat([runs(3, 0), runs(5, 2)]).horizon == 5
     with pytest.raises(EpisodesError, match="one declared horizon, got 5 first and None in part 2"):
         Episodes.concat([runs(3, 0, horizon=5), runs(5, 2)])
-    with pytest.raises(EpisodesError, match="1 episodes were cut off at the end of their own"):
+    with pytest.raises(
+        EpisodesError, match="1 episodes were cut off at the end of their recording"
+    ):
         Episodes.concat([runs(3, 0, truncated=[True, False]), runs(5, 2)])
 
 

@@ -91,7 +91,7 @@ def test_what_cannot_be_shifted_is_refused(options: dict[str, object], message: 
 
 def test_a_clock_needs_rewards_that_are_shifted_already() -> None:
     timed = log().with_columns(event=pl.datetime(2026, 1, 1) + pl.duration(hours="event"))
-    with pytest.raises(EpisodesError, match="`reward_since_last` needs the rows as they are"):
+    with pytest.raises(EpisodesError, match="`reward_since_last` cannot be combined with `every`"):
         Episodes.from_frame(timed, reward="hours", reward_since_last=True, every="1h", **NAMES)
 
 

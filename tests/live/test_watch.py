@@ -99,7 +99,7 @@ def test_a_bad_state_is_unknown_with_its_reason_and_the_run_goes_on(state, reaso
 def test_a_lost_reward_stays_unknown_until_the_behavior_is_told() -> None:
     run = watch()
     run.step(STATE)
-    assert "`reward` needs a number, got nan" in run.step(STATE, math.nan).reason
+    assert "reward needs a number, got nan" in run.step(STATE, math.nan).reason
     assert run.step(STATE, 1.0).status is Status.UNKNOWN
     repaired = run.step(STATE, 1.0, behavior=2.0)
     assert repaired.status is Status.OK

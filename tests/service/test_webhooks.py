@@ -234,5 +234,5 @@ def test_a_hook_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"needs an address with http:// or https://"):
         read_hooks(path)
     path.write_text('[[hook]]\nname = "ops"\nurl = "http://x"\nsecret = "whsec_%%"\n')
-    with pytest.raises(InputError, match="whsec_ and base64"):
+    with pytest.raises(InputError, match="followed by base64"):
         read_hooks(path)

@@ -137,7 +137,7 @@ def test_beside_an_evaluation_the_rivals_learn_from_the_past_alone() -> None:
     assert study.scores("ontarget").brier == pytest.approx(found.brier().value)
     assert [one.standing for one in study.verdicts][1] is Standing.BETTER
     assert study.to_json()["differences"]["coin"]["ece"]["low"] is None  # one split cannot tell
-    with pytest.raises(EpisodesError, match="200 of the 200 evaluated episodes are among the past"):
+    with pytest.raises(EpisodesError, match="200 of the 200 evaluated episodes are also past"):
         study_beside(found, new)
 
 

@@ -216,7 +216,9 @@ def _check(
     if len({path.resolve() for path in (runs, *output)}) < 3:
         raise InputError("split needs three different files: the log, the old and the new runs")
     if at is not None and by is None:
-        raise typer.BadParameter("--at needs --by NAME, the column to compare its value with")
+        raise typer.BadParameter(
+            "--at needs --by NAME: the column whose values are compared with --at"
+        )
     if at is not None and share is not None:
         raise typer.BadParameter("pass --at or --share, not both")
     if share is not None and not 0.0 < share < 1.0:

@@ -62,7 +62,7 @@ class LogRows:
         """Raise an error for a name in ``by`` that is neither a column of the log nor ``step``."""
         if by not in (*self.table.columns, "step"):
             listed = ", ".join(self.table.columns)
-            raise InputError(f"--by needs a column of the log or step, got {by!r}; it has {listed}")
+            raise InputError(f"--by needs 'step' or a column of the log ({listed}), got {by!r}")
 
     def at_start(self, column: str, option: str, n: int) -> AnyArray:
         """A column's value in the first row of each of n episodes."""

@@ -279,7 +279,7 @@ def _checked_horizon(recording: RawEpisodes, horizon: int | None, declared: bool
             f"horizon {asked} is shorter than episode {recording.ids[longest]!s} with "
             f"{lengths[longest]} steps; pass ",
             Argument("horizon", int(lengths[longest])),
-            " or more, or cut them",
+            " or more, or cut off longer episodes",
         )
     return asked
 
@@ -371,6 +371,6 @@ def _check_cutoffs(recording: RawEpisodes, cutoff: FloatArray) -> None:
         raise CensoredError(
             f"episode {recording.ids[i]!s} was cut off after {lengths[i]} steps, before its ",
             name,
-            f" of {cutoff[i]:g}; a cut-off must not depend on how a run goes, so record it to its "
-            "end, or to its cut-off",
+            f" of {cutoff[i]:g}; a cut-off must not depend on how a run goes, so record the "
+            "run to its end, or to its cut-off",
         )

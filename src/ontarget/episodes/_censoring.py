@@ -109,7 +109,7 @@ def settle_censored(
             f"all {n:,} episodes were cut off before the horizon {store.horizon}, so none is left "
             "after ",
             Argument("censored", censored),
-            "; record episodes to their end, or pass the horizon they reach",
+            "; record episodes to their end, or pass a horizon that they reach",
         )
     if censored == "worst-case":
         return replace(store, censoring=censored), None
@@ -163,7 +163,7 @@ def chosen_by_lot(
         i = int(np.argmax(weights))
         raise EpisodesError(
             Argument(name),
-            f" needs to be at least every run's weight, got {bound:g} and a weight of "
+            f" must not be below the weight of any run, got {bound:g} and a weight of "
             f"{weights[i]:.4g} for episode {ids[i]!s}; choose a bound that holds for every "
             "possible run, before you look at them",
         )

@@ -165,9 +165,9 @@ def _check_complete(stores: Sequence[Store], found: Store) -> None:
     more = int(np.count_nonzero(found.censored)) - before
     if more:
         raise EpisodesError(
-            f"concat needs one horizon: {more:,} episodes were cut off at the end of their own "
-            f"recording, whose longest run is shorter than the {found.horizon} steps of another; "
-            "pass the same horizon= to all of them"
+            f"concat needs recordings of one horizon: {more:,} episodes were cut off at the end of "
+            f"their recording, which is shorter than the {found.horizon} steps of another "
+            "recording; pass the same horizon= when you make each of them"
         )
 
 

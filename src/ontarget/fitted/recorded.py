@@ -184,6 +184,6 @@ def check_room(lengths: Any, steps: int) -> None:
     if cells > max(_ALWAYS, _PER_STEP * taken):
         raise InputError(
             f"the lengths of {lengths.size:,} episodes with {taken:,} steps in total are too "
-            f"uneven for a table of {steps:,} steps each, which would be nearly empty; declare a "
-            "shorter horizon, and leave out the few longest episodes"
+            f"uneven for a table of {steps:,} steps each, which would be nearly empty; leave out "
+            "the few longest episodes, and declare a horizon that fits the others"
         )

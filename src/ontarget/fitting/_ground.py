@@ -166,8 +166,8 @@ def _check_parts(named: Mapping[str, Episodes], bounds: tuple[float, float]) -> 
             wrong = earned[0] if earned[0] < bounds[0] else earned[1]
             raise EpisodesError(
                 Argument("reward_bounds", bounds),
-                f" do not hold: an episode of {name} earned {wrong:g} in one step; declare wider "
-                "bounds, or none",
+                f" do not hold: an episode in the {name} part earned {wrong:g} in one step; "
+                "declare wider bounds, or none",
             )
 
 

@@ -118,9 +118,13 @@ class _Asking(NamedTuple):
 
     def law(self, t: int) -> StepLaw:
         """The predicted distribution at step t. It is an error if no model answers at this step."""
-        trouble = self.fitted.unknown(t, self.group) if 0 <= t < self.fitted.horizon else "no such"
+        trouble = (
+            self.fitted.unknown(t, self.group)
+            if 0 <= t < self.fitted.horizon
+            else "the run has no such step"
+        )
         if trouble:
-            raise CalibrationError(f"step {t} cannot be explained: it is unknown, {trouble}")
+            raise CalibrationError(f"step {t} cannot be explained: {trouble}")
         return self.fitted.at(t, self.group, self.calibration)
 
     def p(self, law: StepLaw, states: FloatArray, so_far: FloatArray) -> FloatArray:

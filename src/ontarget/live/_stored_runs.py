@@ -35,11 +35,13 @@ def check_counts(counts: Sequence[int], details: Sequence[float], fitted: Fitted
         f"outlook needs a step up to {t}, got {last_t}": 0 <= last_t <= t,
         "streak, since and n need whole numbers from 0 up": min(streak, since, last_n) >= 0,
         "alarmed and ended need to be true or false": {alarmed, ended} <= {0, 1},
-        f"status needs one of {len(Status)}, got {status}": status in set(Status),
+        f"status needs a number from 0 to {len(Status) - 1}, got {status}": status in set(Status),
         "reason needs a known code": {lost, code} <= set(Reason),
         "reason needs the number of a feature": code != Reason.BAD_FEATURE
         or one in range(fitted.state_width),
-        "outlook needs numbers from -1 to 1": all(-1.0 <= x <= 1.0 or x != x for x in numbers),
+        "the probabilities of the outlook need to lie between -1 and 1": all(
+            -1.0 <= x <= 1.0 or x != x for x in numbers
+        ),
     }
     for rule, holds in rules.items():
         if not holds:

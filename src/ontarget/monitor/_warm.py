@@ -51,8 +51,8 @@ def warm_split(
         raise InputError(
             Argument("warm"),
             f" needs a monitor that was fitted on at most {MOST_FINGERPRINTS:,} episodes per part, "
-            f"because a model file can recognize no more; fit without it, and use only episodes as "
-            f"assure episodes that no earlier monitor learned from",
+            f"because a model file can recognize no more; fit without an earlier monitor, and "
+            f"assure only with episodes that no earlier monitor learned from",
         )
     known = Schema(tuple(replace(one, unseen="missing") for one in fitted.schema.features))
     marks = fingerprints(episodes.recoded(known))

@@ -314,7 +314,7 @@ def restore_file(copy: Path, path: Path) -> None:
     No service may be using the database meanwhile.
     """
     if not copy.is_file():
-        raise StoreError(f"there is no copy {copy}")
+        raise StoreError(f"there is no backup file {copy}")
     if not path.parent.is_dir():
         raise StoreError(f"{path} cannot be made: there is no folder {path.parent}")
     held = _locked(path.with_name(path.name + ".lock"))

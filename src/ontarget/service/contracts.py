@@ -186,7 +186,7 @@ class HeldContracts:
         """The newest version of the contract with this name; without a name, the only contract."""
         if name is None:
             if len(self._newest) != 1:
-                raise InputError(f"`contract` needs one of these names: {self._listed()}")
+                raise InputError(f"`contract` needs a name; the contracts are: {self._listed()}")
             name = next(iter(self._newest))
         if name not in self._newest:
             self.reload()
@@ -310,7 +310,7 @@ class HeldContracts:
             raise StoreError(f"{kept} cannot be written: {error.strerror}") from error
 
     def _listed(self) -> str:
-        return ", ".join(self._newest) or "none is there yet"
+        return ", ".join(self._newest) or "(there is no contract yet)"
 
 
 def _says_the_same(asked: ContractSpec, newest: ContractSpec) -> bool:
@@ -331,8 +331,8 @@ def _check_unit(name: str, unit: Unit | dict[Name, Unit], monitor: GoalMonitor) 
     if isinstance(unit, str):
         if unit and known:
             raise InputError(
-                f"unit of contract {name!r} needs one for each behavior by its name ({known}), "
-                f"got {unit!r}"
+                f"unit of contract {name!r} needs a mapping from each behavior ({known}) to its "
+                f"unit, got {unit!r}"
             )
         return
     if not known:

@@ -97,7 +97,7 @@ class Service:
         clock: Callable[[], float] = time.time,
     ) -> None:
         if keep_seconds is not None and not keep_seconds > 0.0:
-            raise InputError(f"keep_seconds needs a time above 0, got {keep_seconds!r}")
+            raise InputError(f"`keep_seconds` needs a time above 0, got {keep_seconds!r}")
         if keep_runs is not None:
             whole_number("keep_runs", keep_runs, least=0)
         if export is not None:

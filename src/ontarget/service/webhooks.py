@@ -260,4 +260,4 @@ def _key(secret: str) -> bytes:
     try:
         return base64.b64decode(secret.removeprefix("whsec_"), validate=True)
     except binascii.Error:
-        raise InputError("a hook's secret needs whsec_ and base64") from None
+        raise InputError("a hook's secret needs `whsec_` followed by base64") from None

@@ -132,8 +132,9 @@ def study_beside(
         shared = seen_before(found.episodes, fingerprints(own)).size
     if shared:
         raise EpisodesError(
-            f"{shared:,} of the {len(found.episodes):,} evaluated episodes are among the past, "
-            "and a classifier that learned from them would look better than it is; leave them out"
+            f"{shared:,} of the {len(found.episodes):,} evaluated episodes are also past "
+            "episodes, and a classifier that learned from them would look better than it is; "
+            "leave them out"
         )
     check_episodes(past, target)
     return Study(target, (_trial(found, own, found.episodes, rivals, seed=seed),))

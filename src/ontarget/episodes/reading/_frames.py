@@ -181,9 +181,7 @@ def _judged(layout: Layout, columns: tuple[str, ...]) -> tuple[Layout, Judged]:
 def _ids_and_steps(table: pl.DataFrame, layout: Layout) -> tuple[AnyArray, IndexArray]:
     found = keyed_rows(table, layout)
     if found is None:
-        raise EpisodesError(
-            Argument("intervened"), " needs the rows as they are, without ", Argument("every")
-        )
+        raise EpisodesError(Argument("intervened"), " cannot be combined with ", Argument("every"))
     return found.ids, found.steps
 
 
@@ -264,14 +262,14 @@ def _rows_of(
         if layout.reward_since_last:
             raise EpisodesError(
                 Argument("reward_since_last"),
-                " needs the rows as they are, without ",
+                " cannot be combined with ",
                 Argument("every"),
             )
         if judged.several:
             raise EpisodesError(
                 Argument("every"),
-                " works with a single behavior, got several; put the table on a clock before you "
-                "pass it",
+                " works with a single behavior, got several; make one row per interval before "
+                "you pass the table",
             )
         behavior = judged.first.behavior
         clock = clock_of(read(parts.step), ids, every, behavior)

@@ -57,8 +57,8 @@ def left_alone(
     assert isinstance(name, str)
     if name not in table.columns:
         raise EpisodesError(
-            Argument("intervened"), f" needs a column of the table, got {name!r} among "
-            f"{', '.join(table.columns)}"
+            Argument("intervened"), f" needs a column of the table ({', '.join(table.columns)}), "
+            f"got {name!r}"
         )  # fmt: skip
     acted = flags(table.get_column(name), f"intervened (column {name!r})")
     rest = replace(layout, intervened=None, drop=(*layout.drop, name))

@@ -100,7 +100,7 @@ def _wanted(
     ``numbers`` are the episodes in the files; ``chosen`` are those asked for, all if None.
     """
     if not numbers or (chosen is not None and not len(chosen)):
-        raise EpisodesFileError("there is no episode 0, 1, … to read")
+        raise EpisodesFileError("the dataset has no episodes to read")
     told = metadata.get("total_episodes", len(numbers))
     if told != len(numbers):
         raise EpisodesFileError(

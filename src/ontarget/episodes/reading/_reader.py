@@ -66,7 +66,8 @@ class Reader:
             if other.any():
                 episode = alive[np.argmax(other)]
                 raise EpisodesError(
-                    f"{what} (column {name!r}) needs one value per episode, got another at episode "
+                    f"{what} (column {name!r}) needs the same value in all rows of an episode, "
+                    "got another in episode "
                     f"{self.ids[episode]!s}, step {t + self.first_step}; a {what} is known at the "
                     "start of a run and does not change"
                 )

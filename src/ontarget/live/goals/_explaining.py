@@ -51,9 +51,11 @@ class _Asking(NamedTuple):
         first, t = self.joint.first, reading.t
         for name, had in zip(self.question.names, reading.so_far.tolist(), strict=True):
             own = self.joint.parts[name]
-            trouble = own.unknown(t, self.group) if 0 <= t < first.horizon else "no such"
+            trouble = (
+                own.unknown(t, self.group) if 0 <= t < first.horizon else "the run has no such step"
+            )
             if trouble:
-                raise CalibrationError(f"step {t} cannot be explained: it is unknown, {trouble}")
+                raise CalibrationError(f"step {t} cannot be explained: {trouble}")
             own.check_readings(reading.state[None], np.array([had]))
 
     def numbers(self, t: int, states: FloatArray, so_far: FloatArray) -> tuple[FloatArray, ...]:

@@ -307,7 +307,9 @@ class Api:
         if not await self.in_writer(
             lambda: views.try_again(service.store, number, at=service.clock())
         ):
-            raise Refusal(404, "unknown message", "there is no dead message with this id")
+            raise Refusal(
+                404, "unknown message", "there is no message with this id that was given up"
+            )
         return json_response(views.Retried(number))
 
     async def add_token(self, request: Request, service: Service) -> Response:
