@@ -162,7 +162,7 @@ def test_a_missing_signal_is_unknown_by_name_until_it_is_repaired(monitor: GoalM
     assert watch.parts["gain"] == twin.parts["gain"]
     assert not watch.parts["spent"].known
     nothing = twin.step([0.1, 0.2], 0.3, behavior=0.5)  # type: ignore[arg-type]
-    assert "0.5, not a mapping from" in nothing.reason
+    assert "0.5, not {name: number}" in nothing.reason
     assert watch.step([0.1, 0.2], {"reward": 0.1, "energy": 0.1}).status is Status.UNKNOWN
     assert watch.step([0.1, 0.2], {"reward": 0.1}, behavior={"spent": 0.6}).known
     watch.reset()

@@ -48,7 +48,7 @@ class _Unnamed:
         self._value = value
 
     def __repr__(self) -> str:
-        return f"{shown(self._value)}, not a mapping from behavior names to numbers"
+        return f"{shown(self._value)}, not {{name: number}}"
 
 
 def news_of(
