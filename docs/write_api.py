@@ -74,7 +74,10 @@ class Docstring:
     def of(cls, thing: object) -> Docstring:
         """The docstring of a class, function or property, without inherited ones."""
         found = cls()
-        lines = inspect.cleandoc(getattr(thing, "__doc__", None) or "").split("\n")
+        named = inspect.isclass(thing) or inspect.ismodule(thing) or hasattr(thing, "__name__")
+        described = named or isinstance(thing, property)  # a value has only that of its type
+        text = getattr(thing, "__doc__", None) if described else None
+        lines = inspect.cleandoc(text or "").split("\n")
         name = ""
         kept: list[str] = []
         for number, line in enumerate(lines):
@@ -254,6 +257,8 @@ def members(thing: type) -> Iterator[tuple[str, Any]]:
 
 def signature(name: str, thing: Any) -> str:
     """How a function or class is called, without types; these are listed with the parameters."""
+    if isinstance(thing, enum.EnumMeta):  # how it is called differs between versions of Python
+        return f"{name}(value)"
     try:
         found = inspect.signature(thing)
     except (TypeError, ValueError):

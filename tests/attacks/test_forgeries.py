@@ -235,7 +235,7 @@ def test_rows_that_wrap_around(name: str, tmp_path: Path) -> None:
         wide[1:3] = [2**32 - 1, 2**31]
         sections["block-00000"][name] = wide
 
-    refuse("guided", forge, tmp_path, f"{name} needs")
+    refuse("guided", forge, tmp_path, f"{name}`? needs")
 
 
 @pytest.mark.parametrize(("name", "beyond"), [("row_episode", 80), ("row_step", 5)])
@@ -243,7 +243,7 @@ def test_rows_of_episodes_that_are_not_there(name: str, beyond: int, tmp_path: P
     def forge(header: dict[str, Any], sections: Any) -> None:
         sections["block-00000"][name][0] = beyond
 
-    refuse("guided", forge, tmp_path, f"{name} needs numbers below {beyond}")
+    refuse("guided", forge, tmp_path, f"`{name}` needs numbers below {beyond}")
 
 
 LEARNED = {

@@ -329,10 +329,10 @@ WHOLE = DistributionRegression().fit(
         ("levels", lambda a: a[:0], "one number per stored time and cut"),
         ("levels", lambda a: a[::-1], "regression_levels need to rise"),
         ("levels", lambda a: a * np.float32(1e9), "regression_levels need to rise"),
-        ("levels", lambda a: a.astype(float), "regression_levels needs a flat array of float32"),
+        ("levels", lambda a: a.astype(float), "regression_levels` needs a flat array of float32"),
         ("mass", lambda a: a[::-1], "regression_mass"),
         ("mass", lambda a: a[:-1], "regression_mass"),
-        ("support", lambda a: a[::-1], "support needs outcomes in strictly ascending"),
+        ("support", lambda a: a[::-1], "support` needs outcomes in strictly ascending"),
     ],
 )
 def test_damaged_arrays_are_refused(name: str, change: object, message: str) -> None:
