@@ -518,7 +518,7 @@ def test_an_evaluation_of_a_goal_measures_it_whole_and_by_behavior(
     assert "With a probability of 90" in text  # the path to come of that behavior
     assert "is the likely culprit; " in text
     assert {"p", "met", "energy"} <= set(found.to_frame().columns)
-    with pytest.raises(InputError, match="of a goal ask one of its parts"):
+    with pytest.raises(InputError, match="the goal is about several; draw it for one of them"):
         found.figure("fan")
     alone = monitor.evaluate(fresh, Goal.parse("spent <= 2.2"), resamples=20)
     assert np.array_equal(

@@ -12,14 +12,14 @@ COARSE: Final = 0.1  # with chance as large as this, agreement means nothing
 
 
 class Enough(NamedTuple):
-    """How many runs are needed to fit and to evaluate on.
+    """How many runs would be enough to fit a monitor on, and to evaluate it on.
 
     Attributes
     ----------
     fit, evaluate
-        How many runs are needed in all; 0 if there are enough already.
+        How many runs are needed, counting those that are there already; 0 if these are enough.
     recorded, new
-        How many runs the monitor was fitted on, and how many it was evaluated on.
+        How many runs the monitor was fitted on (``recorded``) and evaluated on (``new``).
     """
 
     fit: int

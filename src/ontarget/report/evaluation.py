@@ -94,10 +94,11 @@ class Evaluation(Measured):
     def to_frame(self, alarm: AlarmRule | None = None) -> pl.DataFrame:
         """The episodes and the monitor's answers as a polars frame: one row per episode and step.
 
-        The columns are those of `Episodes.to_frame` and p (the probability of meeting the target),
-        spread_low, spread_high, low, high, status and met. The status is ALARM where the rule
-        raised an alarm; without a rule, no row has this status. Answers that are not known are
-        missing.
+        The columns are those of `Episodes.to_frame`, then p (the probability of meeting the
+        target), spread_low and spread_high (how far p may be off by chance), low and high (the
+        paper's bounds on p), status, and met (whether the episode met the target). The status is
+        ALARM where the alarm rule ``alarm`` raised one; without a rule, no row has this status.
+        Unknown values are null.
         """
         return answers_of(self, alarm)
 

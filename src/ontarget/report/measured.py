@@ -122,9 +122,9 @@ class Measured:
 
     @property
     def low(self) -> FloatArray:
-        """The lower bounds ``low`` of the paper's method for p, (steps, episodes).
+        """The lower bound on p, by the paper's method, for each step and episode.
 
-        p is the probability of meeting the target.
+        p is the probability of meeting the target. The array has shape (steps, episodes).
         """
         return self.answers.low
 

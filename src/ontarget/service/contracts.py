@@ -115,7 +115,10 @@ class Held:
         return f"{self.spec.name}@{self.version}"
 
     def fleet(self, target: str) -> Fleet:
-        """The `FleetWatch` (or `GoalRuns`) for runs with this target; made at the first call."""
+        """What follows all runs with this target: a `GoalRuns` for a goal, otherwise a `FleetWatch`.
+
+        It is made at the first call and kept.
+        """
         found = self.fleets.get(target)
         if found is None:
             if len(self.fleets) >= _MOST_TARGETS:
