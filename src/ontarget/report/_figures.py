@@ -71,8 +71,8 @@ def draw(found: Measured, name: str, *, dark: bool = False) -> Figure:
         raise InputError(f"figure needs one of {', '.join(FIGURES)}, got {name!r}")
     if name in _OF_ONE and isinstance(found.target, Goal):
         raise InputError(
-            f"figure {name!r} shows a single behavior, and the goal is about several; draw it for "
-            f"one of them: evaluation.parts[{found.target.names[0]!r}].figure({name!r})"
+            f"figure {name!r} shows a single behavior, and the goal is about several; draw it "
+            f"for one of them: evaluation.parts[{found.target.names[0]!r}].figure({name!r})"
         )
     if name in _OF_A_RUN:
         return draw_run(found, name, example_episode(found), dark=dark)
