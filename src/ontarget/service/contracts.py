@@ -115,7 +115,7 @@ class Held:
         return f"{self.spec.name}@{self.version}"
 
     def fleet(self, target: str) -> Fleet:
-        """What follows all runs with this target: a `GoalRuns` for a goal, otherwise a `FleetWatch`.
+        """What follows all runs with this target: `GoalRuns` for a goal, otherwise a `FleetWatch`.
 
         It is made at the first call and kept.
         """
