@@ -209,7 +209,7 @@ def test_numbers_can_be_declared_categories() -> None:
             "float64 cannot hold 1152921504606846976 at episode a, step 0",
         ),
         ({"speed": [1.0, float("-inf"), 1, 1, 1]}, {}, "got -inf at episode a, step 1"),
-        ({"group": ["x", "x", "z", "y", "y"]}, {}, "group .*another at episode a, step 2"),
+        ({"group": ["x", "x", "z", "y", "y"]}, {}, "group .*another in episode a, step 2"),
         ({"group": ["x", "x", None, "y", "y"]}, {}, "group .*got none in row 2"),
         ({"terminated": [True, False, True, False, True]}, {}, "episode a, step 0, but .*goes on"),
         ({"truncated": [0, 0, 3, 0, 0]}, {}, "true or false, got 3.0 in row 2"),
