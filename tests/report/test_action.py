@@ -12,7 +12,7 @@ import pytest
 from ontarget import Below, Evaluation, Promised, Target
 from ontarget.drift.change import DriftJudgement
 from ontarget.fitted._kernels import P
-from ontarget.report._action import action_of
+from ontarget.report._action import action_of, mostly_missed
 from ontarget.report._binned import together_in_words
 from ontarget.report._facts import Facts, facts_of
 from ontarget.report._findings import verdict
@@ -84,10 +84,14 @@ CASES: dict[Callable[[], Facts], tuple[str, str, str]] = {
     changed: (
         "do not use it, it is too high since the change",
         "",
-        "fit again, or recalibrate, on runs that start from now on",
+        "fit again on runs that start from now on",
     ),
     few: ("do not use it yet", "cannot be promised at 5\u00a0%, ", "fit on about "),
-    rare: ("", "cannot be promised at 1\u00a0%, ", "fit on about "),
+    rare: (
+        "",
+        "cannot be promised at 1\u00a0%, ",
+        "choose a target that more runs meet, or fit on ",
+    ),
     learned: ("not judged", "not judged", "evaluate it on new runs only"),
     unclear: ("read it as too low between 10 and 90 %", "keep, ", BUILDING),
 }
@@ -113,7 +117,7 @@ def test_the_line_agrees_with_the_findings(case: Callable[[], Facts]) -> None:
         assert action.p == "use it"
     missing = facts.shortfall
     if missing is not None:  # the larger of what p and what the alarm needs
-        fit = int(action.next.removeprefix("fit on about ").split()[0].replace(",", ""))
+        fit = int(action.next.partition("fit on about ")[2].split()[0].replace(",", ""))
         assert fit >= missing.in_all
         assert f"{facts.recorded:,}" in report_page(facts.found, facts.rule)
 
@@ -188,3 +192,11 @@ def test_what_runs_since_a_change_may_be_used_for_is_said_alike_everywhere() -> 
     for text in (advice, action_of(changed()).next, drift.verdict, page):
         assert "runs that start from now on" in text
         assert "since then." not in text
+
+
+def test_more_runs_are_not_the_first_advice_where_an_alarm_is_the_normal_state() -> None:
+    assert mostly_missed(rare())
+    assert not mostly_missed(clean())
+    assert action_of(rare()).next.startswith(
+        "choose a target that more runs meet, or fit on about "
+    )

@@ -13,9 +13,17 @@ from ontarget.report._facts import Facts
 from ontarget.report._since import alarms_since
 from ontarget.report.verdict import Judgement, Verdict, above_the_promise, alarm_broken, verdict_of
 
-__all__ = ["NEW_CATEGORIES", "Action", "action_of", "better_than_one_answer", "is_useful"]
+__all__ = [
+    "NEW_CATEGORIES",
+    "Action",
+    "action_of",
+    "better_than_one_answer",
+    "is_useful",
+    "mostly_missed",
+]
 
 NEW_CATEGORIES: Final = "fit again once there are enough runs with the new categories"
+_MOSTLY_MISSED = 0.2  # of runs that meet a target: with fewer, an alarm is the normal state
 _USEFUL = 0.1  # by how much less a useful p errs than one answer for all
 
 
@@ -47,6 +55,11 @@ def better_than_one_answer(facts: Facts) -> float | None:
 def is_useful(better: float) -> bool:
     """Whether p is useful, given by which share its Brier score is below that of a fixed p."""
     return better >= _USEFUL
+
+
+def mostly_missed(facts: Facts) -> bool:
+    """Whether so many runs miss the target that an alarm is the normal state."""
+    return float(facts.found.met.mean()) < _MOSTLY_MISSED
 
 
 def _p(facts: Facts, found: Verdict) -> str:
@@ -105,6 +118,8 @@ def _next(facts: Facts, found: Verdict) -> str:
     if drift is not None and drift.changed:
         if drift.suspect:
             return "compare with a monitor that was fitted with another seed"
+        if drift.latest.shows:  # recalibrating renews promises, not p
+            return "fit again on runs that start from now on"
         return "fit again, or recalibrate, on runs that start from now on"
     building = drift is not None and drift.judgement is DriftJudgement.BUILDING
     again = "evaluate again once more runs have ended"
@@ -118,7 +133,10 @@ def _next(facts: Facts, found: Verdict) -> str:
         )
     if not facts.found.met.any():
         return "choose a target that some runs meet"
-    return " and ".join(_wanted(facts, found)) or (again if building else "nothing")
+    wanted = " and ".join(_wanted(facts, found))
+    if wanted and mostly_missed(facts):
+        return f"choose a target that more runs meet, or {wanted}"
+    return wanted or (again if building else "nothing")
 
 
 def _wanted(facts: Facts, found: Verdict) -> list[str]:

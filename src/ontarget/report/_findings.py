@@ -10,7 +10,12 @@ from ontarget.conformal.planning import needed_successes
 from ontarget.drift.change import DriftJudgement
 from ontarget.evaluation import pool, reliability
 from ontarget.goal import Goal
-from ontarget.report._action import NEW_CATEGORIES, better_than_one_answer, is_useful
+from ontarget.report._action import (
+    NEW_CATEGORIES,
+    better_than_one_answer,
+    is_useful,
+    mostly_missed,
+)
 from ontarget.report._changed import drift_statements
 from ontarget.report._enough import COARSE
 from ontarget.report._facts import Facts
@@ -38,7 +43,6 @@ _ASKED = (0.8, 0.7, 0.9, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 _REACH = 0.05
 _ENOUGH = 30  # forecasts behind a headline
 _MOST_NAMED, _LONGEST = 3, 40  # unknown categories, and letters of each
-_MOSTLY_MISSED = 0.2  # of runs that meet a target: with fewer, an alarm is the normal state
 _VAGUE = 0.3  # an interval as wide as this confirms nothing
 
 
@@ -324,9 +328,9 @@ def _alarm(facts: Facts) -> Statement:
 
 def _mostly_missed(facts: Facts) -> str:
     """That an alarm is nothing special where most runs miss the target; empty if they do not."""
-    share = float(facts.found.met.mean())
-    if share >= _MOSTLY_MISSED:
+    if not mostly_missed(facts):
         return ""
+    share = float(facts.found.met.mean())
     return (
         f"{percent(1.0 - share)} of runs miss this target, so an alarm is the normal state; look "
         "for the few runs without one, or choose a target that most runs meet. "
