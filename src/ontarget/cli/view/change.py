@@ -31,9 +31,10 @@ class _Open:
 class ChangeHint:
     """Compares p at the start of runs with how they ended, and says when p has become too high.
 
-    It uses a harm guard, a statistical test (method M26 in docs/methods.md). If nothing changes, at
-    most one session in a hundred shows this hint, however long the session is. Runs that somebody
-    took over do not count.
+    It uses a harm guard, a statistical test (method M26 in docs/methods.md). If every run that
+    begins is counted and nothing changes, such a test speaks up in at most one case of a hundred.
+    Here that is not promised: runs that fall silent are left out, and these may be unlike the
+    others. Runs that somebody took over do not count either.
 
     Parameters
     ----------
