@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= 2
 ONLY   ?=
+DATA   ?=
 TESTS  ?= not slow and not thorough
 # The tests start many processes, which would all compile the package's bytecode again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -48,8 +49,8 @@ format: $(VENV)/.installed-dev ## rewrite the code in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.installed-dev ## run the benchmarks in bench/ and write docs/speed.md; ONLY="monitor forest" runs some
-	PYTHONPATH=bench $(BIN)/python -m yardstick.speed $(ONLY)
+bench: $(VENV)/.installed-dev ## run the benchmarks in bench/ and write docs/speed.md; ONLY="monitor forest" runs some, DATA=FOLDER adds real episodes
+	PYTHONPATH=bench $(BIN)/python -m yardstick.speed $(ONLY) $(if $(DATA),--data $(DATA))
 
 docs: $(VENV)/.installed-dev ## write the API pages, the list of what is promised, and the outputs that the pages show
 	$(BIN)/python docs/write_api.py --update

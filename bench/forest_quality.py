@@ -18,6 +18,7 @@ from sklearn.datasets import load_diabetes, make_friedman1, make_friedman2, make
 
 from ontarget.evaluation.distributions import crps
 from ontarget.models import QuantileForest
+from yardstick.figures import keep
 
 TREES, REPEATS, MOST_TEST_ROWS = 100, 2, 800
 LEAVES = (2, 5, 10, 20, 40)
@@ -143,8 +144,10 @@ def main() -> None:
             cells.append(f"{ratio:.4f} ({', '.join(map(str, leaves[name][forest]))})")
         tuned_leaves = ", ".join(map(str, leaves[name]["quantile-forest"]))
         print(f"| {name} | {base:.4g} ({tuned_leaves}) | {' | '.join(cells)} |")
-    means = " | ".join(f"{np.exp(np.mean(np.log(ratios[forest]))):.4f}" for forest in others)
-    print(f"| geometric mean | 1 | {means} |")
+    means = {forest: float(np.exp(np.mean(np.log(ratios[forest])))) for forest in others}
+    print(f"| geometric mean | 1 | {' | '.join(f'{mean:.4f}' for mean in means.values())} |")
+    for forest, mean in means.items():
+        keep(f"CRPS of our forest, {forest}", mean, "×", beside="quantile-forest")
 
 
 if __name__ == "__main__":

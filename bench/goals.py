@@ -99,6 +99,7 @@ def main() -> None:
     print(f"{'p of an AND by':<20}{'excess Brier ·10⁴':>20}{'mean |error|':>15}")
     for name, found in errors.items():
         error = np.concatenate(found)
+        keep(f"excess Brier · 10⁴ of an AND, {name}", 1e4 * float(np.mean(error**2)), "")
         print(f"{name:<20}{1e4 * np.mean(error**2):>20.1f}{np.mean(np.abs(error)):>15.4f}")
     cost(monitor)
 

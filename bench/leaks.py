@@ -19,6 +19,7 @@ import polars as pl
 
 from ontarget import Episodes
 from ontarget.domains import simulate
+from yardstick.figures import keep
 
 
 def clean_sets(folder: Path | None, most: int) -> Iterator[tuple[str, Episodes]]:
@@ -54,9 +55,11 @@ def main() -> None:
         found += told == [kind]
         print(f"  {leak:<36} {', '.join(told) or 'nothing'}")
     print(f"{found} of {len(LEAKS)} planted leaks found, each by its kind and nothing else\n")
+    keep("planted leaks found", found, f"of {len(LEAKS)}", asked="all")
     for name, runs in clean_sets(asked.real, asked.most):
         cautions = runs.look().cautions
         print(f"  {name:<12} {len(runs):>6,} episodes, {len(cautions)} cautions")
+        keep(f"cautions about a clean log, {name}", len(cautions), "", asked="0")
         for one in cautions:
             print(f"    {one}")
 

@@ -81,6 +81,7 @@ def changed_policy(old: int, test: int) -> GoalMonitor:
             f"{made.sizes['assure']:>8}{false:>22}{seconds:>9.1f}",
             flush=True,
         )
+        keep(f"ECE after the policy changed, {name}", found.ece().value, "")
     return monitor
 
 
@@ -103,6 +104,9 @@ def guards(monitor: GoalMonitor, runs: int) -> None:
                     alarm = str(i + 1)
                     break
             told.append(alarm)
+            if alarm != "none":
+                what = f"{type(guard).__name__}'s first alarm, runs that end {name}"
+                keep(what, int(alarm), "runs")
         print(f"   {name:<26}{told[0]:>20}{told[1]:>14}", flush=True)
 
 

@@ -21,6 +21,7 @@ import polars as pl
 from typer.testing import CliRunner
 
 from ontarget.cli import app
+from yardstick.figures import keep
 
 TARGET = ":240"
 
@@ -93,7 +94,7 @@ def life(races: dict[str, pl.DataFrame], folder: Path, *, fit: int, new_runs: in
 
     higher = under(races[second]) > under(races[first])
     way, judged = ("low", "changed") if higher else ("high", "changed for the worse")
-    for text, said in (
+    expected = (
         (same, "verdict    no sign of a change"),
         (new, f"verdict    {judged}: p is now"),
         (new, f"points too {way}"),
@@ -101,10 +102,13 @@ def life(races: dict[str, pl.DataFrame], folder: Path, *, fit: int, new_runs: in
         (evaluated, f"where year is {second}, p is"),
         (evaluated, "where race is 1 (a best guess)"),
         (by, f"about run {new_runs + 1:,} of {2 * new_runs:,}, where race is 1 (a best guess)"),
-    ):
+    )
+    for text, said in expected:
         if said not in text:
             raise SystemExit(f"expected {said!r} in\n{text}")
     print(f"\nnamed rightly: {judged}, p too {way}, by year, since the other race", flush=True)
+    said = f"statements about a changed race that are right, fitted on {first}"
+    keep(said, len(expected), f"of {len(expected)}", asked="all")
 
 
 def main() -> None:

@@ -25,6 +25,7 @@ from playwright.async_api import async_playwright
 
 from service_load import Connection, free_port, ready
 from service_runs import HORIZON, TARGET, message, write_model
+from yardstick.figures import keep
 
 EVERY = 30.0  # seconds between two readings
 
@@ -95,6 +96,8 @@ async def main(minutes: float, runs: int) -> None:
                     flush=True,
                 )
                 last, before = now, sent[0]
+            keep(f"live page of {runs:,} runs, processor", 100 * core, "% of a core")
+            keep(f"live page of {runs:,} runs, JavaScript heap", last["JSHeapUsedSize"] / 1e6, "MB")
             await browser.close()
         await reporting
     finally:

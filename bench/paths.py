@@ -22,6 +22,7 @@ from ontarget.episodes import Episodes, Split
 from ontarget.fitted.guarantee import band_depth
 from ontarget.fitted.paths import PathBands
 from ontarget.fitted.recorded import RecordedRuns
+from yardstick.figures import keep
 
 LEVEL, SPLITS, SPLITS_BY_STEP = 0.9, 20_000, 500
 
@@ -97,6 +98,9 @@ def measure(domain: str, n_learn: int, n_held_out: int) -> None:
     print(f"  {'processor time to judge every step':<44} {asked_in:>6.0f} s")
     print(f"  {'whole path from one step on, mean over steps':<44} {np.nanmean(by_step):>8.4f}")
     print(f"  {'whole path from every step on':<44} {share:>8.4f} ± {error:.4f}")
+    keep(
+        f"runs inside their path bands, all steps at once, {domain}", share, "", asked=f"≥ {LEVEL}"
+    )
     print(f"  {'from step':>9} {'pointwise':>11} {'path':>9} {'all steps':>10}   mean width")
     whole = band_depth(ever, LEVEL)
     for t in (0, len(found) // 4, len(found) // 2, 3 * len(found) // 4):

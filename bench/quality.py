@@ -17,11 +17,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from yardstick import tables
 from yardstick.answers import Method, kept, methods
+from yardstick.figures import keep
 from yardstick.measures import Scores, score
 from yardstick.page import renewed
 from yardstick.pictures import draw_growth
@@ -78,6 +80,8 @@ def measure_set(name: str, asked: argparse.Namespace, chosen: dict[str, Method])
     print(tables.difference_table(found, n_new, n_past))
     print()
     print(tables.jump_table(found), flush=True)
+    for measure in ("brier", "log_loss", "ece"):
+        keep_beside(f"{measure.replace('_', ' ')}, {name}", found, measure)
     scores = {method: [one.plain() for one in each] for method, each in found.items()}
     return {"n_past": n_past, "n_new": n_new, "scores": scores}
 
@@ -112,6 +116,8 @@ def measure_truth(asked: argparse.Namespace, chosen: dict[str, Method]) -> dict[
     most = {name: grown[MOST] for name, grown in found.items() if MOST in grown}
     if most:
         print(f"\n{tables.distance_table(most, f'{MOST:,} past episodes')}")
+    for name, own in most.items():
+        keep_beside(f"excess Brier · 10⁴, {name}, {MOST:,} past episodes", own, "excess", 1e4)
     growing = {name: grown for name, grown in found.items() if len(grown) > 1}
     for name, grown in growing.items():
         by_size = {f"{size:,} past episodes": own for size, own in grown.items()}
@@ -119,6 +125,20 @@ def measure_truth(asked: argparse.Namespace, chosen: dict[str, Method]) -> dict[
     if asked.figure is not None and growing:
         draw_growth(growing, asked.figure)
     return found
+
+
+def keep_beside(
+    what: str,
+    found: Mapping[str, Sequence[Scores | Distance]],
+    measure: str,
+    scale: float = 1.0,
+) -> None:
+    """Store the first method's mean of a measure, beside those of the other methods."""
+    (_, own), *others = (
+        (name, scale * sum(getattr(one, measure) for one in each) / len(each))
+        for name, each in found.items()
+    )
+    keep(what, own, "", beside=", ".join(f"{name} {value:.3g}" for name, value in others))
 
 
 def main() -> None:

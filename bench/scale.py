@@ -20,6 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
+from yardstick.figures import keep
+
 STEPS, FEATURES, FILE_EPISODES = 100, 4, 10_000
 FEW = 2_500  # episodes of a small model to compare live steps with
 ASSURE = 2_000  # episodes, where only what is learned matters
@@ -110,7 +112,9 @@ def live(model: Path, small: Path) -> None:
     for path, median in p50.items():
         size = path.stat().st_size / 1e6
         print(f"  {path.name}: {size:.1f} MB, Watch.step p50 {median:.1f} µs")
-    print(f"  {p50[model] / p50[small]:.2f} times the step of the model of {FEW:,} episodes")
+    ratio = p50[model] / p50[small]
+    print(f"  {ratio:.2f} times the step of the model of {FEW:,} episodes")
+    keep("one live step of a large model", ratio, "×", beside=f"a model of {FEW:,} episodes")
 
 
 def cap(sizes: str, n_new: str, *, twisted: bool) -> None:
@@ -217,6 +221,9 @@ def staged(name: str, rows: int, *arguments: object, made: Path | None = None) -
     speed = f"{rows / busy:>12,.0f} rows/s" if rows else " " * 19
     memory = used.ru_maxrss / 2**20
     print(f"{name:<10}{took:>9.1f} s{busy:>9.1f} cpu s{speed}{memory:>8.2f} GB peak", flush=True)
+    if rows and name in ("prepare", "fit"):
+        keep(f"{name} {rows:,} rows, a part at a time", rows / busy, "rows/s of a core")
+        keep(f"{name} {rows:,} rows, peak of memory", memory, "GB")
 
 
 def run(rows: int, folder: Path, *, prepare_only: bool, resume: bool) -> None:

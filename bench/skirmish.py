@@ -16,6 +16,7 @@ from rich.table import Table
 from ontarget.domains import rollout_outcomes, simulate, simulate_with_snapshots
 from ontarget.domains.draws import episode_keys
 from ontarget.domains.skirmish import Skirmish
+from yardstick.figures import keep
 
 BATTLES = 2_000
 RED = 10
@@ -61,6 +62,7 @@ def numbers() -> Table:
         kept = f"{blue_left[red_left == 0].mean():.1f}" if won else "-"
         law = f"{math.sqrt(blue**2 - RED**2):.1f}" if blue > RED else "-"
         table.add_row(str(blue), f"{blue / RED:.1f}", str(won), str(decided), kept, law)
+        keep(f"battles that blue wins, {blue} against {RED}", won / decided, "")
     return table
 
 

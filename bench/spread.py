@@ -15,6 +15,7 @@ import numpy as np
 from ontarget import GoalMonitor, Target
 from ontarget.domains import Rivers, Tamarisk, simulate
 from ontarget.domains.tamarisk.exact import ExactReturns
+from yardstick.figures import keep
 
 RIVER, TARGET, STEPS = Tamarisk("tight-budget"), Target.at_least(-80), (0, 10, 25)
 
@@ -34,6 +35,7 @@ def main() -> None:
             half, off = (high - low).mean() / 2, np.abs(p - true).mean()
             inside = ((low <= true) & (true <= high)).mean()
             print(f"{n:8,}  {t:4}  {half:10.3f}  {off:16.3f}  {inside:12.1%}", flush=True)
+            keep(f"mean |p − truth|, river, step {t}, {n:,} runs recorded", off, "")
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ from validity import test_confidence as confidence
 from validity import test_known_shift as shift
 from validity import test_stopped_runs as stopped
 from validity.turns import TARGET, outcome
+from yardstick.figures import keep
 
 SETS = confidence.REPLICATES
 
@@ -168,6 +169,8 @@ def main() -> None:
         for method, what, promised, held, trap, broken in parts[name]():
             row = (method, what, f"{promised:g}", f"{held:.3f}", trap, f"{broken:.3f}")
             print("|", " | ".join(map(str, row)), "|", flush=True)
+            beside = f"{trap}: {broken:.3f}"
+            keep(f"promises broken: {what}", held, "", asked=f"≤ {promised:g}", beside=beside)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ from threadpoolctl import threadpool_limits
 from ontarget import Episodes, Target
 from ontarget.domains import ExactReturns, Rivers, Tamarisk, simulate
 from yardstick import peers
+from yardstick.figures import keep
 from yardstick.peers import Task, matrix
 
 WAYS: dict[str, Callable] = {
@@ -189,6 +190,11 @@ def main() -> None:
             found.append(measure(name, task, truth))
             print(found[-1].row(), flush=True)
     print(f"\n{table(found)}")
+    own, *others = found
+    for one in others:
+        keep("one answer of a fitted monitor", one.one_ms / own.one_ms, "×", beside=one.name)
+    for one in found:
+        keep(f"Brier score, {asked.log.stem if asked.log else 'river'}, {one.name}", one.brier, "")
     if asked.markdown:
         mark = "river" if asked.log is None else "log"
         asked.markdown.write_text(renewed(asked.markdown.read_text(), mark, table(found)))

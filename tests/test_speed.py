@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from pathlib import Path
@@ -41,6 +42,12 @@ def test_the_page_shows_the_kept_figures() -> None:
     shown = re.search(r"<!-- table: speed -->\n(.*)<!-- end", speed.PAGE.read_text(), flags=re.S)
     assert shown is not None
     assert shown[1] == speed.table(json.loads(speed.KEPT.read_text()))
+
+
+@pytest.mark.parametrize("name", speed.benchmarks())
+def test_every_benchmark_keeps_a_figure(name: str) -> None:
+    calls = ast.walk(ast.parse((ROOT / "bench" / f"{name}.py").read_text()))
+    assert any(isinstance(one, ast.Call) and ast.unparse(one.func) == "keep" for one in calls)
 
 
 def test_every_benchmark_of_the_table_is_there() -> None:

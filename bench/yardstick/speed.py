@@ -2,12 +2,14 @@
 
     PYTHONPATH=bench python -m yardstick.speed                   # all of bench/
     PYTHONPATH=bench python -m yardstick.speed monitor forest    # these; the others stay
+    PYTHONPATH=bench python -m yardstick.speed --data FOLDER     # with real episodes too
 
 The figures are stored in docs/speed.json, with the date and the machine of each benchmark.
 """
 
 from __future__ import annotations
 
+import argparse
 import datetime as dt
 import json
 import os
@@ -24,7 +26,14 @@ from yardstick.figures import PLACE
 
 BENCH = Path(__file__).parents[1]
 PAGE, KEPT = BENCH.parent / "docs" / "speed.md", BENCH.parent / "docs" / "speed.json"
-NOT_RUN = {"cost", "service_runs"}  # one needs an older checkout, the other is shared
+# One needs an older checkout, one draws pictures for people to look at, and one is shared.
+NOT_RUN = {"cost", "pictures", "service_runs"}
+# How a benchmark is told the folder of real episodes (see bench/quality.py).
+REAL = {
+    "leaks": ("--real", "."),
+    "marathon": ("--data", "boston.parquet"),
+    "quality": ("--data", "."),
+}
 _TABLE = re.compile(r"(<!-- table: speed -->\n).*?(?=<!-- end of table -->)", re.DOTALL)
 
 
@@ -41,14 +50,23 @@ def machine() -> str:
     )
 
 
-def measured(name: str) -> dict[str, Any]:
-    """Run one benchmark; returns the figures that it stored, the date and the machine."""
+def benchmarks() -> list[str]:
+    """The names of all benchmarks that `make bench` runs."""
+    return sorted(path.stem for path in BENCH.glob("*.py") if path.stem not in NOT_RUN)
+
+
+def measured(name: str, data: Path | None = None) -> dict[str, Any]:
+    """Run one benchmark; returns the figures that it stored, the date and the machine.
+
+    ``data`` is a folder of real episodes, for the benchmarks that can use them.
+    """
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "figures.jsonl"
         place.touch()
         settings = os.environ | {PLACE: str(place)}
-        subprocess.run([sys.executable, BENCH / f"{name}.py"], env=settings, check=True)
+        told = () if data is None or name not in REAL else (REAL[name][0], data / REAL[name][1])
+        subprocess.run([sys.executable, BENCH / f"{name}.py", *told], env=settings, check=True)
         lines = [json.loads(line) for line in place.read_text().splitlines()]
     today = dt.datetime.now(dt.UTC).date().isoformat()
     return {"date": today, "machine": machine(), "load": round(load, 1), "figures": lines}
@@ -65,7 +83,7 @@ def table(kept: dict[str, Any]) -> str:
     for name, one in sorted(kept.items()):
         where = f"{places.index(one['machine']) + 1}, {one['load']}" if one["figures"] else ""
         for own in one["figures"]:
-            cells = (own["what"], f"{spelled(own['value'])} {own['unit']}", own["asked"])
+            cells = (own["what"], f"{spelled(own['value'])} {own['unit']}".rstrip(), own["asked"])
             cells += (own["beside"], f"[{name}](../bench/{name}.py)", one["date"], where)
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
@@ -78,14 +96,18 @@ def spelled(value: float) -> str:
 
 def main() -> None:
     """Run the benchmarks, store their figures, and update the page."""
-    every = sorted(path.stem for path in BENCH.glob("*.py") if path.stem not in NOT_RUN)
-    chosen = sys.argv[1:] or every
+    every = benchmarks()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help="benchmarks to run; all by default")
+    parser.add_argument("--data", type=Path, help="a folder of real episodes: see bench/quality.py")
+    asked = parser.parse_args()
+    chosen = asked.names or every
     if unknown := set(chosen) - set(every):
         sys.exit(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(every)}")
     kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
     for name in chosen:
         print(f"== bench/{name}.py", flush=True)
-        kept[name] = measured(name)
+        kept[name] = measured(name, asked.data)
         KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
         PAGE.write_text(_TABLE.sub(lambda found: found[1] + table(kept), PAGE.read_text()))
 
