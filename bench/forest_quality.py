@@ -82,7 +82,7 @@ def score(forest: QuantileForest, X: np.ndarray, y: np.ndarray) -> float:
     right = np.cumsum(forest.leaf_weights(X).toarray(), axis=1)
     before = np.concatenate([np.zeros((len(y), 1)), right[:, :-1]], axis=1)
     left = np.where(atoms, before, right)
-    if tail[3] > 0.0:  # the gap before the first value
+    if tail[2] > 0.0 and tail[0] < values[0]:  # the gap before the first value
         values = np.concatenate([tail[:1], values])
         left, right = (np.pad(part, ((0, 0), (1, 0))) for part in (left, right))
     return float(crps(values, np.minimum(left, 1.0), np.minimum(right, 1.0), y).mean())

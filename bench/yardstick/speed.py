@@ -105,11 +105,18 @@ def main() -> None:
     if unknown := set(chosen) - set(every):
         sys.exit(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(every)}")
     kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    failed = []
     for name in chosen:
         print(f"== bench/{name}.py", flush=True)
-        kept[name] = measured(name, asked.data)
+        try:
+            kept[name] = measured(name, asked.data)
+        except subprocess.CalledProcessError:  # its own message is printed already
+            failed.append(name)
+            continue
         KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
         PAGE.write_text(_TABLE.sub(lambda found: found[1] + table(kept), PAGE.read_text()))
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}; their earlier figures stay")
 
 
 if __name__ == "__main__":

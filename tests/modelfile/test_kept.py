@@ -1,0 +1,41 @@
+"""Files of every released version are read, and answer as they did."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from tests.attacks.monitors import KINDS
+from tests.modelfile.kept import KEPT, answers, read
+
+FILES = sorted(
+    (folder.name, path.name.removesuffix(".ontarget.gz"))
+    for folder in KEPT.iterdir()
+    for path in folder.glob("*.ontarget.gz")
+)
+
+
+def flat(told: object) -> list[object]:
+    """All numbers and words of an answer, in the order of their names."""
+    if isinstance(told, dict):
+        return [one for name in sorted(told) for one in (name, *flat(told[name]))]
+    return [one for part in told for one in flat(part)] if isinstance(told, list) else [told]
+
+
+@pytest.mark.parametrize(("released", "kind"), FILES)
+def test_a_file_of_a_release_answers_as_it_did(released: str, kind: str, tmp_path: Path) -> None:
+    kept = json.loads(gzip.decompress((KEPT / released / "answers.json.gz").read_bytes()))[kind]
+    now = answers(read(KEPT / released, kind, tmp_path))
+    # Another version of numba may round the last bit otherwise.
+    assert flat(now) == [
+        pytest.approx(one, rel=1e-12, abs=1e-14) if isinstance(one, float) else one
+        for one in flat(kept)
+    ]
+
+
+def test_every_kind_of_this_version_is_kept() -> None:
+    assert {kind for released, kind in FILES if released == version("ontarget")} == set(KINDS)
