@@ -225,3 +225,32 @@ def test_past_an_inferred_horizon_a_run_is_unknown_until_it_ends_on_every_face()
     assert (watch.peek().status, watch.peek().p) == (Status.DONE, 1.0)
     longer = Episodes.from_arrays(np.zeros((4, 6, 1)), np.ones((4, 6)), ids=list("abcd"))
     assert monitor.evaluate(longer, target).p.shape == (3, 4)
+
+
+def test_a_run_that_is_cut_off_is_unknown_on_every_face() -> None:
+    target = Target.at_least(0.0)
+    one, fleet = watch(), MONITOR.fleet(target, 2, alarm_below=0.5)
+    one.step(STATE)
+    fleet.step([STATE, STATE])
+    assert one.step(STATE, -3.0).status is Status.ALARM
+    cut = one.end(9.0, truncated=True)
+    assert (cut.t, cut.status, math.isnan(cut.p)) == (2, Status.UNKNOWN, True)
+    assert cut.reason == (
+        "the run was cut off after 2 steps, before the monitor's horizon of 6, so its outcome is "
+        "unknown"
+    )
+    assert one.run_state.ended
+    assert repr(watch().resume(one.run_state).peek()) == repr(cut)  # NaN is not itself
+    many = fleet.end(9.0, agents=[1], truncated=True)
+    assert (many.status[0], np.isnan(many.p[0])) == (Status.UNKNOWN, True)
+    fleet.step([STATE], 0.5, agents=[0])
+    assert "cut off after 1 step" in fleet.peek().words(1)
+    assert fleet.peek().status.tolist() == [Status.OK, Status.UNKNOWN]
+
+
+def test_a_run_that_is_cut_off_at_the_horizon_is_complete() -> None:
+    run = watch()
+    for t in range(6):
+        run.step(STATE, 1.0 if t else 0.0)
+    done = run.end(1.0, truncated=True)
+    assert (done.t, done.status, done.p) == (6, Status.DONE, 1.0)

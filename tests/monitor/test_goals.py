@@ -232,6 +232,17 @@ def test_an_alarm_stays_on_once_somebody_took_over(monitor: GoalMonitor) -> None
     assert taken.intervened_at is None
 
 
+def test_a_run_held_to_a_goal_is_unknown_once_it_is_cut_off(monitor: GoalMonitor) -> None:
+    watch, fleet = monitor.watch(GOAL, alarm_below=0.6), monitor.fleet(GOAL, 1, alarm_below=0.6)
+    assert watch.step([0.0, 0.0]).alarm
+    fleet.step([[0.0, 0.0]])
+    cut = watch.end({"reward": 3.0, "energy": -0.5}, truncated=True)
+    assert (cut.status, cut.known) == (Status.UNKNOWN, False)
+    assert cut.reason.startswith("the run was cut off after 1 step, before")
+    many = fleet.end([{"reward": 3.0, "energy": -0.5}], truncated=True)
+    assert repr(many.of(0)) == repr(cut)
+
+
 def both(gain: Any, spent: Any) -> Any:
     return (gain >= 0) & (spent <= 2.2)
 

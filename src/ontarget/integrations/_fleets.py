@@ -11,7 +11,7 @@ from ontarget._typing import BoolArray, FloatArray
 from ontarget.episodes._judged import Judged
 from ontarget.errors import InputError
 from ontarget.goal import Goal
-from ontarget.integrations._horizons import cut_off, gone_past, too_short, warn_of_limit
+from ontarget.integrations._horizons import gone_past, too_short, warn_of_limit
 from ontarget.live._reasons import OVER
 from ontarget.live.outlook import Outlooks, Status
 from ontarget.monitor.monitor import AlarmOptions, GoalMonitor
@@ -123,12 +123,11 @@ class FleetRuns:
         going = here & ~closing & ~cut
         self._forget(over, OVER)
         self._forget(past, gone_past(horizon))
-        for i in np.flatnonzero(cut):
-            self._forget(np.arange(cut.size) == i, cut_off(int(t[i]), horizon))
-        if closing.any():
-            which = np.flatnonzero(closing)
-            earned = self._brought(closing, rewards, infos)
-            self._note(closing, self._fleet.end(earned, agents=which))
+        for over_now, was_cut in ((closing, False), (cut, True)):
+            if over_now.any():
+                which = np.flatnonzero(over_now)
+                earned = self._brought(over_now, rewards, infos)
+                self._note(over_now, self._fleet.end(earned, agents=which, truncated=was_cut))
         if going.any():
             self._look(going, states, self._brought(going, rewards, infos))
         self._over |= moved & (terminated | truncated)

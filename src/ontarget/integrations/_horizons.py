@@ -8,7 +8,7 @@ from typing import Any
 from ontarget._extras import require
 from ontarget.errors import HorizonWarning
 
-__all__ = ["cut_off", "gone_past", "time_limit", "too_short", "warn_of_limit", "warn_of_no_limit"]
+__all__ = ["gone_past", "time_limit", "too_short", "warn_of_limit", "warn_of_no_limit"]
 
 
 def time_limit(env: Any) -> int | None:
@@ -37,12 +37,6 @@ def time_limit(env: Any) -> int | None:
             limits.add(int(env._max_episode_steps))
         env = env.env
     return min(limits, default=None)
-
-
-def cut_off(t: int, horizon: int) -> str:
-    """A sentence: why the status is UNKNOWN after a run was cut off at step t."""
-    early = f", before the monitor's horizon of {horizon}" if t < horizon else ""
-    return f"the run was cut off after {t} steps{early}, so its outcome is unknown"
 
 
 def gone_past(horizon: int) -> str:

@@ -16,7 +16,6 @@ from ontarget.errors import InputError, OntargetError
 from ontarget.goal import Goal
 from ontarget.integrations._features import MonitorView
 from ontarget.integrations._horizons import (
-    cut_off,
     gone_past,
     time_limit,
     too_short,
@@ -178,7 +177,7 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             outlook = self.watch.end(brought, behavior=behavior)
             self._report(None, float(reward), behavior)
         elif truncated:
-            outlook = unknown(self._t, cut_off(self._t, self._horizon))
+            outlook = self.watch.end(brought, behavior=behavior, truncated=True)
         else:
             outlook = self._look(observation, brought, behavior)
         self._over = self._over or bool(terminated) or bool(truncated)

@@ -36,6 +36,14 @@ class Reason(IntEnum):
     BAD_FEATURE = 15  # which feature, its value
     TEXT = 16  # in words of its own
     PAST = 17  # the longest run seen
+    CUT_OFF = 18  # after how many steps
+
+
+def cut_off(t: int, horizon: int) -> str:
+    """The reason, as text, why the outcome of a run that was cut off at step t is unknown."""
+    early = f", before the monitor's horizon of {horizon}" if t < horizon else ""
+    steps = "1 step" if t == 1 else f"{t} steps"
+    return f"the run was cut off after {steps}{early}, so its outcome is unknown"
 
 
 def past(longest: int) -> str:
@@ -115,6 +123,8 @@ def in_words(
             )
         case Reason.PAST:
             return past(fitted.horizon)
+        case Reason.CUT_OFF:
+            return cut_off(int(one), fitted.horizon)
         case Reason.BAD_FEATURE:
             return fitted.feature_in_words(int(one), other)
     return text

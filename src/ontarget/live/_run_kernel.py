@@ -74,6 +74,8 @@ UPDATED: Final = 3
 READING: Final = 4
 ENDING: Final = 5
 N_NEWS: Final = 6
+ENDS: Final = 1.0  # values of ENDING: the run has come to its end, or was cut off before
+CUT: Final = 2.0
 
 # Columns of the table of steps: why no model answers there, or 0; how many episodes the bounds are
 # based on; how many p was calibrated on; then where the step's ranks, excesses, envelopes, curve,
@@ -109,7 +111,7 @@ _OK, _ALARM, _UNKNOWN, _DONE = 1, 2, 3, 4
 _REASON_ALARM, _REASON_DECIDED, _REASON_ENDED = 2, 3, 4
 _FEW, _OVER, _UNBEGUN, _EARLY, _BAD_REWARD, _BAD_BEHAVIOR = 6, 7, 8, 9, 10, 11
 _NOT_TOLD, _BEHAVIOR_LOST, _OUT_OF_BOUNDS, _BAD_FEATURE, _UNREADABLE = 12, 13, 14, 15, 16
-_PAST = 17
+_PAST, _CUT_OFF = 17, 18
 
 
 @inner_kernel
@@ -216,6 +218,10 @@ def _advance(
         return SETTLED
     trouble = _account(whole, real, news, facts, amounts)
     whole[T] = t + 1
+    if news[ENDING] == CUT and t != facts[HORIZON]:  # cut off at the horizon is complete (M1)
+        whole[ENDED], whole[ALARMED] = 1, 0
+        _know_nothing(whole, real, _CUT_OFF, t, 0.0)
+        return SETTLED
     if news[ENDING] > 0.0 or (facts[IS_DECLARED] and t == facts[HORIZON]):
         _close(whole, real, trouble, (sides, first), amounts)
         return SETTLED

@@ -188,12 +188,16 @@ class FleetWatch:
         *,
         agents: Any = None,
         behavior: ArrayLike | None = None,
+        truncated: bool = False,
     ) -> Outlooks:
-        """End runs before the horizon; returns the last answers, with status DONE and p 0 or 1."""
+        """End runs before the horizon; returns the last answers, with status DONE and p 0 or 1.
+
+        ``truncated`` says that these runs were cut off: see `Watch.end`.
+        """
         with self._turn:
             rows = self._which(agents)
             news = self._news(rows, rewards, behavior)
-            news[:, k.ENDING] = 1.0
+            news[:, k.ENDING] = k.CUT if truncated else k.ENDS
             nothing = np.empty((rows.size, self._contract.question.values.size))
             self._advance(rows, news, self._readings[rows], nothing)
             return self._outlooks(rows)

@@ -163,9 +163,11 @@ class OwnWatch:
         """The monitor's answer about the run (`Outlook`) before acting; see `Watch.step`."""
         return self._running.step(state, reward, behavior=behavior)
 
-    def end(self, reward: float = 0.0, *, behavior: float | None = None) -> Outlook:
+    def end(
+        self, reward: float = 0.0, *, behavior: float | None = None, truncated: bool = False
+    ) -> Outlook:
         """End the run before the horizon; returns the last answer. See `Watch.end`."""
-        return self._running.end(reward, behavior=behavior)
+        return self._running.end(reward, behavior=behavior, truncated=truncated)
 
     def peek(self) -> Outlook:
         """The present answer about the run (`Outlook`) again; the run takes no step."""

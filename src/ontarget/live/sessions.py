@@ -91,15 +91,24 @@ class Sessions:
         """
         return self._watch_of(agent, group).step(state, reward, behavior=behavior)
 
-    def end(self, agent: Hashable, reward: Any = 0.0, *, behavior: Any = None) -> Outlook:
+    def end(
+        self,
+        agent: Hashable,
+        reward: Any = 0.0,
+        *,
+        behavior: Any = None,
+        truncated: bool = False,
+    ) -> Outlook:
         """End an agent's run, forget the agent, and return the last answer about the run.
 
-        If the run has already reached the horizon, this repeats the last answer.
+        If the run has already reached the horizon, this repeats the last answer. ``truncated`` says
+        that the run was cut off: see `Watch.end`.
         """
         watch = self._watch_of(agent, None)
-        found = (
-            watch.peek() if watch.status is Status.DONE else watch.end(reward, behavior=behavior)
-        )
+        if watch.status is Status.DONE:
+            found = watch.peek()
+        else:
+            found = watch.end(reward, behavior=behavior, truncated=truncated)
         self.forget(agent)
         return found
 

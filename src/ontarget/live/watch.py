@@ -194,7 +194,7 @@ class Watch:
                 known = (behavior is not None) == contract.is_told
                 came = number_or_nan(behavior if contract.is_told else reward) if known else _NAN
                 contract.recall(self._table, _FIRST, np.array([came]), self._row)
-            became = self._advance(reward, behavior, trouble, ending=False)
+            became = self._advance(reward, behavior, trouble)
             if became == k.LOOK:
                 self._look()
                 if contract.has_model(self._whole[k.T], self._group):
@@ -204,10 +204,23 @@ class Watch:
         finally:
             turn.give(None)
 
-    def end(self, reward: float = 0.0, *, behavior: float | None = None) -> Outlook:
-        """End the run before the horizon; returns the last answer: status DONE, p 0 or 1."""
+    def end(
+        self, reward: float = 0.0, *, behavior: float | None = None, truncated: bool = False
+    ) -> Outlook:
+        """End the run before the horizon; returns the last answer: status DONE, p 0 or 1.
+
+        Parameters
+        ----------
+        reward, behavior
+            As for `step`: what the last action earned, or the behavior at the end.
+        truncated
+            Whether the run was cut off: it was stopped, by a person or a limit, before it came to
+            its own end. Its outcome is then unknown, so the status is UNKNOWN and p is NaN. A run
+            that is cut off exactly at the horizon is complete.
+        """
         with self._turn:
-            return self._told(self._advance(reward, behavior, "", ending=True))
+            ending = k.CUT if truncated else k.ENDS
+            return self._told(self._advance(reward, behavior, "", ending=ending))
 
     def intervene(self) -> Outlook:
         """Note that somebody, such as an operator, took the run over; returns the answer.
@@ -308,12 +321,14 @@ class Watch:
         twin.__setstate__({**self.__getstate__(), "changes": list(self.changes)})
         return twin
 
-    def _advance(self, reward: object, behavior: object, trouble: str, *, ending: bool) -> int:
+    def _advance(
+        self, reward: object, behavior: object, trouble: str, *, ending: float = 0.0
+    ) -> int:
         """Add the reward, and bring the run to its next step; returns SETTLED, BAD or LOOK.
 
         SETTLED means that there is nothing more to do, BAD that a value is bad, and LOOK that the
         model must be asked. ``trouble`` says why the state could not be read; it is empty if the
-        state is fine.
+        state is fine. ``ending`` is ENDS at the end of a run, and CUT if it was cut off.
         """
         contract, whole = self._contract, self._whole
         earned, rule = number_or_nan(reward), contract.behavior

@@ -140,10 +140,10 @@ class SignalWatch(Watch):
         reward, behavior = self._brought(reward, behavior)
         return super().step(state, reward, behavior=behavior)
 
-    def end(self, reward: Any = 0.0, *, behavior: Any = None) -> Outlook:
-        """End the run before the horizon; returns the last answer: status DONE, p 0 or 1."""
+    def end(self, reward: Any = 0.0, *, behavior: Any = None, truncated: bool = False) -> Outlook:
+        """End the run before the horizon; returns the last answer. See `Watch.end`."""
         reward, behavior = self._brought(reward, behavior)
-        return super().end(reward, behavior=behavior)
+        return super().end(reward, behavior=behavior, truncated=truncated)
 
     def _brought(self, reward: Any, behavior: Any) -> tuple[Any, Any]:
         if not isinstance(reward, Mapping) and not isinstance(behavior, Mapping):

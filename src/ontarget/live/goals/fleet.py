@@ -158,13 +158,23 @@ class GoalFleet:
         ]
         return Outlooks.of_each(found)
 
-    def end(self, rewards: Any = 0.0, *, agents: Any = None, behavior: Any = None) -> Outlooks:
-        """End runs before the horizon; returns the last answers: status DONE, p 0 or 1."""
+    def end(
+        self,
+        rewards: Any = 0.0,
+        *,
+        agents: Any = None,
+        behavior: Any = None,
+        truncated: bool = False,
+    ) -> Outlooks:
+        """End runs before the horizon; returns the last answers: status DONE, p 0 or 1.
+
+        ``truncated`` says that these runs were cut off: see `Watch.end`.
+        """
         names = self._which(agents)
         earned = _by_agent(rewards, len(names), "rewards")
         told = _by_agent(behavior, len(names), "behavior")
         found = [
-            self._watches[name].end(one, behavior=other)
+            self._watches[name].end(one, behavior=other, truncated=truncated)
             for name, one, other in zip(names, earned, told, strict=True)
         ]
         return Outlooks.of_each(found)

@@ -179,10 +179,15 @@ class GoalWatch:
         reward: float | Mapping[str, object] = 0.0,
         *,
         behavior: Mapping[str, float] | None = None,
+        truncated: bool = False,
     ) -> Outlook:
-        """End the run before the horizon; returns the last answer: status DONE, p 0 or 1."""
+        """End the run before the horizon; returns the last answer: status DONE, p 0 or 1.
+
+        ``truncated`` says that the run was cut off: see `Watch.end`.
+        """
         with self._turn:
-            return self._told(self._advance(reward, behavior, "", begun=True, ending=True))
+            ending = k.CUT if truncated else k.ENDS
+            return self._told(self._advance(reward, behavior, "", begun=True, ending=ending))
 
     def intervene(self) -> Outlook:
         """Note that somebody took the run over; returns the answer about it.
@@ -297,7 +302,7 @@ class GoalWatch:
         trouble: str,
         *,
         begun: bool,
-        ending: bool = False,
+        ending: float = 0.0,
     ) -> list[int]:
         """Bring each behavior to the next step; returns the code SETTLED, BAD or LOOK for each.
 
