@@ -35,7 +35,7 @@ def test_steps_may_count_from_one(tmp_path: Path) -> None:
     table = Episodes.read(river().runs).take(range(60)).to_frame()
     table.with_columns(pl.col("step") + 1).write_csv(tmp_path / "log.csv")
     text = told(["fit", tmp_path / "log.csv", "-o", tmp_path / "m.ontarget", *QUICK])
-    assert "horizon 50; steps count from 1" in text
+    assert "horizon 50; steps count from 1 in the log, and from 0 in all answers" in text
     model = tmp_path / "m.ontarget"
     arguments = ["fit", tmp_path / "log.csv", "-o", tmp_path / "n.ontarget", *QUICK, "--first-step"]
     assert "lacks step 0 of 0..50" in call([*arguments, "0"]).stderr

@@ -72,6 +72,10 @@ def test_measures_by_a_column_that_the_model_does_not_read(log: Path) -> None:
     arguments[-1] = "step"
     steps = json.loads(told([*arguments, "--json"]))["by"]
     assert len(steps) == 4
+    both = json.loads(told([*arguments, "--by", "season", "--json"]))["by"]
+    assert [part["column"] for part in both] == ["step"] * 4 + ["season"] * 2
+    text = told([*arguments, "--by", "season"])
+    assert text.index("step  episodes") < text.index("season  episodes")
     arguments[-1] = "weather"
     assert "), got 'weather'" in call(arguments).stderr
 

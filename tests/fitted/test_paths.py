@@ -350,3 +350,23 @@ def test_members_of_a_step_are_sampled_once_for_all_leads(monitor: GoalMonitor) 
     np.add.at(mass, members.rows[0, : members.counts[0]], members.mass[0, : members.counts[0]])
     shares = np.bincount(samples[0], minlength=mass.size) / samples.shape[1]
     assert np.abs(np.cumsum(shares) - np.cumsum(mass)).max() < 1 / samples.shape[1]
+
+
+@pytest.mark.parametrize("behavior", ["sum", "discounted:0.9"])
+def test_a_band_never_leaves_what_the_declared_rewards_allow(behavior: str) -> None:
+    # A run loses one point a step until it ends, so whatever the forest says, its path is known to
+    # stay between where it is and one point a step below.
+    lengths = rng.integers(2, 12, size=200)
+    runs = Episodes.from_arrays(
+        [rng.normal(size=(n, 2)) for n in lengths],
+        [np.full(n, -1.0) for n in lengths],
+        behavior=behavior,
+        horizon=12,
+    )
+    found = GoalMonitor(FOREST, reward_bounds=(-1, 0), min_calibration=5).fit(runs, progress=False)
+    for level in (0.8, 0.999):  # the second is out of reach: without bounds, it is the whole line
+        band = found.path_band(3, rng.normal(size=(4, 2)), -3.0, level)
+        most = np.cumsum((0.9 if "0.9" in behavior else 1.0) ** np.arange(3, 12))
+        assert (band.lower >= -3.0 - most - 1e-7).all()
+        assert (band.upper <= -3.0).all()
+        assert (band.lower <= band.upper).all()

@@ -332,7 +332,10 @@ def test_causes_that_only_ever_move_together_are_told_with_their_sum() -> None:
     assert set(found.together) == {"elapsed", "charge", "reward earned", "time"}
     total = sum(one.change for one in found.contributions if one.cause in found.together)
     assert f"always move together: {100 * total:+.1f} in all" in str(found)
-    assert f"always move together: {100 * total:+.1f} in all)" in found.in_a_line
+    assert f" together {100 * total:+.1f}" in found.causes
+    assert found.causes in found.in_a_line
+    told = [float(one.split()[-1]) for one in found.causes.removesuffix(" points").split(", ")[-2:]]
+    assert abs(sum(told) - 100 * found.change) < 0.2  # the wind, and all that moves together
     assert found.to_dict()["together"] == list(found.together)
 
 

@@ -455,6 +455,15 @@ def test_a_blunt_model_is_told_from_a_sharp_one() -> None:
     assert "It tells runs apart: its error is" in words_of(page())
 
 
+def test_a_clock_alone_does_not_tell_runs_apart() -> None:
+    p, met = judged().p, judged().met
+    long = np.arange(met.size) % 3 > 0  # runs that meet the target last longer, and p sees only t
+    alive = np.where(long | (np.arange(len(p))[:, None] < len(p) // 2), p, np.nan)
+    share = np.nanmean(np.where(np.isnan(alive), np.nan, long), axis=1)
+    clock = saying(np.where(np.isnan(alive), np.nan, share[:, None]), long)
+    assert "It hardly tells runs apart." in words_of(report_page(clock, Below(0.1)))
+
+
 def test_a_panel_shows_which_way_p_is_off_for_each_value() -> None:
     half = np.where(np.arange(len(NEW)) % 2, "odd", "even")
     off = saying(np.clip(judged().p + 0.2 * (half == "odd"), 0.0, 1.0), judged().met)

@@ -149,10 +149,10 @@ def evaluate(
         ),
     ] = None,
     by: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             help="Also measure for each value of a column, or for each step; the report shows it "
-            "too.",
+            "too; can be repeated.",
             metavar="NAME",
         ),
     ] = None,
@@ -201,11 +201,14 @@ def evaluate(
     with working(f"reading {runs.name}"):
         recorded = Episodes.read(runs, like=monitor, **columns)
         past = None if beside is None else Episodes.read(beside, like=monitor, **columns)
-        asked = out is not None or by is not None or order is not None
+        asked = out is not None or bool(by) or order is not None
         log = log_of(runs, recorded, {**columns, "like": monitor}) if asked else None
-    if log is not None and by is not None:
-        log.check(by)
-    listed = [] if log is None or by is None or by not in log.table.columns else [by]
+    names = list(dict.fromkeys(by or ()))
+    listed = []
+    if log is not None:
+        for name in names:
+            log.check(name)
+        listed = [name for name in names if name in log.table.columns]
     times, starts = starts_of(log, len(recorded), order, listed)
     found = [
         monitor.evaluate(recorded, one, calibration=chosen, order=times, by=starts, progress=True)
@@ -215,7 +218,9 @@ def evaluate(
         None if past is None else beside_rivals(one, past, asked_of)
         for one, asked_of in zip(found, wanted, strict=True)
     ]
-    panels = [{} if by is None or log is None else {by: log.panel(one, by)} for one in found]
+    panels = [
+        {} if log is None else {name: log.panel(one, name) for name in names} for one in found
+    ]
     if report is not None:
         with working("drawing the report"):
             found[0].report(report, rule, by=panels[0], name=model.name)
@@ -223,13 +228,13 @@ def evaluate(
         with working(f"writing {out.name}"):
             log.write(out, found, rule)
     parts = [
-        next((parts_by(one, values, name) for name, values in panel.items()), None)
+        {name: parts_by(one, values, name) for name, values in panel.items()}
         for one, panel in zip(found, panels, strict=True)
     ]
     if as_json:
         measures = [
             _measures(one, rule)
-            | ({} if part is None else {"by": parts_in_json(part)})
+            | ({"by": parts_in_json(part)} if part else {})
             | ({} if other is None else {"beside": other.to_json()})
             for one, part, other in zip(found, parts, compared, strict=True)
         ]
@@ -241,8 +246,8 @@ def evaluate(
     written = [f"report     {plain(report)}" * bool(report), f"rows       {plain(out)}" * bool(out)]
     for k, (one, part, other) in enumerate(zip(found, parts, compared, strict=True)):
         typer.echo("\n" * (k > 0), nl=False)
-        shown = None if part is None or by is None else parts_table(part, by)
-        _show(one, rule, written, parts=shown, compared=other)
+        tables = [parts_table(own, name) for name, own in part.items()]
+        _show(one, rule, written, parts=tables, compared=other)
 
 
 def _show(
@@ -250,7 +255,7 @@ def _show(
     rule: AlarmRule,
     written: list[str],
     *,
-    parts: Table | None,
+    parts: list[Table],
     compared: Study | None,
 ) -> None:
     """Print the results of an evaluation: measures, files, a table of forecasts, the verdict."""
@@ -268,7 +273,7 @@ def _show(
     if not console.is_terminal:  # a file has no width that a table must fit
         console = Console(highlight=False, width=_WIDE)
     print_facts("\n".join(filter(None, [summary, *written])), console)
-    for shown in filter(None, [table, parts]):
+    for shown in filter(None, [table, *parts]):
         console.print()
         console.print(shown)
     console.print()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -156,10 +156,11 @@ def parts_table(parts: Sequence[Part], by: str) -> Table:
     return table
 
 
-def parts_in_json(parts: Sequence[Part]) -> list[dict[str, Any]]:
-    """How good the monitor is for each value of a column, as plain values for JSON."""
+def parts_in_json(parts: Mapping[str, Sequence[Part]]) -> list[dict[str, Any]]:
+    """How good the monitor is for each value of some columns, as plain values for JSON."""
     return [
         {
+            "column": name,
             "value": part.value,
             "episodes": part.episodes,
             "forecasts": part.forecasts,
@@ -169,5 +170,6 @@ def parts_in_json(parts: Sequence[Part]) -> list[dict[str, Any]]:
             "ece": part.ece._asdict(),
             "brier": part.brier._asdict(),
         }
-        for part in parts
+        for name, own in parts.items()
+        for part in own
     ]

@@ -146,29 +146,23 @@ class Explanation:
     def causes(self) -> str:
         """The causes that changed p most, each with its change in percentage points, as text.
 
-        It is empty if p did not change.
+        Causes that always move together count as one. The text is empty if p did not change.
         """
-        moved = [
-            f"{plain(one.cause)} {_points(one.change)}"
-            for one in self.contributions[:3]
-            if abs(one.change) >= _SMALL
-        ]
-        shown = sum(one.cause in self.together for one in self.contributions[:3])
-        joined = f" ({self._joined})" * (shown > 1)
-        return f"{', '.join(moved)} points{joined}" if moved else ""
+        joint, names, total = self._joint
+        told = [(plain(one.cause), one.change) for one in self.contributions if one not in joint]
+        told += [(f"{names} together", total)] * bool(joint)
+        told.sort(key=lambda one: -abs(one[1]))
+        moved = [f"{name} {_points(by)}" for name, by in told[:3] if abs(by) >= _SMALL]
+        return f"{', '.join(moved)} points" if moved else ""
 
     @property
-    def _joined(self) -> str:
-        """Text that says which causes always move together, and how much they changed p jointly.
-
-        It is empty if no causes do so.
-        """
+    def _joint(self) -> tuple[list[Contribution], str, float]:
+        """The causes that always move together, their names as text, and their joint change."""
         own = [one for one in self.contributions if one.cause in self.together]
         if len(own) < 2:
-            return ""
+            return [], "", 0.0
         *names, last = (plain(one.cause) for one in own)
-        total = sum(one.change for one in own)
-        return f"{', '.join(names)} and {last} always move together: {_points(total)} in all"
+        return own, f"{', '.join(names)} and {last}", sum(one.change for one in own)
 
     @property
     def rests_on(self) -> str:
@@ -249,7 +243,10 @@ class Explanation:
             total = sum(one.change for one in rest)
             others = "1 other" if len(rest) == 1 else f"{len(rest)} others"
             lines.append(f"  {others:<{width}}  {'':<20} {_points(total)}")
-        return [*lines, *([f"  {self._joined}"] if self._joined else [])]
+        joint, names, total = self._joint
+        if joint:
+            lines.append(f"  {names} always move together: {_points(total)} in all")
+        return lines
 
     def _precedent_lines(self) -> list[str]:
         if self.missed is None:

@@ -147,9 +147,10 @@ class Sessions:
 
         A message has the fields ``agent`` (a name, by default ""), ``state`` (an object by feature,
         or a list; null is a missing value), ``reward``, and if needed ``behavior`` and ``group``.
-        When the run is over, the message has ``"end": true`` instead of a state. ``"intervene":
-        true``, with a state or alone, says that somebody takes the run over; from then on answers
-        have ``"intervened": true``. The answer has the agent and the fields of `Outlook` (p,
+        When the run is over, the message has ``"end": true`` instead of a state, or
+        ``"truncated": true`` if the run was cut off before its own end. ``"intervene": true``, with
+        a state or alone, says that somebody takes the run over; from then on answers have
+        ``"intervened": true``. The answer has the agent and the fields of `Outlook` (p,
         bounds, status and so on), with null where a number is unknown; the last answer of a run
         also has its ``outcome``. docs/live-protocol.md describes every field.
         """
@@ -162,14 +163,14 @@ class Sessions:
             stands = known is not None and known[0].status is Status.ALARM
             status = Status.ALARM if stands else Status.UNKNOWN
             return {"agent": agent, "status": status.name, "reason": str(error)}
-        closed = bool(message.get("end")) or outlook.status is Status.DONE
+        closed = is_last(message) or outlook.status is Status.DONE
         watched = self._watches.get(agent, before)
         taken = watched is not None and watched[0].intervened_at is not None
         marks = {"intervened": taken, "end": closed}
         true = {name: True for name, one in marks.items() if one}
         unseen = self.contract.fitted.schema.unseen_in(message.get("state"))
         more = self._parts(agent) | ({"unseen": unseen} if unseen else {})
-        if closed and watched is not None:
+        if closed and watched is not None and not message.get("truncated"):
             more |= _outcome(watched[0])
         return {"agent": agent, **_json(outlook), **more, **true}
 
@@ -188,15 +189,16 @@ class Sessions:
         behavior, reward = message.get("behavior"), message.get("reward", 0.0)
         self._forget_some()  # this agent too, if it was silent for too long
         known = self._watches.get(agent)
-        if known is not None and known[0].status is Status.DONE and not message.get("end"):
+        if known is not None and known[0].status is Status.DONE and not is_last(message):
             self.forget(agent)  # its last run is over, so this message begins the next one
             known = None
         if reward is None:  # unknown; but at the first step nothing has been earned yet
             reward = 0.0 if known is None else math.nan
-        if message.get("end"):
+        if is_last(message):
             if known is None and message.get("group") is not None:
                 self._watch_of(agent, message.get("group"))
-            return self.end(agent, reward, behavior=behavior)
+            cut = bool(message.get("truncated"))
+            return self.end(agent, reward, behavior=behavior, truncated=cut)
         taken = bool(message.get("intervene"))
         if "state" not in message and not taken:
             raise InputError('a message needs a "state", or "end": true')
@@ -259,6 +261,11 @@ def _ended_at(state: RunState) -> float | None:
     """The outcome of one behavior; None if it is unknown or not finite."""
     known = not state.lost[0] and state.so_far is not None and math.isfinite(state.so_far)
     return state.so_far if known else None
+
+
+def is_last(message: Mapping[str, Any]) -> bool:
+    """Whether a message ends its agent's run: the run came to its end, or was cut off."""
+    return bool(message.get("end") or message.get("truncated"))
 
 
 def _reading(state: Any) -> Any:

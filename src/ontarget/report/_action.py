@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from ontarget._numerals import percent
 from ontarget.conformal.planning import needed_successes
 from ontarget.drift.change import DriftJudgement
-from ontarget.evaluation import pool
 from ontarget.report._enough import COARSE, enough_of
 from ontarget.report._facts import Facts
 from ontarget.report._since import alarms_since
@@ -17,14 +18,15 @@ __all__ = [
     "NEW_CATEGORIES",
     "Action",
     "action_of",
-    "better_than_one_answer",
+    "better_than_the_rate",
+    "error_of_the_rate",
     "is_useful",
     "mostly_missed",
 ]
 
 NEW_CATEGORIES: Final = "fit again once there are enough runs with the new categories"
 _MOSTLY_MISSED = 0.2  # of runs that meet a target: with fewer, an alarm is the normal state
-_USEFUL = 0.1  # by how much less a useful p errs than one answer for all
+_USEFUL = 0.05  # by how much less a useful p errs than one that only knows the step
 
 
 class Action(NamedTuple):
@@ -41,19 +43,30 @@ def action_of(facts: Facts) -> Action:
     return Action(_p(facts, found), _alarm(facts, found), _next(facts, found))
 
 
-def better_than_one_answer(facts: Facts) -> float | None:
-    """By which share p's Brier score is below that of one fixed p for all runs.
+def error_of_the_rate(facts: Facts) -> float:
+    """The Brier score of a p that only knows the step.
 
-    The fixed p is the share of forecasts that came true. None if all runs met the target, or none
-    did.
+    Such a p is the share of the runs at this step that meet the target. The score is an average
+    over the same runs and steps as the Brier score of p. A p that does no better has learned
+    nothing from the states and rewards of a run.
     """
-    found = facts.found
-    rate = float(pool(found.p, found.met).met.mean())
-    return 1.0 - found.brier().value / (rate * (1.0 - rate)) if 0.0 < rate < 1.0 else None
+    known = ~np.isnan(facts.found.p)
+    n = known.sum(axis=1)
+    met = (known & np.asarray(facts.found.met, dtype=np.bool_)).sum(axis=1)
+    return float((met * (1.0 - met / np.maximum(n, 1))).sum() / n.sum())
+
+
+def better_than_the_rate(facts: Facts) -> float | None:
+    """By which share p's Brier score is below that of a p that only knows the step.
+
+    None if at each step all runs met the target or none did.
+    """
+    other = error_of_the_rate(facts)
+    return 1.0 - facts.found.brier().value / other if other > 0.0 else None
 
 
 def is_useful(better: float) -> bool:
-    """Whether p is useful, given by which share its Brier score is below that of a fixed p."""
+    """Whether p is useful, given how much smaller its Brier score is (`better_than_the_rate`)."""
     return better >= _USEFUL
 
 
@@ -80,7 +93,7 @@ def _p(facts: Facts, found: Verdict) -> str:
         return f"read it as too {side} since the change"
     if unclear is not None and unclear.beyond_chance:
         return f"read it as {unclear.way} between 10 and 90 %"
-    better = better_than_one_answer(facts)
+    better = better_than_the_rate(facts)
     if better is not None and not is_useful(better):
         return "of little use, it hardly tells runs apart"
     return "use it"
@@ -157,7 +170,7 @@ def _wanted(facts: Facts, found: Verdict) -> list[str]:
         told.append("fit on more runs")
     elif above_the_promise(facts):
         told.append("recalibrate on more runs")
-    better = better_than_one_answer(facts)
+    better = better_than_the_rate(facts)
     if better is not None and not is_useful(better):
         told.append("look for features that tell earlier how a run will end")
     return told + [NEW_CATEGORIES] * bool(facts.found.episodes.unseen)

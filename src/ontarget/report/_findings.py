@@ -12,7 +12,8 @@ from ontarget.evaluation import pool, reliability
 from ontarget.goal import Goal
 from ontarget.report._action import (
     NEW_CATEGORIES,
-    better_than_one_answer,
+    better_than_the_rate,
+    error_of_the_rate,
     is_useful,
     mostly_missed,
 )
@@ -108,22 +109,19 @@ def _sharpness(facts: Facts) -> Statement:
 
     p is the probability of meeting the target. Calibration alone does not show this.
     """
-    found = facts.found
-    pooled = pool(found.p, found.met)
-    rate = float(pooled.met.mean())
-    always, ours = rate * (1.0 - rate), found.brier().value
-    better = better_than_one_answer(facts)
+    better = better_than_the_rate(facts)
     if better is None:
         headline = "All runs ended alike, so nothing could be told apart."
         return Statement(headline, "", None, "No mark: there is nothing to judge.")
-    base = f"always saying {percent(rate)}, the share of forecasts whose run met the target"
     detail = (
-        f"The mean squared error of p (Brier score) is {ours:.4f}, and {always:.4f} for {base}."
+        f"The mean squared error of p (Brier score) is {facts.found.brier().value:.4f}. For an "
+        "answer that only knows the step, the share of runs at this step that met the target, it "
+        f"is {error_of_the_rate(facts):.4f}."
     )
     if is_useful(better):
         return Statement(
-            f"It tells runs apart: its error is {percent(better, 0)} smaller than with the same "
-            "answer for every run.",
+            f"It tells runs apart: its error is {percent(better, 0)} smaller than if all runs at "
+            "the same step got the same answer.",
             detail,
             *_agreeing(facts, good=True),
         )

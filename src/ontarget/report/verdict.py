@@ -38,8 +38,8 @@ _DRIFTED = (
     "these runs differ from those the monitor learned from; check that the newest runs are complete"
 )
 _RENEW = (
-    "to renew only the promises, recalibrate; to renew p too, fit again; do either on runs that "
-    "start from now on"
+    "to renew the promises, recalibrate; to renew p too, recalibrate with renew_p=True "
+    "(--renew-p), or fit again; use only runs that start from now on"
 )
 _WRONG = (
     "there is no sign that the process has changed, so the model itself is more likely wrong; look "
@@ -139,6 +139,11 @@ def _set_by_few(facts: Facts) -> str:
     )
 
 
+def _has_changed(facts: Facts) -> bool:
+    """Whether the runs show that the process has changed: then luck explains nothing."""
+    return facts.found.drifted is not None and facts.found.drifted.changed
+
+
 def _changed(facts: Facts) -> str:
     """Advice if everything held, but the process has changed; empty if it has not."""
     drifted = facts.found.drifted
@@ -186,7 +191,7 @@ def _cautions(facts: Facts) -> list[str]:
     told += others
     if facts.alarms is None:
         told += no_alarm_advice(facts)
-    elif above_the_promise(facts):
+    elif above_the_promise(facts) and not _has_changed(facts):
         told += [_set_by_few(facts), "recalibrate on more runs to set it better"]
     return told
 
@@ -429,7 +434,7 @@ def luck_in_words(facts: Facts) -> str:
     if facts.alarms is None or rate is None or allowed is None:
         return ""
     false = facts.false_alarms
-    if not rate < false.value or false.low > allowed:
+    if not rate < false.value or false.low > allowed or _has_changed(facts):
         return ""
     if above_the_promise(facts):
         shown = f"{_percent(false.low)} to {_percent(false.high)}"
@@ -437,7 +442,7 @@ def luck_in_words(facts: Facts) -> str:
     return (
         f"that is within chance: the runs that set the alarm leave a true rate of up to "
         f"{_percent(allowed)} possible, and these runs one of {_percent(false.low)} to "
-        f"{_percent(false.high)}"
+        f"{_percent(false.high)} (each with 95 % confidence)"
     )
 
 

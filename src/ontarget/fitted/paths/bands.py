@@ -96,13 +96,27 @@ class PathBands:
         X = fitted.at(t, group).inputs(states, so_far)[:, : fitted.width]
         lower, upper = law.band(X, depth)
         if law.gains.adds_up:
-            lower, upper = lower + so_far[:, None], upper + so_far[:, None]
+            least, most = self._possible(t)
+            lower, upper = (np.clip(one, least, most) + so_far[:, None] for one in (lower, upper))
         limit = {Translation.FLOOR: np.fmax, Translation.CEILING: np.fmin}.get(
             fitted.behavior.translation
         )
         if limit is not None:  # a maximum never falls, a minimum never rises
             lower, upper = limit(lower, so_far[:, None]), limit(upper, so_far[:, None])
         return snap(lower, fitted.grid), snap(upper, fitted.grid)
+
+    def _possible(self, t: int) -> FloatArray:
+        """(2, later steps): the least and the most that a run can add by each later step.
+
+        It follows from the declared bounds of a reward (method M18 in docs/methods.md). A path
+        never leaves this range, so a band that is cut to it breaks no promise.
+        """
+        fitted = self.fitted
+        ends = [
+            fitted.behavior.ahead(t, bounds=fitted.reward_bounds, horizon=h, declared=True)
+            for h in range(t + 1, fitted.horizon + 1)
+        ]
+        return np.array(ends, dtype=np.float64).T
 
     def law(self, t: int) -> PathLaw:
         """The predicted distribution of what a run adds to its behavior after step t.

@@ -65,26 +65,27 @@ export function points(change) {
 
 /** Why p is what it is, in a sentence or two. */
 export function explained(found) {
-  const shown = found.contributions.filter((one) => Math.abs(one.change) >= 0.0005).slice(0, 3);
-  const moved = shown.map((one) => `${one.cause} ${points(one.change)}`);
+  const moved = causes(found).filter((one) => Math.abs(one.change) >= 0.0005).slice(0, 3)
+    .map((one) => `${one.cause} ${points(one.change)}`);
   const said = [];
   if (found.culprit) said.push(`${found.culprit} is the likely culprit.`);
   if (found.p_before !== null) {
     said.push(Math.abs(found.change) < 0.005 ? `p hardly moved at step ${found.t}.`
-      : `At step ${found.t}, p ${found.change < 0 ? "fell" : "rose"} from ${percent(found.p_before)} to ${percent(found.p)}: ${moved.join(", ")} points${together(found, shown)}.`);
+      : `At step ${found.t}, p ${found.change < 0 ? "fell" : "rose"} from ${percent(found.p_before)} to ${percent(found.p)}: ${moved.join(", ")} points.`);
   }
-  if (found.missed !== null) said.push(`Of the recorded runs that were most like it at this step, ${percent(found.missed)} went on to miss the target.`);
+  if (found.missed !== null) said.push(`If it goes on as the recorded runs most like it did, it misses the target in ${percent(found.missed)} of these cases (weighted).`);
   return said.join(" ");
 }
 
-/** That some causes always move together, and their sum; empty where at most one of them is shown. */
-function together(found, shown) {
-  const among = (all) => all.filter((one) => found.together.includes(one.cause));
-  if (among(shown).length < 2) return "";
-  const own = among(found.contributions);
-  const names = own.map((one) => one.cause);
-  const sum = own.reduce((total, one) => total + one.change, 0);
-  return ` (${names.slice(0, -1).join(", ")} and ${names.at(-1)} always move together: ${points(sum)} in all)`;
+/** What moved p, the most first; causes that always move together count as one. */
+function causes(found) {
+  const joint = found.contributions.filter((one) => found.together.includes(one.cause));
+  if (joint.length < 2) return found.contributions;
+  const names = joint.map((one) => one.cause);
+  const change = joint.reduce((total, one) => total + one.change, 0);
+  const one = { cause: `${names.slice(0, -1).join(", ")} and ${names.at(-1)} together`, change };
+  return [...found.contributions.filter((each) => !joint.includes(each)), one]
+    .sort((a, b) => Math.abs(b.change) - Math.abs(a.change));
 }
 
 /** The step at which an alarm was raised: its id ends in it. */
