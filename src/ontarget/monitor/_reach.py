@@ -48,10 +48,13 @@ def _accuracy(fitted: Fitted) -> str:
     if not known.size:
         return "no step has enough episodes for p"
     most, fewest = int(known.max()), int(known.min())
-    text = f"by chance alone p may be off by about ± {_points(most)} points with {most:,} episodes"
+    text = (
+        f"by chance in the calibration curve alone, p may be off by about ± {_points(most)} points "
+        f"with {most:,} episodes"
+    )
     if _points(fewest) != _points(most):
         text += f", ± {_points(fewest)} at the step that {fewest:,} of them reach"
-    return f"{text} ({100 * SPREAD_LEVEL:.0f} % confidence)"
+    return f"{text} ({100 * SPREAD_LEVEL:.0f} % confidence); the model's own error is not included"
 
 
 def _points(n: int) -> int:
@@ -86,7 +89,10 @@ def _promises(fitted: Fitted) -> str:
         )
     lacking = [rate for rate in _RATES if needed_successes(rate) > min(counts)]
     if not lacking:
-        return f"{there} assure episodes are enough for an alarm with at most 1 % false alarms"
+        return (
+            f"{there} assure episodes are enough for an alarm with at most 1 % false alarms, if at "
+            f"least {needed_successes(_RATES[-1])} of them meet your target"
+        )
     least, *others = lacking
     more = ", ".join(f"{percent(float(one))}: {needed_successes(one)}" for one in others)
     return (

@@ -459,7 +459,10 @@ class GoalMonitor(Judging):
         )
 
     def summary(self) -> str:
-        """Text: how far p may be off by chance, and what so few episodes cannot promise.
+        """Text: how far chance may put p off, and what so few episodes cannot promise.
+
+        The line ``accuracy`` is about chance in the calibration curve alone, which turns the
+        model's probabilities into p. The model's own error is not included.
 
         Examples
         --------
@@ -468,8 +471,8 @@ class GoalMonitor(Judging):
         >>> rng = np.random.default_rng(0)
         >>> walks = Episodes.from_arrays(rng.normal(size=(40, 3, 1)), rng.normal(size=(40, 3)))
         >>> parts = walks.split(assure=0)
-        >>> print(GoalMonitor().fit(split=parts, progress=False).summary().splitlines()[0][11:])
-        by chance alone p may be off by about ± 14 points with 40 episodes (90 % confidence)
+        >>> print(GoalMonitor().fit(split=parts, progress=False).summary().splitlines()[0][11:86])
+        by chance in the calibration curve alone, p may be off by about ± 14 points
         """
         return reach_in_words(self._shared)
 
