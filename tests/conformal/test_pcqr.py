@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.linear_model import LinearRegression
 
 from known import Atoms, Shifted, Uniform
 from ontarget.conformal._ranks import Ranks
@@ -340,8 +341,10 @@ def test_level_that_n_cannot_reach_says_the_n_it_needs() -> None:
 
 def test_bad_input_is_refused_with_a_reason() -> None:
     X = np.zeros((2, 1))
-    with pytest.raises(InputError, match="object lacks cdf_limits, quantile"):
+    with pytest.raises(InputError, match=r"object lacks cdf_limits, quantile\. .*RegressorQ"):
         PCQR(object())
+    with pytest.raises(InputError, match="predicts the mean, use SplitConformal or Conformal"):
+        PCQR(LinearRegression())
     with pytest.raises(UnfittedError, match="not calibrated; call calibrate"):
         PCQR(Uniform()).probability(ROW, Target())
     with pytest.raises(UnfittedError, match="not fitted yet"):

@@ -115,8 +115,7 @@ class Calibrator(ABC):
         if missing:
             raise InputError(
                 f"{type(self).__name__} needs a model with {', '.join(self._asks)}; "
-                f"{type(model).__name__} lacks {', '.join(missing)} (a scikit-learn regressor "
-                "that predicts quantiles gets them from ontarget.models.quantiles)"
+                f"{type(model).__name__} lacks {', '.join(missing)}{_remedy(missing, model)}"
             )
         self.model = model
         self.grid = grid
@@ -166,6 +165,20 @@ class Calibrator(ABC):
     def __repr__(self) -> str:
         state = "uncalibrated" if self._n is None else f"n_calibration={self._n}"
         return f"{type(self).__name__}({type(self.model).__name__}, {state})"
+
+
+def _remedy(missing: list[str], model: object) -> str:
+    """What to do with a model that lacks these methods; empty if nothing is known to help."""
+    if "predict" in missing:
+        return ""
+    wrap = (
+        ". A regressor that predicts quantiles gets them as "
+        "ontarget.models.RegressorQuantiles(regressor)"
+    )
+    if not callable(getattr(model, "predict", None)):
+        return wrap
+    by_mean = "SplitConformal or ConformalPredictiveSystem"
+    return f"{wrap}; with one that predicts the mean, use {by_mean}"
 
 
 def n_rows(X: ArrayLike) -> int:
