@@ -1,12 +1,15 @@
 """CQR can give the same interval at two levels, so an interval has no single probability.
 
 CQR (conformalized quantile regression) turns a level such as 80 % into an interval. PCQR, the
-paper's method, gives different intervals at different levels, so it can be inverted: from a target
-to its probability. CQR cannot, as this counterexample from the paper shows. For one row, the
-model's quantiles at 0.05, 0.1, 0.9 and 0.95 are a, a + e, b − e and b. In the calibration set, too
-few outcomes are inside the model's 80 % intervals, and too many are inside its 90 % intervals. So
-CQR widens the 80 % interval by exactly e more than the 90 % interval on each side, and both become
-equal.
+paper's method, can be inverted: from a target to its probability. It uses one rising function, the
+same for all levels, from the predicted CDF to the calibrated CDF, and this function is inverted.
+(It rises in steps of 1/(n + 1), so with n = 99 two levels such as 0.891 and 0.9 may share an
+interval.) CQR has no such function: it computes a separate correction for each level. So it can
+give the same interval at levels that are far apart, as this counterexample from the paper shows,
+and an interval then has no single probability. For one row, the model's quantiles at 0.05, 0.1, 0.9
+and 0.95 are a, a + e, b − e and b. In the calibration set, too few outcomes are inside the model's
+80 % intervals, and too many are inside its 90 % intervals. So CQR widens the 80 % interval by
+exactly e more than the 90 % interval on each side, and both become equal.
 """
 
 from __future__ import annotations

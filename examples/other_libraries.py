@@ -1,7 +1,8 @@
 """Estimators of other libraries as models of a monitor: quantile-forest, NGBoost and skpro.
 
-A model needs the three methods fit, cdf_limits and quantile, or the two methods fit and predict,
-where predict takes quantiles=. The promises hold whatever the model predicts.
+A model needs the three methods fit, cdf_limits and quantile. RegressorQuantiles(regressor) makes a
+model from a regressor with the two methods fit and predict, where predict takes quantiles=. The
+promises hold whatever the model predicts.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ontarget.models import RegressorQuantiles
 
 
 def quantile_forest() -> Any:
-    """A quantile-forest; its predict takes quantiles=, so a monitor can use it as it is."""
+    """A quantile-forest; its predict takes quantiles=, so RegressorQuantiles makes it a model."""
     from quantile_forest import RandomForestQuantileRegressor
 
     return RegressorQuantiles(RandomForestQuantileRegressor(50, min_samples_leaf=10))
@@ -30,6 +31,7 @@ class NGBoosted:
         from ngboost import NGBRegressor
 
         self.model = NGBRegressor(n_estimators=60, verbose=False, random_state=0).fit(X, y)
+        return self
 
     def cdf_limits(self, X, y):
         found = self.model.pred_dist(X).cdf(np.asarray(y, dtype=float).T).T
@@ -54,7 +56,7 @@ class Skpro(BaseEstimator):
 
 
 def skpro() -> Any:
-    """A regressor of the library skpro as a model; a monitor calls its predict with quantiles=."""
+    """A regressor of the library skpro as a model, which calls its predict with quantiles=."""
     return RegressorQuantiles(Skpro())
 
 

@@ -36,7 +36,7 @@ def main(rows: int = 2000) -> None:
             f"{np.mean(upper - lower):12.2f}"
         )
 
-    # Only PCQR turns round: from a target to its probability.
+    # Of these four, only PCQR also works the other way: from a target to its probability.
     pcqr = PCQR(model).calibrate(X_cal, y_cal)
     low, p, high = pcqr.probability([[0.1, 0.5, 0.5], [0.9, 0.5, 0.5]], Target(1.0, 3.0))
     for name, i in (("calm", 0), ("rough", 1)):
