@@ -113,7 +113,7 @@ FalseAlarmRate: TypeAlias = Annotated[
     str | None,
     typer.Option(
         help="Alarm with a promised false-alarm rate: at most this share of the runs that meet "
-        "the target raise it. Without any alarm option it is 0.05.",
+        "the target raise it, on average over recordings. Without any alarm option it is 0.05.",
         metavar="RATE",
     ),
 ]
@@ -159,15 +159,16 @@ RewardBounds: TypeAlias = Annotated[
 RuledOutRate: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="Alarm when the target is ruled out; at most this share of runs is ruled out wrongly.",
+        help="Alarm when the target is ruled out; at most this share of all runs is ruled out "
+        "wrongly, on average over recordings.",
         metavar="RATE",
     ),
 ]
 Confidence: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="The confidence with which the alarm's rate holds for this very model; by default it "
-        "holds on average over recordings.",
+        help="With 0.95, the alarm's rate holds for at least 95 in 100 of the recordings that you "
+        "might have made; by default it holds on average over them.",
         metavar="LEVEL",
     ),
 ]

@@ -70,9 +70,7 @@ def _fraction(text: str) -> Fraction:
 
 def exact_confidence(confidence: Level) -> Fraction:
     """A confidence as an exact fraction, strictly between 0 and 1."""
-    return exact_level(
-        confidence, name="confidence", hint="0.95 holds for 95 in 100 sets of episodes"
-    )
+    return exact_level(confidence, name="confidence", hint="0.95 holds for at least 95 in 100 sets")
 
 
 def rank_within(share: Level, n: int, confidence: Level | None = None) -> int:
@@ -80,8 +78,8 @@ def rank_within(share: Level, n: int, confidence: Level | None = None) -> int:
 
     "The k-th" is the k-th smallest of n values, one per episode; k = 0 means that even the smallest
     is too large. Without a confidence, "at most this share" holds on average over sets of n
-    episodes: k = ⌊share (n + 1)⌋. With a confidence of 0.95, it holds for 95 in 100 such sets: k is
-    the largest number with P(Bin(n, share) ≤ k − 1) ≤ 1 − confidence (method M20 in
+    episodes: k = ⌊share (n + 1)⌋. With a confidence of 0.95, it holds for at least 95 in 100 such
+    sets: k is the largest number with P(Bin(n, share) ≤ k − 1) ≤ 1 − confidence (method M20 in
     docs/methods.md).
 
     Examples

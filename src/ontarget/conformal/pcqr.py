@@ -39,19 +39,22 @@ class PCQR(Calibrator):
 
     Notes
     -----
-    Assume that the calibration episodes and a new one are exchangeable, and that the model has seen
-    none of them. Then the new outcome lies in ``interval(X, level)`` with probability at least
-    ``level``. It is at least the bound ``promise(X, level)`` with probability at least ``level``.
+    Assume that the calibration episodes and a new one are exchangeable given the model, and that
+    the model has seen none of them. Then the new outcome lies in ``interval(X, level)`` with
+    probability at least ``level``. It is at least the bound ``promise(X, level)`` with probability
+    at least ``level``.
 
     The calibrated CDF has a lower and an upper version. For every number β from 0 to 1, the upper
     CDF at the new outcome is at most β with probability at most β. The lower CDF just below the
-    outcome is at least β with probability at most 1 − β. Without ties this means that the
-    calibrated CDF at the outcome is uniform up to 1/(n + 1), with n calibration episodes.
+    outcome is at least β with probability at most 1 − β. If the n calibration ranks and the rank of
+    the new outcome are all different, this means that the calibrated CDF at the outcome is uniform
+    up to 1/(n + 1).
 
     These guarantees hold on average over episodes and calibration sets. Nothing is guaranteed about
     one particular row; no method can do that without further assumptions. Nothing is guaranteed
-    about the probability of one particular target either; `VennAbers` does that, on average over
-    rows.
+    about the probability of one particular target either. `VennAbers` has a guarantee about one
+    target, but only about its pair of probabilities: ``E[Z | p_Z] = p_Z``, where Z is 1 if the
+    target is met and 0 if not.
 
     References
     ----------
@@ -108,7 +111,11 @@ class PCQR(Calibrator):
 
     @property
     def ranks(self) -> Ranks:
-        """The sorted calibration ranks: where outcomes fell in their predicted distributions."""
+        """The calibration ranks: where outcomes fell in their predicted distributions.
+
+        The result is a `Ranks` object. Its attribute ``values`` is a sorted, read-only array (n,)
+        of numbers from 0 to 1, and its attribute ``n`` is their number.
+        """
         _ = self.n_calibration
         return self._ranks
 
@@ -128,9 +135,11 @@ class PCQR(Calibrator):
     def probability(
         self, X: ArrayLike, target: Target | Sequence[Target], offset: ArrayLike = 0.0
     ) -> Probability:
-        """The calibrated probability that each row's outcome lies in the target.
+        """The probability that each row's outcome lies in the target, from a calibrated CDF.
 
-        The result is a named tuple ``(low, p, high)`` of arrays.
+        The result is a named tuple ``(low, p, high)`` of arrays. They are read from a calibrated
+        distribution. That does not make the probability of one target calibrated: see the notes on
+        the class.
 
         Parameters
         ----------
@@ -147,7 +156,8 @@ class PCQR(Calibrator):
         A wider target never gets a lower probability. For two adjacent targets without overlap,
         the ``p`` of their union is the sum of their two ``p``. The ``low`` of the union may be
         higher than the sum of the two ``low``, and its ``high`` lower than the sum of the two
-        ``high``: by 2/(n + 1) plus the share of ranks tied at the common bound.
+        ``high``: by up to (1 + ties)/(n + 1), where ties is the number of ranks that equal the
+        predicted CDF at the common bound.
         """
         return self.counts(X, target, offset).probability()
 
@@ -197,8 +207,8 @@ class PCQR(Calibrator):
             whole line, False raises an error.
         confidence
             By default the level holds on average over the sets of calibration episodes that might
-            have been recorded. With 0.95 it holds for 95 in 100 of these sets, if episodes are
-            independent.
+            have been recorded. With 0.95 it holds for at least 95 in 100 of these sets, if episodes
+            are independent.
         """
         n = self.n_calibration
         rows = n_rows(X)
@@ -232,13 +242,15 @@ class PCQR(Calibrator):
         unbounded: bool = False,
         confidence: Level | None = None,
     ) -> FloatArray:
-        """The best one-sided bound per row that can be promised at the level, (rows,).
+        """A one-sided bound per row that is promised at the level, (rows,).
 
-        ``side="lower"`` gives the largest v such that "the outcome is at least v" holds with
-        probability at least ``level``. ``side="upper"`` gives the smallest v such that "the outcome
-        is at most v" does. If there are too few calibration episodes for the level, the result is
-        an error, or -infinity (for ``"upper"`` +infinity) with ``unbounded=True``. ``confidence``
-        is as for `interval`.
+        With ``side="lower"``, "the outcome is at least this bound" holds with probability at least
+        ``level``, on average over rows. With ``side="upper"``, "the outcome is at most this bound"
+        does. The bound of a row is the quantile that the model predicts for it, at one quantile
+        level for all rows. Among bounds of this form it is the best one that the calibration
+        episodes allow. If there are too few calibration episodes for the level, the result is an
+        error, or -infinity (for ``"upper"`` +infinity) with ``unbounded=True``. ``confidence`` is
+        as for `interval`.
         """
         if side not in ("lower", "upper"):
             raise InputError(f"`side` needs 'lower' or 'upper', got {side!r}")

@@ -4,12 +4,15 @@ Two facts answer these questions.
 
 - Another set of n episodes would give intervals with another true coverage. Over such sets, the
   true coverage has a Beta distribution.
-- With probability 1 − δ, the whole calibrated CDF is at most sqrt(ln(2/δ) / 2n) away from the CDF
-  that infinitely many episodes would give (Dvoretzky, Kiefer, Wolfowitz, with Massart's constant).
+- With probability 1 − δ, the share of the n ranks up to any number is at most sqrt(ln(2/δ) / 2n)
+  away from the share that infinitely many episodes would give (Dvoretzky, Kiefer, Wolfowitz, with
+  Massart's constant). Calibrated values have n + 1 in place of n, which adds up to 1/(n + 1).
 
 Both facts assume independent episodes that no model has seen: a monitor's assure episodes (held out
-to back its promises), or those that `PCQR` is calibrated on. With ties, true coverage tends to be
-higher than the Beta distribution says, and a false-alarm rate lower. A monitor's p is calibrated
+to back its promises), or those that `PCQR` is calibrated on. A tie means that two scores (ranks,
+distances, lowest p) are equal, or that the predicted CDF jumps at an outcome. With ties, true
+coverage is at least as high as the Beta distribution says, and a false-alarm rate at most as high
+(stochastically). A monitor's p is calibrated
 with the learning episodes (method M17 in docs/methods.md), so for p both facts are only a rough
 guide. They describe the error that comes from chance, not how good the model is.
 """
@@ -50,9 +53,11 @@ def uniform_margin(n: int, level: Level = 0.95) -> float:
     """How far the calibrated CDF of n episodes may be from that of infinitely many episodes.
 
     With probability ``level``, the two differ by at most this much, at all values at once, if
-    episodes are independent. So the probability of a target with one bound differs by at most this
-    much, and that of a target with two bounds by at most twice as much. Infinitely many episodes
-    would still not give the true probability, because the error of the model remains.
+    episodes are independent. This bounds the share of the n episodes. Calibrated values are counts
+    divided by n + 1, which adds up to 1/(n + 1). So the probability of a target with one bound
+    differs by at most this sum, and that of a target with two bounds by at most twice as much.
+    Infinitely many episodes would still not give the true probability, because the error of the
+    model remains.
 
     Examples
     --------
@@ -86,8 +91,9 @@ def coverage_range(
     ``coverage`` is the coverage that the intervals were asked for. Each set of n calibration
     episodes gives intervals with another true coverage. For a share ``level`` of all such sets, the
     true coverage lies in this range, if episodes are independent and have no ties. (It is the
-    central range of Beta(k, n + 1 − k), with k = ⌈coverage (n + 1)⌉.) With ties, true coverage is
-    higher.
+    central range of Beta(k, n + 1 − k), with k = ⌈coverage (n + 1)⌉.) A tie means that two scores
+    are equal, or that the predicted CDF jumps at an outcome. With ties, true coverage is at least
+    as high (stochastically).
 
     ``side="most"`` is for rates that must not be exceeded, such as a false-alarm rate; k is then
     rounded down.
@@ -156,8 +162,8 @@ def needed_successes(false_alarm_rate: Level, confidence: Level | None = None) -
     """How many assure episodes must have met the target, to promise this false-alarm rate.
 
     Assure episodes are the held-out runs that back a monitor's promises. With ``confidence=0.95``,
-    the promise holds for 95 in 100 of the sets of assure episodes that might be recorded, and not
-    only on average over all such sets.
+    the promise holds for at least 95 in 100 of the sets of assure episodes that might be recorded,
+    and not only on average over all such sets.
 
     Examples
     --------

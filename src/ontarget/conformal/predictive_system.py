@@ -99,7 +99,7 @@ class ConformalPredictiveSystem(Calibrator):
     def probability(
         self, X: ArrayLike, target: Target | Sequence[Target], offset: ArrayLike = 0.0
     ) -> Probability:
-        """The calibrated probability that each row's outcome lies in the target."""
+        """The probability that each row's outcome lies in the target, from a calibrated CDF."""
         return self.counts(X, target, offset).probability()
 
     def cdf(self, X: ArrayLike, y: ArrayLike) -> CalibratedCDF:

@@ -12,7 +12,7 @@ __all__ = ["CalibratedCDF", "Interval", "Probability"]
 
 
 class Probability(NamedTuple):
-    """The calibrated probability of a target, one entry per row: ``low <= p <= high``."""
+    """The probability of a target by a conformal method, per row: ``low <= p <= high``."""
 
     low: FloatArray
     p: FloatArray

@@ -1,7 +1,7 @@
 """The methods that PCQR is compared with: raw quantiles, split conformal prediction, CQR.
 
-All are used in the same way: pass a fitted model, call ``calibrate``, then ``interval`` (or, for
-`RawInverse`, ``probability``).
+All are used in the same way: pass a fitted model, call ``calibrate``, then ``interval``.
+`RawInverse` also has ``probability``.
 """
 
 from __future__ import annotations

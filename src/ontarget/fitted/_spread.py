@@ -28,6 +28,7 @@ _EXACT, _RATIO = 64, 1.02
 def share_bounds(n: int) -> FloatArray:
     """(2, entries): the 90 % Clopper–Pearson intervals of a share that was measured on n episodes.
 
+    For more than 64 episodes they may be the slightly wider intervals of up to 2 % fewer episodes.
     The first row has the lower ends, the second row the upper ends. The entries are for evenly
     spaced measured shares from 0 to 1.
 

@@ -48,9 +48,9 @@ class Threshold:
     The promise: a run that meets its target raises any alarm with probability at most ``rate``, on
     average over the sets of assure episodes (held-out runs) that might have been recorded. Each
     such set has its own true rate. Over sets of independent episodes, the true rate is distributed
-    as Beta(k, m + 1 − k), and tends to be lower if there are ties; `spread` gives the range. With a
-    ``confidence``, the rate is at most ``rate`` for that share of the sets, and not only on average
-    (method M20 in docs/methods.md). Whether the rate is promised or measured is in
+    as Beta(k, m + 1 − k), and is at most as high if scores are tied; `spread` gives the range. With
+    a ``confidence``, the rate is at most ``rate`` for at least that share of the sets, and not only
+    on average (method M20 in docs/methods.md). Whether the rate is promised or measured is in
     `Trigger.measured`.
 
     The threshold ``value`` is the k-th lowest score of m episodes, where the score of an episode is
@@ -76,7 +76,9 @@ class Threshold:
         """The range in which the true false-alarm rate lies for most sets of assure episodes.
 
         Assure episodes are the held-out runs that the threshold comes from. Of the sets of this
-        size that might have been recorded, a share ``level`` has its true rate in this range. The
+        size that might have been recorded, a share ``level`` has its true rate in this range; by
+        default nine in ten, from the 5 % to the 95 % quantile of Beta(k, m + 1 − k). (The verdict
+        of an evaluation allows for rates up to the 97.5 % quantile, which is a little higher.) The
         range shows where the rate of the actual set is likely to be, but it is not a probability
         statement about that one set.
         """

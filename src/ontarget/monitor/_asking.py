@@ -196,8 +196,8 @@ class Asking(Held):
 
         The guarantee ("with at least this probability") is for step t alone; use `band` if you look
         at several steps. It holds on average over all the sets of assure episodes (held out for
-        promises) that you might have recorded. With ``confidence=0.95`` it holds for 95 in 100 of
-        these sets (method M20). See method M5 in docs/methods.md.
+        promises) that you might have recorded. With ``confidence=0.95`` it holds for at least 95 in
+        100 of these sets (method M20). See method M5 in docs/methods.md.
         """
 
         def find(step: StepLaw, X: FloatArray, group: int) -> Interval:
@@ -216,10 +216,12 @@ class Asking(Held):
         groups: Any = None,
         confidence: Level | None = None,
     ) -> FloatArray:
-        """(runs,): the best one-sided bound on the outcome that can be promised at this level.
+        """(runs,): a one-sided bound on the outcome that is promised at this level.
 
-        With ``side="lower"``, the outcome is at least this bound with probability ``level``. With
-        ``side="upper"``, it is at most this bound. The level and the step must be chosen before
+        With ``side="lower"``, the outcome is at least this bound with probability ``level`` or
+        more, on average over runs. With ``side="upper"``, it is at most this bound. The bound of a
+        run is the model's quantile for it, at one quantile level for all runs. Among bounds of this
+        form it is the best one that can be promised. The level and the step must be chosen before
         looking at the run. ``confidence`` is as for `interval`. See method M5 in docs/methods.md.
         """
 

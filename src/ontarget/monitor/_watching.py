@@ -86,9 +86,10 @@ class Watching(Asking):
             (0.9 by default); or ``false_alarm_rate``, the highest allowed probability that a run
             which meets its target raises any alarm (method M8 in docs/methods.md). This rate is
             promised if the monitor has assure episodes, and only measured if it has none. With them
-            you can pass ``confidence``, with which the rate holds for this very monitor, and not
-            only on average over monitors (method M20); ``for_steps``, how many steps in a row p
-            must stay below the threshold; and ``clear_above``, the p at which an alarm ends.
+            you can pass ``confidence``: with 0.95, the rate holds for at least 95 in 100 of the
+            sets of assure episodes that might have been recorded, and not only on average over
+            these sets (method M20). You can also pass ``for_steps``, how many steps in a row p must
+            stay below the threshold; and ``clear_above``, the p at which an alarm ends.
 
             ``calibration`` says how p is calibrated. ``"target"``, the default: corrected for this
             one target. ``"common"``: in the same way for all targets, so that watches on several
