@@ -355,7 +355,15 @@ def test_a_fit_that_could_say_nothing_is_refused() -> None:
 def test_a_fit_says_how_far_p_may_be_off_and_with_what_confidence() -> None:
     monitor = GoalMonitor(Marginal()).fit(walks(300), progress=False)
     (line,) = [one for one in monitor.summary().splitlines() if one.startswith("accuracy")]
-    assert line.endswith("points with 240 episodes (90 % confidence)")
+    assert "by chance in the calibration curve alone" in line
+    assert "points with 240 episodes (90 % confidence)" in line
+    assert line.endswith("the model's own error is not included")
+
+
+def test_a_fit_says_how_many_episodes_an_alarm_needs_to_meet_the_target() -> None:
+    monitor = GoalMonitor(Marginal()).fit(walks(600), progress=False)
+    (line,) = [one for one in monitor.summary().splitlines() if one.startswith("promises")]
+    assert line.endswith("false alarms, if at least 99 of them meet your target")
 
 
 @pytest.mark.parametrize("digits", [0, 1, 12])
