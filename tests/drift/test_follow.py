@@ -111,6 +111,15 @@ def test_a_saved_rule_goes_on_where_it_was(tmp_path: Path) -> None:
             Following.load(tmp_path / "rule.json")
 
 
+def test_runs_too_short_for_an_alarm_leave_a_rule_that_can_be_stored(tmp_path: Path) -> None:
+    rule = Following(0.1, threshold=0.3, pace=0.05, for_steps=9)
+    for _ in range(1_000):
+        rule.observe(alarmed=False, met=True)
+    assert rule.threshold == 1.05
+    rule.save(tmp_path / "rule.json")
+    assert Following.load(tmp_path / "rule.json").threshold == 1.05
+
+
 def test_intervals_follow_a_process_that_a_fixed_level_loses() -> None:
     follow = MONITOR.follow_interval(0.8, pace=0.1, window=50)
     changing = [shifted(60, 20 + k, by) for k, by in enumerate((0.0, -0.3, 0.4, -0.2))]

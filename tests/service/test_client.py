@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from ontarget import GoalMonitor, Target
+from ontarget import Episodes, GoalMonitor, Target
 from ontarget import client as clients
 from ontarget.client import AsyncClient, Client
 from ontarget.errors import InputError, ServiceError
@@ -153,6 +153,37 @@ def test_the_command_line_sends_lines_to_a_service(
     assert answers[3]["status"] == "DONE"
     assert answers[2]["line"] == 3
     assert answers[4]["run"] != answers[0]["run"]
+
+
+def test_recorded_runs_are_played_to_a_service_side_by_side(
+    served: TestClient, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from typer.testing import CliRunner
+
+    from ontarget.cli import app
+
+    transport, real = Line(served, []).transport, clients.Client
+    monkeypatch.setattr(clients, "Client", lambda url, token: real(url, token, transport=transport))
+    monitor = GoalMonitor.load(model)
+    rng = np.random.default_rng(5)
+    runs = Episodes.from_arrays(
+        rng.normal(size=(3, 4, 2)), rng.normal(size=(3, 4)), ids=["x", "y", "z"]
+    )
+    runs.write(tmp_path / "runs.csv")
+    arguments = ["watch", str(model), "--server", LOCAL, "--replay", str(tmp_path / "runs.csv")]
+    found = CliRunner().invoke(app, arguments)
+    assert found.exit_code == 0, found.output
+    answers = [json.loads(line) for line in found.stdout.splitlines()]
+    assert [(one["agent"], one["step"]) for one in answers] == [
+        (agent, step) for step in range(5) for agent in "xyz"
+    ]
+    watch = monitor.watch(Target.at_least(0.0), alarm_below=0.1)
+    for t in range(4):
+        p = watch.step(runs.at(t).states[1], runs.rewards_at(t - 1)[1] if t else 0.0).p
+        assert answers[3 * t + 1]["p"] == p
+    assert {one["status"] for one in answers[-3:]} == {"DONE"}
+    wrong = CliRunner().invoke(app, [*arguments, "--target", "0:"])
+    assert "only --replay RUNS needs MODEL" in " ".join(wrong.output.split())
 
 
 class Corridor(gymnasium.Env[Any, Any]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
@@ -64,7 +64,7 @@ def watch(
         str | None,
         typer.Option(
             help="Send the lines to `ontarget serve` at this URL instead; it has the model and "
-            "the target.",
+            "the target. With --replay, recorded runs are sent to it, all side by side.",
             metavar="URL",
         ),
     ] = None,
@@ -139,9 +139,19 @@ def watch(
     episodes.
     """
     if server is not None:
-        if model is not None or target is not None or replay is not None:
-            raise typer.BadParameter("with --server, leave out MODEL, --target and --replay")
-        _end(_write(_answers_of(server)), fail_on_alarm)
+        if target is not None or (model is None) != (replay is None):
+            raise typer.BadParameter(
+                "with --server, leave out MODEL and --target; only --replay RUNS needs MODEL, "
+                "which says how to read the runs"
+            )
+        sent: Iterator[dict[str, Any] | str]
+        if model is not None and replay is not None:
+            sent = _played_to(model, replay, columns, runs=run or (), speed=speed)
+        else:
+            sent = _sent(_input())
+        from ontarget.cli.remote import answers_of_service
+
+        _end(_write(answers_of_service(server, sent)), fail_on_alarm)
         return
     if model is None or target is None:
         raise typer.BadParameter("pass MODEL and --target, or --server URL")
@@ -215,11 +225,25 @@ def _input() -> IO[str]:
     return sys.stdin
 
 
-def _answers_of(server: str) -> Iterator[dict[str, Any]]:
-    from ontarget.cli.remote import answers_of_service
+def _sent(stream: IO[str]) -> Iterator[dict[str, Any] | str]:
+    """The messages in a stream of JSON lines; a text where a line cannot be read."""
+    return map(_parsed, (line for line in _lines(stream) if line is None or line.strip()))
 
-    lines = (line for line in _lines(_input()) if line is None or line.strip())
-    return answers_of_service(server, map(_parsed, lines))
+
+def _played_to(
+    model: Path, replay: Path, columns: Columns, *, runs: Sequence[str], speed: float | None
+) -> Iterator[dict[str, Any] | str]:
+    """The messages of recorded runs, all side by side, as a service takes them."""
+    from ontarget import GoalMonitor
+    from ontarget.cli.replay import by_name, read_replay
+
+    monitor = GoalMonitor.load(model)
+    played = read_replay(replay, monitor, columns, runs=runs, steps_per_second=speed)
+    played.together = True
+    for message in played:
+        if "state" in message:
+            message["state"] = by_name(monitor.schema, message["state"])
+        yield message
 
 
 def _lines(stream: IO[str]) -> Iterator[str | None]:

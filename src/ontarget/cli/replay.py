@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,8 +16,10 @@ from ontarget.errors import EpisodesError
 
 if TYPE_CHECKING:
     from ontarget import Episodes, GoalMonitor
+    from ontarget._typing import FloatArray
+    from ontarget.episodes.schema import Schema
 
-__all__ = ["Replay", "read_replay"]
+__all__ = ["Replay", "by_name", "read_replay"]
 
 
 class Replay:
@@ -70,6 +73,18 @@ class Replay:
             if t:
                 message |= _brought({name: _news(own, t, place, i) for name, own in each.items()})
             yield message | ({"state": states[i]} if i in states else {"end": True})
+
+
+def by_name(schema: Schema, state: FloatArray) -> dict[str, Any]:
+    """A state of recorded episodes as JSON: each feature by name, with null for a missing value."""
+    return {
+        feature.name: None
+        if math.isnan(value)
+        else value
+        if feature.categories is None
+        else feature.categories[int(value)]
+        for feature, value in zip(schema.features, state.tolist(), strict=True)
+    }
 
 
 def _news(runs: Episodes, t: int, place: int, i: int) -> tuple[str, float]:

@@ -109,7 +109,10 @@ class Following(AlarmRule):
         if met:
             self.n += 1
             self.false_alarms += bool(alarmed)
-            self.threshold += self.pace * (self.rate - bool(alarmed))
+            moved = self.threshold + self.pace * (self.rate - bool(alarmed))
+            # A threshold above 1 alarms at once, so it never gets higher than this, unless runs are
+            # too short to raise any alarm (`for_steps`).
+            self.threshold = min(moved, 1.0 + self.pace)
         return self.threshold
 
     def learn_from(self, watch: Watch) -> float:

@@ -265,13 +265,13 @@ class Promised(AlarmRule):
     robust
         Whether the promise holds however often values are missing or unreadable in live runs. By
         default such a bad reading is skipped, in live runs and in the assure episodes. So the
-        promise assumes that readings fail as often in live runs as in the assure episodes. With
+        promise assumes that readings fail in live runs as they did in the assure episodes. With
         True, an assure episode with any bad reading counts as one that would have raised an alarm.
         If there are many such episodes, the alarm detects few failures.
     confidence
         By default the rate holds on average over the sets of assure episodes that might have been
-        recorded. With 0.95 it holds for 95 in 100 of these sets, if episodes are independent; the
-        threshold is then lower (method M20).
+        recorded. With 0.95 it holds for at least 95 in 100 of these sets, if episodes are
+        independent; the threshold is then lower (method M20).
     """
 
     rate: Level = 0.05
@@ -334,8 +334,9 @@ class RuledOut(AlarmRule):
         How many consecutive steps with known numbers it takes to raise the alarm.
     confidence
         By default the rate holds on average over the sets of assure episodes (held out for
-        promises) that might have been recorded. With 0.95 it holds for 95 in 100 of these sets, if
-        episodes are independent; a target is then ruled out at a lower plausibility (method M20).
+        promises) that might have been recorded. With 0.95 it holds for at least 95 in 100 of these
+        sets, if episodes are independent; a target is then ruled out at a lower plausibility
+        (method M20).
     """
 
     rate: Level = 0.05

@@ -48,6 +48,15 @@ class Watch:
     further watches take only microseconds to make. Only one thread at a time may use a watch; a
     second thread gets an `InputError`.
 
+    Attributes
+    ----------
+    changes
+        Each change of the run's status so far, with its step and reason, as a list of `Change`; the
+        first one is the status before the first step.
+    regime
+        Whether the promises hold: ``"exchangeable"``; or ``"restart"`` after drift, when nothing is
+        promised (see `Upkeep`), or the regime of an alarm rule that follows changes.
+
     Examples
     --------
     See `GoalMonitor.watch`.

@@ -314,7 +314,7 @@ def _how_sure(confidence: float | None) -> str:
     """Words on how a promised rate holds: with a confidence, or on average over recordings."""
     if confidence is None:
         return "on average over recordings like the one that set the threshold"
-    return f"with {percent(confidence)} confidence for this very recording"
+    return f"with {percent(confidence)} confidence over recordings like the one that set it"
 
 
 def between(low: float, high: float) -> str:
