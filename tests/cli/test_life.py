@@ -118,6 +118,25 @@ def test_drift_names_the_columns_that_there_are(tmp_path: Path) -> None:
     assert "--order needs a column of the log, got 'date'; it has" in result.stderr
 
 
+def test_a_scheduled_check_fails_where_it_should(tmp_path: Path) -> None:
+    calm = ["drift", river().model, river().new, "--target", "-60:", "--fail-on-change"]
+    assert call(calm).exit_code == 0
+    changed = Episodes.read(river().new)
+    shifted = Episodes.from_arrays(
+        [changed.take([i]).at(0).states for i in range(60)], [[-999.0]] * 60, horizon=50,
+        features=changed.schema.names, ids=[f"new {i}" for i in range(60)],
+    )  # fmt: skip
+    shifted.write(tmp_path / "shifted.parquet")
+    worse = ["drift", river().model, tmp_path / "shifted.parquet", "--target", "-60:"]
+    assert call([*worse, "--fail-on-change"]).exit_code == 4
+    assert call([*worse, "--fail-on-change", "--json"]).exit_code == 4
+    assert call(worse).exit_code == 0
+    judged = ["evaluate", *worse[1:]]
+    assert call([*judged, "--fail-unless-held"]).exit_code == 4
+    assert call([*judged, "--fail-unless-held", "--json"]).exit_code == 4
+    assert call(judged).exit_code == 0
+
+
 def test_evaluate_tells_of_drift() -> None:
     arguments = ["evaluate", river().model, river().new, "--target", "-60:"]
     assert "drift      no sign of a change in these 120 runs (evidence" in told(arguments)

@@ -173,6 +173,17 @@ def test_recorded_runs_are_ready_for_fit(client: TestClient, tmp_path: Path) -> 
     assert fitted.fitted.horizon == 6
 
 
+def test_health_names_the_open_run_that_others_wait_for(client: TestClient) -> None:
+    client.post("/v1/steps", json={"agent": "lost", "run": "1", "step": 0, "state": [0.1, 0.2]})
+    whole_runs(client, [0.5] * 3)
+    found = client.get("/v1/contracts/walk/health").json()
+    assert (found["runs"], found["guarded"], found["waits_for"]) == (3, 0, "lost")
+    cut = {"agent": "lost", "run": "1", "step": 1, "truncated": True}
+    assert client.post("/v1/steps", json=cut).status_code == 200
+    found = client.get("/v1/contracts/walk/health").json()
+    assert (found["runs"], found["guarded"], found["waits_for"]) == (3, 3, "")
+
+
 def test_health_is_said_once_there_are_enough_runs(client: TestClient) -> None:
     few = client.get("/v1/contracts/walk/health").json()
     assert (few["verdict"], few["runs"]) == ("too few runs", 0)

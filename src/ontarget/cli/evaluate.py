@@ -13,7 +13,7 @@ from ontarget._numerals import percent
 from ontarget._plain import plain
 from ontarget._progress import working
 from ontarget.cli.beside import beside_rivals, print_study
-from ontarget.cli.mistakes import in_options
+from ontarget.cli.mistakes import Exit, in_options
 from ontarget.cli.options import (
     AlarmBelow,
     AsJson,
@@ -157,6 +157,14 @@ def evaluate(
         ),
     ] = None,
     order: OrderOption = None,
+    fail_unless_held: Annotated[
+        bool,
+        typer.Option(
+            "--fail-unless-held",
+            help=f"Exit with {int(Exit.CHECK)} unless the verdict is held, for scheduled checks.",
+            metavar="",
+        ),
+    ] = False,
     report: Annotated[
         Path | None, typer.Option(help="Also write an HTML page with figures.", metavar="FILE")
     ] = None,
@@ -240,6 +248,7 @@ def evaluate(
         ]
         told: dict[str, Any] = measures[0] if len(measures) == 1 else {"targets": measures}
         typer.echo(json.dumps(told | {"remarks": recorded.remarks}, sort_keys=True))
+        _end(found, rule, fail_unless_held)
         return
     if recorded.remarks:
         print_facts(remark_lines(recorded))
@@ -248,6 +257,14 @@ def evaluate(
         typer.echo("\n" * (k > 0), nl=False)
         tables = [parts_table(own, name) for name, own in part.items()]
         _show(one, rule, written, parts=tables, compared=other)
+    _end(found, rule, fail_unless_held)
+
+
+def _end(found: list[Evaluation], rule: AlarmRule, fail_unless_held: bool) -> None:
+    from ontarget.report.verdict import Judgement
+
+    if fail_unless_held and any(one.verdict(rule).judgement is not Judgement.HELD for one in found):
+        raise typer.Exit(Exit.CHECK)
 
 
 def _show(

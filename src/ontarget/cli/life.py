@@ -10,6 +10,7 @@ import typer
 
 from ontarget._plain import plain
 from ontarget._progress import working
+from ontarget.cli.mistakes import Exit
 from ontarget.cli.options import (
     AsJson,
     CalibrationOption,
@@ -54,6 +55,14 @@ def drift(
         ),
     ] = "0.99",
     calibration: CalibrationOption = "target",
+    fail_on_change: Annotated[
+        bool,
+        typer.Option(
+            "--fail-on-change",
+            help=f"Exit with {int(Exit.CHECK)} if something has changed, for scheduled checks.",
+            metavar="",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check on new episodes whether the process has changed, since when, and whether for the worse.
@@ -76,8 +85,10 @@ def drift(
         )
     if as_json:
         typer.echo(json.dumps(found.to_json() | {"remarks": recorded.remarks}, sort_keys=True))
-        return
-    print_facts("\n".join(filter(None, [remark_lines(recorded), str(found)])))
+    else:
+        print_facts("\n".join(filter(None, [remark_lines(recorded), str(found)])))
+    if fail_on_change and found.changed:
+        raise typer.Exit(Exit.CHECK)
 
 
 @reads_runs

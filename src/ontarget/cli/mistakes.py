@@ -65,6 +65,7 @@ class Exit(IntEnum):
     INPUT = 1
     USAGE = 2
     ALARM = 3
+    CHECK = 4
     INTERRUPTED = 130
     TERMINATED = 143
 

@@ -64,6 +64,9 @@ class Health(msgspec.Struct, frozen=True):
     guarded
         How many runs the drift guard (the test for any change) has compared so far, in the order in
         which they began.
+    waits_for
+        The agent whose run began before the ended runs that are not compared yet, and is still
+        open; empty if no ended run has to wait.
     evidence
         The evidence that runs have changed in any way. It is the money of a gambler who began with
         1 and bets on a change. The verdict is ``drifting`` as soon as it has reached ``limit``.
@@ -95,6 +98,7 @@ class Health(msgspec.Struct, frozen=True):
     drifted_at: float | None = None
     guard: str = ""
     renewal: Renewal | None = None
+    waits_for: str = ""
 
 
 class HealthWatch:
@@ -117,6 +121,7 @@ class HealthWatch:
         self._guards: list[DriftGuard] = []
         self._trouble = ""
         self._last_end = 0.0  # of the runs that the guards have counted
+        self._open = ""  # the agent of the first open run, at which the guards stop
         self.drifted_at: float | None = None
         monitor, spec = held.monitor, held.spec
         try:
@@ -135,6 +140,7 @@ class HealthWatch:
         drifting = self.drifted_at is not None
         verdict: Verdict = "drifting" if drifting else "too few runs" if few else "calibrated"
         readings = [guard.reading for guard in self._guards]
+        waiting = bool(readings) and met.size > readings[0].n
         return Health(
             contract=self._held.label,
             verdict=verdict,
@@ -150,6 +156,7 @@ class HealthWatch:
             drifted_at=self.drifted_at,
             guard=self._trouble,
             renewal=self._renewal(),
+            waits_for=self._open if waiting else "",
         )
 
     def _renewal(self) -> Renewal | None:
@@ -186,6 +193,7 @@ class HealthWatch:
 
         It stops at the first run that has not ended.
         """
+        self._open = ""
         while self._guards:
             page = self._store.runs(after=self._after, limit=_PAGE, contract=self._held.id)
             ready: list[StoredRun] = []
@@ -193,7 +201,7 @@ class HealthWatch:
             for run, _ in page:
                 open_still = run.ended_at is None
                 if open_still and time.time() - run.updated_at < _GIVEN_UP:
-                    waits = True
+                    waits, self._open = True, run.agent
                     break
                 self._after = run.number
                 if run.met is not None and run.intervened_at is None:

@@ -114,10 +114,18 @@ function aside(found) {
   return off ? h("p", {}, `On average over all counted answers, ${off}: ${off.endsWith("high") ? "fewer" : "more"} of their runs met the target than p said.`) : null;
 }
 
+/** Which open run holds ended runs back: runs are compared in the order in which they began. */
+function waiting(found) {
+  if (!found.waits_for) return "";
+  const held = found.runs - found.guarded;
+  return ` ${held.toLocaleString("en-US")} ended ${held === 1 ? "run is" : "runs are"} not compared yet: ${held === 1 ? "it" : "they"} began after the run of ${found.waits_for}, which is still open.`;
+}
+
 function evidence(found) {
   if (found.guard) return h("p", { class: "note" }, `There is no drift guard: ${found.guard}`);
   const shown = (one) => (one < 10 ? one.toPrecision(2) : Math.round(one).toLocaleString("en-US"));
   return h("p", {}, `Evidence from ${found.guarded.toLocaleString("en-US")} runs that something has changed: ${shown(found.evidence)}; `
     + `that p has become too high: ${shown(found.harm)}. Both begin at 1; at ${shown(found.limit)} the verdict is “drifting”. `
-    + "While nothing changes, that happens in at most 1 of 100 services, however often you look.");
+    + "While nothing changes, that happens in at most 1 of 100 services, however often you look."
+    + waiting(found));
 }
