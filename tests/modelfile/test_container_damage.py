@@ -311,7 +311,7 @@ def test_unaligned_arrays_are_refused() -> None:
 
 
 @pytest.mark.parametrize(("version", "words"), [
-    (b"2", "version 2 of the format, but this ontarget reads version 1; use the ontarget that"),
+    (b"2", "version 2 of the format, but this ontarget reads version 1; install the ontarget that"),
     (b"10", "version 10 of the format"), (b"01", "version 01 of"), (b"", "version  of"),
 ])  # fmt: skip
 def test_another_version_is_named_before_anything_else_is_read(version: bytes, words: str) -> None:

@@ -136,7 +136,6 @@ def recalibrate(
         typer.echo(json.dumps({**found, **renewed.sizes}))
         return
     told = [
-        remark_lines(recorded),
         recorded.describe(),
         renewed.summary(),
         f"model      {plain(output)}, {size / 1e6:.1f} MB: {trained.in_words}",

@@ -136,6 +136,4 @@ def _ends(episodes: Recorded) -> str:
 
 def _counting(episodes: Recorded) -> str:
     first = episodes.roles.first_step
-    if not first:
-        return ""
-    return f"; steps count from {first} in the log, and from 0 in all answers: step 0 is {first}"
+    return f"; steps count from {first} in the log, and from 0 in all answers" if first else ""

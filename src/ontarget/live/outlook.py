@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -122,7 +122,7 @@ class Outlooks:
     assurance: FloatArray
     n: IndexArray
     status: NDArray[np.int8]
-    words: Callable[[int], str]  # the reason of a run, by its position
+    words: Callable[[int], str] = field(repr=False)  # the reason of a run, by its position
 
     @classmethod
     def pending(cls, n: int) -> Outlooks:

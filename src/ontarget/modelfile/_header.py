@@ -286,7 +286,7 @@ def _header_end(buffer: FileBuffer, size: int) -> int:
     if version != b"%d" % VERSION:
         raise ValueError(
             f"it has version {version.decode('ascii', 'replace')} of the format, but this "
-            f"ontarget reads version {VERSION}; use the ontarget that wrote it"
+            f"ontarget reads version {VERSION}; install the ontarget that wrote it, or a newer one"
         )
     if opening != _OPENING or buffer[_SEAL.stop : _SEAL.stop + len(_METADATA)] != _METADATA:
         raise ValueError("it is not an ontarget model file, or its first bytes are damaged")
