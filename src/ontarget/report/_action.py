@@ -131,8 +131,8 @@ def _next(facts: Facts, found: Verdict) -> str:
     if drift is not None and drift.changed:
         if drift.suspect:
             return "compare with a monitor that was fitted with another seed"
-        if drift.latest.shows:  # recalibrating renews promises, not p
-            return "fit again on runs that start from now on"
+        if drift.latest.shows:  # recalibrating alone renews promises, not p
+            return "recalibrate and renew p, or fit again, on runs that start from now on"
         return "fit again, or recalibrate, on runs that start from now on"
     building = drift is not None and drift.judgement is DriftJudgement.BUILDING
     again = "evaluate again once more runs have ended"
