@@ -84,7 +84,7 @@ CASES: dict[Callable[[], Facts], tuple[str, str, str]] = {
     changed: (
         "do not use it, it is too high since the change",
         "",
-        "fit again on runs that start from now on",
+        "recalibrate and renew p, or fit again, on runs that start from now on",
     ),
     few: ("do not use it yet", "cannot be promised at 5\u00a0%, ", "fit on about "),
     rare: (
