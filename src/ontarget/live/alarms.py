@@ -88,7 +88,7 @@ class PromisedAlarms:
         """The table as text; if there are many rates, a dozen of them."""
         n = self.false_alarm_rate.size
         shown = range(n) if n <= _SHOWN else np.linspace(0, n - 1, _SHOWN).round().astype(int)
-        decided = "" if self._ends_decide else ", before it was decided"
+        decided = "" if self._ends_decide else ", then before it was decided"
         head = (
             f"{'promised' if self.promised else 'measured'}   "
             f"{'surely up to   ' * self.promised}alarm below   failures caught   "
@@ -99,6 +99,11 @@ class PromisedAlarms:
             lines.append(
                 f"surely up to: with {100 * self.confidence:g} % confidence, the true rates are at "
                 "most these, in all rows at once; choose a rate by this column"
+            )
+        if decided:
+            lines.append(
+                "before it was decided: steps from the alarm to the step at which the target could "
+                "no longer be met; 0 or less is too late"
             )
         return "\n".join(lines)
 

@@ -18,6 +18,7 @@ from ontarget.episodes.looking._strength import determined, separated
 __all__ = ["FileOrder", "find_order"]
 
 _SORTED = 0.9
+_NOTICEABLE = 0.1  # a share of the outcomes that the order of a file explains
 _PARTS = re.compile(r"[^\W\d_]+|\d+(?:\.\d+)?")
 
 
@@ -41,7 +42,13 @@ class FileOrder:
     def __str__(self) -> str:
         by = ", ".join(map(repr, self.sorted_by[:5])) or "no feature"
         share = "nothing" if self.share < 0.01 else percent(self.share, 0)
-        return f"the file is sorted by {by}; its order explains {share} of the outcomes"
+        text = f"the file is sorted by {by}; its order explains {share} of the outcomes"
+        if self.share < _NOTICEABLE:
+            return text
+        return (
+            f"{text}, so the runs are in no random order; for a drift check, name the column that "
+            "says when they started (order)"
+        )
 
 
 def find_order(episodes: Recorded) -> tuple[FileOrder, list[Caution]]:
