@@ -231,7 +231,10 @@ def test_forecasts_that_come_true_are_called_so() -> None:
     right = saying(np.tile(truth, (6, 1)), rng.random(truth.size) < truth)
     _, said, calibration, *_ = verdict(facts_of(right, Promised(0.05)))
     assert said.good
-    assert calibration.headline == "400 new runs show no sign of miscalibration."
+    assert (
+        calibration.headline
+        == "Over all forecasts together, 400 new runs show no sign of miscalibration."
+    )
 
 
 def test_ragged_runs_in_groups_are_reported_too(tmp_path: Path) -> None:

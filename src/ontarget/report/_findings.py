@@ -204,7 +204,8 @@ def _overall(facts: Facts) -> Statement:
 
 def _calibration(facts: Facts) -> Statement:
     found, gap, unclear = facts.found, facts.gap, facts.unclear
-    headline = f"{found.met.size:,} new runs show no sign of miscalibration."
+    runs = f"{found.met.size:,} new runs"
+    headline = f"Over all forecasts together, {runs} show no sign of miscalibration."
     if gap.beyond_chance:
         both = " over the runs before and after the change" * covers_both(found)
         headline = f"p is off by {in_points(gap.off)} on average{both}, more than chance explains."
