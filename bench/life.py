@@ -97,7 +97,8 @@ def guards(monitor: GoalMonitor, runs: int) -> None:
     print(f"\nfirst alarm among {runs:,} runs{'drift guard':>20}{'harm guard':>14}")
     for name, noise in (("as before", 0.5), ("better", 0.42), ("worse", 0.58)):
         part, told = recorded(runs, noise, seed=int(100 * noise)), []
-        for guard in (monitor.drift_guard(), monitor.harm_guard(GOAL)):
+        guards = {"drift": monitor.drift_guard(), "harm": monitor.harm_guard(GOAL)}
+        for kind, guard in guards.items():
             alarm = "none"
             for i in range(len(part)):
                 if guard.observe(part.take([i])).alarm:
@@ -105,8 +106,7 @@ def guards(monitor: GoalMonitor, runs: int) -> None:
                     break
             told.append(alarm)
             if alarm != "none":
-                what = f"{type(guard).__name__}'s first alarm, runs that end {name}"
-                keep(what, int(alarm), "runs")
+                keep(f"first alarm of the {kind} guard, runs that end {name}", int(alarm), "runs")
         print(f"   {name:<26}{told[0]:>20}{told[1]:>14}", flush=True)
 
 

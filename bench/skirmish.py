@@ -62,7 +62,8 @@ def numbers() -> Table:
         kept = f"{blue_left[red_left == 0].mean():.1f}" if won else "-"
         law = f"{math.sqrt(blue**2 - RED**2):.1f}" if blue > RED else "-"
         table.add_row(str(blue), f"{blue / RED:.1f}", str(won), str(decided), kept, law)
-        keep(f"battles that blue wins, {blue} against {RED}", won / decided, "")
+        if abs(blue - RED) <= 1:
+            keep(f"battles that blue wins, {blue} against {RED}", won / decided, "")
     return table
 
 

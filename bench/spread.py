@@ -35,7 +35,7 @@ def main() -> None:
             half, off = (high - low).mean() / 2, np.abs(p - true).mean()
             inside = ((low <= true) & (true <= high)).mean()
             print(f"{n:8,}  {t:4}  {half:10.3f}  {off:16.3f}  {inside:12.1%}", flush=True)
-            keep(f"mean |p − truth|, river, step {t}, {n:,} runs recorded", off, "")
+            keep(f"mean distance of p from the truth, river, step {t}, {n:,} runs", off, "")
 
 
 if __name__ == "__main__":

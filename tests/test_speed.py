@@ -53,3 +53,9 @@ def test_every_benchmark_keeps_a_figure(name: str) -> None:
 def test_every_benchmark_of_the_table_is_there() -> None:
     for name in json.loads(speed.KEPT.read_text()):
         assert (ROOT / "bench" / f"{name}.py").exists()
+
+
+def test_no_figure_breaks_its_row() -> None:
+    for one in json.loads(speed.KEPT.read_text()).values():
+        for own in one["figures"]:
+            assert "|" not in own["what"] + own["unit"] + own["asked"] + own["beside"]
