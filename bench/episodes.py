@@ -113,10 +113,11 @@ def main() -> None:
     print(f"memory {memory:.2f} x the arrays' {ours['arrays'] / 1e6:,.0f} MB (at most 3 asked)")
     keep("memory of reading them", memory, "×", asked="≤ 3 ×", beside="the arrays alone")
     print(f"one step of {asked.episodes:,} states: {ours['at'] * 1e3:.2f} ms")
-    extra = import_seconds("ontarget")
-    keep("import ontarget", 1e3 * extra, "ms", asked="< 300 ms", beside="more than import numpy")
+    extra = import_seconds("ontarget")  # below 0: nothing but the package itself is loaded yet
     print(f"import ontarget: {extra:+.3f} s against import numpy (below +0.3 asked)")
     extra = import_seconds("ontarget; ontarget.Episodes")
+    asked_ms = {"asked": "< 300 ms", "beside": "more than import numpy"}
+    keep("import ontarget, and load Episodes", 1e3 * extra, "ms", **asked_ms)
     print(f"import ontarget; ontarget.Episodes: {extra:+.3f} s against import numpy")
 
 

@@ -202,10 +202,13 @@ def _crps(monitor, new, t: int) -> np.ndarray:
     return np.square(found - (rows.response[:, None] <= values)).sum(axis=1) * width
 
 
-def staged(name: str, rows: int, *arguments: object, made: Path | None = None) -> None:
+def staged(
+    name: str, rows: int, *arguments: object, made: Path | None = None, keeps: bool = False
+) -> None:
     """Run one stage in a process of its own; print its time, speed and peak memory.
 
     Nothing is run if the file or folder ``made``, which the stage would make, exists already.
+    ``keeps`` says whether the figures belong on the page of all figures.
     """
     if made is not None and made.exists():
         print(f"{name:<10}{made.name} is there already", flush=True)
@@ -221,7 +224,7 @@ def staged(name: str, rows: int, *arguments: object, made: Path | None = None) -
     speed = f"{rows / busy:>12,.0f} rows/s" if rows else " " * 19
     memory = used.ru_maxrss / 2**20
     print(f"{name:<10}{took:>9.1f} s{busy:>9.1f} cpu s{speed}{memory:>8.2f} GB peak", flush=True)
-    if rows and name in ("prepare", "fit"):
+    if keeps:
         keep(f"{name} {rows:,} rows, a part at a time", rows / busy, "rows/s of a core")
         keep(f"{name} {rows:,} rows, peak of memory", memory, "GB")
 
@@ -234,10 +237,10 @@ def run(rows: int, folder: Path, *, prepare_only: bool, resume: bool) -> None:
     if not resume:
         shutil.rmtree(folder, ignore_errors=True)
     model, small = folder / "model.ontarget", folder / "few.ontarget"
-    _prepared(rows, folder / "runs", folder / "prepared", n, 0)
+    _prepared(rows, folder / "runs", folder / "prepared", n, 0, keeps=True)
     if prepare_only:
         return
-    staged("fit", rows, folder / "prepared", model, made=model)
+    staged("fit", rows, folder / "prepared", model, made=model, keeps=True)
     _prepared(new * STEPS, folder / "new", folder / "new-prepared", new, 1)
     staged("evaluate", 0, model, folder / "new-prepared")
     _prepared(FEW * STEPS, folder / "few", folder / "few-prepared", FEW, 2)
@@ -245,10 +248,12 @@ def run(rows: int, folder: Path, *, prepare_only: bool, resume: bool) -> None:
     staged("live", 0, model, small)
 
 
-def _prepared(rows: int, log: Path, prepared: Path, n: int, seed: int) -> None:
+def _prepared(
+    rows: int, log: Path, prepared: Path, n: int, seed: int, *, keeps: bool = False
+) -> None:
     """Make a log of n episodes, and write it to a folder that is read step by step."""
     staged("make", rows, log, n, seed, made=log)
-    staged("prepare", rows, log, prepared, made=prepared / "manifest.json")
+    staged("prepare", rows, log, prepared, made=prepared / "manifest.json", keeps=keeps)
 
 
 def main() -> None:

@@ -192,7 +192,7 @@ def main() -> None:
     print(f"\n{table(found)}")
     own, *others = found
     for one in others:
-        keep("one answer of a fitted monitor", one.one_ms / own.one_ms, "×", beside=one.name)
+        keep("one answer, times as fast", one.one_ms / own.one_ms, "×", beside=one.name)
     for one in found:
         keep(f"Brier score, {asked.log.stem if asked.log else 'river'}, {one.name}", one.brier, "")
     if asked.markdown:
