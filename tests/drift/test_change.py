@@ -228,7 +228,7 @@ def test_an_evaluation_tells_of_drift_where_it_can() -> None:
     found = MONITOR.evaluate(shifted(300, 4, -0.1), GOAL, resamples=5)
     assert found.drifted == MONITOR.drift(shifted(300, 4, -0.1), GOAL)
     assert "drift      changed for the worse: at step 0, p is now" in found.summary()
-    assert "do either on runs that start from now on" in found.verdict().advice
+    assert "use only runs that start from now on" in found.verdict().advice
     assert "it is not known when this began: the order of the runs is unknown" in found.summary()
     without = GoalMonitor(Marginal()).fit(walks(200), assure=0, progress=False)
     assert without.evaluate(walks(100, seed=4), GOAL, resamples=5).drifted is None
