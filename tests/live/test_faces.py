@@ -197,6 +197,21 @@ def test_sessions_answer_as_a_watch_does(steps, ends: bool) -> None:
         assert "a" not in sessions
 
 
+def test_a_message_can_say_that_a_run_was_cut_off() -> None:
+    sessions = monitor_of("sum").sessions(TARGET)
+    sessions.answer({"agent": "a", "state": [0.0, 0.0]})
+    answer = sessions.answer({"agent": "a", "reward": 1.0, "truncated": True})
+    assert (answer["status"], answer["p"], answer["end"]) == ("UNKNOWN", None, True)
+    assert "cut off after 1 step, before" in answer["reason"]
+    assert "outcome" not in answer
+    assert "a" not in sessions
+    horizon = monitor_of("sum").horizon
+    for t in range(horizon):  # cut off at the horizon is complete
+        sessions.answer({"agent": "a", "state": [0.0, 0.0], "reward": 1.0 if t else 0.0})
+    answer = sessions.answer({"agent": "a", "reward": 1.0, "truncated": True})
+    assert (answer["status"], answer["outcome"]) == ("DONE", float(horizon))
+
+
 def test_sessions_forget_who_ended_and_who_fell_silent() -> None:
     now = [0.0]
     contract = monitor_of("sum").watch(TARGET).contract

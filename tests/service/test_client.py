@@ -186,6 +186,28 @@ def test_recorded_runs_are_played_to_a_service_side_by_side(
     assert "only --replay RUNS needs MODEL" in " ".join(wrong.output.split())
 
 
+def test_runs_of_several_behaviors_are_played_with_each_signal(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from ontarget.cli import app
+    from ontarget.cli.live import _played_to
+
+    rng = np.random.default_rng(0)
+    signals = {"reward": rng.normal(size=(60, 3)), "energy": rng.random(size=(60, 3))}
+    behavior = {"gain": "sum", "spent": "sum:energy"}
+    runs = Episodes.from_arrays(rng.normal(size=(60, 3, 1)), signals, behavior=behavior)
+    model, log = tmp_path / "goal.ontarget", tmp_path / "runs.csv"
+    GoalMonitor(min_calibration=5).fit(runs, progress=False).save(model)
+    runs.take([0]).write(log)
+    first, second, *_, last = _played_to(model, log, {}, runs=(), speed=None)
+    assert "signals" not in first
+    assert second["reward"] == signals["reward"][0, 0]
+    assert second["signals"] == {"energy": signals["energy"][0, 0]}
+    assert last["end"]
+    asked = ["watch", str(model), "--server", LOCAL, "--replay", str(log), "--speed", "0"]
+    assert "--speed needs a number of steps above 0" in CliRunner().invoke(app, asked).output
+
+
 class Corridor(gymnasium.Env[Any, Any]):
     observation_space = gymnasium.spaces.Box(-10.0, 10.0, (2,))
     action_space = gymnasium.spaces.Discrete(2)

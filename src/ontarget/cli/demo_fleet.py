@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ontarget._extras import require
+from ontarget.cli.replay import by_name
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -115,17 +116,10 @@ def _messages(runs: Episodes, i: int, *, agent: str, run: str) -> Iterator[dict[
 
     ``i`` is the position of the run in ``runs``; ``agent`` and ``run`` are the names to send.
     """
-    features = runs.schema.features
     one = runs.take([i])
     reward = 0.0
     for t in range(one.horizon):
-        row = one.at(t).states[0]
-        state = {
-            feature.name: float(value)
-            if feature.categories is None
-            else feature.categories[int(value)]
-            for feature, value in zip(features, row, strict=True)
-        }
+        state = by_name(runs.schema, one.at(t).states[0])
         yield {"agent": agent, "run": run, "step": t, "state": state, "reward": reward}
         reward = float(one.rewards_at(t)[0])
     yield {"agent": agent, "run": run, "step": one.horizon, "reward": reward, "end": True}

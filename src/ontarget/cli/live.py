@@ -138,6 +138,14 @@ def watch(
     cannot be used gets the status UNKNOWN and a reason. With --replay the lines come from recorded
     episodes.
     """
+    if replay is None and (run or speed is not None):
+        raise typer.BadParameter("--run and --speed belong to --replay RUNS")
+    if replay is None and columns:
+        raise typer.BadParameter(
+            "options that name columns are for --replay RUNS only; leave them out"
+        )
+    if speed is not None and not speed > 0.0:
+        raise typer.BadParameter(f"--speed needs a number of steps above 0, got {speed:g}")
     if server is not None:
         if target is not None or (model is None) != (replay is None):
             raise typer.BadParameter(
@@ -155,14 +163,6 @@ def watch(
         return
     if model is None or target is None:
         raise typer.BadParameter("pass MODEL and --target, or --server URL")
-    if replay is None and (run or speed is not None):
-        raise typer.BadParameter("--run and --speed belong to --replay RUNS")
-    if replay is None and columns:
-        raise typer.BadParameter(
-            "options that name columns are for --replay RUNS only; leave them out"
-        )
-    if speed is not None and not speed > 0.0:
-        raise typer.BadParameter(f"--speed needs a number of steps above 0, got {speed:g}")
     if idle is not None and not idle > 0.0:
         raise typer.BadParameter(f"--idle needs a number of seconds above 0, got {idle:g}")
     chosen, wanted = calibration_of(calibration), target_of(target)
@@ -238,11 +238,14 @@ def _played_to(
     from ontarget.cli.replay import by_name, read_replay
 
     monitor = GoalMonitor.load(model)
-    played = read_replay(replay, monitor, columns, runs=runs, steps_per_second=speed)
-    played.together = True
+    played = read_replay(replay, monitor, columns, runs=runs, steps_per_second=speed, together=True)
     for message in played:
         if "state" in message:
             message["state"] = by_name(monitor.schema, message["state"])
+        if isinstance(message.get("reward"), dict):  # what each of several behaviors is read from
+            earned = message.pop("reward")
+            signals = {monitor.readings[name].column or "reward": earned[name] for name in earned}
+            message |= {"reward": signals.pop("reward", 0.0), "signals": signals}
         yield message
 
 

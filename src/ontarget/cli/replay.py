@@ -77,14 +77,14 @@ class Replay:
 
 def by_name(schema: Schema, state: FloatArray) -> dict[str, Any]:
     """A state of recorded episodes as JSON: each feature by name, with null for a missing value."""
-    return {
-        feature.name: None
-        if math.isnan(value)
-        else value
-        if feature.categories is None
-        else feature.categories[int(value)]
-        for feature, value in zip(schema.features, state.tolist(), strict=True)
-    }
+    found: dict[str, Any] = {}
+    for feature, value in zip(schema.features, state.tolist(), strict=True):
+        if math.isnan(value):
+            found[feature.name] = None
+        else:
+            names = feature.categories
+            found[feature.name] = value if names is None else names[int(value)]
+    return found
 
 
 def _news(runs: Episodes, t: int, place: int, i: int) -> tuple[str, float]:
@@ -121,10 +121,12 @@ def read_replay(
     *,
     runs: Sequence[str],
     steps_per_second: float | None,
+    together: bool = False,
 ) -> Replay:
     """The episodes of a file, to be played as messages.
 
-    All episodes are played one after the other, or those named in ``runs`` side by side.
+    All episodes are played one after the other, or those named in ``runs`` side by side. With
+    ``together``, all are played side by side.
     """
     from ontarget import Episodes
 
@@ -143,6 +145,6 @@ def read_replay(
     return Replay(
         episodes,
         grouped=monitor.groups is not None,
-        together=bool(runs),
+        together=together or bool(runs),
         steps_per_second=steps_per_second,
     )

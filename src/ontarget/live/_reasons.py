@@ -39,13 +39,6 @@ class Reason(IntEnum):
     CUT_OFF = 18  # after how many steps
 
 
-def cut_off(t: int, horizon: int) -> str:
-    """The reason, as text, why the outcome of a run that was cut off at step t is unknown."""
-    early = f", before the monitor's horizon of {horizon}" if t < horizon else ""
-    steps = "1 step" if t == 1 else f"{t} steps"
-    return f"the run was cut off after {steps}{early}, so its outcome is unknown"
-
-
 def past(longest: int) -> str:
     """The reason, as text, why nothing is known about a run longer than every recorded run.
 
@@ -124,7 +117,10 @@ def in_words(
         case Reason.PAST:
             return past(fitted.horizon)
         case Reason.CUT_OFF:
-            return cut_off(int(one), fitted.horizon)
+            steps = "1 step" if one == 1.0 else f"{one:.0f} steps"
+            early = f", before the monitor's horizon of {fitted.horizon}"
+            early *= one < fitted.horizon
+            return f"the run was cut off after {steps}{early}, so its outcome is unknown"
         case Reason.BAD_FEATURE:
             return fitted.feature_in_words(int(one), other)
     return text

@@ -170,7 +170,8 @@ class Sessions:
         true = {name: True for name, one in marks.items() if one}
         unseen = self.contract.fitted.schema.unseen_in(message.get("state"))
         more = self._parts(agent) | ({"unseen": unseen} if unseen else {})
-        if closed and watched is not None and not message.get("truncated"):
+        cut = bool(message.get("truncated")) and outlook.status is not Status.DONE
+        if closed and watched is not None and not cut:
             more |= _outcome(watched[0])
         return {"agent": agent, **_json(outlook), **more, **true}
 
