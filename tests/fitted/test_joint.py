@@ -17,7 +17,6 @@ from ontarget.fitted._kernels import (
     SPREAD_LOW,
     P,
 )
-from ontarget.fitted._spread import share_bounds
 from ontarget.fitted.joint._joint_kernel import N_SIDES, goals_of_rows
 from ontarget.fitted.law import NO_CURVE
 
@@ -50,7 +49,7 @@ class Case:
             (self.numbers, self.pieces, self.away),
             (places, places),
             (read_only(self.learned.astype(np.float64)), who, read_only(self.assured)),
-            (read_only(self.excess), share_bounds(ASSURED), NO_CURVE),
+            (read_only(self.excess), NO_CURVE),
             out,
         )
         return out[0]

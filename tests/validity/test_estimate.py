@@ -17,9 +17,8 @@ from scipy.stats import binom
 
 from ontarget import Episodes, GoalMonitor, Target
 from ontarget.fitted import _curves as curves
-from ontarget.fitted import law
 from ontarget.fitted._kernels import SPREAD_HIGH, SPREAD_LOW, UNPROVED
-from ontarget.fitted._spread import SPREAD_LEVEL, share_bounds
+from ontarget.fitted._spread_kernel import SPREAD_LEVEL
 from ontarget.fitted.law import StepLaw
 from ontarget.fitted.question import Question
 from ontarget.fitted.ranks import RankTable
@@ -50,8 +49,11 @@ def ranks_of_new_runs(step: StepLaw, n: int, rng: np.random.Generator) -> np.nda
     return left + rng.random(n) * (right - left)
 
 
-def shares_in_spread(n: int = 40, replicates: int = 600) -> np.ndarray:
-    """(drifts, targets): in how many replicates the calibrated share lies in the spread of p."""
+def shares_in_spread(n: int = 40, replicates: int = 600, copies: int = 1) -> np.ndarray:
+    """(drifts, targets): in how many replicates the calibrated share lies in the spread of p.
+
+    Each rank is counted ``copies`` times; more than once is a mistake.
+    """
     step, rng = first_step(), np.random.default_rng(40)
     states = np.stack([DRIFTS, np.zeros(3)], axis=1)
     X, question = step.inputs(states, np.zeros(3)), Question.of(ASKED, 1e-9)
@@ -63,7 +65,8 @@ def shares_in_spread(n: int = 40, replicates: int = 600) -> np.ndarray:
     share = (counts[1] - counts[0]) / many.size
     inside = np.zeros(share.shape, dtype=int)
     for _ in range(replicates):
-        ranks = RankTable.of([np.sort(ranks_of_new_runs(step, n, rng))], 1).at(0, 0)
+        drawn = np.repeat(np.sort(ranks_of_new_runs(step, n, rng)), copies)
+        ranks = RankTable.of([drawn], 1).at(0, 0)
         found = replace(step, ranks=ranks).outlook(states, np.zeros(3), question, np.empty(0))
         inside += (found[..., SPREAD_LOW] <= share) & (share <= found[..., SPREAD_HIGH])
     return inside
@@ -75,9 +78,8 @@ def test_the_calibrated_share_lies_in_the_spread_as_often_as_it_says() -> None:
     assert inside.mean() < 0.99 * 600
 
 
-def test_a_spread_that_is_too_narrow_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(law, "share_bounds", lambda n: share_bounds(4 * n))
-    assert np.any(binom.cdf(shares_in_spread(), 600, SPREAD_LEVEL) < CHANCE)
+def test_a_spread_that_is_too_narrow_is_caught() -> None:
+    assert np.any(binom.cdf(shares_in_spread(copies=4), 600, SPREAD_LEVEL) < CHANCE)
 
 
 # -- p as a measure of targets ---------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Reads a calibration curve at a point, and the spread of p.
+"""Reads a calibration curve at a point, and counts ranks inside a target.
 
 See methods M17 and M20 in docs/methods.md.
 """
@@ -14,7 +14,7 @@ from ontarget._readonly import read_only
 from ontarget._typing import FloatArray
 from ontarget.conformal._kernels import end_counts
 
-__all__ = ["KNOTS", "on_curve", "share_inside", "spread_of_share"]
+__all__ = ["KNOTS", "count_inside", "on_curve"]
 
 # The points where every calibration curve is stored: close together near 0 and 1, where the
 # guarantees for whole runs need precision (M9).
@@ -46,8 +46,8 @@ def on_curve(curve: FloatArray, a: float) -> float:
 
 
 @inner_kernel
-def share_inside(ranks: FloatArray, a_minus: FloatArray, a_plus: FloatArray) -> float:
-    """The share of the ranks inside any of the intervals (a_minus, a_plus], from 0 to 1.
+def count_inside(ranks: FloatArray, a_minus: FloatArray, a_plus: FloatArray) -> int:
+    """How many ranks are inside any of the intervals (a_minus, a_plus].
 
     A rank is where an episode's outcome fell in its predicted distribution. A rank of exactly 0
     counts as inside an interval that begins at -inf. See method M20 in docs/methods.md.
@@ -57,19 +57,4 @@ def share_inside(ranks: FloatArray, a_minus: FloatArray, a_plus: FloatArray) -> 
         below = 0 if a_minus[c] == -np.inf else end_counts(ranks, a_minus[c])[1] - 1
         upto = ranks.size if a_plus[c] == np.inf else end_counts(ranks, a_plus[c])[1] - 1
         inside += max(0, upto - below)
-    return min(1.0, inside / max(1, ranks.size))
-
-
-@inner_kernel
-def spread_of_share(bounds: FloatArray, share: float) -> tuple[float, float]:
-    """The lower and upper confidence bound of a share, interpolated from a table.
-
-    ``bounds`` has two rows, the lower and upper bounds of evenly spaced shares; see `share_bounds`.
-    """
-    last = bounds.shape[1] - 1
-    place = share * last
-    below = min(int(place), last - 1)
-    part = place - below
-    low = bounds[0, below] + part * (bounds[0, below + 1] - bounds[0, below])
-    high = bounds[1, below] + part * (bounds[1, below + 1] - bounds[1, below])
-    return low, high
+    return min(inside, ranks.size)

@@ -15,7 +15,8 @@ import numpy as np
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.conformal._kernels import end_counts, target_row, weighted_row
-from ontarget.fitted._curve_kernel import on_curve, share_inside, spread_of_share
+from ontarget.fitted._curve_kernel import count_inside, on_curve
+from ontarget.fitted._spread_kernel import share_high, share_low
 
 __all__ = [
     "ASSURANCE",
@@ -42,10 +43,9 @@ __all__ = [
     "snap_value",
 ]
 
-# Of a step and group: ranks, excesses, envelopes, calibration curve, bounds of shares, target map;
-# then the total weight up to each rank and up to each excess (empty if episodes have no weights).
+# Of a step and group: ranks, excesses, envelopes, calibration curve, target map; then the total
+# weight up to each rank and up to each excess (empty if episodes have no weights).
 Stored: TypeAlias = tuple[
-    FloatArray,
     FloatArray,
     FloatArray,
     FloatArray,
@@ -244,7 +244,7 @@ def _plausibility(
         nearest = min(nearest, distance(ranks, curve, a_minus[c], a_plus[c]))
     # Distances are floats: an excess that is smaller only by rounding must still count.
     below = np.searchsorted(excess, nearest - SLACK)
-    upto = stored[7]
+    upto = stored[6]
     if upto.size > 0:
         missed = upto[below - 1] if below > 0 else 0.0
         return float((own + upto[-1] - missed) / (upto[-1] + own))
@@ -302,7 +302,7 @@ def _calibrate(
     Nobody knows whether runs that were stopped would have ended in the target. ``low`` and the
     lower end of the spread assume that none would, ``high`` and the upper end that all would.
     """
-    ranks, excess, envelope, curve, bounds, own_map, upto, _ = stored
+    ranks, excess, envelope, curve, own_map, upto, _ = stored
     stopped = 0
     if excess.size > 0 and excess[-1] == np.inf:
         stopped = excess.size - int(np.searchsorted(excess, 1.0))
@@ -316,15 +316,14 @@ def _calibrate(
             out[P] = min(max(on_curve(own_map, out[P]), UNPROVED), 1.0 - UNPROVED)
         out[LOW] = low / whole
         out[HIGH] = (high + stopped) / whole
-    if stored[7].size > 0:
+    if stored[6].size > 0:
         if envelope.shape[1] == 0:
             out[LOW], out[HIGH] = weighted_row(ranks, upto, own, a_minus, a_plus)
         out[SPREAD_LOW] = out[SPREAD_HIGH] = np.nan  # there is none for weights (M25)
         return
-    share = share_inside(ranks, a_minus, a_plus)
-    known = ranks.size / max(1, ranks.size + stopped)
-    out[SPREAD_LOW] = min(spread_of_share(bounds, share * known)[0], out[P])
-    out[SPREAD_HIGH] = max(spread_of_share(bounds, share * known + (1.0 - known))[1], out[P])
+    inside, n = count_inside(ranks, a_minus, a_plus), ranks.size + stopped
+    out[SPREAD_LOW] = min(share_low(inside, n), out[P])
+    out[SPREAD_HIGH] = max(share_high(inside + stopped, n), out[P])
 
 
 @inner_kernel
@@ -393,10 +392,10 @@ def outlook_of_row(
         Arrays of the step, see `Stored`: sorted ranks (where outcomes fell in their predicted
         distributions); sorted excesses of the assure episodes, which are held-out runs (how far
         each outcome ever was from the predicted median, in probability; +inf for those that were
-        stopped); the target's Venn–Abers table; the calibration curve; the table of bounds of a
-        share; the target map, which corrects p for one target, at the fixed probabilities `KNOTS`;
-        the weights. With a Venn–Abers table, p comes from it. Otherwise p comes from the curve and,
-        if there is one, the target map. Without a curve, p is the paper's (PCQR).
+        stopped); the target's Venn–Abers table; the calibration curve; the target map,
+        which corrects p for one target, at the fixed probabilities `KNOTS`; the weights. With a
+        Venn–Abers table, p comes from it. Otherwise p comes from the curve and, if there is one,
+        the target map. Without a curve, p is the paper's (PCQR).
     limits
         The predicted P(outcome < bound) and P(outcome <= bound) at each finite bound.
     target

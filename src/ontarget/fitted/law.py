@@ -24,7 +24,6 @@ from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._impossible_kernel import leave_out
 from ontarget.fitted._inputs import inputs_of
 from ontarget.fitted._kernels import DECIDED, NUMBERS, Stored, outlook_of_rows, shift_ends
-from ontarget.fitted._spread import share_bounds
 from ontarget.fitted.question import Question
 from ontarget.fitted.ranks import NO_WEIGHTS
 from ontarget.models._mixture import mixture_limits, mixture_quantile, quantile_of
@@ -271,7 +270,6 @@ class StepLaw:
             read_only(excess),
             self.envelopes,
             self.curve,
-            share_bounds(self.ranks.n),
             self.own_map,
             self.rank_weights,
             self.excess_weights if excess.size else NO_WEIGHTS,

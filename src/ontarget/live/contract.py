@@ -22,7 +22,6 @@ from ontarget.episodes import Translation
 from ontarget.episodes._history import measured
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._impossible_kernel import leave_out
-from ontarget.fitted._spread import spread_table
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.law import NO_CURVE, NO_ENVELOPES
 from ontarget.fitted.question import Question
@@ -90,8 +89,7 @@ class Contract:
         behavior = fitted.behavior
         self.beside = tuple(beside)
         self.question = Question.of([target, *beside], fitted.grid)
-        bounds, bound_spans = spread_table(fitted.counts)
-        self.steps = _steps(fitted, calibration, bound_spans)
+        self.steps = _steps(fitted, calibration)
         self.scales: FloatArray = read_only(
             np.column_stack(
                 [
@@ -119,7 +117,6 @@ class Contract:
             read_only(np.concatenate(fitted.sorted_excess)),
             exact,
             NO_CURVE if fitted.curves is None else read_only(fitted.curves.values.reshape(-1)),
-            bounds,
             own_map,
             fitted.ranks.upto,
             read_only(np.concatenate(fitted.excess_weights)),
@@ -403,7 +400,7 @@ def _laws(fitted: Fitted) -> list[tuple[tuple[float, Any], ...]]:
     return found
 
 
-def _steps(fitted: Fitted, calibration: Calibrated | None, bound_spans: IndexArray) -> IndexArray:
+def _steps(fitted: Fitted, calibration: Calibrated | None) -> IndexArray:
     """(steps, groups, columns): what the compiled code needs to know about each step and group.
 
     The columns are named in `ontarget.live._run_kernel`.
@@ -418,11 +415,10 @@ def _steps(fitted: Fitted, calibration: Calibrated | None, bound_spans: IndexArr
     found[:, :, k.SPANS + 3] = np.cumsum(sizes)
     found[:, :, k.SPANS + 2] = found[:, :, k.SPANS + 3] - sizes
     if calibration is not None:
-        place = k.SPANS + (4 if isinstance(calibration, TargetCalibration) else 10)
+        place = k.SPANS + (4 if isinstance(calibration, TargetCalibration) else 8)
         found[:, :, place : place + 2] = calibration.spans
     if fitted.curves is not None:
         ends = np.arange(1, fitted.horizon * fitted.n_groups + 1).reshape(found.shape[:2])
         found[:, :, k.SPANS + 7] = ends * KNOTS.size
         found[:, :, k.SPANS + 6] = found[:, :, k.SPANS + 7] - KNOTS.size
-    found[:, :, k.SPANS + 8 : k.SPANS + 10] = bound_spans
     return read_only(found)

@@ -8,7 +8,7 @@ from ontarget._numerals import percent
 from ontarget._typing import FloatArray
 from ontarget.conformal._levels import floor_rank, needed_within
 from ontarget.conformal.planning import needed_successes
-from ontarget.fitted._spread import SPREAD_LEVEL, share_bounds
+from ontarget.fitted._spread_kernel import SPREAD_LEVEL, share_bounds
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.guarantee import Threshold
 
@@ -62,9 +62,8 @@ def _points(n: int) -> int:
 
     It is half the width of the 90 % interval around p.
     """
-    low, high = share_bounds(n)
-    width = np.interp(0.5, np.linspace(0.0, 1.0, low.size), high - low)
-    return round(50.0 * float(width))
+    low, high = share_bounds(np.array([n // 2]), n)[:, 0]
+    return round(50.0 * float(high - low))
 
 
 def _promises(fitted: Fitted) -> str:

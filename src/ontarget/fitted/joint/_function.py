@@ -29,6 +29,7 @@ from ontarget.fitted._kernels import (
     UNPROVED,
     P,
 )
+from ontarget.fitted._spread_kernel import share_bounds
 from ontarget.fitted.law import StepLaw
 from ontarget.goal import Goal
 
@@ -67,7 +68,7 @@ def answers_by_function(
     goal: Goal,
     asked: Mapping[str, AskedLaw],
     episodes: tuple[FloatArray, IndexArray, FloatArray],
-    stored: tuple[float, FloatArray, FloatArray],
+    stored: tuple[int, FloatArray],
     grids: Mapping[str, float],
 ) -> FloatArray:
     """(runs, numbers): the monitor's answer (p and other numbers) about the goal for each run.
@@ -84,9 +85,8 @@ def answers_by_function(
         the position of each run among these episodes, -1 for a new run; then (m, behaviors) the
         ranks of the assure episodes.
     stored
-        Three things: the share of the assure episodes (held-out runs) that were not cut off; the
-        table of bounds of a share, for the spread; and the map that corrects p for this goal, as
-        its values at the fixed probabilities `KNOTS` (empty without a map).
+        How many further assure episodes (held-out runs) were cut off; and the map that corrects p
+        for this goal, as its values at the fixed probabilities `KNOTS` (empty without a map).
     grids
         The grid to which each behavior's outcomes are rounded.
 
@@ -129,21 +129,18 @@ def _shares(met: BoolArray, own: IndexArray) -> FloatArray:
     return found
 
 
-def _write(
-    out: FloatArray, assured: BoolArray, stored: tuple[float, FloatArray, FloatArray]
-) -> None:
+def _write(out: FloatArray, assured: BoolArray, stored: tuple[int, FloatArray]) -> None:
     """Write p and its spread; the raw probability, ``out[:, RAW]``, is already filled in.
 
     ``assured`` says, for each run and assure episode (held-out run), whether the run would meet the
     goal if its outcomes fell at the same places in its predicted distributions as the outcomes of
     the assure episode did in theirs.
     """
-    known, bounds, own_map = stored
+    stopped, own_map = stored
     p = np.clip(out[:, RAW], UNPROVED, 1.0 - UNPROVED)
     if own_map.size:
         p = np.clip(np.interp(p, KNOTS, own_map), UNPROVED, 1.0 - UNPROVED)
-    share = assured.sum(axis=1) / max(1, assured.shape[1]) * known
-    at = np.linspace(0.0, 1.0, bounds.shape[1])
+    inside, n = assured.sum(axis=1), assured.shape[1] + stopped
     out[:, P] = p
-    out[:, SPREAD_LOW] = np.minimum(np.interp(share, at, bounds[0]), p)
-    out[:, SPREAD_HIGH] = np.maximum(np.interp(share + (1.0 - known), at, bounds[1]), p)
+    out[:, SPREAD_LOW] = np.minimum(share_bounds(inside, n)[0], p)
+    out[:, SPREAD_HIGH] = np.maximum(share_bounds(inside + stopped, n)[1], p)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import FloatArray, IndexArray
-from ontarget.fitted._curve_kernel import on_curve, spread_of_share
+from ontarget.fitted._curve_kernel import on_curve
 from ontarget.fitted._kernels import (
     ASSURANCE,
     DECIDED,
@@ -30,6 +30,7 @@ from ontarget.fitted._kernels import (
     gather,
     outlook_of_row,
 )
+from ontarget.fitted._spread_kernel import share_high, share_low
 
 __all__ = ["N_SIDES", "Pieces", "goals_of_rows", "pieces_of_rows"]
 
@@ -144,8 +145,8 @@ def _share(
 
 
 @inner_kernel
-def _share_of_ranks(pieces: FloatArray, row: int, boxes: IndexArray, ranks: FloatArray) -> float:
-    """The share of the assure episodes (held-out runs) whose ranks are inside any of the boxes.
+def _ranks_inside(pieces: FloatArray, row: int, boxes: IndexArray, ranks: FloatArray) -> int:
+    """How many assure episodes (held-out runs) have their ranks inside any of the boxes.
 
     A rank is where an outcome fell in its predicted distribution. A box has one target for each of
     some behaviors.
@@ -164,7 +165,7 @@ def _share_of_ranks(pieces: FloatArray, row: int, boxes: IndexArray, ranks: Floa
             if every:
                 inside += 1
                 break
-    return float(inside / max(1, ranks.shape[0]))
+    return inside
 
 
 @inner_kernel
@@ -243,7 +244,7 @@ def goals_of_rows(
     parts: Pieces,
     boxes: tuple[IndexArray, IndexArray],
     episodes: tuple[FloatArray, IndexArray, FloatArray],
-    stored: tuple[FloatArray, FloatArray, FloatArray],
+    stored: tuple[FloatArray, FloatArray],
     out: FloatArray,
 ) -> None:
     """Write the monitor's answer about a goal for each run: p and other numbers.
@@ -261,17 +262,17 @@ def goals_of_rows(
         the position of each run among these episodes, -1 for a new run; then (m, behaviors) the
         ranks of the assure episodes.
     stored
-        Three arrays: how far the outcomes of each assure episode (held-out run) ever were from the
-        medians, ascending; the table of bounds of a share, for the spread; and the map that
-        corrects p for this goal, at the fixed probabilities `KNOTS` (empty without a map).
+        Two arrays: how far the outcomes of each assure episode (held-out run) ever were from the
+        medians, ascending; and the map that corrects p for this goal, at the fixed probabilities
+        `KNOTS` (empty without a map).
     """
     numbers, pieces, away = parts
     given, apart = boxes
     learned, own, assured = episodes
-    excess, bounds, own_map = stored
+    excess, own_map = stored
     room = np.empty((3, learned.shape[1]))
     stopped = excess.size - int(np.searchsorted(excess, 1.0))
-    known = assured.shape[0] / max(1, assured.shape[0] + stopped)
+    n = assured.shape[0] + stopped
     for i in range(out.shape[0]):
         decided = _decided(numbers, i, given)
         out[i, DECIDED] = decided
@@ -289,6 +290,6 @@ def goals_of_rows(
         _bound(numbers, i, given, out[i])
         out[i, PLAUSIBILITY] = _plausible(excess, _away(away, i, given, False))
         out[i, ASSURANCE] = 1.0 - _plausible(excess, _away(away, i, given, True))
-        share = _share_of_ranks(pieces, i, given, assured) * known
-        out[i, SPREAD_LOW] = min(spread_of_share(bounds, share)[0], p)
-        out[i, SPREAD_HIGH] = max(spread_of_share(bounds, share + (1.0 - known))[1], p)
+        inside = _ranks_inside(pieces, i, given, assured)
+        out[i, SPREAD_LOW] = min(share_low(inside, n), p)
+        out[i, SPREAD_HIGH] = max(share_high(inside + stopped, n), p)

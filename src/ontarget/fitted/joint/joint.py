@@ -26,7 +26,6 @@ from ontarget.episodes._judged import Reading
 from ontarget.errors import InputError
 from ontarget.fitted._kernels import DECIDED, NUMBERS
 from ontarget.fitted._rehearsed import AskedStep, rehearsed_laws
-from ontarget.fitted._spread import share_bounds
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.joint._function import AskedLaw, answers_by_function
 from ontarget.fitted.joint._joint_kernel import N_SIDES, goals_of_rows, pieces_of_rows
@@ -250,13 +249,11 @@ class Joint:
                 name: AskedLaw(law, states, had, self._remainders(name, t, group))
                 for name, law, had in zip(question.names, laws, so_far, strict=True)
             }
-            known = len(assured) / max(1, len(assured) + self.first.stopped[group])
-            bounds = share_bounds(len(assured))
             numbers = answers_by_function(
                 question.goal,
                 asked,
                 (members, nobody, assured),
-                (known, bounds, own_map),
+                (self.first.stopped[group], own_map),
                 self.grids,
             )
             return GoalAnswers(numbers, np.empty((0, len(numbers), NUMBERS)))
@@ -265,7 +262,7 @@ class Joint:
             for law, had, asked in zip(laws, so_far, question.questions, strict=True)
         ]
         excess = [self.parts[name].sorted_excess[group] for name in question.names]
-        rest = (self.sorted_excess[group], share_bounds(len(assured)), own_map)
+        rest = (self.sorted_excess[group], own_map)
         found = _answers(question, laws, limits, so_far, excess, (members, nobody, assured), rest)
         if unknown:  # only what is decided is known (M18)
             for numbers in (found.numbers, *found.parts):
@@ -409,7 +406,7 @@ class Joint:
                 question.goal,
                 laws,
                 (members.ranks, own_place, nobody),
-                (1.0, share_bounds(0), NO_CURVE),
+                (0, NO_CURVE),
                 self.grids,
             )
         limits = [
@@ -423,7 +420,7 @@ class Joint:
             so_far,
             [NO_CURVE] * len(asked),
             (members.ranks, own_place, nobody),
-            (NO_CURVE, share_bounds(0), NO_CURVE),
+            (NO_CURVE, NO_CURVE),
         )
         return who, found.numbers
 
@@ -498,7 +495,7 @@ def _answers(
     so_far: Sequence[FloatArray],
     excess: Sequence[FloatArray],
     episodes: tuple[FloatArray, IndexArray, FloatArray],
-    stored: tuple[FloatArray, FloatArray, FloatArray],
+    stored: tuple[FloatArray, FloatArray],
 ) -> GoalAnswers:
     """The monitor's answers about a goal, from the predicted distributions of the behaviors.
 

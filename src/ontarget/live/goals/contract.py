@@ -18,7 +18,6 @@ from ontarget._typing import BoolArray, FloatArray
 from ontarget.episodes import Episodes
 from ontarget.errors import InputError
 from ontarget.fitted._kernels import NUMBERS, P
-from ontarget.fitted._spread import share_bounds
 from ontarget.fitted.calibrating import map_goal
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.joint._joint_kernel import Pieces, goals_of_rows, pieces_of_rows
@@ -152,7 +151,7 @@ class GoalContract:
                 for own, asked, law in zip(stored, self.question.questions, laws, strict=True)
             ],
             episodes,
-            (joint.sorted_excess[group], share_bounds(len(assured)), mapped),
+            (joint.sorted_excess[group], mapped),
         )
 
     @internal
