@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ontarget import Episodes, GoalMonitor, Target
 from ontarget.episodes import Split
@@ -213,6 +218,41 @@ def test_thinning_says_what_is_wrong(ratios: np.ndarray, bound: float, message: 
     episodes = Episodes.from_arrays(np.zeros((4, 2, 1)), np.ones((4, 2)))
     with pytest.raises((InputError, EpisodesError), match=message):
         episodes.thinned(ratios, bound)
+
+
+chances = st.integers(0, 9_999).map(lambda tenths: Fraction(tenths, 10_000))
+
+
+def left_alone(chance: list[Fraction], bound: float) -> Episodes:
+    """Two runs that nobody stopped, with these chances of a stop at their steps."""
+    q = np.array([[float(one) for one in chance]] * 2)
+    options = {"stop_probability": q, "stop_bound": bound}
+    return Episodes.from_arrays(
+        np.zeros((*q.shape, 1)), np.zeros(q.shape), censored="weights", **options
+    )
+
+
+@given(st.lists(chances, min_size=1, max_size=3), st.integers(0, 200))
+def test_the_documented_stop_bound_is_accepted_and_a_lower_one_refused(chance, more) -> None:
+    exact = math.prod(1 / (1 - one) for one in chance)
+    steps = [*chance, *[Fraction(0)] * more]
+    assert len(left_alone(steps, float(exact))) == 2  # every run is kept: its weight is the bound
+    with pytest.raises(EpisodesError, match="stop_bound"):
+        left_alone(steps, float(exact) * (1 - 1e-6))
+
+
+@pytest.mark.parametrize(("chance", "bound"), [("0.8", 5), ("0.9", 10), ("0.999", 1_000)])
+def test_a_stop_bound_may_be_typed(chance, bound) -> None:
+    assert len(left_alone([Fraction(chance)], bound)) == 2
+
+
+@given(st.floats(0.5, 4.0), st.integers(1, 60))
+def test_a_power_of_the_ratio_is_a_bound_for_thinning(ratio, steps) -> None:
+    episodes = Episodes.from_arrays(np.zeros((4, steps, 1)), np.ones((4, steps)))
+    assert len(episodes.thinned(np.full((4, steps), ratio), ratio**steps)) == 4
+    assert len(episodes.thinned(np.full(4, ratio**steps), ratio**steps)) == 4
+    with pytest.raises(EpisodesError, match="bound"):
+        episodes.thinned(np.full((4, steps), ratio), ratio**steps * (1 - 1e-9))
 
 
 def test_a_forged_excess_is_refused(tmp_path) -> None:

@@ -284,11 +284,11 @@ def _checked_horizon(recording: RawEpisodes, horizon: int | None, declared: bool
     return asked
 
 
-def _going_on(recording: RawEpisodes) -> FloatArray | None:
-    """For each episode, 1 divided by the probability that nobody stopped it, (episodes,).
+def _going_on(recording: RawEpisodes) -> tuple[FloatArray, FloatArray] | None:
+    """For each episode, 1 divided by the probability that nobody stopped it, and its rounding.
 
-    It is the product of 1/(1 − stop_probability) over the steps of the episode. None if the data
-    have no stop probabilities.
+    It is the product of 1/(1 − stop_probability) over the steps of the episode; the rounding is in
+    units in the last place. None if the data have no stop probabilities.
     """
     q = recording.stop_probability
     if q is None:
@@ -302,7 +302,10 @@ def _going_on(recording: RawEpisodes) -> FloatArray | None:
             "that is stopped for certain says nothing about runs that are left alone",
         )
     arrangement = recording.arrangement
-    return run_products(1.0 / (1.0 - q), arrangement.lengths, arrangement.offsets)
+    factors = 1.0 / (1.0 - q)
+    # In floats 1/(1 − 0.8) is 5.000000000000001: the error of q is as many times larger in 1 − q.
+    units = arrangement.lengths * factors.max(initial=1.0)
+    return run_products(factors, arrangement.lengths, arrangement.offsets), units
 
 
 def _cut_at_horizon(recording: RawEpisodes, horizon: int | None) -> tuple[Store, IndexArray]:

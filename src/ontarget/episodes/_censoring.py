@@ -75,15 +75,15 @@ def settle_censored(
     store: Store,
     censored: Censored,
     *,
-    going_on: FloatArray | None = None,
+    going_on: tuple[FloatArray, FloatArray] | None = None,
     bound: float | None = None,
 ) -> tuple[Store, IndexArray | None]:
     """The recorded episodes and the positions of those to keep, as the option ``censored`` says.
 
     The option says what to do with episodes that were cut off before their end. The positions are
-    None if all episodes are kept. ``going_on`` is, for each episode, 1 divided by the probability
-    that nobody stopped it. ``bound`` is an upper bound on these numbers. Only
-    ``censored="weights"`` needs them.
+    None if all episodes are kept. ``going_on`` has, for each episode, 1 divided by the probability
+    that nobody stopped it, and how far rounding may move this number (`chosen_by_lot`). ``bound``
+    is an upper bound on these numbers. Only ``censored="weights"`` needs them.
     """
     cut = int(np.count_nonzero(store.censored))
     if censored == "weights":
@@ -117,13 +117,13 @@ def settle_censored(
 
 
 def _drawn(
-    store: Store, going_on: FloatArray | None, bound: float | None
+    store: Store, going_on: tuple[FloatArray, FloatArray] | None, bound: float | None
 ) -> tuple[Store, IndexArray]:
     """The recorded episodes, and the positions of some that nobody stopped, drawn at random.
 
     Episodes that nobody stopped are a selection of all runs. The draw corrects for this: the drawn
-    episodes are distributed like runs that nobody ever stops. ``going_on`` is, for each episode, 1
-    divided by the probability that nobody stopped it; ``bound`` is an upper bound on these numbers.
+    episodes are distributed like runs that nobody ever stops. The arguments are those of
+    `settle_censored`.
     """
     needs(
         "weights",
@@ -135,7 +135,12 @@ def _drawn(
     assert bound is not None
     ended = np.flatnonzero(~store.censored)
     lots = chosen_by_lot(
-        going_on[ended], bound, keys=store.keys[ended], ids=store.ids[ended], name="stop_bound"
+        going_on[0][ended],
+        bound,
+        units=going_on[1][ended],
+        keys=store.keys[ended],
+        ids=store.ids[ended],
+        name="stop_bound",
     )
     kept = ended[lots]
     if not kept.size:
@@ -148,23 +153,31 @@ def _drawn(
 
 
 def chosen_by_lot(
-    weights: FloatArray, bound: float, *, keys: KeyArray, ids: AnyArray, name: str, seed: int = 0
+    weights: FloatArray,
+    bound: float,
+    *,
+    units: FloatArray | IndexArray,
+    keys: KeyArray,
+    ids: AnyArray,
+    name: str,
+    seed: int = 0,
 ) -> IndexArray:
     """Positions of episodes drawn at random, each with the probability weight / ``bound``.
 
-    The draw depends only on the seed and the episodes' ids. ``name`` is what messages call the
-    bound. A weight above the bound is refused, because a probability cannot be above 1. Fix the
-    bound before you look at the runs.
+    ``units`` says by about how many units in the last place rounding may move each weight. The draw
+    depends only on the seed and the episodes' ids. ``name`` is what messages call the bound. A
+    weight above the bound by more than rounding is refused, because a probability cannot be above
+    1. Fix the bound before you look at the runs.
     """
     if not (np.isfinite(bound) and bound > 0.0):
         raise EpisodesError(Argument(name), f" needs a finite number above 0, got {bound!r}")
-    above = weights > bound
+    above = weights > bound * (1.0 + 4.0 * np.finfo(np.float64).eps * (1.0 + units))
     if above.any():
-        i = int(np.argmax(weights))
+        i = int(np.argmax(np.where(above, weights, -np.inf)))
         raise EpisodesError(
             Argument(name),
-            f" must not be below the weight of any run, got {bound:g} and a weight of "
-            f"{weights[i]:.4g} for episode {ids[i]!s}; choose a bound that holds for every "
+            f" must not be below the weight of any run, got {bound:.12g} and a weight of "
+            f"{weights[i]:.12g} for episode {ids[i]!s}; choose a bound that holds for every "
             "possible run, before you look at them",
         )
     return np.flatnonzero(keyed_uniform(keys, seed, "by lot", name) < weights / bound)

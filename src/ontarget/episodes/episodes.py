@@ -578,7 +578,15 @@ class Episodes(Recorded):
                 f"ratios need finite numbers from 0 up, got a product of {weights[i]} for episode "
                 f"{self.ids[i]!s}"
             )
-        lots = chosen_by_lot(weights, bound, keys=self.keys, ids=self.ids, name="bound", seed=seed)
+        lots = chosen_by_lot(
+            weights,
+            bound,
+            units=self.lengths,  # one ratio per step
+            keys=self.keys,
+            ids=self.ids,
+            name="bound",
+            seed=seed,
+        )
         if not lots.size:
             raise EpisodesError(
                 f"none of the {len(self):,} episodes was drawn; record more, or choose a policy "
