@@ -136,17 +136,18 @@ def test_the_summary_says_how_much_luck_fifty_episodes_leave() -> None:
     assert "luck" not in GoalMonitor(Marginal()).fit(walks(3000), progress=False).summary()
 
 
-def test_longer_runs_than_the_longest_recorded_one_need_a_new_fit() -> None:
-    def runs(n: int, steps: int, first: int) -> Episodes:
-        rng = np.random.default_rng(first)
-        return Episodes.from_arrays(
-            rng.normal(size=(n, steps, 1)), rng.normal(size=(n, steps)), ids=np.arange(n) + first
-        )
+def test_only_with_a_declared_horizon_longer_runs_need_a_new_fit() -> None:
+    def runs(n: int, steps: int, first: int, horizon: int | None = None) -> Episodes:
+        drawn = np.random.default_rng(first).normal(size=(2, n, steps))
+        own = {"ids": np.arange(n) + first, "horizon": horizon}
+        return Episodes.from_arrays(drawn[0, :, :, None], drawn[1], **own)
 
     monitor = GoalMonitor(Marginal(), min_calibration=5).fit(runs(50, 3, 0), progress=False)
-    with pytest.raises(EpisodesError, match="at most the monitor's 3 steps, got one with 4; fit"):
-        monitor.recalibrate(runs(20, 4, 100))
-    assert monitor.recalibrate(runs(20, 2, 100)).horizon == 3
+    for steps in (2, 4):
+        assert monitor.recalibrate(runs(20, steps, 100)).horizon == 3
+    strict = GoalMonitor(Marginal(), min_calibration=5).fit(runs(50, 3, 0, 3), progress=False)
+    with pytest.raises(EpisodesError, match="horizon of 3"):
+        strict.recalibrate(runs(20, 4, 100))
 
 
 def test_a_warm_fit_keeps_settings_and_parts() -> None:

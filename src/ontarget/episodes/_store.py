@@ -138,8 +138,8 @@ class Store:
     def censored(self) -> BoolArray:
         """For each episode, whether it was cut off before its end.
 
-        An episode with all steps up to the horizon (the number of steps of a complete run) counts
-        as complete.
+        An episode that was cut off exactly at the horizon (the number of steps of a complete run)
+        counts as complete.
         """
         if self.terminated is not None:
             cut = ~self.terminated
@@ -147,7 +147,9 @@ class Store:
             cut = self.truncated
         else:
             cut = np.zeros(self.lengths.size, dtype=np.bool_)
-        return cut & (self.lengths < self.horizon)
+        # Held-out episodes may be longer than a horizon that is the longest learning episode.
+        found: BoolArray = cut & (self.lengths != self.horizon)
+        return found
 
     @cached_property
     def brought(self) -> FloatArray:

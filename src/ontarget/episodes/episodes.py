@@ -458,6 +458,13 @@ class Episodes(Recorded):
         """
         return None if self._store.several else self.grid
 
+    def _with_horizon(self, horizon: int) -> Episodes:
+        """The same episodes with another horizon, which some of them may exceed."""
+        if horizon == self.horizon:
+            return self
+        store = replace(self._store, horizon=horizon)
+        return Episodes(store, self._index, grid=self._kept_grid)
+
     def _on_grids(self, grids: Mapping[str, float]) -> Episodes:
         """The same episodes, each behavior rounded to multiples of the number given for it.
 

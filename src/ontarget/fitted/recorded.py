@@ -88,18 +88,25 @@ class RecordedRuns:
     def paths(self) -> FloatArray:
         """(episodes, steps + 1): the behavior before every step; after the end, the outcome.
 
-        There are as many steps as the longest run has. An episode that ended earlier has its
-        outcome in the remaining columns.
+        There are as many steps as the longest run has.
+        """
+        return self.paths_until(2**62)
+
+    def paths_until(self, most: int) -> FloatArray:
+        """The `paths`, up to step ``most`` if the longest run is longer.
+
+        An episode that ended earlier has its outcome in the remaining columns.
         """
         self.check_paths()
         assert self.lengths is not None
         assert self.before is not None
         assert self.outcomes is not None
-        horizon = int(self.lengths.max())
-        check_room(self.lengths, horizon)
-        found = np.repeat(self.outcomes[:, None], horizon + 1, axis=1)
+        longest = int(self.lengths.max())
+        steps = min(longest, most)
+        check_room(self.lengths, steps)
+        found = np.repeat(self.outcomes[:, None], steps + 1, axis=1)
         start = 0
-        for t in range(horizon):
+        for t in range(min(longest, steps + 1)):
             alive = np.flatnonzero(self.lengths > t)
             found[alive, t] = self.before[start : start + alive.size]
             start += alive.size

@@ -28,7 +28,7 @@ from ontarget.fitting.ranking import Part
 from ontarget.fitting.recipe import Recipe
 from ontarget.models._entry import check_model, takes_missing
 
-__all__ = ["Ground", "ground_of"]
+__all__ = ["Ground", "ground_of", "with_learned_horizon"]
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,23 @@ class Ground:
     def codes(self, episodes: Episodes) -> IndexArray:
         """(episodes,): the number of each episode's group; -1 if that group was not calibrated."""
         return _codes(episodes, self.groups)
+
+
+def with_learned_horizon(split: Split | PaperSplit) -> Split | PaperSplit:
+    """The same split; if nobody declared the horizon, it is the longest run of the first part.
+
+    Runs of other parts may be longer. Their steps past the horizon are not used, as in a live run,
+    so p does not depend on how long they are.
+    """
+    first = split[0]
+    if first.horizon_declared:
+        return split
+    longest = int(first.lengths.max(initial=1))
+    parts: list[Any] = [
+        part if part is None or part.horizon_declared else part._with_horizon(longest)
+        for part in split
+    ]
+    return type(split)(*parts)
 
 
 def ground_of(recipe: Recipe, split: Split | PaperSplit) -> Ground:

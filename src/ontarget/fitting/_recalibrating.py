@@ -82,12 +82,6 @@ def _admitted(fitted: Fitted, episodes: Episodes) -> Episodes:
     Raises an error if the monitor has already used any of these episodes.
     """
     new = fitted.alike(episodes, cut_off=True)
-    longest = int(new.lengths.max())
-    if longest > fitted.horizon:
-        raise EpisodesError(
-            f"the new episodes may have at most the monitor's {fitted.horizon} steps, got one with "
-            f"{longest}; fit a new monitor, on old and new episodes together"
-        )
     seen = seen_before(new, fitted.trained.fingerprints)
     if seen.size:
         raise CalibrationError(
@@ -95,16 +89,17 @@ def _admitted(fitted: Fitted, episodes: Episodes) -> Episodes:
             f"those that the monitor was fitted on (first: episode {new.ids[seen[0]]!s}); leave "
             f"them out, or recalibrate an earlier monitor that has not seen them"
         )
+    declared = fitted.horizon_declared
+    store = replace(
+        new._alone, horizon=fitted.horizon, horizon_declared=declared, dropped=new.dropped
+    )
+    new = Episodes(store, grid=fitted.grid)
     if new.weights is not None and new.cut_off.any():
         raise EpisodesError(
             "`weights` need episodes that were not cut off, got some that were; leave these out, "
             "or do without weights"
         )
-    declared = fitted.horizon_declared
-    store = replace(
-        new._alone, horizon=fitted.horizon, horizon_declared=declared, dropped=new.dropped
-    )
-    return Episodes(store, grid=fitted.grid)
+    return new
 
 
 def _halves(new: Episodes, seed: int) -> tuple[Episodes | None, Episodes | None]:
@@ -177,7 +172,7 @@ class _Answered(Mapping[int, tuple[FloatArray, FloatArray]]):
         return left, right
 
     def __iter__(self) -> Iterator[int]:
-        longest = int(self.episodes.lengths.max())
+        longest = min(int(self.episodes.lengths.max()), self.fitted.horizon)
         return (t for t in range(longest) if self.fitted.is_trained(t))
 
     def __len__(self) -> int:

@@ -111,7 +111,7 @@ def rehearsed(
         rights.append(as_shares(np.nan_to_num(right[:, :-1])))
     below, upto = np.concatenate(lefts), np.concatenate(rights)
     return Rehearsal(
-        lengths=episodes.lengths,
+        lengths=np.minimum(episodes.lengths, episodes.horizon),
         groups=groups,
         outcomes=episodes.outcomes,
         steps=np.array(stage.steps, dtype=np.intp),

@@ -64,7 +64,7 @@ def too_short(limit: int | None, horizon: int) -> str:
 def warn_of_limit(limit: int | None, horizon: int, *, declared: bool, stacklevel: int) -> None:
     """Warn if the environment's time limit differs from the monitor's horizon.
 
-    If the horizon was not declared, it is only the length of the longest recorded run, so a run may
+    If the horizon was not declared, it is only the length of the longest learning run, so a run may
     be longer.
     """
     trouble = too_short(limit, horizon)

@@ -40,13 +40,13 @@ class Reason(IntEnum):
 
 
 def past(longest: int) -> str:
-    """The reason, as text, why nothing is known about a run longer than every recorded run.
+    """The reason, as text, why nothing is known about a run longer than every learning run.
 
     See method M18 in docs/methods.md.
     """
     return (
-        f"the run is longer than the longest recorded one ({longest} steps), and no horizon was "
-        "declared; end the run when it is over"
+        f"the run is longer than the longest run learned from ({longest} steps), and no horizon "
+        "was declared; end the run when it is over"
     )
 
 

@@ -225,7 +225,7 @@ def _advance(
     if news[ENDING] > 0.0 or (facts[IS_DECLARED] and t == facts[HORIZON]):
         _close(whole, real, trouble, (sides, first), amounts)
         return SETTLED
-    past = t >= facts[HORIZON]  # longer than every recorded run, and no horizon was declared (M18)
+    past = t >= facts[HORIZON]  # longer than every learning run, and no horizon was declared (M18)
     if not past:
         whole[LAST_N] = steps[t, whole[GROUP], COUNT]
     if trouble != 0:

@@ -152,10 +152,9 @@ def assure_in(
     if "lengths" not in arrays:
         return None
     lengths, codes = (flat_array(arrays, name, np.int64) for name in ("lengths", "groups"))
-    if not lengths.size or lengths.min() < 1 or lengths.max() > about.horizon:
-        raise ModelFileError(
-            f"assure array 'lengths' needs numbers of steps from 1 to the horizon, {about.horizon}"
-        )
+    most = about.horizon if about.horizon_declared else arrays["before"].size
+    if not lengths.size or lengths.min() < 1 or lengths.max() > most:
+        raise ModelFileError(f"assure array 'lengths' needs numbers of steps from 1 to {most}")
     if codes.size and (codes.min() < 0 or codes.max() >= about.n_groups):
         raise ModelFileError(f"assure array 'groups' needs numbers from 0 to {about.n_groups - 1}")
     ended = np.cumsum(np.bincount(lengths))[:-1]  # how many episodes have ended by each step

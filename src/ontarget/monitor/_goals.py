@@ -65,7 +65,7 @@ def goal_outlooks(
         ended = np.all([np.isfinite(one) for one in had], axis=0) & first.horizon_declared
         met = goal.contains(dict(zip(question.names, had, strict=True)), joint.grids)
         numbers[ended], status[ended] = met[ended, None], Status.DONE
-        said[~ended] = "this step is past the longest recorded run, or an outcome is unknown"
+        said[~ended] = "this step is past the longest run learned from, or an outcome is unknown"
     else:
         bad = first.bad_readings(states)
         for i in np.flatnonzero(bad).tolist():

@@ -96,7 +96,7 @@ class Held:
 
     @property
     def horizon_declared(self) -> bool:
-        """Whether the horizon was declared; otherwise it is the longest recorded run's length."""
+        """Whether the horizon was declared; otherwise it is that of the longest learning run."""
         return self._shared.horizon_declared
 
     @property

@@ -23,6 +23,7 @@ from ontarget.fitted.blocks import StepsPerModel, plan_blocks
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.joint.joint import Joint
 from ontarget.fitting._choosing import model_named
+from ontarget.fitting._ground import with_learned_horizon
 from ontarget.fitting.engines import Engine
 from ontarget.fitting.fit import Preset, fit_monitor, preset_model
 from ontarget.fitting.recipe import Recipe
@@ -285,7 +286,7 @@ class GoalMonitor(Judging):
         recalling: list[Any] = [
             None if part is None else part.with_history(self.history) for part in split
         ]
-        split = type(split)(*recalling)
+        split = with_learned_horizon(type(split)(*recalling))
         if split[0].names:
             return self._fit_several(
                 split,

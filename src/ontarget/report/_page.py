@@ -93,7 +93,7 @@ def _length(fitted: Fitted) -> str:
     steps = f"{fitted.horizon:,} step{'s' * (fitted.horizon != 1)}"
     if fitted.horizon_declared:
         return f"A run has {steps} at most."
-    return f"The longest run recorded had {steps}; a longer run is possible."
+    return f"The longest run learned from had {steps}; a longer run is possible."
 
 
 def _chosen(fitted: Fitted) -> str:

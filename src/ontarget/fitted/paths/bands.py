@@ -205,7 +205,8 @@ class PathBands:
     @cached_property
     def _paths(self) -> FloatArray:
         """(assure episodes, steps + 1): the behavior of each held-out run before every step."""
-        return RecordedRuns.of(self._assure, precedents=False, paths=True).paths
+        runs = RecordedRuns.of(self._assure, precedents=False, paths=True)
+        return runs.paths_until(self.fitted.horizon)
 
     def _law(self, t: int) -> PathLaw:
         fitted = self.fitted
