@@ -51,7 +51,7 @@ class PCQR(Calibrator):
     up to 1/(n + 1).
 
     These guarantees hold on average over episodes and calibration sets. Nothing is guaranteed about
-    one particular row; no method can do that without further assumptions. Nothing is guaranteed
+    one particular row; no distribution-free method can do that usefully. Nothing is guaranteed
     about the probability of one particular target either. `VennAbers` has a guarantee about one
     target, but only about its pair of probabilities: ``E[Z | p_Z] = p_Z``, where Z is 1 if the
     target is met and 0 if not.

@@ -75,12 +75,12 @@ class Threshold:
     def spread(self, level: float = 0.9) -> tuple[float, float]:
         """The range in which the true false-alarm rate lies for most sets of assure episodes.
 
-        Assure episodes are the held-out runs that the threshold comes from. Of the sets of this
-        size that might have been recorded, a share ``level`` has its true rate in this range; by
-        default nine in ten, from the 5 % to the 95 % quantile of Beta(k, m + 1 − k). (The verdict
-        of an evaluation allows for rates up to the 97.5 % quantile, which is a little higher.) The
-        range shows where the rate of the actual set is likely to be, but it is not a probability
-        statement about that one set.
+        Assure episodes are the held-out runs that the threshold comes from. The range is from the 5
+        % to the 95 % quantile of Beta(k, m + 1 − k), for ``level=0.9``. If no two scores are equal,
+        nine in ten of the sets of this size that might have been recorded have their true rate in
+        it. If scores are tied, the rate can be below the range; it is at most the upper end for at
+        least 95 in 100 sets. (The verdict of an evaluation allows for rates up to the 97.5 %
+        quantile, which is a little higher.) It is not a probability statement about the actual set.
         """
         if self.n_eff is not None:
             raise CalibrationError(

@@ -52,9 +52,10 @@ class Outlook(NamedTuple):
         model are not included.
     low, high
         The bounds of the paper's method, for programs: the calibrated distribution, read at the
-        ends of the target (method M4). That distribution is valid on average over runs and over
-        sets of assure episodes; nothing is promised about one particular target. p comes from other
-        episodes, so p may be outside these bounds.
+        ends of the target; an infinite end is exact, unlike in the paper (method M4). That
+        distribution is valid on average over runs and over sets of assure episodes; nothing is
+        promised about one particular target. p comes from other episodes, so p may be outside these
+        bounds.
     plausibility
         Whether the target is still possible, from 0 to 1. You may call the target ruled out if this
         is at most a small number δ that you choose, such as 0.05. Then at most a share δ of all
@@ -178,6 +179,12 @@ class Outlooks:
     def known(self) -> BoolArray:
         """(runs,): whether p and the other numbers of each run are known (not NaN)."""
         found: BoolArray = ~np.isnan(self.p)
+        return found
+
+    @property
+    def decided(self) -> BoolArray:
+        """Whether it is already certain if the target is met, so that p is exactly 0 or 1."""
+        found: BoolArray = self.spread[..., 0] == self.spread[..., 1]
         return found
 
     def of(self, run: int) -> Outlook:

@@ -194,10 +194,11 @@ class Asking(Held):
     ) -> Interval:
         """For each run, an interval that contains its outcome with the probability ``level``.
 
-        The guarantee ("with at least this probability") is for step t alone; use `band` if you look
-        at several steps. It holds on average over all the sets of assure episodes (held out for
-        promises) that you might have recorded. With ``confidence=0.95`` it holds for at least 95 in
-        100 of these sets (method M20). See method M5 in docs/methods.md.
+        The guarantee ("with at least this probability") is for the runs still going at step t, if t
+        was fixed beforehand; use `band` if you look at several steps. It holds on average over all
+        the sets of assure episodes (held out for promises) that you might have recorded. With
+        ``confidence=0.95`` it holds for at least 95 in 100 of these sets (method M20). See method
+        M5 in docs/methods.md.
         """
 
         def find(step: StepLaw, X: FloatArray, group: int) -> Interval:

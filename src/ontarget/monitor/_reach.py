@@ -115,8 +115,8 @@ def _luck(fitted: Fitted) -> str:
     low, high = Threshold(value=0.0, rate=0.05, k=k, m=n).spread()
     text = (
         f"5 % false alarms are promised on average over such recordings; with {n:,} assure "
-        f"episodes the true rate is {percent(low)} to {percent(high)} (9 in 10 times), and the "
-        "range is wider if some of them miss the target"
+        f"episodes the true rate is {percent(low)} to {percent(high)} (9 in 10 times; lower if "
+        "runs share their lowest p), and the range is wider if some of them miss the target"
     )
     needed = needed_within("0.05", "0.95")
     return f"{text}; confidence=0.95 needs {needed} that meet it" if n < needed else text
