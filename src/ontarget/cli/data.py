@@ -207,13 +207,14 @@ def fit(
             paths=paths,
         )
     monitor.save(output)
-    sizes, unknown, coded = monitor.sizes, _unknown(monitor), seen.recoded(monitor.schema)
+    sizes, unknown, coded = monitor.sizes, _unknown(monitor), recorded.recoded(monitor.schema)
     size = output.stat().st_size
     if as_json:
         roles = recorded.roles
         names = {"episode": roles.episode, "step": roles.step, "reward": roles.reward}
         found = {"file": str(output), "bytes": size, "columns": names}
         found |= {"remarks": recorded.remarks, "unknown_steps": unknown, "unseen": coded.unseen}
+        found |= {"unknown_categories": [one.to_json() for one in coded.strangers]}
         found |= {"cautions": [caution for one in looked for caution in one.to_json()["cautions"]]}
         typer.echo(json.dumps({**found, **sizes}))
         return

@@ -328,6 +328,7 @@ def _measures(found: Evaluation, rule: AlarmRule) -> dict[str, Any]:
         "met": float(found.met.mean()),
         "fitted_on": int(found.fitted_on.size),
         "unseen": found.episodes.unseen,
+        "unknown_categories": [one.to_json() for one in found.episodes.strangers],
         "verdict": {
             "judgement": str(verdict.judgement),
             "reason": verdict.reason,

@@ -421,13 +421,15 @@ def remark_lines(episodes: Episodes) -> str:
 
 
 def unseen_line(episodes: Episodes) -> str:
-    """A line saying how many values had a category that the monitor does not know.
+    """A line saying which values, and how many, had a category that the monitor does not know.
 
     It is empty if there were none.
     """
+    from ontarget.episodes.schema import unknown_in_words
+
     if not episodes.unseen:
         return ""
     return (
-        f"caution    {episodes.unseen:,} readings are of categories that no training episode had; "
-        "they count as missing"
+        f"caution    {episodes.unseen:,} readings are of categories that no training episode had "
+        f"and count as missing: {unknown_in_words(episodes.strangers)}"
     )

@@ -28,8 +28,8 @@ from ontarget.episodes._judged import Reading
 from ontarget.episodes._store import Roles, Signal, Store
 from ontarget.episodes._walk import Walk, walk
 from ontarget.episodes.behavior import Behavior
-from ontarget.episodes.schema import Schema
-from ontarget.errors import Argument, CensoredError, EpisodesError, Placeholder
+from ontarget.episodes.schema import Schema, UnknownCategories, joined_unknown
+from ontarget.errors import Argument, CategoryError, CensoredError, EpisodesError, Placeholder
 from ontarget.target import Target
 
 __all__ = ["RawEpisodes", "RawSignal", "build", "remarked"]
@@ -65,8 +65,7 @@ class RawEpisodes:
     rewards: FloatArray | None
     behavior_values: FloatArray | None
     remarks: tuple[str, ...] = ()
-    unseen: int = 0
-    strangers: tuple[tuple[str, str], ...] = ()
+    strangers: tuple[UnknownCategories, ...] = ()
     stop_probability: FloatArray | None = None  # one per row: chance that the run is stopped there
     cutoff: FloatArray | None = None  # one per episode: after how many steps it is cut off
     wanted: tuple[Target | None, ...] | None = None  # each episode's own target
@@ -125,6 +124,7 @@ def remarked(remarks: Sequence[str]) -> Iterator[None]:
 
 def _checked_store(recording: RawEpisodes, *, horizon: int | None, declared: bool) -> Store:
     _check_states(recording)
+    recording = _settled(recording)
     if recording.rewards is not None:
         column = recording.roles.reward or "reward"
         _check_finite(recording, recording.rewards, f"reward (column {column!r})")
@@ -149,7 +149,6 @@ def _checked_store(recording: RawEpisodes, *, horizon: int | None, declared: boo
         ahead=found.ahead,
         horizon_declared=horizon is not None and declared,
         remarks=recording.remarks,
-        unseen=recording.unseen,
         strangers=recording.strangers,
         wanted=recording.wanted,
         several=several,
@@ -237,6 +236,23 @@ def _check_states(recording: RawEpisodes) -> None:
                 f"feature {feature.name!r} needs finite numbers (NaN where a reading is missing), "
                 f"got {column[row]} at {recording.where(row)}"
             )
+
+
+def _settled(recording: RawEpisodes) -> RawEpisodes:
+    """The recording, in which numbers that stand for no known category count as missing (M18)."""
+    states, strangers = recording.states, list(recording.strangers)
+    for j, feature in enumerate(recording.schema.features):
+        strange = feature.strange(states[j])
+        if strange.any() and feature.unseen == "error":
+            row = int(np.argmax(strange))
+            raise CategoryError(f"{feature.refusal(states[j][row])} (at {recording.where(row)})")
+        if strange.any():
+            values, counts = np.unique(states[j][strange], return_counts=True)
+            named = zip(values.tolist(), counts.tolist(), strict=True)
+            strangers.append(UnknownCategories.of(feature.name, named))
+            states = states.copy() if states is recording.states else states
+            states[j][strange] = np.nan
+    return replace(recording, states=states, strangers=joined_unknown(strangers))
 
 
 def _refuse_unused(recording: RawEpisodes, censored: Censored) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from ontarget._plain import plain
 from ontarget._typing import FloatArray
 from ontarget.episodes._recorded import Recorded
-from ontarget.episodes.schema import Feature, Schema
+from ontarget.episodes.schema import Feature, Schema, unknown_in_words
 
 __all__ = ["describe", "judged_in_words", "listed"]
 
@@ -32,7 +32,10 @@ def describe(episodes: Recorded) -> str:
         f"ends       {_ends(episodes)}",
     ]
     if episodes.unseen:
-        lines.append(f"unseen     {episodes.unseen:,} readings of unknown categories, now missing")
+        lines.append(
+            f"unseen     {episodes.unseen:,} readings of unknown categories, now missing: "
+            f"{unknown_in_words(episodes.strangers)}"
+        )
     if episodes.groups is not None:
         names, counts = np.unique(episodes.groups, return_counts=True)
         shown = ", ".join(f"{plain(g)} ({c:,})" for g, c in zip(names[:6], counts[:6], strict=True))

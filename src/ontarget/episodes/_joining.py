@@ -12,7 +12,7 @@ import numpy as np
 from ontarget._typing import AnyArray, BoolArray, FloatArray
 from ontarget.episodes._dictionaries import recoded_store
 from ontarget.episodes._store import Signal, Store
-from ontarget.episodes.schema import Schema
+from ontarget.episodes.schema import Schema, joined_unknown
 from ontarget.errors import EpisodesError
 
 __all__ = ["joined_store"]
@@ -54,8 +54,7 @@ def joined_store(stores: Sequence[Store]) -> Store:
         dropped=sum(store.dropped for store in stores),
         censoring=next((store.censoring for store in stores if store.censoring), ""),
         remarks=tuple(dict.fromkeys(chain.from_iterable(store.remarks for store in stores))),
-        unseen=sum(store.unseen for store in coded),
-        strangers=tuple(dict.fromkeys(chain.from_iterable(store.strangers for store in coded))),
+        strangers=joined_unknown(chain.from_iterable(one.unknown_categories for one in coded)),
         wanted=None
         if first.wanted is None
         else tuple(chain.from_iterable(store.wanted or () for store in stores)),
@@ -178,6 +177,10 @@ def _common_schema(stores: Sequence[Store]) -> Schema:
         if feature.categories is not None:
             listed = chain.from_iterable(s.schema.features[j].categories or () for s in stores)
             features[j] = replace(feature, categories=tuple(dict.fromkeys(listed)))
+        elif feature.known is not None:
+            numbers = {one for s in stores for one in s.schema.features[j].known or ()}
+            limited = all(s.schema.features[j].known is not None for s in stores)
+            features[j] = replace(feature, known=tuple(sorted(numbers)) if limited else None)
     return Schema(tuple(features))
 
 

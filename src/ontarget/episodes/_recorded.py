@@ -15,7 +15,7 @@ from ontarget.episodes._history import state_schema
 from ontarget.episodes._judged import Reading
 from ontarget.episodes._store import Roles, Store
 from ontarget.episodes.behavior import Behavior
-from ontarget.episodes.schema import Schema
+from ontarget.episodes.schema import Schema, UnknownCategories
 from ontarget.episodes.step import Step
 from ontarget.errors import EpisodesError, InputError
 from ontarget.target import Target
@@ -140,15 +140,12 @@ class Recorded:
     @property
     def unseen(self) -> int:
         """How many values were categories that are not known, and so became missing values."""
-        return self._store.unseen
+        return sum(one.readings for one in self.strangers)
 
     @property
-    def strangers(self) -> tuple[tuple[str, str], ...]:
-        """The feature and the category of some of the values that `unseen` counts.
-
-        Episodes prepared in a folder do not know them, so this is empty.
-        """
-        return self._store.strangers
+    def strangers(self) -> tuple[UnknownCategories, ...]:
+        """The values that `unseen` counts, by feature: how many, and the most frequent of them."""
+        return self._store.unknown_categories
 
     @cached_property
     def ids(self) -> AnyArray:

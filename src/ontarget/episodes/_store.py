@@ -14,7 +14,7 @@ from ontarget.episodes._history import measured, running_means, state_width
 from ontarget.episodes._judged import Reading
 from ontarget.episodes._walk import steps_of
 from ontarget.episodes.behavior import Behavior
-from ontarget.episodes.schema import Schema
+from ontarget.episodes.schema import Schema, UnknownCategories
 from ontarget.target import Target
 
 __all__ = ["Roles", "RowValues", "Signal", "Store"]
@@ -99,14 +99,18 @@ class Store:
     dropped: int = 0
     censoring: str = ""  # how cut-off episodes were treated, if there were any
     remarks: tuple[str, ...] = ()  # what a user should know about how the columns were read
-    unseen: int = 0  # readings of categories that the dictionary lacks, taken as missing
-    strangers: tuple[tuple[str, str], ...] = ()  # feature and category of these, a few of each
+    strangers: tuple[UnknownCategories, ...] = ()  # readings that count as missing
     wanted: tuple[Target | None, ...] | None = None  # each episode's own target
     several: tuple[Signal, ...] = ()  # named behaviors; the fields above are then of the first
     history: int = 0  # how many earlier steps a state also contains
 
     def __post_init__(self) -> None:
         _freeze(self)
+
+    @property
+    def unknown_categories(self) -> tuple[UnknownCategories, ...]:
+        """The readings of categories that the dictionaries lack, which count as missing."""
+        return self.strangers
 
     def only(self, signal: Signal) -> Store:
         """The same episodes, judged by only one of several behaviors.

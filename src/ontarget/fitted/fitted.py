@@ -430,6 +430,8 @@ class Fitted:
         name = self.state_schema.names[feature]
         if math.isnan(value):
             return f"feature {name!r} is missing, and it was never missing in training"
+        if self.state_schema.features[feature].codes is not None:
+            return f"feature {name!r} has a category that no training episode had"
         return f"feature {name!r} needs a number, got {value}"
 
     def check_readings(self, states: FloatArray, so_far: FloatArray) -> None:

@@ -6,7 +6,10 @@ method M28 in docs/methods.md.
 
 from __future__ import annotations
 
+import math
 from collections import deque
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -46,12 +49,21 @@ _LISTED = 8
 class Reading(NamedTuple):
     """What was known of a run at one step: its state, and its behavior so far.
 
-    The behavior so far is rounded to the grid (a fixed number of decimals).
+    The behavior so far is rounded to the grid (a fixed number of decimals). ``unknown`` has the
+    categories of the state that count as missing because they are not known, by feature.
     """
 
     t: int
     state: FloatArray
     so_far: float
+    unknown: Mapping[str, str] = MappingProxyType({})
+
+
+class _Known(Protocol):
+    @property
+    def state(self) -> FloatArray: ...
+    @property
+    def unknown(self) -> Mapping[str, str]: ...
 
 
 class _AtStep(Protocol):
@@ -220,7 +232,7 @@ def _contributions(
     shares = shapley(worth, n + earned + 1)
     schema = asking.fitted.state_schema
     told: list[tuple[str, float | str, float | str]] = [
-        (schema.names[j], value_of(schema, j, before.state[j]), value_of(schema, j, now.state[j]))
+        (schema.names[j], value_of(schema, j, before), value_of(schema, j, now))
         for j in differs.tolist()
     ]
     told += [(REWARD, before.so_far, now.so_far)] * earned + [(TIME, before.t, now.t)]
@@ -239,12 +251,17 @@ def differ(one: FloatArray, other: FloatArray) -> BoolArray:
     return different
 
 
-def value_of(schema: Schema, feature: int, value: float) -> float | str:
-    """A feature's value as in the log: a number, the name of a category, or "missing"."""
-    categories = schema.features[feature].categories
-    if categories is None:
-        return float(value)
-    return "missing" if np.isnan(value) else str(categories[int(value)])
+def value_of(schema: Schema, feature: int, reading: _Known) -> float | str:
+    """A feature's value as in the log: a number, a category, "missing", or "unknown (…)"."""
+    own, value = schema.features[feature], float(reading.state[feature])
+    if own.name in reading.unknown:
+        return f"unknown ({reading.unknown[own.name]})"
+    if own.categories is None:
+        return value
+    if math.isnan(value):
+        return "missing"
+    assert own.codes is not None
+    return own.categories[int(value)] if value in own.codes else f"unknown ({value:g})"
 
 
 def _precedents(

@@ -299,7 +299,7 @@ class FleetWatch:
         if type(states) is np.ndarray and states.dtype.kind in NUMBER_KINDS:
             if states.shape != (n, len(schema)):
                 raise InputError(f"`states` need shape ({n}, {len(schema)}), got {states.shape}")
-            return np.ascontiguousarray(states, dtype=np.float64), {}
+            return schema.settled(np.ascontiguousarray(states, dtype=np.float64)), {}
         try:
             X, unread = schema.encode_many(states)
         except EpisodesError as error:

@@ -82,6 +82,7 @@ class Watch:
         "_table",
         "_trigger",
         "_turn",
+        "_unknown",
         "_whole",
         "changes",
         "regime",
@@ -119,6 +120,7 @@ class Watch:
         self._numbers: FloatArray
         self._whole: list[int]  # the run's row of the table after the last call
         self._real: list[float]
+        self._unknown: dict[str, str] = {}  # unknown categories of the last state, by feature
         self._seen: Seen[Reading]  # readings at which a model answered
         self.changes: list[Change]
         # What the run's promises assume: "exchangeable", "follow" or, after drift, "restart".
@@ -208,7 +210,8 @@ class Watch:
                 self._look()
                 if contract.has_model(self._whole[k.T], self._group):
                     so_far = float(self._table.real[0, k.SNAPPED])
-                    self._seen.add(Reading(self._whole[k.T], self._features.copy(), so_far))
+                    now = self._whole[k.T], self._features.copy(), so_far, self._unknown
+                    self._seen.add(Reading(*now))
             return self._told(became)
         finally:
             turn.give(None)
@@ -419,7 +422,7 @@ class Watch:
 
     def _read(self, state: Any) -> str:
         """Store the state's features; return, as text, what is wrong if they cannot be read."""
-        features = self._given
+        features, schema = self._given, self._contract.fitted.schema
         try:
             # Masked arrays and arrays of dates are left to the schema: here they would pass.
             if (
@@ -428,10 +431,13 @@ class Watch:
                 and state.dtype.kind in NUMBER_KINDS
             ):
                 features[:] = state
+                if schema.codes:
+                    features[:] = schema.settled_row(features)
             else:
-                features[:] = self._contract.fitted.schema.encode(state)
+                features[:] = schema.encode(state)
+            self._unknown = schema.unknown_of(state, features) if schema.codes else {}
         except Exception as error:  # no state, however strange, may stop the caller's loop
-            features[:] = _NAN
+            features[:], self._unknown = _NAN, {}
             return str(error) or type(error).__name__
         return ""
 

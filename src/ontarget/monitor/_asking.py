@@ -396,7 +396,8 @@ class Asking(Held):
 
         def reading(step: int, given: Any, so_far: Any) -> StepReading:
             X, b = self._runs(np.array([fitted.state_schema.encode(given)]), so_far)
-            return StepReading(step, X[0], float(b[0]))
+            unknown = fitted.state_schema.unseen_in(given)
+            return StepReading(step, X[0], float(b[0]), unknown)
 
         return explained(
             fitted,
@@ -444,7 +445,8 @@ class Asking(Held):
             row = self._states(np.array([self._shared.state_schema.encode(state)]))[0]
             had = so_far_of(joint, behavior, 1)
             so_far = np.array([had[name][0] for name in question.names])
-            found.append(GoalReading(step, row, so_far))
+            unknown = self._shared.state_schema.unseen_in(state)
+            found.append(GoalReading(step, row, so_far, unknown))
         return explained_goal(
             joint,
             question,

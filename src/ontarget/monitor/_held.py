@@ -228,7 +228,7 @@ class Held:
             fitting = f"; episodes.with_history({history}).at(t).states have that shape"
             hint = fitting if history else ""
             raise InputError(f"`states` need shape (runs, {width}), got {X.shape}{hint}")
-        return X
+        return fitted.state_schema.settled(X)
 
     def _runs(self, states: ArrayLike, behavior: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """The states, (runs, features), and the behavior so far of each run, (runs,).

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ontarget._numerals import percent
-from ontarget._plain import plain
 from ontarget.conformal.planning import needed_successes
 from ontarget.drift.change import DriftJudgement
+from ontarget.episodes.schema import unknown_in_words
 from ontarget.evaluation import pool, reliability
 from ontarget.goal import Goal
 from ontarget.report._action import (
@@ -43,7 +43,6 @@ __all__ = ["Statement", "verdict"]
 _ASKED = (0.8, 0.7, 0.9, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 _REACH = 0.05
 _ENOUGH = 30  # forecasts behind a headline
-_MOST_NAMED, _LONGEST = 3, 40  # unknown categories, and letters of each
 _VAGUE = 0.3  # an interval as wide as this confirms nothing
 
 
@@ -88,20 +87,13 @@ def _unseen(found: Measured) -> list[Statement]:
         return []
     return [
         Statement(
-            f"{found.episodes.unseen:,} readings are of categories that no training run had"
-            f"{_strangers(found)}.",
+            f"{found.episodes.unseen:,} readings are of categories that no training run had: "
+            f"{unknown_in_words(found.episodes.strangers)}.",
             "They count as missing, so p there rests on the other features; below it is measured "
             f"by itself. {sentence(NEW_CATEGORIES)}.",
             False,
         )
     ]
-
-
-def _strangers(found: Measured) -> str:
-    """The first few unknown categories by name, after a colon; empty if no name is known."""
-    named = [f"{plain(name)} “{plain(one)[:_LONGEST]}”" for name, one in found.episodes.strangers]
-    more = " and others" * (len(named) > _MOST_NAMED)
-    return f": {', '.join(named[:_MOST_NAMED])}{more}" if named else ""
 
 
 def _sharpness(facts: Facts) -> Statement:

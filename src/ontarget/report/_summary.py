@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from ontarget._numerals import percent
+from ontarget.episodes.schema import unknown_in_words
 from ontarget.errors import Argument, InputError, OntargetError
 from ontarget.evaluation import AlarmQuality, Estimate
 from ontarget.goal import Goal
@@ -104,7 +105,7 @@ def _cautions(facts: Facts) -> list[str]:
     if found.episodes.unseen:
         lines.append(
             f"caution    {found.episodes.unseen:,} readings are of categories that no training "
-            "episode had; they count as missing"
+            f"episode had and count as missing: {unknown_in_words(found.episodes.strangers)}"
         )
     return lines
 

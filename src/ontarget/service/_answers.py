@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-import msgspec
 import numpy as np
 
 from ontarget.live import Outlooks, Status
@@ -18,7 +17,6 @@ from ontarget.service.messages import Answer
 __all__ = ["News", "answers_of"]
 
 _NAMES: Final = tuple(status.name for status in Status)
-_encoder: Final = msgspec.json.Encoder()
 
 
 class News(NamedTuple):
@@ -69,8 +67,8 @@ class News(NamedTuple):
 
 def answers_of(
     some: Sequence[Accepted], news: News, fleet: Fleet, *, label: str, at: float
-) -> list[bytes]:
-    """The JSON answer to each accepted step; NaN and infinite numbers become null.
+) -> list[Answer]:
+    """The answer to each accepted step.
 
     Parameters
     ----------
@@ -87,7 +85,7 @@ def answers_of(
     """
     said = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
     shown = said.replace("+00:00", "Z")
-    found = []
+    found, schema = [], some[0].run.held.fitted.schema
     for one, row, n, status, threshold, ended, reason in zip(
         some, news.numbers, news.n, news.status, news.thresholds, news.ended, news.reasons,
         strict=True,
@@ -100,6 +98,7 @@ def answers_of(
                 (least, most) if p == p else None, low, high, plausibility, assurance, n, so_far,
                 threshold, status, shown, reason, run.alarm, ended, False,
                 fleet.parts(stored.id) if isinstance(fleet, GoalRuns) else {},
+                schema.unseen_in(one.message.state),
             )
         )  # fmt: skip
-    return [_encoder.encode(one) for one in found]
+    return found

@@ -8,7 +8,7 @@ import shutil
 import threading
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -22,6 +22,7 @@ from ontarget.live.fleet import FleetWatch
 from ontarget.live.rules import AlarmRule, RuledOut, rule_of
 from ontarget.monitor.monitor import GoalMonitor
 from ontarget.service._goal_runs import GoalRuns
+from ontarget.service._strangers import Strangers
 from ontarget.service.messages import Name
 from ontarget.service.store import Store, reserve
 from ontarget.target import Target
@@ -108,6 +109,7 @@ class Held:
     monitor: GoalMonitor
     created_at: float
     fleets: dict[str, Fleet]
+    strangers: Strangers = field(default_factory=Strangers)
 
     @property
     def label(self) -> str:

@@ -21,7 +21,7 @@ from ontarget.service._moving import (
     moved,
     resume,
 )
-from ontarget.service.contracts import Fleet, HeldContracts
+from ontarget.service.contracts import Fleet, Held, HeldContracts
 from ontarget.service.messages import (
     Answer,
     Problem,
@@ -88,6 +88,7 @@ class Engine:
         self._most_agents = most_agents
         self._notify = notify
         self._arriving: set[str] = set()  # agents of runs that are not stored yet
+        self._strangers: list[tuple[Held, dict[str, str]]] = []  # of steps not stored yet
         self.count_agents()
         self._runs: OrderedDict[str, Run] = OrderedDict()
 
@@ -95,6 +96,7 @@ class Engine:
         """The reply to each message; all messages are on disk when this returns."""
         for _ in range(_ATTEMPTS):
             self._arriving.clear()
+            self._strangers.clear()
             ids = [run_id(one.agent, one.run) for one in messages]
             try:
                 replies, batch = self._decided(messages, ids)
@@ -278,7 +280,9 @@ class Engine:
             if alarmed or one.run.alarm:
                 self._judge(one.run, since, batch, reason, stands=alarmed and not ended)
         held = some[0].run.held
-        answers = answers_of(some, news, fleet, label=held.label, at=batch.at)
+        made = answers_of(some, news, fleet, label=held.label, at=batch.at)
+        self._strangers += [(held, one.unseen) for one in made if one.unseen]
+        answers = [_encoder.encode(one) for one in made]  # infinite numbers and NaN become null
         horizon = held.fitted.horizon
         for one, answer, row, status, state, ended in zip(
             some, answers, news.numbers, news.status, news.packed, news.ended, strict=True
@@ -303,6 +307,8 @@ class Engine:
     def _settle(self, batch: Batch) -> None:
         """After a commit: mark new runs as stored, and drop runs that have ended from memory."""
         self._agents |= self._arriving
+        for held, unseen in self._strangers:
+            held.strangers.add(unseen)
         for one in batch.progress:
             run = self._runs[one.run.id]
             run.expected, run.last, run.fresh = one.run.next, run.fresh[-1], []

@@ -41,6 +41,17 @@ class Bin(msgspec.Struct, frozen=True):
     met: int
 
 
+class Unknown(msgspec.Struct, frozen=True):
+    """Readings of one feature that are of categories that no recorded run had.
+
+    ``values`` has the most frequent of these categories, each with its number of readings.
+    """
+
+    feature: str
+    readings: int
+    values: dict[str, int]
+
+
 class Health(msgspec.Struct, frozen=True):
     """How well the probabilities of a contract come true in its runs.
 
@@ -80,6 +91,9 @@ class Health(msgspec.Struct, frozen=True):
         on runs that began later.
     guard
         Why runs cannot be tested for a change; empty if they are tested.
+    unknown_categories
+        Readings of categories that no recorded run had and that therefore count as missing, since
+        the service began.
     renewal
         How many runs a recalibration could use now; None unless the verdict is ``drifting``.
     """
@@ -99,6 +113,7 @@ class Health(msgspec.Struct, frozen=True):
     guard: str = ""
     renewal: Renewal | None = None
     waits_for: str = ""
+    unknown_categories: list[Unknown] = []
 
 
 class HealthWatch:
@@ -157,6 +172,7 @@ class HealthWatch:
             guard=self._trouble,
             renewal=self._renewal(),
             waits_for=self._open if waiting else "",
+            unknown_categories=[Unknown(**one.to_json()) for one in self._held.strangers.found],
         )
 
     def _renewal(self) -> Renewal | None:

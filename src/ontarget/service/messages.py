@@ -81,6 +81,7 @@ class Answer(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
     end: bool = False
     duplicate: bool = False
     parts: dict[str, float | None] = {}  # p of each behavior by itself, of a goal over several
+    unseen: dict[str, str] = {}  # categories that count as missing, for no recorded run had them
 
 
 class Problem(msgspec.Struct, omit_defaults=True, frozen=True):

@@ -14,7 +14,7 @@ from ontarget._whole_file import write_whole
 from ontarget.episodes._store import Roles
 from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.builtin_behaviors import behavior_of
-from ontarget.episodes.schema import Schema
+from ontarget.episodes.schema import Schema, UnknownCategories
 from ontarget.errors import EpisodesError, EpisodesFileError
 
 __all__ = ["MANIFEST", "Manifest", "PreparedFile", "PreparedPart", "checksum", "is_prepared"]
@@ -66,7 +66,7 @@ class Manifest:
     dropped: int = 0
     censoring: str = ""
     remarks: tuple[str, ...] = ()
-    unseen: int = 0
+    strangers: tuple[UnknownCategories, ...] = ()
 
     def write(self, folder: Path) -> None:
         """Write this list of contents to the folder.
@@ -87,7 +87,8 @@ class Manifest:
             "dropped": self.dropped,
             "censoring": self.censoring,
             "remarks": list(self.remarks),
-            "unseen": self.unseen,
+            "unseen": sum(one.readings for one in self.strangers),
+            "strangers": [one.to_json() for one in self.strangers],
         }
         text = json.dumps(found, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
         write_whole(folder / MANIFEST, [text.encode()])
@@ -142,8 +143,16 @@ class Manifest:
             dropped=_number(found, "dropped", default=0),
             censoring=str(found.get("censoring", "")),
             remarks=tuple(map(str, found.get("remarks", ()))),
-            unseen=_number(found, "unseen", default=0),
+            strangers=_strangers(found),
         )
+
+
+def _strangers(found: Mapping[str, Any]) -> tuple[UnknownCategories, ...]:
+    """The unknown categories that a manifest counts; an older one has only their number."""
+    if "strangers" in found:
+        return tuple(map(UnknownCategories.from_json, found["strangers"]))
+    readings = _number(found, "unseen", default=0)
+    return (UnknownCategories("all columns", readings, ()),) if readings else ()
 
 
 def _number(

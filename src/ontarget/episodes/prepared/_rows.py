@@ -19,9 +19,9 @@ import polars as pl
 from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.episodes._store import RowValues
 from ontarget.episodes.prepared._manifest import PreparedFile
-from ontarget.episodes.reading._columns import encoded
+from ontarget.episodes.reading._columns import encoded, unknown_in
 from ontarget.episodes.reading._files import explained
-from ontarget.episodes.schema import Schema
+from ontarget.episodes.schema import Schema, UnknownCategories
 from ontarget.errors import EpisodesFileError
 
 __all__ = ["FEATURE", "PreparedRows", "RowColumn", "States"]
@@ -107,6 +107,20 @@ class PreparedRows:
     def recoded(self, schema: Schema) -> PreparedRows:
         """The same rows, with text coded by the categories of another schema (list of features)."""
         return replace(self, schema=schema)
+
+    def unknown_categories(self) -> list[UnknownCategories]:
+        """The readings of categories that the schema lacks; only those columns are read."""
+        found = []
+        for feature in self.schema.features:
+            for part in self.parts if feature.codes and feature.unseen == "missing" else ():
+                for file in part.steps:
+                    path = part.folder / file.path
+                    with explained(path, "read"):
+                        source = path if path.is_file() else path / "*.parquet"
+                        name = f"{FEATURE}{feature.name}"
+                        column = pl.scan_parquet(source).select(name).collect().to_series()
+                        found.append(unknown_in(column, feature))
+        return [one for one in found if one is not None]
 
     def step(self, t: int) -> _Step:
         """The states and all other columns of one step, read from disk or from the cache."""

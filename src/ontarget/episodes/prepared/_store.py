@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +17,7 @@ from ontarget.episodes.prepared._manifest import MANIFEST, Manifest, PreparedPar
 from ontarget.episodes.prepared._rows import PartFiles, PreparedRows, RowColumn, States
 from ontarget.episodes.reading._columns import flags, labels
 from ontarget.episodes.reading._files import explained
-from ontarget.episodes.schema import Schema
+from ontarget.episodes.schema import Schema, UnknownCategories, joined_unknown
 from ontarget.errors import EpisodesFileError
 
 __all__ = ["PreparedStore", "opened_store", "prepared_store"]
@@ -36,6 +36,12 @@ class PreparedStore(Store):
         """
         rows = cast(States, self.states).rows.recoded(schema)
         return _over(replace(self, schema=schema), rows)
+
+    @cached_property
+    def unknown_categories(self) -> tuple[UnknownCategories, ...]:
+        """The readings of categories that the dictionaries lack, counted in the files."""
+        found = cast(States, self.states).rows.unknown_categories()
+        return joined_unknown([*self.strangers, *found])
 
     def part(self, episodes: IndexArray) -> Store:
         """The episodes at these positions, read into memory."""
@@ -121,7 +127,7 @@ def prepared_store(folder: Path, parts: tuple[str, ...], digest: str) -> Prepare
         dropped=manifest.dropped,
         censoring=manifest.censoring,
         remarks=manifest.remarks,
-        unseen=manifest.unseen,
+        strangers=manifest.strangers,
         origin=(str(folder), parts, digest),
     )
     return _over(plain, rows)

@@ -39,7 +39,7 @@ from ontarget.episodes.reading._columns import decoded, joined_labels, labels
 from ontarget.episodes.reading._files import explained
 from ontarget.episodes.reading._frames import record_frame
 from ontarget.episodes.reading._layout import FrameOptions, Layout
-from ontarget.episodes.schema import Schema
+from ontarget.episodes.schema import Schema, UnknownCategories, joined_unknown
 from ontarget.errors import EpisodesError, EpisodesFileError
 
 __all__ = ["prepare"]
@@ -277,7 +277,9 @@ class _Preparing:
             dropped=sum(one["dropped"] for one in facts),
             censoring=next((one["censoring"] for one in facts if one["censoring"]), ""),
             remarks=(*self.buckets.parts.remarks, *self._sample.remarks),
-            unseen=sum(one["unseen"] for one in facts),
+            strangers=joined_unknown(
+                UnknownCategories.from_json(own) for one in facts for own in one["strangers"]
+            ),
         ).write(self.folder)
 
     @cached_property
@@ -348,7 +350,7 @@ class _Preparing:
             "columns": [one.name for one in columns if one.name in ("before", "reward", "ahead")],
             "dropped": found.dropped,
             "censoring": found.censoring,
-            "unseen": found.unseen,
+            "strangers": [one.to_json() for one in found.strangers],
         }
         write_whole(done, [json.dumps(facts).encode()])
 

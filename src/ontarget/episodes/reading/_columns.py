@@ -11,7 +11,7 @@ import polars as pl
 
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.episodes._arrangement import Arrangement
-from ontarget.episodes.schema import MOST_NAMED, Feature
+from ontarget.episodes.schema import Feature, UnknownCategories
 from ontarget.errors import Argument, CategoryError, EpisodesError
 
 __all__ = [
@@ -26,7 +26,7 @@ __all__ = [
     "labels",
     "number_feature",
     "numbers",
-    "strange_categories",
+    "unknown_in",
     "whole_numbers",
 ]
 
@@ -194,7 +194,14 @@ def encoded(column: pl.Series, feature: Feature, where: Where) -> FloatArray:
     """
     what = f"feature {feature.name!r}"
     if feature.categories is None:
-        return numbers(column, what, where)
+        codes_given = numbers(column, what, where)
+        strange = feature.strange(codes_given)
+        if not strange.any():
+            return codes_given
+        if feature.unseen == "error":
+            first = int(np.argmax(strange))
+            raise CategoryError(f"{feature.refusal(codes_given[first])} (at {where(first)})")
+        return np.where(strange, np.nan, codes_given)
     text = column.cast(pl.String)
     codes = text.cast(pl.Enum(list(feature.categories)), strict=False)
     row = _first(text.is_not_null() & codes.is_null())
@@ -207,13 +214,18 @@ def encoded(column: pl.Series, feature: Feature, where: Where) -> FloatArray:
     return values
 
 
-def strange_categories(column: pl.Series, feature: Feature) -> list[str]:
-    """The first few texts of a column, in their order, that are not categories of the feature."""
+def unknown_in(column: pl.Series, feature: Feature) -> UnknownCategories | None:
+    """The values of a column that are no known category of the feature; None if there are none."""
     if feature.categories is None:
-        return []
-    names = column.cast(pl.String).drop_nulls().unique()
-    strange: list[str] = names.filter(~names.is_in(list(feature.categories))).sort().to_list()
-    return strange[:MOST_NAMED]
+        given = column.cast(pl.Float64).drop_nulls().drop_nans()
+        strange = given.filter(pl.Series(feature.strange(given.to_numpy())))
+    else:
+        given = column.cast(pl.String).drop_nulls()
+        strange = given.filter(~given.is_in(list(feature.categories)))
+    if not strange.len():
+        return None
+    counts = strange.alias("value").value_counts(name="n")
+    return UnknownCategories.of(feature.name, counts.iter_rows())
 
 
 def decoded(values: FloatArray, feature: Feature) -> pl.Series:

@@ -23,7 +23,7 @@ from ontarget.episodes.reading._columns import (
     feature_of,
     joined_labels,
     number_feature,
-    strange_categories,
+    unknown_in,
 )
 from ontarget.episodes.reading._counters import check_order
 from ontarget.episodes.reading._interventions import left_alone, named_column
@@ -44,7 +44,7 @@ from ontarget.episodes.reading._times import (
     time_features,
     with_time_features,
 )
-from ontarget.episodes.schema import Feature, Schema
+from ontarget.episodes.schema import Feature, Schema, UnknownCategories
 from ontarget.errors import Argument, EpisodesError, Placeholder, TargetError
 from ontarget.target import Target
 
@@ -328,7 +328,7 @@ def _recording(rows: _Rows, layout: Layout, judged: Judged, types: pl.Schema) ->
     own_ids = ids[arrangement.first_rows]
     reader = Reader(rows.read, arrangement, own_ids, rows.first_step)
     groups = None if parts.group is None else reader.per_episode(reader.read(parts.group), "group")
-    features, states, (unseen, strangers) = _states(reader, names, layout)
+    features, states, strangers = _states(reader, names, layout)
     notes = () if layout.schema else _many_categories(features, arrangement.lengths.size)
     roles = parts.roles(rows.first_step)
     rewards = reader.per_row(parts.reward, "reward")
@@ -354,7 +354,6 @@ def _recording(rows: _Rows, layout: Layout, judged: Judged, types: pl.Schema) ->
         behavior_values=reader.per_row(behavior.column, "behavior"),
         several=_signals(reader, judged, parts.reward) if judged.several else (),
         remarks=(*parts.remarks, *notes),
-        unseen=unseen,
         strangers=strangers,
         stop_probability=reader.per_row(layout.stop_probability, "stop_probability"),
         cutoff=reader.at_start(layout.cutoff, "cutoff"),
@@ -422,13 +421,10 @@ def _few_at_a_time(table: pl.LazyFrame, columns: tuple[str, ...]) -> Callable[[s
 
 def _states(
     reader: Reader, names: tuple[str, ...], layout: Layout
-) -> tuple[tuple[Feature, ...], FloatArray, tuple[int, tuple[tuple[str, str], ...]]]:
-    """The features, their values, and how many categories were not known and became missing.
-
-    With the number come a few of these categories, each with the name of its feature.
-    """
+) -> tuple[tuple[Feature, ...], FloatArray, tuple[UnknownCategories, ...]]:
+    """The features, their values, and the categories that are not known and became missing."""
     features: list[Feature] = []
-    unseen, strangers = 0, list[tuple[str, str]]()
+    strangers: list[UnknownCategories] = []
     states = np.empty((len(names), int(reader.arrangement.offsets[-1])))
     for j, name in enumerate(names):
         column = reader.read(name)
@@ -437,14 +433,14 @@ def _states(
             feature = known
         elif known is not None:
             feature = number_feature(column, categorical=known.categorical)
+            feature = replace(feature, known=known.known, unseen=known.unseen)
         else:
             feature = feature_of(column, categorical=name in layout.categorical, where=reader.where)
         states[j] = reader.arrangement.place(encoded(column, feature, reader.where))
-        if feature.unseen == "missing":
-            unseen += int(np.count_nonzero(np.isnan(states[j]))) - column.null_count()
-            strangers += [(name, one) for one in strange_categories(column, feature)]
+        unknown = unknown_in(column, feature) if feature.codes and layout.schema else None
+        strangers += [unknown] if unknown else []
         features.append(feature)
-    return tuple(features), states, (unseen, tuple(strangers))
+    return tuple(features), states, tuple(strangers)
 
 
 def _many_categories(features: tuple[Feature, ...], n_episodes: int) -> tuple[str, ...]:

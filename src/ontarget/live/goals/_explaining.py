@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -27,12 +29,13 @@ class GoalReading(NamedTuple):
     """What was known of a run at one step: its state, and the value so far of each behavior.
 
     The behaviors are in the order of the names in the goal's question, and rounded to a fixed
-    number of decimals (their grids).
+    number of decimals (their grids). ``unknown`` is as in `Reading`.
     """
 
     t: int
     state: FloatArray
     so_far: FloatArray
+    unknown: Mapping[str, str] = MappingProxyType({})
 
 
 class _Asking(NamedTuple):
@@ -139,7 +142,7 @@ def _contributions(
     shares = shapley(worth, n + earned.size + 1)
     schema, names = asking.joint.first.state_schema, asking.question.names
     told: list[tuple[str, float | str, float | str]] = [
-        (schema.names[j], value_of(schema, j, before.state[j]), value_of(schema, j, now.state[j]))
+        (schema.names[j], value_of(schema, j, before), value_of(schema, j, now))
         for j in differs.tolist()
     ]
     told += [

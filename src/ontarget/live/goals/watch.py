@@ -371,7 +371,9 @@ class GoalWatch:
         if np.isnan(self._out[0, P]):
             return False
         if not unknown:
-            self._seen.add(GoalReading(t, self._watches[0]._features.copy(), np.array(so_far)))
+            first = self._watches[0]
+            now = t, first._features.copy(), np.array(so_far), first._unknown
+            self._seen.add(GoalReading(*now))
         table.real[0, :NUMBERS] = self._out[0]
         if contract.own_rule:
             judging: Any = contract

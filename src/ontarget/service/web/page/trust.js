@@ -65,6 +65,7 @@ export function trust(contracts, healths, mayAct) {
       h("p", {}, `${found.runs.toLocaleString("en-US")} ${found.runs === 1 ? "run has" : "runs have"} ended without anybody stepping in.`
         + (found.cut_off ? ` Another ${found.cut_off.toLocaleString("en-US")} ${found.cut_off === 1 ? "was" : "were"} cut off or taken over, and cannot be counted.` : "")),
       alarmsKept(contract, found),
+      unknown(found),
       evidence(found),
       found.verdict === "drifting" ? aside(found) : null,
       mayAct && newest && found.verdict === "drifting" ? renewal(contract, found) : null,
@@ -106,6 +107,17 @@ function alarmsKept(contract, found) {
   const said = `${found.false_alarms.toLocaleString("en-US")} of the ${found.met.toLocaleString("en-US")} runs that met the target had an alarm`;
   const share = found.met ? ` (${percent(found.false_alarms / found.met)})` : "";
   return h("p", {}, `False alarms so far: ${said}${share}. The rule: ${rule(contract.spec)}.`);
+}
+
+/** Which categories of which columns no recorded run had. */
+function unknown(found) {
+  const told = (found.unknown_categories ?? []).slice(0, 5).map((one) => {
+    const values = Object.entries(one.values).sort((a, b) => b[1] - a[1]).slice(0, 3).map(([value]) => `“${value}”`);
+    const others = Object.values(one.values).slice(0, 3).reduce((sum, n) => sum + n, 0) < one.readings ? " and others" : "";
+    return `${one.feature}: ${values.join(", ")}${others} (${one.readings.toLocaleString("en-US")} ${one.readings === 1 ? "reading" : "readings"})`;
+  });
+  return told.length ? h("p", { class: "note" }, `Since the service began, some readings were of categories that no recorded run had, and count as missing: ${told.join("; ")}. `
+    + "Fit again once there are enough runs with them.") : null;
 }
 
 /** In which direction p was off, over all answers that are counted. */
