@@ -20,6 +20,7 @@ import polars as pl
 
 from ontarget._whole_file import write_whole
 from ontarget.episodes.prepared._sources import Source, check_alike
+from ontarget.episodes.reading._columns import says_nothing
 from ontarget.episodes.reading._files import explained
 from ontarget.episodes.reading._frames import found_parts
 from ontarget.episodes.reading._layout import Layout, layout_of
@@ -98,6 +99,8 @@ class Buckets:
             if not batch.height:
                 continue
             own = self._named(batch, source)
+            if source.is_text:
+                own = _without_words(own, first.types)
             check_alike((first.name, first.types), (source.name, own.schema), self._names)
             own = own.select(first.types.names())
             self._refuse_nameless(own, source, at)
@@ -288,6 +291,17 @@ class Buckets:
                 f" is already a column of {source.name}; choose another name",
             )
         return rows.with_columns(pl.lit(source.name).alias(self.file_column))
+
+
+def _without_words(rows: pl.DataFrame, types: pl.Schema) -> pl.DataFrame:
+    """The rows of a text file; columns with only words for missing values, such as NA, have none.
+
+    That is so if the first file has numbers there: ``types`` are its types.
+    """
+    numeric = [name for name, kind in types.items() if kind.is_numeric() or kind == pl.Boolean]
+    texts = {name for name, kind in rows.schema.items() if kind == pl.String}
+    empty = [name for name in numeric if name in texts and says_nothing(rows[name]).all()]
+    return rows.with_columns(pl.lit(None).alias(name) for name in empty)
 
 
 def written_layout(source: Source) -> Layout | None:

@@ -12,9 +12,16 @@ from typing import TypeAlias
 
 import polars as pl
 
-from ontarget.episodes.reading._csv import TEXT_TABLES, read_text_table
+from ontarget.episodes.reading._csv import (
+    TEXT_TABLES,
+    read_text_table,
+    separator_in,
+    with_numbers,
+)
 from ontarget.episodes.reading._files import explained
 from ontarget.episodes.reading._layout import FrameOptions
+from ontarget.episodes.reading._lerobot import is_lerobot
+from ontarget.episodes.reading._limits import check_sizes, regular_file
 from ontarget.errors import EpisodesError, EpisodesFileError
 
 __all__ = ["Source", "Sources", "check_alike", "sources_of"]
@@ -85,11 +92,10 @@ class Source:
 
 
 def _large_text(path: Path) -> Iterator[pl.DataFrame]:
-    with path.open("rb") as file:
-        line = file.readline().decode("utf-8-sig")
-    separator = next((sign for sign in (",", ";", "\t", "|") if sign in line), ",")
+    separator = separator_in(path)
+    check_sizes(path, separator)
     scanned = pl.scan_csv(path, separator=separator, infer_schema_length=None, glob=False)
-    yield from scanned.collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True)
+    yield from with_numbers(scanned).collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True)
 
 
 def sources_of(given: Sources, options: FrameOptions, output: Path) -> list[Source]:
@@ -122,14 +128,14 @@ def sources_of(given: Sources, options: FrameOptions, output: Path) -> list[Sour
             f"{name}: episodes are read from .parquet or .csv files (or .tsv, .txt), from folders "
             "of such files, or from folders of Minari or LeRobot datasets"
         )
-    paths = list(dict.fromkeys(found))
+    paths = [path if path.is_dir() else regular_file(path) for path in dict.fromkeys(found)]
     return [
         Source(path, options, name) for path, name in zip(paths, _told_apart(paths), strict=True)
     ]
 
 
 def _in_folder(folder: Path, output: Path) -> list[Path]:
-    if (folder / "meta" / "info.json").is_file():  # a LeRobot dataset
+    if is_lerobot(folder):
         return [folder]
     # A link that leads nowhere is kept, so that an error names it later.
     files = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -15,6 +15,7 @@ from ontarget.episodes.schema import Feature, UnknownCategories
 from ontarget.errors import Argument, CategoryError, EpisodesError
 
 __all__ = [
+    "NO_VALUE",
     "Labels",
     "Where",
     "decoded",
@@ -26,6 +27,7 @@ __all__ = [
     "labels",
     "number_feature",
     "numbers",
+    "says_nothing",
     "unknown_in",
     "whole_numbers",
 ]
@@ -38,6 +40,10 @@ _WIDER_THAN_NUMPY = (pl.Int128, pl.UInt128) if hasattr(pl, "UInt128") else (pl.I
 _MAYBE_INEXACT = (pl.Int64, pl.UInt64, *_WIDER_THAN_NUMPY)
 
 
+# Words for a missing value, in lower case; among numbers they are missing values (see `_csv`).
+NO_VALUE: Final = ("", "nan", "-nan", "na", "n/a", "#n/a", "<na>", "null", "none")
+
+
 def is_text(column: pl.Series) -> bool:
     """Whether the column holds text."""
     return isinstance(column.dtype, _TEXT)
@@ -48,6 +54,8 @@ def numbers(column: pl.Series, what: str, where: Where) -> FloatArray:
 
     In messages, ``what`` names the column, and ``where`` names the place of a row.
     """
+    if is_text(column) and says_nothing(column).all():
+        return np.full(len(column), np.nan)
     if is_text(column):
         text = column.cast(pl.String)
         parsed = text.cast(pl.Float64, strict=False)
@@ -131,6 +139,7 @@ def joined_labels(columns: Sequence[pl.Series], what: str) -> Labels:
     """
     parts = [labels(column, f"{what} (column {column.name!r})") for column in columns]
     if len(parts) == 1:
+        _refuse_nameless(columns[0], what)
         return parts[0]
     codes = np.zeros(len(columns[0]), dtype=np.intp)
     for part in parts:
@@ -280,7 +289,26 @@ def _refuse_inexact(column: pl.Series, what: str, where: Where) -> None:
 def _refuse_missing(column: pl.Series, what: str) -> None:
     row = _first(column.is_null())
     if row is not None:
-        raise EpisodesError(f"{what} needs a value in every row, got none in row {row}")
+        raise EpisodesError(
+            f"{what} needs a value in every row, got none in row {row}; write it, or leave the row "
+            "out"
+        )
+
+
+def says_nothing(column: pl.Series) -> pl.Series:
+    """Where a column of text has no value, or a word that says so."""
+    text = column.cast(pl.String).str.strip_chars().str.to_lowercase()
+    return text.is_null() | text.is_in(NO_VALUE)
+
+
+def _refuse_nameless(column: pl.Series, what: str) -> None:
+    """Refuse a word for a missing value in a column of names, such as the ids of episodes."""
+    row = _first(says_nothing(column)) if is_text(column) else None
+    if row is not None:
+        raise EpisodesError(
+            f"{what} (column {column.name!r}) needs a name in every row, got {column[row]!r} in "
+            f"row {row}; name the {what}, or leave the row out"
+        )
 
 
 def _refuse_mixed(text: pl.Series, where: Where) -> None:

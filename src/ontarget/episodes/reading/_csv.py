@@ -12,14 +12,19 @@ from typing import Final
 
 import polars as pl
 
+from ontarget.episodes.reading._columns import NO_VALUE
+from ontarget.episodes.reading._limits import check_sizes
 from ontarget.errors import EpisodesFileError
 
-__all__ = ["TEXT_TABLES", "TextTable", "read_text_table"]
+__all__ = ["TEXT_TABLES", "TextTable", "read_text_table", "separator_in", "with_numbers"]
 
 TEXT_TABLES: Final = (".csv", ".tsv", ".txt")
 
 _SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}
 _HEAD: Final = 1 << 16
+_FIRST_ROWS: Final = 1_000
+_NUMBERS: Final = (pl.Int64, pl.Float64)
+_LONG_NUMBER: Final = r"^[-+]?\d{16,}$"
 _QUOTED: Final = re.compile(r'"[^"]*"')
 _DECIMAL_COMMA: Final = re.compile(r'(?m)(?:^|;)\s*"?[-+]?\d+,\d+"?\s*(?=;|$)')
 _LATIN: Final = "the file is not UTF-8 and is read as Latin-1 (Windows-1252)"
@@ -41,20 +46,25 @@ def read_text_table(path: Path, *, as_text: bool = False) -> TextTable:
 
     A line with more or fewer fields than the first is refused. The file is UTF-8, or UTF-16 if it
     says so in its first bytes; otherwise it is read as Windows-1252, which includes Latin-1, and a
-    remark says so. ``as_text`` leaves every value as it is written.
+    remark says so. A column of numbers may have words for missing values, such as ``NA``: see
+    `with_numbers`. ``as_text`` leaves every value as it is written.
     """
     with path.open("rb") as file:
         head = file.read(_HEAD)
     notes: list[str] = []
     source: Path | bytes = path
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    wide = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    if wide:
+        head = head.decode("utf-16", "ignore").encode()
+    separator = _separator_of(head)
+    check_sizes(path, separator, bytes_per_letter=2 if wide else 1)
+    if wide:
         source = _recoded(path, "utf-16")
         notes.append("the file is UTF-16 text")
     elif not _is_utf8(head, whole=False):
         source = _recoded(path, "cp1252")
         notes.append(_LATIN)
     head = source[:_HEAD] if isinstance(source, bytes) else head
-    separator = _separator_of(head)
     if separator != ",":
         notes.append(f"columns are separated by {_SEPARATORS[separator]}")
     if separator == " ":  # any number of them
@@ -76,6 +86,8 @@ def read_text_table(path: Path, *, as_text: bool = False) -> TextTable:
     # Polars fills short lines with nulls, so each of them leaves the last column empty.
     if table.width and table[:, -1].has_nulls():
         _refuse_bad_lines(path, _bytes(source), separator)
+    if not as_text:
+        table = with_numbers(table.lazy(), decimal_comma=decimal_comma).collect()
     return TextTable(table, tuple(notes), separator)
 
 
@@ -91,6 +103,71 @@ def _table_in(
         infer_schema_length=None,
         glob=False,
     ).collect()
+
+
+def with_numbers(table: pl.LazyFrame, *, decimal_comma: bool = False) -> pl.LazyFrame:
+    """The table, in which numbers stay numbers although words for missing values are among them.
+
+    A column of text becomes one of numbers if each of its values is a number or one of `NO_VALUE`,
+    and at least one is a number; likewise one of true and false. In any other column of text such
+    a word is a category like any other: nobody but the user knows whether ``NA`` is a country.
+    """
+    names = [name for name, kind in table.collect_schema().items() if kind == pl.String]
+    # Of most columns, the first rows show that they have words.
+    names = list(_kinds(table.head(_FIRST_ROWS), names, decimal_comma)) if names else []
+    found = _kinds(table, names, decimal_comma) if names else {}
+    given = {name: _number_in(name, decimal_comma) for name in found}
+    return table.with_columns(
+        pl.when(_is_gap(name))
+        .then(None)
+        .otherwise(given[name].str.to_lowercase() == "true" if kind == pl.Boolean else given[name])
+        .cast(kind)
+        .alias(name)
+        for name, kind in found.items()
+        if kind != pl.String
+    )
+
+
+def _kinds(table: pl.LazyFrame, names: list[str], decimal_comma: bool) -> dict[str, pl.DataType]:
+    """The columns of text without words: Int64, Float64, Boolean, or String if all is missing."""
+    asked = []
+    for name in names:
+        text, gap = _number_in(name, decimal_comma), _is_gap(name)
+        whole, number = (text.cast(kind, strict=False).is_not_null() for kind in _NUMBERS)
+        # A float would round these: they are names.
+        long = text.str.contains(_LONG_NUMBER) & ~whole
+        truth = text.str.to_lowercase().is_in(["true", "false"])
+        all_of = {"whole": whole, "number": number & ~long, "truth": truth}
+        asked += [(one | gap).all().alias(f"{what}:{name}") for what, one in all_of.items()]
+        asked.append((~gap).any().alias(f"any:{name}"))
+    told = table.select(asked).collect().row(0, named=True)
+    found: dict[str, pl.DataType] = {}
+    for name in names:
+        if not told[f"any:{name}"]:
+            found[name] = pl.String()
+        elif told[f"number:{name}"]:
+            found[name] = pl.Int64() if told[f"whole:{name}"] else pl.Float64()
+        elif told[f"truth:{name}"]:
+            found[name] = pl.Boolean()
+    return found
+
+
+def _number_in(name: str, decimal_comma: bool) -> pl.Expr:
+    """The values of a column of text, without spaces around them and with decimal points."""
+    text = pl.col(name).str.strip_chars()
+    return text.str.replace(",", ".", literal=True) if decimal_comma else text
+
+
+def _is_gap(name: str) -> pl.Expr:
+    """Where a column of text has no value, or a word that says so."""
+    text = pl.col(name).str.strip_chars()
+    return text.is_null() | text.str.to_lowercase().is_in(NO_VALUE)
+
+
+def separator_in(path: Path) -> str:
+    """The character between columns of a text file."""
+    with path.open("rb") as file:
+        return _separator_of(file.read(_HEAD))
 
 
 def _separator_of(head: bytes) -> str:
@@ -196,7 +273,9 @@ def _refuse_bad_lines(path: Path, data: bytes, separator: str) -> None:
 
     The message gives the line's number.
     """
-    reader = csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), delimiter=separator)
+    text = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", newline="")
+    reader = csv.reader(text, delimiter=separator)
+    usual = csv.field_size_limit(max(csv.field_size_limit(), len(data)))  # sizes were checked
     try:
         width = len(next(reader, ()))
         for row in reader:
@@ -207,6 +286,8 @@ def _refuse_bad_lines(path: Path, data: bytes, separator: str) -> None:
                 )
     except csv.Error as error:
         raise EpisodesFileError(f"{path.name}, line {reader.line_num + 1}: {error}") from error
+    finally:
+        csv.field_size_limit(usual)
 
 
 def _no_text(path: Path) -> EpisodesFileError:
