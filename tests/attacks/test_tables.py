@@ -285,7 +285,7 @@ def test_twenty_thousand_columns_are_read_in_seconds(kind: str, tmp_path: Path) 
 @pytest.mark.parametrize("name", ["runs.csv", "runs.parquet"])
 def test_a_pipe_is_refused_and_nobody_waits(name: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / name)
-    with pytest.raises(EpisodesFileError, match="a pipe or a device"):
+    with pytest.raises(EpisodesFileError, match="pipe"):
         Episodes.read(tmp_path / name)
 
 

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
 from ontarget import Episodes
+from ontarget.episodes import prepare
 from ontarget.errors import EpisodesFileError
 
 FEATURES: dict[str, Any] = {
@@ -91,4 +95,109 @@ def test_what_is_not_there_is_told(tmp_path: Path) -> None:
         Episodes.read(folder)
     (folder / "data" / "chunk-000" / "file-000.parquet").unlink()
     with pytest.raises(EpisodesFileError, match=r"needs data/\*/\*.parquet files"):
+        Episodes.read(folder)
+
+
+def described(folder: Path, **features: Any) -> Path:
+    (folder / "meta" / "info.json").write_text(json.dumps({"features": {**FEATURES, **features}}))
+    return folder
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize("names", [["arm"], ["arm", "wrist", "hand"], None])
+@pytest.mark.parametrize("shape", [1, 3])
+def test_lists_longer_or_shorter_than_described_are_refused(
+    tmp_path: Path, names: list[str] | None, shape: int, fixed: bool
+) -> None:
+    folder = dataset(tmp_path / "set", fixed=fixed, **{"next.reward": [1.0] * 5})
+    described(folder, **{"observation.state": {"shape": [shape], "names": names}})
+    with pytest.raises(EpisodesFileError, match=r"observation\.state"):
+        Episodes.read(folder)
+
+
+@pytest.mark.parametrize("names", [["arm", "wrist", "hand"], {"motors": ["a", "b", "c", "d"]}])
+def test_as_many_names_as_numbers_are_needed(tmp_path: Path, names: Any) -> None:
+    folder = dataset(tmp_path / "set", **{"next.reward": [1.0] * 5})
+    described(folder, **{"observation.state": {"shape": [2], "names": names}})
+    with pytest.raises(EpisodesFileError, match=r"2 .* [34] "):
+        Episodes.read(folder)
+    described(folder, **{"observation.state": {"shape": [2], "names": ["state"]}})
+    assert "observation.state.1" in Episodes.read(folder).schema.names
+
+
+@pytest.mark.parametrize("odd", [[], [1.0, 2.0, 3.0], [1.0]])
+def test_one_list_of_another_length_is_refused(tmp_path: Path, odd: list[float]) -> None:
+    folder = dataset(tmp_path / "set", version=2, **{"next.reward": [1.0] * 5})
+    path = folder / "data" / "chunk-000" / "episode_000001.parquet"
+    lists = pl.Series("observation.state", [[1.0, 2.0], odd], dtype=pl.List(pl.Float32))
+    pl.read_parquet(path).with_columns(lists).write_parquet(path)
+    with pytest.raises(EpisodesFileError, match=rf"2 .* {len(odd)}"):
+        Episodes.read(folder)
+
+
+def test_a_list_that_is_missing_counts_as_missing_numbers(tmp_path: Path) -> None:
+    folder = dataset(tmp_path / "set", **{"next.reward": [1.0] * 5})
+    path = folder / "data" / "chunk-000" / "file-000.parquet"
+    gap = pl.Series("observation.state", [[1.0, 2.0], None] * 2 + [[3.0, 4.0]])
+    pl.read_parquet(path).with_columns(gap).write_parquet(path)
+    assert np.isnan(Episodes.read(folder).at(1).states[:, :2]).any()
+
+
+def test_a_reward_of_several_numbers_is_refused(tmp_path: Path) -> None:
+    reward = {"next.reward": [[1.0, 2.0]] * 5}
+    with pytest.raises(EpisodesFileError, match=r"next\.reward"):
+        Episodes.read(dataset(tmp_path / "set", **reward))
+    one = {"next.reward": [[1.0]] * 5}
+    assert Episodes.read(dataset(tmp_path / "one", **one)).outcomes.tolist() == [3.0, 2.0]
+
+
+def special(path: Path, kind: str) -> None:
+    """Put a pipe, a socket or a link to a device at this path."""
+    path.unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        os.mknod(path, stat.S_IFSOCK | 0o600)
+    else:
+        path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
+@pytest.mark.parametrize(
+    "name", ["meta/info.json", "data/chunk-000/file-000.parquet", "data/chunk-000/more.parquet"]
+)
+def test_a_pipe_socket_or_device_is_refused_without_opening_it(
+    tmp_path: Path, name: str, kind: str
+) -> None:
+    folder = dataset(tmp_path / "set", **{"next.reward": [1.0] * 5})
+    special(folder / name, kind)
+    for read in (Episodes.read, lambda path: prepare(path, tmp_path / "out", progress=False)):
+        with pytest.raises(EpisodesFileError, match=Path(name).name):
+            read(folder)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
+@pytest.mark.parametrize("name", ["runs.csv", "runs.parquet"])
+def test_a_special_file_is_not_prepared(tmp_path: Path, name: str, kind: str) -> None:
+    (tmp_path / "logs").mkdir()
+    special(tmp_path / "logs" / name, kind)
+    for source in (tmp_path / "logs", tmp_path / "logs" / name, str(tmp_path / "logs" / "*")):
+        with pytest.raises(EpisodesFileError, match=name):
+            prepare(source, tmp_path / "out", progress=False)
+    with pytest.raises(EpisodesFileError, match=name):
+        Episodes.read(tmp_path / "logs" / name)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
+@pytest.mark.parametrize(
+    "name", ["data/main_data.hdf5", "data/metadata.json", "data/0/one.parquet"]
+)
+def test_a_special_file_in_a_minari_folder_is_refused(tmp_path: Path, name: str, kind: str) -> None:
+    folder = tmp_path / "set"
+    (folder / "data" / "0").mkdir(parents=True)
+    box = json.dumps({"type": "Box", "shape": [1], "dtype": "float64", "low": [0], "high": [1]})
+    told = {"data_format": "parquet", "total_episodes": 1, "observation_space": box}
+    (folder / "data" / "metadata.json").write_text(json.dumps(told))
+    special(folder / name, kind)
+    with pytest.raises(EpisodesFileError, match=Path(name).name):
         Episodes.read(folder)

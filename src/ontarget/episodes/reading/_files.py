@@ -21,6 +21,7 @@ from ontarget.episodes.reading._csv import TEXT_TABLES, read_text_table
 from ontarget.episodes.reading._frames import KeyedRows, keyed_rows, record_frame
 from ontarget.episodes.reading._layout import FrameOptions, Layout, layout_of
 from ontarget.episodes.reading._lerobot import is_lerobot, lerobot_table
+from ontarget.episodes.reading._limits import regular_file
 from ontarget.episodes.reading._table import frame_of
 from ontarget.episodes.schema import Schema
 from ontarget.errors import EpisodesError, EpisodesFileError, EpisodesWarning, OntargetError
@@ -76,8 +77,7 @@ def _opened(path: Path, options: FrameOptions) -> Iterator[_Log]:
             table, options = lerobot_table(path, options)
             yield _Log(table, layout_of(options))
         return
-    if not path.is_file():  # a pipe could keep us waiting forever, and is read only once
-        raise EpisodesFileError(f"{path} is a pipe or a device; write the episodes to a file first")
+    regular_file(path)
     with explained(path, "read"):
         if path.suffix == ".parquet":
             layout = layout_of(options, layout_in(path, options))

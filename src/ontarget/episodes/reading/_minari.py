@@ -25,6 +25,7 @@ from ontarget.episodes._building import RawEpisodes
 from ontarget.episodes._observations import Leaf, ObservationLayout
 from ontarget.episodes.reading._arrays import record_arrays
 from ontarget.episodes.reading._layout import FrameOptions, Layout, layout_of
+from ontarget.episodes.reading._limits import regular_file
 from ontarget.episodes.reading._minari_arrow import ARROW_FORMATS, arrow_episodes, arrow_numbers
 from ontarget.episodes.reading._minari_episode import MinariEpisode, episode_of
 from ontarget.episodes.reading._minari_space import layout_in_file, layout_of_json
@@ -148,9 +149,9 @@ def _recording(
 def _data_folder(path: Path) -> Path:
     """The folder with the episodes: the dataset's ``data`` folder, or the folder itself."""
     for folder in (path / "data", path):
-        if (folder / _FILE).is_file():
+        if regular_file(folder / _FILE).is_file():
             return folder
-        if (folder / _METADATA).is_file():
+        if regular_file(folder / _METADATA).is_file():
             told = _metadata_in(folder).get("data_format")
             if told in ARROW_FORMATS:
                 return folder
@@ -165,7 +166,7 @@ def _data_folder(path: Path) -> Path:
 
 
 def _metadata_in(folder: Path) -> Mapping[str, Any]:
-    file = folder / _METADATA
+    file = regular_file(folder / _METADATA)
     if not file.is_file():
         return {}
     try:

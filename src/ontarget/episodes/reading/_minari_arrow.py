@@ -14,6 +14,7 @@ import polars as pl
 
 from ontarget._typing import AnyArray
 from ontarget.episodes._observations import Leaf, ObservationLayout
+from ontarget.episodes.reading._limits import regular_file
 from ontarget.episodes.reading._minari_episode import MinariEpisode, episode_of
 from ontarget.errors import EpisodesFileError
 
@@ -40,6 +41,7 @@ def arrow_episodes(
 
 
 def _read(path: Path) -> pl.DataFrame:
+    regular_file(path)
     if path.suffix == ".arrow":
         return pl.read_ipc(path, columns=_COLUMNS)
     return pl.read_parquet(path, columns=_COLUMNS, glob=False, hive_partitioning=False)
