@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ontarget import Target
 from ontarget.errors import TargetError
+from ontarget.target import Closed
 
 ends = st.integers(-6, 6).map(float)
 closings = st.sampled_from(["both", "left", "right", "neither"])
@@ -96,6 +97,25 @@ def test_a_target_on_the_grid_holds_the_same_points_of_it(parts: list[Target], g
     target, points = joined(parts), grid * np.arange(-9, 9)
     assert target.snap(grid).contains(points).tolist() == target.contains(points, grid).tolist()
     assert target.snap(None) == target
+
+
+@given(unions, st.sampled_from([0.5, 1.0, 2.0, 4.0, 10.0]))
+def test_rounding_a_target_changes_no_answer_about_points_of_the_grid(
+    parts: list[Target], grid: float
+) -> None:
+    target, points = joined(parts), grid * np.arange(-9, 9)
+    assert target.contains(points, grid).tolist() == target.contains(points).tolist()
+
+
+@given(st.integers(-999, 999), st.integers(0, 3), st.sampled_from(["both", "neither"]))
+def test_a_typed_bound_means_what_it_says(units: int, digits: int, closed: Closed) -> None:
+    points, bound = np.arange(-100, 100), units / 10**digits
+    # 0.1 is not a tenth: compared as whole numbers, with one more digit than the grid.
+    exact = points * 10**digits, units * 10
+    above = exact[0] >= exact[1] if closed == "both" else exact[0] > exact[1]
+    below = exact[0] <= exact[1] if closed == "both" else exact[0] < exact[1]
+    assert Target(lower=bound, closed=closed).contains(points / 10, 0.1).tolist() == above.tolist()
+    assert Target(upper=bound, closed=closed).contains(points / 10, 0.1).tolist() == below.tolist()
 
 
 @given(unions, st.integers(-5, 5), st.sampled_from([1.0, 2.0, 4.0]))

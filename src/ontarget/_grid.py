@@ -8,13 +8,22 @@ of targets are therefore rounded to the same number of decimals, the *grid*.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 
-from ontarget._typing import ArrayLike, FloatArray
+from ontarget._typing import ArrayLike, BoolArray, FloatArray
 from ontarget.errors import InputError
 
-__all__ = ["LARGEST_OUTCOME", "grid_of", "scale_of", "snap"]
+__all__ = [
+    "LARGEST_OUTCOME",
+    "decimals_of",
+    "grid_of",
+    "inwards",
+    "scale_of",
+    "snap",
+    "typical_size",
+]
 
 # Far enough from the largest float that the distance of two outcomes is still a number.
 LARGEST_OUTCOME = 1e300
@@ -22,24 +31,83 @@ LARGEST_OUTCOME = 1e300
 _DIGITS = 9
 # A power of ten up to 10**22 is exact in float64; a finer grid than that would not be decimal.
 _FINEST = -22
+# Numbers of a simulator have some 16 decimals, and nearly none of them passes for one with 12.
+_MOST_DECIMALS = 12
+_HEAD = 256  # numbers that tell whether it is worth looking at all of them
+# From here on, float64 (float32) has no digits behind the point.
+_WHOLE, _WHOLE32 = 2.0**52, 2.0**23
 
 
-def grid_of(outcomes: ArrayLike) -> float:
+def grid_of(outcomes: ArrayLike, *, decimals: int | None = None, noise: float = 0.0) -> float:
     """The unit to which these outcomes are rounded (their *grid*): a power of ten.
 
-    It is 1e-9 to 1e-8 times the largest outcome in absolute value, but never below 1e-22.
+    It has as many decimals as the rewards have, if these are known. Otherwise it is 1e-9 times the
+    power of 1000 next to the typical outcome, whatever the largest is, and not below 1e-22. It is
+    at least ``noise``, the distance at which sums of floating-point numbers cannot be told apart
+    (method M1).
 
     Examples
     --------
-    >>> grid_of([-67.1, -14.5])
-    1e-07
+    >>> grid_of([-67.1, -14.5]), grid_of([-67.1, -14.5, -1e9], decimals=1)
+    (1e-06, 0.1)
     """
-    values = np.asarray(outcomes, dtype=np.float64)
-    largest = float(np.max(np.abs(values), initial=0.0))
-    if not math.isfinite(largest):
-        raise InputError(f"the rounding grid needs finite outcomes, got {largest}")
-    exponent = math.ceil(math.log10(largest)) if largest > 0.0 else 0
-    return float(f"1e{max(exponent - _DIGITS, _FINEST)}")
+    # In steps of 1000, and with the border far from 1, so that other runs mostly get the same.
+    scale = 3 * round(math.log10(typical_size(outcomes)) / 3)
+    exponent = scale - _DIGITS if decimals is None else -decimals
+    if noise > 0.0:
+        exponent = max(exponent, math.ceil(math.log10(noise)))
+    return float(f"1e{max(exponent, _FINEST)}")
+
+
+def typical_size(outcomes: ArrayLike) -> float:
+    """The median size of the outcomes other than 0; 1 if all of them are 0."""
+    sizes = np.abs(np.asarray(outcomes, dtype=np.float64))
+    if not np.isfinite(sizes).all():
+        worst = sizes[~np.isfinite(sizes)][0]
+        raise InputError(f"the rounding grid needs finite outcomes, got {worst}")
+    sizes = sizes[sizes > 0.0]
+    return float(np.median(sizes)) if sizes.size else 1.0
+
+
+def decimals_of(pieces: Iterable[FloatArray]) -> int | None:
+    """The largest number of decimals of any of these numbers; None if one has more than 12.
+
+    A number that was stored in float32 has the decimals that it had before. NaN has none.
+
+    Examples
+    --------
+    >>> decimals_of([np.array([0.25, 3.0, -1e9])]), decimals_of([np.array([1 / 3])])
+    (2, None)
+    """
+    most = 0
+    for values in pieces:
+        for some in (values[:_HEAD], values[_HEAD:]):
+            found = _decimals(some)
+            if found is None:
+                return None
+            most = max(most, found)
+    return most
+
+
+def _decimals(values: FloatArray) -> int | None:
+    """The largest number of decimals of any of these numbers; None if it is above 12."""
+    rest = values[np.isfinite(values)]
+    for decimals in range(_MOST_DECIMALS + 1):
+        rest = rest[~_has_decimals(rest, float(f"1e{decimals}"))]
+        if not rest.size:
+            return decimals
+    return None
+
+
+def _has_decimals(values: FloatArray, scale: float) -> BoolArray:
+    """Whether each value is the float64, or the float32, of a whole number divided by scale."""
+    whole = np.rint(values * scale)
+    decimal = whole / scale
+    with np.errstate(over="ignore"):
+        stored = decimal.astype(np.float32)
+    alike: BoolArray = (decimal == values) & (np.abs(whole) < _WHOLE)
+    alike |= (np.abs(values) >= _WHOLE) | ((stored == values) & (np.abs(whole) < _WHOLE32))
+    return alike
 
 
 def scale_of(grid: float) -> float:
@@ -71,7 +139,29 @@ def snap(values: ArrayLike, grid: float | None) -> FloatArray:
         return array
     scale = scale_of(grid)
     with np.errstate(over="ignore"):
-        snapped = np.rint(array * scale) / scale if scale else np.rint(array / grid) * grid
-    # A value so large that it overflows is coarser than the grid already; adding 0 drops -0.
-    kept: FloatArray = np.where(np.isfinite(snapped), snapped, array) + 0.0
+        units = array * scale if scale else array / grid
+        snapped = np.rint(units) / scale if scale else np.rint(units) * grid
+    # A large value is coarser than the grid already; adding 0 drops -0.
+    kept: FloatArray = np.where(np.abs(units) < _WHOLE, snapped, array) + 0.0
     return kept
+
+
+def inwards(bound: float, grid: float, *, upper: bool) -> tuple[float, bool]:
+    """A bound of a target rounded to the grid, and whether it was between two points of the grid.
+
+    Such a bound becomes the next point inside the target: a lower bound is rounded up, an upper
+    bound down. So rounding changes no answer about a value on the grid. A bound that misses a point
+    by no more than the last bits of a sum (0.1 + 0.2) is that point.
+
+    Examples
+    --------
+    >>> inwards(0.1 + 0.2, 0.1, upper=False), inwards(3.05, 0.1, upper=True)
+    ((0.3, False), (3.0, True))
+    """
+    near = float(snap(bound, grid))
+    beside = near - bound if math.isfinite(bound) else 0.0
+    if abs(beside) <= max(1e-6 * grid, abs(bound) * 2.0**-43):
+        return near, False
+    if (beside > 0.0) == upper:
+        near = float(snap(near - grid if upper else near + grid, grid))
+    return near, True

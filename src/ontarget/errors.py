@@ -169,4 +169,8 @@ class HorizonWarning(UserWarning):
 
 
 class EpisodesWarning(UserWarning):
-    """A file of episodes cannot store something; you must pass it again when you read the file."""
+    """Episodes that need a second look.
+
+    A file cannot store something, so that you must pass it again when you read the file; or a few
+    outcomes dwarf all others.
+    """

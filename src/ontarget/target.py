@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ontarget._grid import snap
+from ontarget._grid import inwards, snap
 from ontarget._typing import ArrayLike, BoolArray
 from ontarget.errors import TargetError
 
@@ -169,13 +169,13 @@ class Target:
     def contains(self, values: ArrayLike, grid: float | None = None) -> BoolArray:
         """Whether each value lies in the target, as a boolean array of the same shape.
 
-        If ``grid`` is given, values and bounds are first rounded to multiples of it, as outcomes
-        are (method M1 in docs/methods.md). NaN lies in no target.
+        If ``grid`` is given, values and bounds are first rounded to multiples of it, values as
+        outcomes are and bounds as in `snap` (method M1 in docs/methods.md). NaN lies in no target.
         """
         points = snap(values, grid)
         inside: BoolArray = np.zeros(points.shape, dtype=np.bool_)
-        for component in self.components:
-            lower, upper = snap([component.lower, component.upper], grid)
+        for component in self.snap(grid):
+            lower, upper = component.lower, component.upper
             above = points >= lower if component.lower_closed else points > lower
             below = points <= upper if component.upper_closed else points < upper
             inside = inside | (above & below)
@@ -186,28 +186,39 @@ class Target:
         return inside
 
     def snap(self, grid: float | None) -> Target:
-        """The target with its bounds rounded to multiples of ``grid``, as outcomes are rounded."""
+        """The target with its bounds rounded inwards to multiples of ``grid``.
+
+        A lower bound is rounded up and an upper bound down, so that the target contains the same
+        multiples of ``grid`` as before.
+
+        Examples
+        --------
+        >>> Target(3.05, 4.1, closed="neither").snap(0.1)
+        Target('[3.1, 4.1)')
+        """
         if grid is None:
             return self
-        ends = [snap([c.lower, c.upper], grid).tolist() for c in self.components]
-        return Target._of(
-            c._replace(lower=lower, upper=upper)
-            for c, (lower, upper) in zip(self.components, ends, strict=True)
-        )
+        rounded = []
+        for c in self.components:
+            lower, up = inwards(c.lower, grid, upper=False)
+            upper, down = inwards(c.upper, grid, upper=True)
+            rounded.append(Component(lower, upper, c.lower_closed or up, c.upper_closed or down))
+        return Target._of(rounded)
 
     def shift(self, amount: float, grid: float | None = None) -> Target:
         """The target moved by an amount.
 
         ``target.shift(-so_far)`` is the target for the remainder, which is what the run still has
         to earn. If ``grid`` is given, the bounds and the amount are first rounded to multiples of
-        it, as outcomes are.
+        it, bounds as in `snap`.
         """
         moved = float(snap(_number("amount", amount), grid))
         if not math.isfinite(moved):
             raise TargetError(f"shift needs a finite amount, got {moved}")
-        return Target._of(
-            c._replace(lower=c.lower + moved, upper=c.upper + moved) for c in self.snap(grid)
-        ).snap(grid)
+        ends = [
+            (c, *snap([c.lower + moved, c.upper + moved], grid).tolist()) for c in self.snap(grid)
+        ]
+        return Target._of(c._replace(lower=low, upper=high) for c, low, high in ends)
 
     def complement(self) -> Target:
         """The outcomes that miss the target."""

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ontarget import Episodes
-from ontarget._grid import grid_of
 from ontarget._keyed import keys_of
 from ontarget.episodes._fingerprints import fingerprints
 from ontarget.errors import CensoredError, EpisodesError, InputError
@@ -100,19 +99,19 @@ def test_a_step_is_on_the_grid_of_its_episodes_or_another() -> None:
         assert step.behavior[0] == 0.3
         assert step.remaining[0] == 0.3
     assert runs.at(2, grid=0.2).behavior[0] == 0.4
-    assert runs.grid == 1e-9
+    assert runs.grid == 0.1
 
 
 def test_parts_of_a_split_share_the_grid_of_train() -> None:
     rewards = np.ones((20, 1))
-    for large in range(20):
+    for fine in range(20):
         rewards[:] = 1.0
-        rewards[large] = 5000.0
+        rewards[fine] = 1.25
         runs = Episodes.from_arrays(np.zeros((20, 1, 1)), rewards)
         parts = [
             part for part in runs.split(train=0.4, calibrate=0.3, assure=0.2) if part is not None
         ]
-        learned = grid_of(parts[0].outcomes)
+        learned = 0.01 if fine in parts[0].ids else 1.0
         assert {part.grid for part in parts} == {learned}
         assert parts[1].take([0]).grid == parts[1].compact().grid == learned
 

@@ -119,9 +119,10 @@ def test_several_behaviors_are_joined_row_by_row() -> None:
     for name in joined.names:
         own = [part.only(name) for part in parts]
         found = joined.only(name)
-        assert found.outcomes.tolist() == [y for part in own for y in part.outcomes.tolist()]
+        ends = [y for part in own for y in part.at(0, grid=found.grid).outcomes.tolist()]
+        assert found.outcomes.tolist() == ends
         for t in range(4):
-            before = [b for part in own for b in part.at(t).behavior.tolist()]
+            before = [b for part in own for b in part.at(t, grid=found.grid).behavior.tolist()]
             np.testing.assert_array_equal(found.at(t).behavior, before)
 
 

@@ -113,10 +113,11 @@ def test_before_the_first_reward_the_target_is_what_it_is(spec: str) -> None:
     assert behavior_of(spec).translate(target, math.nan, 0) == target
 
 
-def test_ends_halfway_between_points_of_the_grid_move_with_the_outcomes() -> None:
+def test_ends_between_points_of_the_grid_leave_the_points_on_their_side() -> None:
     target = Target.at_least(0.5)
-    assert behavior_of("sum").translate(target, 1.0, 1, grid=1.0) == Target.at_least(-1)
-    assert behavior_of("max").translate(target, 0.0, 1, grid=1.0).is_everything
+    assert behavior_of("sum").translate(target, 1.0, 1, grid=1.0) == Target.at_least(0)
+    assert behavior_of("max").translate(target, 1.0, 1, grid=1.0).is_everything
+    assert not behavior_of("min").translate(target, 0.0, 1, grid=1.0)
 
 
 COMPUTED = [spec for spec in SPECS if not behavior_of(spec).told]

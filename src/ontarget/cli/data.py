@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +24,7 @@ from ontarget.cli.options import (
     unseen_line,
 )
 from ontarget.cli.output import check_output, print_facts
+from ontarget.errors import EpisodesWarning
 
 if TYPE_CHECKING:
     from ontarget import GoalMonitor
@@ -194,7 +196,9 @@ def fit(
     standing_out = dict.fromkeys(filter(None, (one.head(as_option) for one in looked)))
     if standing_out and not as_json:
         print_facts("\n".join(standing_out))
-    with connected(engine, address) as where:
+    with connected(engine, address) as where, warnings.catch_warnings():
+        if any(caution.kind == "outliers" for one in looked for caution in one.cautions):
+            warnings.simplefilter("ignore", EpisodesWarning)  # said already
         monitor.fit(
             runs if recorded.is_prepared else recorded,
             assure=assure,

@@ -77,8 +77,10 @@ def _look_at_each(recorded: Episodes, goal: Target | Goal | None, as_json: bool)
             )
             for name in recorded.names
         }
-    outcomes = {name: recorded.only(name).outcomes for name in recorded.names}
-    met = None if goal is None else int(goal.contains(outcomes).sum())
+    each_alone = {name: recorded.only(name) for name in recorded.names}
+    outcomes = {name: one.outcomes for name, one in each_alone.items()}
+    grids = {name: one.grid for name, one in each_alone.items()}
+    met = None if goal is None else int(goal.contains(outcomes, grids).sum())
     if as_json:
         asked = {} if goal is None else {"target": str(goal), "met": met}
         each = {name: one.to_json() for name, one in found.items()}

@@ -25,6 +25,7 @@ from ontarget.drift.change import UNKNOWN_ORDER, Bias, Drift, Evidence
 from ontarget.drift.guard import NotedGoal, NotedStep, check_guarded
 from ontarget.episodes import Episodes
 from ontarget.episodes._fingerprints import seen_before
+from ontarget.episodes.looking._sides import check_goal_sides, check_sides
 from ontarget.errors import CalibrationError, EpisodesError, InputError
 from ontarget.evaluation._labels import labelled
 from ontarget.fitted.fitted import Fitted
@@ -58,6 +59,7 @@ def drift_of(
     """Whether these episodes show drift; see `GoalMonitor.drift`."""
     new = fitted.alike(episodes)
     _refuse_seen(new, fitted)
+    check_sides(new._unrounded, target, fitted.grid)
     groups = fitted.groups_in(new)
     sides = [_Side(fitted, t, g, target, calibration) for g in np.unique(groups).tolist()]
     limits, p = np.full((len(new), 2), np.nan), np.full(len(new), np.nan)
@@ -90,6 +92,9 @@ def drift_of_goal(
     new = joint.alike(episodes)
     first, seed = new[question.names[0]], joint.first.trained.seed
     _refuse_seen(first, joint.first)
+    check_goal_sides(
+        {name: new[name]._unrounded for name in question.names}, question.goal, joint.grids
+    )
     groups = joint.first.groups_in(first)
     p, met = (
         np.full(len(first), np.nan),

@@ -26,6 +26,7 @@ from ontarget.drift._kept import (
 )
 from ontarget.drift.bets import DriftBet, DriftReading, HarmBet
 from ontarget.episodes import Episodes
+from ontarget.episodes.looking._sides import check_goal_sides, check_sides
 from ontarget.errors import (
     CalibrationError,
     CensoredError,
@@ -273,6 +274,7 @@ class NotedStep:
         if self.target is None:
             found = at.cdf_limits(at.inputs(states, so_far), rows.response[good])
         else:
+            check_sides(episodes._unrounded, self.target, fitted.grid)
             question = Question.of(self.target, fitted.grid)
             p = at.outlook(states, so_far, question, np.empty(0))[:, 0, P]
             found = (p - question.targets[0].contains(rows.outcomes[good], fitted.grid),)
@@ -343,8 +345,9 @@ class NotedGoal:
         return p[~np.isnan(p)], met[~np.isnan(p)]
 
     def _met(self, new: Mapping[str, Episodes]) -> BoolArray:
-        outcomes = {name: new[name].outcomes for name in self.question.names}
-        return self.question.goal.contains(outcomes, self.joint.grids)
+        names, goal = self.question.names, self.question.goal
+        check_goal_sides({name: new[name]._unrounded for name in names}, goal, self.joint.grids)
+        return goal.contains({name: new[name].outcomes for name in names}, self.joint.grids)
 
 
 def guard_of(

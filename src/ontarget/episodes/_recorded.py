@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ontarget._grid import grid_of, snap
+from ontarget._grid import LARGEST_OUTCOME, decimals_of, grid_of, snap
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray, KeyArray
 from ontarget.episodes._history import state_schema
 from ontarget.episodes._judged import Reading
 from ontarget.episodes._store import Roles, Store
 from ontarget.episodes.behavior import Behavior
+from ontarget.episodes.looking._sides import Unrounded
 from ontarget.episodes.schema import Schema, UnknownCategories
 from ontarget.episodes.step import Step
 from ontarget.errors import EpisodesError, InputError
@@ -24,14 +26,17 @@ __all__ = ["Recorded"]
 
 Kind = TypeVar("Kind", bound=np.generic)
 
+_KEPT = ("_store", "_index", "_grid", "_settled")
+
 
 class Recorded:
     """Recorded episodes: all episodes of a store, or those at the positions in ``index``.
 
-    Outcomes are rounded to multiples of ``grid``. By default the grid is computed from the outcomes
-    of these episodes. It is passed if these episodes must share the grid of others: all parts of a
-    split use the grid of the part that models learn from, and episodes read with ``like=`` use the
-    grid of ``like``.
+    Outcomes are rounded to multiples of ``grid``. By default the grid is computed from these
+    episodes. It is passed if these episodes must share the grid of others: all parts of a split use
+    the grid of the part that models learn from, and episodes read with ``like=`` use the grid of
+    ``like``. Such a grid is *settled*. Some of the episodes (`Episodes.take`) have the grid of
+    all of them too, but a split or a fit computes it anew, from the part to learn from.
     """
 
     def __init__(
@@ -40,6 +45,7 @@ class Recorded:
         self._store = store
         self._index = index
         self._grid = grid
+        self._settled = grid is not None
 
     @property
     def schema(self) -> Schema:
@@ -199,12 +205,65 @@ class Recorded:
 
         Intervals and promises are rounded to the same grid, so that comparisons are exact.
         """
-        return read_only(snap(self._unsnapped_outcomes, self.grid))
+        return self._outcomes_on(self.grid)
 
     @cached_property
     def grid(self) -> float:
         """Outcomes are rounded to multiples of this number, so that 0.1 + 0.2 equals 0.3."""
-        return grid_of(self._unsnapped_outcomes) if self._grid is None else self._grid
+        return self._own_grid if self._grid is None else self._grid
+
+    @cached_property
+    def _own_grid(self) -> float:
+        """The grid that these episodes have by themselves (method M1)."""
+        outcomes, behavior = self._unsnapped_outcomes, self.behavior
+        kind = behavior.spec.partition(":")[0]
+        if kind == "first":
+            return grid_of(outcomes, decimals=decimals_of([outcomes]))
+        if behavior.told or kind in ("last", "max", "min"):  # nothing is added up: no noise
+            return grid_of(outcomes, decimals=decimals_of(self._recorded_values()))
+        if kind == "share" or self._judged.rewards is None:
+            return grid_of(outcomes)
+        decimals = decimals_of(self._recorded_values()) if kind == "sum" else None
+        sizes, missed = self._reward_sizes(decimals)
+        if decimals is not None and 4.0 * missed > 10.0**-decimals:
+            decimals = None  # float32 has lost the decimals
+        # A sum is off by up to this many times the last bit; a running mean forgets its errors.
+        steps = self.horizon if self.horizon_declared else int(self.lengths.max())
+        noise = 4.0 * (8 if kind == "mean" else steps) * 2.0**-53 * sizes
+        return grid_of(outcomes, decimals=decimals, noise=noise)
+
+    def _recorded_values(self) -> Iterator[FloatArray]:
+        """The numbers that the behavior is computed from, step by step, as they were recorded."""
+        store = self._judged
+        values = store.rewards
+        if values is None:  # a column: the last value of a run is its outcome
+            yield self._unsnapped_outcomes
+            values = store.before
+        for t in range(int(self.lengths.max())):
+            rows, _ = store.rows(t, self._index)
+            yield values[rows]
+
+    def _reward_sizes(self, decimals: int | None) -> tuple[float, float]:
+        """The largest sum of the sizes of a run's rewards, and of what decimals leave out."""
+        sizes, missed = np.zeros(len(self)), np.zeros(len(self))
+        for t in range(int(self.lengths.max())):
+            _, alive = self._store.rows(t, self._index)
+            earned = self.rewards_at(t)
+            sizes[alive] += np.abs(earned)
+            if decimals is not None:
+                missed[alive] += np.abs(earned - snap(earned, float(f"1e{-decimals}")))
+        return min(float(sizes.max()), LARGEST_OUTCOME), float(missed.max())
+
+    @property
+    def _unrounded(self) -> Unrounded:
+        """The outcomes before they are rounded, and how exact they are."""
+
+        def path() -> Iterator[tuple[IndexArray, FloatArray]]:
+            for t in range(1, int(self.lengths.max())):
+                _, alive = self._store.rows(t, self._index)
+                yield alive, self._unrounded_at(t)
+
+        return Unrounded(self._unsnapped_outcomes, self.lengths, ~self.cut_off, path, self.ids)
 
     @cached_property
     def _unsnapped_outcomes(self) -> FloatArray:
@@ -230,8 +289,7 @@ class Recorded:
         store, grid = self._judged, self.grid if grid is None else grid
         rows, alive = store.rows(t, self._index)
         behavior = snap(store.before[rows], grid)
-        own = grid == self.grid  # then they are rounded already
-        outcomes = self.outcomes[alive] if own else snap(self._unsnapped_outcomes[alive], grid)
+        outcomes = self._outcomes_on(grid)[alive]
         remaining = outcomes
         if store.ahead is not None:
             remaining = snap(store.ahead[rows], grid)
@@ -249,6 +307,20 @@ class Recorded:
             index=alive,
         )
 
+    def _unrounded_at(self, t: int) -> FloatArray:
+        """The behavior before step t of each episode that is still going there, not rounded."""
+        rows, _ = self._judged.rows(t, self._index)
+        values: FloatArray = self._judged.before[rows]
+        return values
+
+    def _outcomes_on(self, grid: float) -> FloatArray:
+        """The outcomes rounded to a grid; those of the last grid asked for are kept."""
+        kept: tuple[float, FloatArray] | None = self.__dict__.get("_rounded")
+        if kept is None or kept[0] != grid:
+            kept = grid, read_only(snap(self._unsnapped_outcomes, grid))
+            self.__dict__["_rounded"] = kept
+        return kept[1]
+
     def rewards_at(self, t: int) -> FloatArray:
         """The reward at step t of each episode that is still going there."""
         earned = self._judged.rewards
@@ -262,7 +334,7 @@ class Recorded:
 
     def __getstate__(self) -> dict[str, object]:
         # Without what was computed from the store, which may be on disk and large.
-        return {name: getattr(self, name) for name in ("_store", "_index", "_grid")}
+        return {name: getattr(self, name) for name in _KEPT}
 
     def __len__(self) -> int:
         return int(self._store.lengths.size if self._index is None else self._index.size)

@@ -47,6 +47,7 @@ class Signal:
     outcomes: FloatArray
     ahead: FloatArray | None
     grid: float | None = None  # set if the grid is that of other episodes
+    settled: bool = True  # whether a split and a fit keep that grid
 
     def __post_init__(self) -> None:
         _freeze(self)

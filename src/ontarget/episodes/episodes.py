@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Unpack, overload
 import numpy as np
 
 from ontarget._arguments import whole_number
-from ontarget._grid import grid_of
 from ontarget._keyed import keyed_hash
-from ontarget._typing import ArrayLike, FloatArray
+from ontarget._typing import ArrayLike, FloatArray, IndexArray
 from ontarget.episodes._building import RawEpisodes, build
 from ontarget.episodes._censoring import Censored, chosen_by_lot
 from ontarget.episodes._dictionaries import recoded_store, same_dictionaries
@@ -323,7 +322,8 @@ class Episodes(Recorded):
             raise InputError(f"concat needs a list of Episodes, got {kinds}")
         store = joined_store([one.compact()._store for one in given])
         grids = {one._grid for one in given}
-        return cls(store, grid=grids.pop() if len(grids) == 1 else None)
+        settled = all(one._settled for one in given)
+        return cls(store, grid=grids.pop() if settled and len(grids) == 1 else None)
 
     def write(self, path: str | Path) -> None:
         """Write the episodes to a Parquet or CSV file; the path's ending decides which.
@@ -371,7 +371,7 @@ class Episodes(Recorded):
         if np.unique(chosen).size != chosen.size:
             raise InputError("`index` needs different positions, got the same one twice")
         index = chosen if self._index is None else self._index[chosen]
-        return Episodes(self._store, index, grid=self._kept_grid)
+        return self._on_same_grid(self._store, index)
 
     def sample(self, most: int, *, seed: int = 0) -> Episodes:
         """At most ``most`` episodes, chosen at random; nothing is copied.
@@ -406,7 +406,9 @@ class Episodes(Recorded):
         """
         for signal in self._store.several:
             if signal.name == name:
-                return Episodes(self._store.only(signal), self._index, grid=signal.grid)
+                found = Episodes(self._store.only(signal), self._index, grid=signal.grid)
+                found._settled &= signal.settled
+                return found
         if not self.names:
             raise EpisodesError(
                 f"these episodes have a single behavior without a name, got {name!r}; build them "
@@ -447,31 +449,43 @@ class Episodes(Recorded):
             )
         if k == self._store.history:
             return self
-        return Episodes(replace(self._store, history=k), self._index, grid=self._grid)
+        found = Episodes(replace(self._store, history=k), self._index, grid=self._grid)
+        found._settled = self._settled
+        return found
 
-    @property
-    def _kept_grid(self) -> float | None:
-        """The grid (the step size of rounded outcomes) for parts of these episodes.
+    def _on_same_grid(self, store: Store, index: IndexArray | None = None) -> Episodes:
+        """Other episodes, or some of these, rounded as these are."""
+        if store.several:
+            grids = {one.name: self.only(one.name).grid for one in store.several if not one.grid}
+            return Episodes(store, index)._on_grids(grids, settled=False)
+        found = Episodes(store, index, grid=self.grid)
+        found._settled = self._settled
+        return found
 
-        None if the episodes are judged by several behaviors, because each behavior has its own
-        grid.
-        """
-        return None if self._store.several else self.grid
+    def _on_own_grid(self) -> Episodes:
+        """The same episodes, rounded as their rewards demand, unless their grid is settled."""
+        return self if self._settled else self._rounded_to(self._own_grid)
 
     def _with_horizon(self, horizon: int) -> Episodes:
         """The same episodes with another horizon, which some of them may exceed."""
         if horizon == self.horizon:
             return self
-        store = replace(self._store, horizon=horizon)
-        return Episodes(store, self._index, grid=self._kept_grid)
+        return self._on_same_grid(replace(self._store, horizon=horizon), self._index)
 
-    def _on_grids(self, grids: Mapping[str, float]) -> Episodes:
+    def _rounded_to(self, grid: float) -> Episodes:
+        """The same episodes, rounded to multiples of ``grid`` and nothing before that."""
+        return Episodes(self._store, self._index, grid=grid)
+
+    def _on_grids(self, grids: Mapping[str, float], *, settled: bool = True) -> Episodes:
         """The same episodes, each behavior rounded to multiples of the number given for it.
 
         A behavior is a number that the episodes are judged by; ``grids`` maps its name to the
         number.
         """
-        several = tuple(replace(one, grid=grids[one.name]) for one in self._store.several)
+        several = tuple(
+            replace(one, grid=grids[one.name], settled=settled) if one.name in grids else one
+            for one in self._store.several
+        )
         return Episodes(replace(self._store, several=several), self._index)
 
     def weighted(self, weights: ArrayLike) -> Episodes:
@@ -512,7 +526,7 @@ class Episodes(Recorded):
                 f"{self.ids[i]!s}; leave out an episode whose start cannot happen any more"
             )
         store = self.compact()._store
-        return Episodes(replace(store, weights=given), grid=self._kept_grid)
+        return self._on_same_grid(replace(store, weights=given))
 
     def aimed(self, targets: Sequence[Target | None]) -> Episodes:
         """The same episodes, each with its own target.
@@ -544,7 +558,7 @@ class Episodes(Recorded):
                     f"targets need a Target or None each, got {one!r} for episode {self.ids[i]!s}"
                 )
         store = self.compact()._store
-        return Episodes(replace(store, wanted=given), grid=self._kept_grid)
+        return self._on_same_grid(replace(store, wanted=given))
 
     def thinned(
         self, ratios: ArrayLike | Sequence[ArrayLike], bound: float, *, seed: int = 0
@@ -631,7 +645,7 @@ class Episodes(Recorded):
         """
         if same_dictionaries(self.schema, schema):
             return self
-        return Episodes(recoded_store(self._alone, schema), grid=self._kept_grid)
+        return self._on_same_grid(recoded_store(self._alone, schema))
 
     @property
     def _alone(self) -> Store:
@@ -650,7 +664,7 @@ class Episodes(Recorded):
         store = self._alone
         if self.is_prepared and self._index is None:
             store = store.part(np.arange(len(self)))
-        return Episodes(store, grid=self._kept_grid)
+        return self._on_same_grid(store)
 
     @overload
     def split(
@@ -719,12 +733,12 @@ class Episodes(Recorded):
         chosen = divide(self.ids, self.keys, self.groups, asked, seed=seed, by_group=by_group)
         # All parts are rounded to the grid of the part that a monitor learns from.
         first = next(iter(chosen.values()))
+        learned = self.take(first)
         if self.names:
-            learned = self.take(first)
-            whole = self._on_grids({name: learned.only(name).grid for name in self.names})
+            each = {name: learned.only(name)._on_own_grid().grid for name in self.names}
+            whole = self._on_grids(each)
         else:
-            grid = grid_of(self._unsnapped_outcomes[first]) if self._grid is None else self._grid
-            whole = Episodes(self._store, self._index, grid=grid)
+            whole = self._rounded_to(learned._on_own_grid().grid)
         parts = {
             name: whole.take(np.sort(index)) if index.size else None
             for name, index in chosen.items()

@@ -18,9 +18,10 @@ from ontarget.episodes.looking._leaks import find_leaks
 from ontarget.episodes.looking._order import FileOrder, find_order
 from ontarget.episodes.looking._picture import Histogram, histogram
 from ontarget.episodes.looking._sample import LEAST, sampled
+from ontarget.episodes.looking._sides import check_sides, outliers_in_words
 from ontarget.episodes.looking._since_last import find_since_last
 from ontarget.episodes.looking._waiting import find_waits
-from ontarget.errors import Argument
+from ontarget.errors import Argument, TargetError
 from ontarget.target import Target
 
 __all__ = ["Caution", "ColumnFacts", "FileOrder", "Look", "look_at"]
@@ -61,6 +62,8 @@ class Look:
         """How many episodes met the target; None without a target."""
         if self.target is None:
             return None
+        if any(one.kind == "rounding" for one in self.cautions):
+            return int(np.count_nonzero(self.target.contains(self.episodes._unsnapped_outcomes)))
         inside = self.target.contains(self.episodes.outcomes, grid=self.episodes.grid)
         return int(np.count_nonzero(inside))
 
@@ -117,7 +120,7 @@ class Look:
     def _cleared(self) -> Iterator[str]:
         if len(self.episodes) < LEAST:
             yield f"leaks      not searched for: this needs at least {LEAST} episodes"
-        elif not self.cautions:
+        elif all(one.kind in ("outliers", "rounding") for one in self.cautions):
             yield "leaks      none found: no feature reveals an outcome, a length or a reward early"
 
     def to_json(self) -> dict[str, Any]:
@@ -165,10 +168,30 @@ def look_at(episodes: Recorded, target: Target | None = None) -> Look:
         episodes=episodes,
         columns=column_facts(episodes),
         order=order,
-        cautions=(*leaks, *find_waits(episodes), *find_since_last(episodes), *more),
+        cautions=(
+            *_outliers(episodes, target),
+            *leaks,
+            *find_waits(episodes),
+            *find_since_last(episodes),
+            *more,
+        ),
         target=target,
         outcomes=histogram(episodes.outcomes),
     )
+
+
+def _outliers(episodes: Recorded, target: Target | None) -> Iterator[Caution]:
+    """Cautions: outcomes that dwarf the others, and a target that rounding would answer wrongly."""
+    found = outliers_in_words(episodes._unrounded)
+    if found:
+        what, _, remedy = found.partition("; ")
+        yield Caution("outliers", (), what, "A single one decides every average", (remedy,))
+    if target is not None:
+        try:
+            check_sides(episodes._unrounded, target, episodes.grid)
+        except TargetError as error:
+            what, _, remedy = str(error).partition("; ")
+            yield Caution("rounding", (), what, "A monitor will refuse this target", (remedy,))
 
 
 def _quantiles(values: np.ndarray[Any, np.dtype[np.float64]]) -> dict[str, float]:

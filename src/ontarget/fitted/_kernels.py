@@ -73,6 +73,8 @@ SLACK: Final = 1e-9
 # How near to 0 or 1 p may come if arithmetic does not decide the run.
 UNPROVED: Final = 1e-6
 
+# From here on, float64 has no digits behind the point, as in `ontarget._grid.snap`.
+_WHOLE = 2.0**52
 # The codes of `ontarget.episodes.Translation` that kernels know.
 _SHIFT, _FLOOR, _CEILING = 1, 2, 3
 # What becomes of an interval of the target (a component) once the behavior so far is known.
@@ -87,8 +89,11 @@ def snap_value(value: float, amounts: FloatArray) -> float:
     to scale by, or 0.
     """
     spacing, scale = amounts[0], amounts[1]
-    snapped = np.rint(value * scale) / scale if scale > 0.0 else np.rint(value / spacing) * spacing
-    return float((snapped if np.isfinite(snapped) else value) + 0.0)
+    units = value * scale if scale > 0.0 else value / spacing
+    if not abs(units) < _WHOLE:
+        return value + 0.0
+    snapped = np.rint(units) / scale if scale > 0.0 else np.rint(units) * spacing
+    return float(snapped + 0.0)
 
 
 @inner_kernel

@@ -14,6 +14,7 @@ from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.conformal.venn_abers import Envelopes
 from ontarget.episodes import Episodes
 from ontarget.episodes._fingerprints import seen_before
+from ontarget.episodes.looking._sides import check_sides
 from ontarget.errors import CalibrationError
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._kernels import DECIDED, RAW, P
@@ -42,6 +43,7 @@ def calibrate_target(fitted: Fitted, target: Target, episodes: Episodes) -> Targ
     """
     episodes = fitted.alike(episodes)
     _check_unused(fitted, episodes)
+    check_sides(episodes._unrounded, target, fitted.grid)
     question, groups = Question.of(target, fitted.grid), fitted.groups_in(episodes)
     met = question.targets[0].contains(episodes.outcomes, fitted.grid)
     parts: dict[tuple[int, int], FloatArray] = {}

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ontarget._grid import scale_of
+from ontarget._grid import scale_of, snap, typical_size
 from ontarget._plain import plain
 from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray, KeyArray
@@ -24,6 +24,7 @@ from ontarget.episodes._clocks import Clocks, clocks_of
 from ontarget.episodes._fingerprints import MOST_FINGERPRINTS
 from ontarget.episodes._history import state_schema, state_width
 from ontarget.episodes._store import Roles
+from ontarget.episodes.looking._sides import check_sides
 from ontarget.episodes.reading._layout import AN_OUTCOME, FROM_NEXT
 from ontarget.errors import Argument, CensoredError, EpisodesError, GroupError, InputError
 from ontarget.fitted._curves import CurveTable
@@ -36,6 +37,7 @@ from ontarget.fitted.ranks import NO_WEIGHTS, RankTable
 from ontarget.fitted.recorded import RecordedRuns
 from ontarget.fitted.rehearsal import Rehearsal
 from ontarget.fitted.target_map import Calibrated
+from ontarget.target import Target
 
 __all__ = ["Fitted", "Models", "Trained"]
 
@@ -115,6 +117,7 @@ class Fitted:
     runs: RecordedRuns = field(default_factory=RecordedRuns)  # those that the models learned from
     path_maps: PathMaps = NO_MAPS  # calibrate path bands; from the learning episodes
     history: int = 0  # how many earlier steps the models read in addition to the state
+    unrounded: bool = True  # False for a file of 0.2, whose rehearsal has rounded outcomes
 
     def __post_init__(self) -> None:
         # A damaged file may hold anything, and these lengths are not checked again during a run.
@@ -192,21 +195,50 @@ class Fitted:
             )
         )
         found = np.fromiter(ends, dtype=np.float64, count=2 * self.horizon).reshape(-1, 2)
-        scale = self.amounts[1] or 1.0 / self.grid
+        near, scale = snap(found, self.grid), self.amounts[1] or 1.0 / self.grid
         with np.errstate(over="ignore", invalid="ignore"):
             # Rounded outwards, so that rounding never excludes a remainder that is possible.
             outer = np.stack([np.floor(found[:, 0] * scale), np.ceil(found[:, 1] * scale)], axis=1)
             snapped = outer / scale
-        return read_only(np.where(np.isfinite(snapped), snapped, found))
+            noise = np.abs(near - found) <= 1e-6 * self.grid
+        return read_only(np.where(noise, near, np.where(np.isfinite(snapped), snapped, found)))
 
     @cached_property
     def amounts(self) -> FloatArray:
-        """Four numbers for the kernels: the rounding of outcomes, then the bounds of a reward.
+        """Five numbers for the kernels: the rounding of outcomes, and the bounds of a reward.
 
         First the grid (the distance between two neighbouring rounded values), then 1/grid if that
-        is a whole power of ten and otherwise 0, then the smallest and the largest possible reward.
+        is a whole power of ten and otherwise 0, then the smallest and the largest possible reward,
+        and last how far the behavior so far may be from the grid.
         """
-        return read_only(np.array([self.grid, scale_of(self.grid), *self.reward_bounds]))
+        low, high = self.reward_bounds
+        return read_only(np.array([self.grid, scale_of(self.grid), low, high, self._off_grid]))
+
+    @cached_property
+    def _off_grid(self) -> float:
+        """How far the behavior so far may be from the grid; infinite if rounding is harmless.
+
+        If all recorded outcomes are multiples of a coarse grid, such as whole numbers, then a run
+        with other rewards is unlike them, and rounding would answer about another run (M1).
+        """
+        kind = self.behavior.spec.partition(":")[0]
+        if not (self.behavior.told or kind in ("sum", "last", "max", "min")):
+            return math.inf
+        kept = [] if self.rehearsal is None else [self.rehearsal.outcomes]
+        kept += [] if self.observed is None else [self.observed._unsnapped_outcomes]
+        if not kept:
+            return math.inf
+        raw = np.concatenate(kept)
+        noise = float(np.abs(raw - snap(raw, self.grid)).max())
+        if noise > 0.01 * self.grid or self.grid < 1e-6 * typical_size(raw):
+            return math.inf
+        return max(1e-3 * self.grid, 10.0 * noise)
+
+    def is_off_grid(self, so_far: FloatArray) -> BoolArray:
+        """(runs,): whether the behavior so far is no multiple of the grid, but should be."""
+        with np.errstate(invalid="ignore"):
+            off: BoolArray = np.abs(so_far - snap(so_far, self.grid)) > self._off_grid
+        return off
 
     def at(self, t: int, group: int = 0, calibration: Calibrated | None = None) -> StepLaw:
         """The predicted distribution at step t in a group, with the given calibration, if any."""
@@ -363,7 +395,7 @@ class Fitted:
     def alike(
         self, episodes: Episodes, *, any_horizon: bool = False, cut_off: bool = False
     ) -> Episodes:
-        """The episodes with categories coded as in this monitor; an error if they do not match it.
+        """The episodes coded and rounded as in this monitor; an error if they do not match it.
 
         A category that no training episode had becomes a missing value, or an error if that feature
         was never missing (method M18 in docs/methods.md). Episodes that were cut off are an error
@@ -404,7 +436,8 @@ class Fitted:
                     f"feature {ours.name!r} needs {kinds[0]}, as in the monitor, got {kinds[1]}; "
                     "read the episodes with like=monitor"
                 )
-        return episodes.recoded(self.schema).with_history(self.history)
+        coded = episodes._rounded_to(self.grid).recoded(self.schema)
+        return coded.with_history(self.history)
 
     def bad_readings(self, states: FloatArray) -> BoolArray:
         """(runs,): whether a state has an infinite feature, or an unexpectedly missing one.
@@ -469,6 +502,17 @@ class Fitted:
         if self.assure is None or self.known_outcomes.size == self.excess.size:
             return self.assure
         return self.assure.take(self.known_outcomes)
+
+    def check_sides(self, target: Target) -> None:
+        """Raise a `TargetError` if rounding changes whether a recorded run meets the target (M1).
+
+        The recorded runs are the assure episodes and the learning episodes, as far as they are
+        kept.
+        """
+        if self.observed is not None:
+            check_sides(self.observed._unrounded, target, self.grid)
+        if self.rehearsal is not None:
+            check_sides(self.rehearsal.unrounded(), target, self.grid, rounded=not self.unrounded)
 
     @cached_property
     def clocks(self) -> Clocks:

@@ -6,7 +6,7 @@ M16 and M17 in docs/methods.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ontarget._grid import LARGEST_OUTCOME
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, FloatArray, IndexArray
+from ontarget.episodes.looking._sides import Unrounded
 from ontarget.errors import ModelFileError
 from ontarget.fitted._curves import without_one
 from ontarget.models._stored import flat_array
@@ -94,8 +95,8 @@ class Rehearsal:
     Attributes
     ----------
     lengths, groups, outcomes
-        Each episode's number of steps, the number of its group, and its outcome. Episodes are in
-        the order of a hash of their ids.
+        Each episode's number of steps, the number of its group, and its outcome before it is
+        rounded. Episodes are in the order of a hash of their ids.
     steps
         The steps that were rehearsed (that have such predictions), ascending.
     before
@@ -145,6 +146,17 @@ class Rehearsal:
         """
         alive = np.flatnonzero(self.lengths > self.steps[place])
         return slice(*self.offsets[place : place + 2].tolist()), alive
+
+    def unrounded(self, most: int = MOST_EPISODES) -> Unrounded:
+        """The outcomes of the first learning episodes, at most ``most``, before rounding."""
+
+        def path() -> Iterator[tuple[IndexArray, FloatArray]]:
+            for place in range(self.steps.size):
+                rows, alive = self.rows_at(place)
+                yield alive[alive < most], self.before[rows][alive < most]
+
+        outcomes, lengths = self.outcomes[:most], self.lengths[:most]
+        return Unrounded(outcomes, lengths, np.ones(lengths.size, dtype=np.bool_), path)
 
     def law(self, place: int, rows: IndexArray, curve: FloatArray, n: int) -> RehearsedLaw:
         """The predicted distributions of these rows (learning episodes) at one rehearsed step.

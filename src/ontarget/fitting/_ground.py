@@ -95,7 +95,7 @@ def ground_of(recipe: Recipe, split: Split | PaperSplit) -> Ground:
     A split divides the episodes into parts, such as learn and assure.
     """
     check_model(recipe.model)
-    named = _named(split)
+    named = _on_one_grid(_named(split))
     train = next(iter(named.values()))
     _check_parts(named, recipe.reward_bounds)
     _check_successors(recipe.model, train.behavior)
@@ -140,6 +140,14 @@ def _named(split: Split | PaperSplit) -> dict[str, Episodes]:
             "give the assure part a larger share, or record episodes to their end"
         )
     return {**named, first: named[first].take(~named[first].cut_off)}
+
+
+def _on_one_grid(named: dict[str, Episodes]) -> dict[str, Episodes]:
+    """The parts rounded as the first one demands; nothing comes from the others (M1, M16)."""
+    train = next(iter(named.values()))
+    if train._settled:
+        return named
+    return {name: one._rounded_to(train._own_grid) for name, one in named.items()}
 
 
 def _check_weights(named: Mapping[str, Episodes], cut: Sequence[str]) -> None:

@@ -113,7 +113,7 @@ def rehearsed(
     return Rehearsal(
         lengths=np.minimum(episodes.lengths, episodes.horizon),
         groups=groups,
-        outcomes=episodes.outcomes,
+        outcomes=episodes._unsnapped_outcomes,
         steps=np.array(stage.steps, dtype=np.intp),
         before=np.concatenate(before),
         ranks=np.concatenate(ranks),

@@ -32,6 +32,7 @@ Kept = TypeVar("Kept")
 
 _MOST_TARGETS = 4
 _MOST_CONTRACTS = 8
+_MOST_CHECKED = 1_000
 # To see whether an alarm is ever raised, the last _LAST_STEPS steps of _FIRST failed episodes are
 # tried first, then all steps of _A_FEW failed episodes; this is nearly always enough.
 _A_FEW, _FIRST, _LAST_STEPS = 32, 4, 64
@@ -58,6 +59,11 @@ class Contracts:
         self._answers: OrderedDict[Hashable, Any] = OrderedDict()
         self._contracts: OrderedDict[Hashable, Any] = OrderedDict()
         self._maps: OrderedDict[Hashable, Any] = OrderedDict()
+        self._checked: OrderedDict[Hashable, Any] = OrderedDict()
+
+    def check_sides(self, target: Target) -> None:
+        """Raise a `TargetError` if rounding changes whether a recorded run meets the target."""
+        self._kept(self._checked, target, _MOST_CHECKED, lambda: self.fitted.check_sides(target))
 
     def map_of(self, target: Target) -> TargetMap | None:
         """The calibration curve for this target alone.

@@ -9,6 +9,7 @@ import numpy as np
 from ontarget._progress import Reached
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.episodes import Episodes
+from ontarget.episodes.looking._sides import check_sides
 from ontarget.errors import FewEpisodesError
 from ontarget.fitted._kernels import (
     ASSURANCE,
@@ -52,6 +53,7 @@ def answer_episodes(
     episodes = fitted.alike(episodes)
     if calibration is not None:
         calibration.check(target, fitted.grid)
+    check_sides(episodes._unrounded, target, fitted.grid)
     question, groups = Question.of(target, fitted.grid), fitted.groups_in(episodes)
     given = episodes.weights if fitted.is_weighted else None
     weights = fitted.checked_weights(given, len(episodes))
@@ -59,7 +61,7 @@ def answer_episodes(
     longest = int(episodes.lengths.max()) if len(episodes) else 0
     for t in range(since, min(fitted.horizon, longest)):
         rows = episodes.at(t, grid=fitted.grid)
-        bad = fitted.bad_readings(rows.states)
+        bad = fitted.bad_readings(rows.states) | fitted.is_off_grid(episodes._unrounded_at(t))
         sheet.put_bad(t, rows.index[bad])
         for g in np.unique(groups[rows.index]).tolist():
             own = np.flatnonzero(~bad & (groups[rows.index] == g))

@@ -89,6 +89,7 @@ class OwnTargets:
             )
         with self._lock:
             if target not in self._contracts:
+                self.fitted.check_sides(target)
                 made = Contract(self.fitted, target, self.rule, self.triggers)
                 self._contracts[target] = made
                 while len(self._contracts) > _MOST_CONTRACTS:

@@ -43,6 +43,7 @@ class Description:
     horizon: int
     horizon_declared: bool
     grid: float
+    unrounded: bool
     pace: float
     impossible: FloatArray
     reward_bounds: tuple[float, float]
@@ -85,6 +86,7 @@ class Description:
             horizon=horizon,
             horizon_declared=_flag("horizon_declared", header["horizon_declared"]),
             grid=grid,
+            unrounded=_flag("unrounded", header.get("unrounded", False)),  # absent in 0.2
             pace=_number("pace", header["pace"]),
             impossible=_impossible(_list(header, "impossible")),
             reward_bounds=_bounds(_list(header, "reward_bounds")),
@@ -113,6 +115,7 @@ class Description:
             "horizon": fitted.horizon,
             "horizon_declared": fitted.horizon_declared,
             "grid": fitted.grid,
+            "unrounded": fitted.unrounded,
             "pace": fitted.pace,
             "impossible": fitted.impossible.tolist(),
             "reward_bounds": [one if math.isfinite(one) else None for one in fitted.reward_bounds],

@@ -244,6 +244,7 @@ def fitted_in(container: Sections, given: Behavior | None) -> Fitted:
             horizon=about.horizon,
             horizon_declared=about.horizon_declared,
             grid=about.grid,
+            unrounded=about.unrounded,
             reward_bounds=about.reward_bounds,
             blocks=about.blocks,
             law=law,

@@ -35,6 +35,7 @@ from ontarget.goal import Goal
 from ontarget.live.goals._answers import map_at
 from ontarget.live.goals.contract import GoalContracts
 from ontarget.live.outlook import Outlooks, Status
+from ontarget.monitor._held import rounded
 
 __all__ = ["boxes_at", "goal_outlooks", "one_step_depth", "so_far_of"]
 
@@ -119,7 +120,7 @@ def so_far_of(joint: Joint, behavior: Any, n: int) -> dict[str, FloatArray]:
                 f"behavior {name!r} needs one number or one for each of {n} runs, got "
                 f"{values.shape}"
             )
-        found[name] = snap(np.broadcast_to(values, (n,)), fitted.grid)
+        found[name] = rounded(np.broadcast_to(values, (n,)), fitted)
     return found
 
 

@@ -169,6 +169,7 @@ class Held:
                 "a goal over several behaviors needs calibration 'target' or 'common', got "
                 f"{calibration!r}"
             )
+        goals.check_sides(goal)
         return goals.map_of(goal) if calibration == "target" else None
 
     def _no_goal(self, goal: object) -> InputError:
@@ -205,8 +206,13 @@ class Held:
     ) -> Calibrated | None:
         """The calibration of p for this target alone; None if it is the same for all targets.
 
-        ``asked`` is the argument ``calibration=``.
+        ``asked`` is the argument ``calibration=``. A `TargetError` is raised if rounding changes
+        whether a recorded run meets the target.
         """
+        for one in target if isinstance(target, list | tuple) else [target]:
+            check_target(one)
+            assert isinstance(one, Target)
+            self._kept.check_sides(one)
         if isinstance(asked, TargetCalibration):
             return asked
         if asked not in ("target", "common"):
@@ -241,7 +247,7 @@ class Held:
             raise InputError(
                 f"`behavior` needs one number or one for each of {len(X)} runs, got {so_far.shape}"
             )
-        return X, snap(np.broadcast_to(so_far, (len(X),)), self.fitted.grid)
+        return X, rounded(np.broadcast_to(so_far, (len(X),)), self.fitted)
 
 
 def checked_options(options: AlarmOptions) -> dict[str, Any]:
@@ -252,6 +258,18 @@ def checked_options(options: AlarmOptions) -> dict[str, Any]:
         hint = f"; did you mean {close[0]}?" if close else f"; the options are {sorted(known)}"
         raise InputError(f"there is no option {name!r}{hint}")
     return dict(options)
+
+
+def rounded(so_far: FloatArray, fitted: Fitted) -> FloatArray:
+    """The behavior so far, rounded to the grid; an `InputError` if that would change it (M1)."""
+    off = fitted.is_off_grid(so_far)
+    if off.any():
+        raise InputError(
+            f"`behavior` needs multiples of {fitted.grid:g}, as in all recorded runs, got "
+            f"{so_far[int(np.argmax(off))]:.12g}; fit again with runs whose rewards have as many "
+            "decimals"
+        )
+    return snap(so_far, fitted.grid)
 
 
 def check_target(target: object) -> None:

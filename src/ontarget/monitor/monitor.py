@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -16,9 +17,16 @@ from ontarget._typing import ArrayLike
 from ontarget.episodes import Behavior, Episodes, PaperSplit, Split
 from ontarget.episodes._splits import ByGroup, capped_parts
 from ontarget.episodes.behavior import Bounds
+from ontarget.episodes.looking._sides import outliers_in_words
 from ontarget.episodes.prepared._manifest import is_prepared
 from ontarget.episodes.schema import Unseen
-from ontarget.errors import Argument, FewEpisodesError, InputError, ModelFileError
+from ontarget.errors import (
+    Argument,
+    EpisodesWarning,
+    FewEpisodesError,
+    InputError,
+    ModelFileError,
+)
 from ontarget.fitted.blocks import StepsPerModel, plan_blocks
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.joint.joint import Joint
@@ -320,6 +328,11 @@ class GoalMonitor(Judging):
             precedents=precedents,
             paths=paths,
         )
+        for name, part in split._asdict().items():
+            used = part is not None and name != "rest"
+            huge = outliers_in_words(part._unrounded) if used else ""
+            if huge:
+                warnings.warn(huge, EpisodesWarning, stacklevel=2)
         fitted = fit_monitor(recipe, split, engine=engine, progress=progress, checkpoint=checkpoint)
         _refuse_unknown(fitted)
         self._contracts = Contracts(fitted)

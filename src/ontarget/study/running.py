@@ -13,6 +13,7 @@ from ontarget._typing import AnyArray, BoolArray, FloatArray
 from ontarget.episodes import Episodes
 from ontarget.episodes._fingerprints import fingerprints, seen_before
 from ontarget.episodes._splits import ByGroup
+from ontarget.episodes.looking._sides import check_goal_sides, check_sides
 from ontarget.errors import (
     Argument,
     EpisodesError,
@@ -191,6 +192,7 @@ def met_by(episodes: Episodes, target: Target | Goal) -> BoolArray:
                 f"the episodes have the behaviors {', '.join(episodes.names)}, so `target` needs "
                 f"a Goal, got {target!r}"
             )
+        check_sides(episodes._unrounded, target, episodes.grid)
         return target.contains(episodes.outcomes, episodes.grid)
     for name in target.names:
         if name not in episodes.names:
@@ -198,6 +200,7 @@ def met_by(episodes: Episodes, target: Target | Goal) -> BoolArray:
             raise InputError(f"`target` needs behaviors among {known}, got {name!r} in {target}")
     each = {name: episodes.only(name) for name in target.names}
     grids = {name: one.grid for name, one in each.items()}
+    check_goal_sides({name: one._unrounded for name, one in each.items()}, target, grids)
     return target.contains({name: one.outcomes for name, one in each.items()}, grids)
 
 

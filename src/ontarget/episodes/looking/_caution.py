@@ -22,6 +22,8 @@ CautionKind: TypeAlias = Literal[
     "since last",
     "order",
     "id",
+    "outliers",
+    "rounding",
 ]
 
 
@@ -37,6 +39,8 @@ class Caution:
         row`` only, the outcome by several columns ``together``, or the ``wait`` until the next row
         of the log. ``order`` and ``id`` mean that the order of the file or the ids reveal results.
         ``since last`` means that the reward seems to be what was earned since the previous row.
+        ``outliers`` are outcomes that dwarf the others, and ``rounding`` means that the target
+        cannot be judged because of them.
     columns
         The columns that the caution is about.
     what, why

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cached_property
 from pathlib import Path
 
-from ontarget._grid import grid_of
 from ontarget.episodes.episodes import Episodes, Split
 from ontarget.episodes.prepared._manifest import Manifest, checksum
 from ontarget.episodes.prepared._store import opened_store
@@ -63,8 +62,7 @@ class PreparedEpisodes:
 
         The object is of the kind that `Episodes.split` returns.
         """
-        learn = self.part("learn")
-        grid = grid_of(learn._unsnapped_outcomes)
+        grid = self.part("learn").grid
         own = {name: Episodes(self.part(name)._store, grid=grid) for name in self.manifest.parts}
         return Split(own["learn"], own.get("assure"), None)
 

@@ -23,6 +23,7 @@ from ontarget._typing import FloatArray, IndexArray, KeyArray
 from ontarget.conformal._ranks import draw_ranks
 from ontarget.episodes import Episodes, Translation
 from ontarget.episodes._judged import Reading
+from ontarget.episodes.looking._sides import check_goal_sides
 from ontarget.errors import InputError
 from ontarget.fitted._kernels import DECIDED, NUMBERS
 from ontarget.fitted._rehearsed import AskedStep, rehearsed_laws
@@ -192,6 +193,24 @@ class Joint:
             name: own.alike(episodes.only(name), any_horizon=any_horizon)
             for name, own in self.parts.items()
         }
+
+    def check_sides(self, goal: Goal) -> None:
+        """Raise a `TargetError` if rounding changes whether a recorded run meets the goal (M1)."""
+        each = {name: self.parts[name] for name in goal.names}
+        observed = {
+            name: one.observed._unrounded for name, one in each.items() if one.observed is not None
+        }
+        learned = {
+            name: one.rehearsal.unrounded(self.n_rehearsed)
+            for name, one in each.items()
+            if one.rehearsal is not None
+        }
+        for runs in (observed, learned):
+            if runs:
+                check_goal_sides(runs, goal, self.grids)
+        for name, one in each.items():
+            if not one.unrounded:
+                one.check_sides(goal.projection(name))
 
     @cached_property
     def excess(self) -> FloatArray:

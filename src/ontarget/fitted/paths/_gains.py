@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit, logit
 
-from ontarget._grid import snap
+from ontarget._grid import snap, typical_size
 from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import FloatArray, IndexArray, IntArray
@@ -180,7 +180,7 @@ class Gains:
         found = self.own(self.paths, t, leads)
         low, middle, high = np.quantile(found, [0.25, 0.5, 0.75], axis=0)
         scale = np.maximum((high - low) / (2.0 * np.log(3.0)), np.abs(found - middle).mean(axis=0))
-        return Tail(middle, np.maximum(scale, float(self.amounts[0])))
+        return Tail(middle, np.maximum(scale, 1e-9 * typical_size(self.paths[:, -1])))
 
     def samples(self, model: Any, members: Members) -> IntArray:
         """(runs, samples): training rows of equal weight that represent each run's prediction.

@@ -12,6 +12,7 @@ import numpy as np
 from ontarget._progress import Reached
 from ontarget._typing import FloatArray
 from ontarget.episodes import Episodes
+from ontarget.episodes.looking._sides import check_goal_sides
 from ontarget.fitted._kernels import DECIDED, P
 from ontarget.fitted.joint.joint import GoalQuestion, Joint
 from ontarget.fitted.law import NO_CURVE
@@ -35,6 +36,9 @@ def answer_goal(
     alone. ``reached`` is a function that is called with the number of steps done, to show progress.
     """
     first, names = joint.first, question.names
+    check_goal_sides(
+        {name: episodes[name]._unrounded for name in names}, question.goal, joint.grids
+    )
     one = episodes[names[0]]
     groups = first.groups_in(one)
     sheet, steps = Sheet(one.lengths, first.horizon), min(first.horizon, one.horizon)
@@ -43,6 +47,8 @@ def answer_goal(
         rows = [episodes[name].at(t, grid=joint.parts[name].grid) for name in names]
         index, states = rows[0].index, rows[0].states
         bad = first.bad_readings(states)
+        for name in names:
+            bad |= joint.parts[name].is_off_grid(episodes[name]._unrounded_at(t))
         sheet.put_bad(t, index[bad])
         for g in np.unique(groups[index]).tolist():
             own = np.flatnonzero(~bad & (groups[index] == g))

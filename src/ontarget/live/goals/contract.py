@@ -237,6 +237,10 @@ class GoalContracts:
         """The goal as arrays for the compiled code."""
         return self._once(("question", goal), lambda: self.joint.question(goal))
 
+    def check_sides(self, goal: Goal) -> None:
+        """Raise a `TargetError` if rounding changes whether a recorded run meets the goal."""
+        self._once(("sides", goal), lambda: self.joint.check_sides(goal))
+
     def map_of(self, goal: Goal) -> TargetMap:
         """The calibration curve of p for this goal alone; it is learned at the first call.
 
