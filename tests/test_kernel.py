@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import ast
 import os
+import pickle
 import re
 import shutil
+import stat
+import struct
 import subprocess
 import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
+import numba
 import numpy as np
 import pytest
 
@@ -60,7 +65,7 @@ def test_without_a_cache_there_is_one_warning_and_kernels_work(
         warnings.simplefilter("always")
         assert [kernel(function_without_a_file(k))() for k in (1, 2)] == [1, 2]
     assert len(caught) == 1
-    assert "NUMBA_CACHE_DIR to a private, writable folder" in str(caught[0].message)
+    assert "NUMBA_CACHE_DIR" in str(caught[0].message)
 
 
 @pytest.mark.parametrize(("inner", "argument"), [(_twice, 1.0), (_ones, 1)])
@@ -98,6 +103,7 @@ class TinyPackage:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "tiny"
+        self.own = folder / "cache"
         self.folder.mkdir()
         (self.folder / "__init__.py").touch()
         shutil.copy(PACKAGE / "_kernel.py", self.folder)
@@ -107,19 +113,24 @@ class TinyPackage:
     def multiply_by(self, factor: int) -> None:
         (self.folder / "inner.py").write_text(INNER.format(factor=factor))
 
-    def answer(self, **environment: str) -> tuple[int, int]:
-        """What a new process computes, and how many kernels it compiled for that."""
+    def run(self, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """A new process that calls both kernels, with the folder ``own`` as the user's cache."""
         code = (
             "from tiny.outer import outside, inside\nprint(outside(2))\n"
             "print(sum(sum(one.stats.cache_misses.values()) for one in (outside, inside)))"
         )
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", code],
+        usual = {name: one for name, one in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+        return subprocess.run(
+            [sys.executable, *options, "-c", code],
             cwd=self.folder.parent,
-            env={**os.environ, **environment},
+            env={**usual, "XDG_CACHE_HOME": str(self.own), **environment},
             capture_output=True,
             text=True,
         )
+
+    def answer(self, **environment: str) -> tuple[int, int]:
+        """What a new process computes, and how many kernels it compiled for that."""
+        done = self.run("-W", "error", **environment)
         assert done.returncode == 0, done.stderr
         answer, compiled = done.stdout.split()
         return int(answer), int(compiled)
@@ -165,39 +176,186 @@ def test_an_unwritable_package_is_kept_in_the_users_own_folder(
     tiny: TinyPackage, tmp_path: Path
 ) -> None:
     (tiny.folder / "__pycache__").write_text("a file where the folder would be")
-    home = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    assert [tiny.answer(**home), tiny.answer(**home)] == [(21, 2), (21, 0)]
+    assert [tiny.answer(), tiny.answer()] == [(21, 2), (21, 0)]
     tiny.multiply_by(20)
-    assert tiny.answer(**home) == (41, 2)
-    assert tiny.files(tmp_path / "cache")
+    assert tiny.answer() == (41, 2)
+    assert tiny.files(tiny.own)
+
+
+unix = pytest.mark.skipif(not hasattr(os, "getuid"), reason="permissions are those of Unix")
+by_root = pytest.mark.skipif(
+    getattr(os, "getuid", lambda: 1)() != 0, reason="only root can give a file away"
+)
+NOBODY = 65_534
+
+
+def folder_of(path: Path, *, mode: int = 0o755, owner: int = -1, group: int = -1) -> Path:
+    path.mkdir()
+    if (owner, group) != (-1, -1):
+        os.chown(path, owner, group)
+    path.chmod(mode)
+    return path
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "getuid"), reason="permissions are those of Unix")
-@pytest.mark.parametrize("whose", ["anybody's", "another user's"])
+@by_root
+@pytest.mark.parametrize("whose", ["anybody's", "another user's", "a group's", "below a group's"])
 def test_a_folder_that_others_may_write_to_is_not_used(
     tiny: TinyPackage, tmp_path: Path, whose: str
 ) -> None:
-    shared = tmp_path / "shared"
-    shared.mkdir()
-    if whose == "anybody's":
-        shared.chmod(0o777)
-    elif os.getuid() == 0:
-        os.chown(shared, 12_345, -1)
-    else:
-        pytest.skip("only root can give a folder away")
-    done = subprocess.run(
-        [sys.executable, "-c", "from tiny.outer import outside\nprint(outside(2))"],
-        cwd=tiny.folder.parent,
-        env={**os.environ, "NUMBA_CACHE_DIR": str(shared)},
-        capture_output=True,
-        text=True,
-        check=True,
+    shared = folder_of(
+        tmp_path / "shared",
+        mode={"anybody's": 0o777, "another user's": 0o755}.get(whose, 0o775),
+        owner=NOBODY if whose == "another user's" else -1,
+        group=NOBODY,
     )
-    assert done.stdout == "21\n"
-    assert done.stderr.count("other users can write to the cache folder of compiled kernels") == 1
-    assert str(shared) in done.stderr
+    given = folder_of(shared / "below", mode=0o700) if whose == "below a group's" else shared
+    for compiled in (2, 0):  # what is compiled once is kept for this user
+        done = tiny.run(NUMBA_CACHE_DIR=str(given))
+        assert done.stdout.split() == ["21", str(compiled)]
+        assert done.stderr.count("RuntimeWarning") == 1
+        assert str(given) in done.stderr
     assert not tiny.files(shared)
+    assert tiny.files(tiny.own)
+    assert stat.S_IMODE((tiny.own / "ontarget").stat().st_mode) == 0o700
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that takes no other")
+@pytest.mark.parametrize("given", ["/proc/x", "{file}/x", "{file}", "/" + "x" * 5_000])
+def test_a_cache_folder_that_cannot_be_made_is_one_warning(
+    tiny: TinyPackage, tmp_path: Path, given: str
+) -> None:
+    (tmp_path / "file").touch()
+    done = tiny.run(NUMBA_CACHE_DIR=given.format(file=tmp_path / "file"))
+    assert (done.returncode, done.stdout.split()) == (0, ["21", "2"])
+    assert done.stderr.count("RuntimeWarning") == 1
+    assert tiny.files(tiny.own)
+
+
+@unix
+@pytest.mark.parametrize("mode", [0o700, 0o755, 0o1755])
+def test_a_folder_of_ones_own_is_private(tmp_path: Path, mode: int) -> None:
+    assert module._is_private_folder(folder_of(tmp_path / "own", mode=mode))
+
+
+@unix
+@pytest.mark.parametrize(("mode", "private"), [(0o1777, True), (0o777, False)])
+def test_a_folder_below_one_open_to_all_is_private_if_that_is_sticky(
+    tmp_path: Path, mode: int, private: bool
+) -> None:
+    above = folder_of(tmp_path / "above", mode=mode)
+    assert module._is_private_folder(folder_of(above / "own", mode=0o700)) is private
+    assert not module._is_private_folder(above)  # others may put files into it
+
+
+@by_root
+def test_what_another_user_or_group_can_change_is_not_private(tmp_path: Path) -> None:
+    alien = folder_of(tmp_path / "alien", owner=NOBODY)
+    grouped = folder_of(tmp_path / "grouped", mode=0o770, group=NOBODY)
+    sticky = folder_of(tmp_path / "sticky", mode=0o1777)
+    theirs = folder_of(sticky / "theirs", owner=NOBODY)
+    own = folder_of(tmp_path / "own", mode=0o700)
+    for folder in (alien, grouped, theirs):
+        (folder / "below").mkdir(mode=0o700)
+        (own / f"to {folder.name}").symlink_to(folder / "below")
+        (folder / "back").symlink_to(own)
+    (sticky / "planted").symlink_to(own)
+    os.lchown(sticky / "planted", NOBODY, -1)
+    (own / "home").symlink_to("../own")
+    assert module._is_private_folder(own / "home")
+    for folder in (alien, grouped, theirs):
+        assert not module._is_private_folder(folder)
+        assert not module._is_private_folder(folder / "below")
+        assert not module._is_private_folder(own / f"to {folder.name}")  # through a link, to there
+        assert not module._is_private_folder(own / f"to {folder.name}" / ".." / "back")
+        assert not module._is_private_folder(folder / "back")  # and from there
+    assert not module._is_private_folder(sticky / "planted")
+
+
+@unix
+def test_a_group_is_ones_own_if_nobody_else_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    import grp
+    import pwd
+
+    def own(group: str = "ann", members: tuple[str, ...] = (), others: int = 9) -> bool:
+        ann = SimpleNamespace(pw_name="ann", pw_gid=7)
+        bob = SimpleNamespace(pw_name="bob", pw_gid=others)
+        monkeypatch.setattr(pwd, "getpwuid", lambda _: ann)
+        monkeypatch.setattr(pwd, "getpwall", lambda: [ann, bob])
+        found = SimpleNamespace(gr_name=group, gr_mem=[*members])
+        monkeypatch.setattr(grp, "getgrgid", lambda _: found)
+        module._is_own_group.cache_clear()
+        return module._is_own_group(7)
+
+    assert own()
+    assert own(members=("ann",))
+    assert not own(members=("ann", "bob"))
+    assert not own(others=7)  # bob's primary group
+    assert not own(group="users")  # whose other users a directory service may not list
+    assert not module._is_own_group(8)  # not ann's primary group
+    module._is_own_group.cache_clear()
+
+
+@by_root
+@pytest.mark.skipif(not hasattr(os, "setxattr"), reason="access lists are written as on Linux")
+def test_an_access_list_is_seen(tmp_path: Path) -> None:
+    own = folder_of(tmp_path / "own", mode=0o770)
+    assert module._is_private_folder(own)
+    module._is_private_folder.cache_clear()
+    nobody_in_particular = 2**32 - 1
+    entries = [(1, 7), (2, 7, NOBODY), (4, 7), (16, 7), (32, 0)]  # owner, user, group, mask, other
+    packed = [struct.pack("<HHI", *(*one, nobody_in_particular)[:3]) for one in entries]
+    try:
+        os.setxattr(own, "system.posix_acl_access", struct.pack("<I", 2) + b"".join(packed))
+    except OSError:
+        pytest.skip("this file system has no access lists")
+    assert not module._is_private_folder(own)
+
+
+class Command:
+    """A pickle that makes a file when it is opened."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.mkdir, (str(self.path),)
+
+
+@pytest.mark.slow
+@by_root
+@pytest.mark.parametrize("how", ["another user's", "writable by a group"])
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+def test_a_planted_file_is_replaced_and_never_opened(
+    tiny: TinyPackage, tmp_path: Path, kind: str, how: str
+) -> None:
+    given = folder_of(tmp_path / "given", mode=0o700)
+    assert tiny.answer(NUMBA_CACHE_DIR=str(given)) == (21, 2)
+    files = list(given.rglob(f"*.{kind}"))
+    ran = tmp_path / "ran"
+    for path in files:
+        version = pickle.dumps(numba.__version__) if kind == "nbi" else b""
+        path.write_bytes(version + pickle.dumps(Command(ran)))
+        os.chown(path, NOBODY if how == "another user's" else -1, NOBODY)
+        path.chmod(0o664 if how == "writable by a group" else 0o644)
+    assert tiny.answer(NUMBA_CACHE_DIR=str(given)) == (21, 2)
+    assert not ran.exists()
+    assert tiny.answer(NUMBA_CACHE_DIR=str(given)) == (21, 0)
+
+
+@pytest.mark.slow
+@by_root
+def test_kernels_kept_under_a_generous_umask_are_found_again(
+    tiny: TinyPackage, tmp_path: Path
+) -> None:
+    before = os.umask(0o000)
+    try:
+        given = {"NUMBA_CACHE_DIR": str(tmp_path / "given" / "deep")}
+        assert [tiny.answer(**given), tiny.answer(**given)] == [(21, 2), (21, 0)]
+        assert tiny.files(tmp_path / "given")
+    finally:
+        os.umask(before)
 
 
 def kernels_of(path: Path) -> list[ast.FunctionDef]:
