@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 from numbers import Integral, Real
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from ontarget.errors import Argument, InputError, OntargetError
 
-__all__ = ["fraction", "seed_parts", "share", "whole_number"]
+__all__ = ["fraction", "seed_parts", "share", "usable_path", "whole_number"]
 
 
 def whole_number(
@@ -73,3 +76,25 @@ def seed_parts(seed: Any) -> tuple[int, ...]:
     if not parts:
         raise InputError("`seed` needs one whole number or several, got an empty sequence")
     return tuple(whole_number("seed", part, least=0) for part in parts)
+
+
+def usable_path(path: str | PathLike[str], *, error: type[OntargetError] = InputError) -> Path:
+    """The path as a `Path`; an error if the system allows no file of this name.
+
+    Whether there is a file does not matter.
+
+    Examples
+    --------
+    >>> usable_path("runs.csv").name
+    'runs.csv'
+    """
+    found = Path(path)
+    try:
+        found.stat()
+    except ValueError as wrong:  # a null byte, or characters that the system cannot write
+        raise error(f"{path}: no file can have this name ({wrong}); choose another") from wrong
+    except OSError as wrong:
+        if wrong.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+            reason = str(wrong.strerror).lower()
+            raise error(f"{path}: no file can be there ({reason}); choose another path") from wrong
+    return found

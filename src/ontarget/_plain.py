@@ -15,7 +15,8 @@ def plain(text: object, most: int = 2_000) -> str:
     r"""The text as one line of visible characters; other characters become Python escapes.
 
     Escaped are control codes (also those above 127), marks of reading direction, invisible
-    characters, line breaks and lone surrogates. Text longer than ``most`` characters is cut.
+    characters, line breaks and lone surrogates. Of text longer than ``most`` characters, the middle
+    is left out.
 
     Examples
     --------
@@ -23,8 +24,8 @@ def plain(text: object, most: int = 2_000) -> str:
     robot\x1b[2J 7 left\u202eright größe 5 µm
     """
     shown = str(text)
-    if len(shown) > most:
-        shown = f"{shown[:most]}…"
+    if len(shown) > most:  # in the middle: the end of a message says what is wrong
+        shown = f"{shown[: most // 2]}…{shown[-(most // 2) :]}"
     if shown.isprintable():
         return shown
     return "".join(one if _visible(one) else _spelled(one) for one in shown)

@@ -9,7 +9,18 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["replacing", "write_whole"]
+from ontarget._arguments import usable_path
+from ontarget.errors import InputError
+
+__all__ = ["refuse_unless_file", "replacing", "write_whole"]
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 
 
 @contextmanager
@@ -21,7 +32,11 @@ def replacing(path: Path) -> Iterator[Path]:
     the new file is removed, and `path` is unchanged. Only a process that is killed may leave the
     new file behind; nothing ever reads it, and you may delete it. If `path` exists, its permissions
     are kept; a new file gets the usual permissions of the process (its umask).
+
+    Only a regular file is replaced; if anything else is at `path`, an `InputError` is raised. A
+    symbolic link to a regular file, or to nothing, is replaced itself.
     """
+    refuse_unless_file(path)
     part = path.with_name(f".ontarget-{secrets.token_hex(8)}.part")
     try:
         mode = _permissions(path)
@@ -49,6 +64,20 @@ def write_whole(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
     with replacing(path) as part, part.open("wb") as file:
         for chunk in chunks:
             file.write(chunk)
+
+
+def refuse_unless_file(path: Path) -> None:
+    """Raise an `InputError` if a file cannot be at `path`, or something else is there."""
+    if not path.name:
+        raise InputError(f"`path` needs the name of a file, got {str(path)!r}")
+    usable_path(path)
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # nothing is there, or writing will say what is wrong
+        return
+    if not stat.S_ISREG(mode):
+        kind = _KINDS.get(stat.S_IFMT(mode), "not a regular file")
+        raise InputError(f"{path} cannot be written: it is {kind}; name a regular file")
 
 
 def _permissions(path: Path) -> int | None:

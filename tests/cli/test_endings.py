@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -16,7 +19,7 @@ from ontarget.cli.mistakes import _OPTIONS, in_options
 from ontarget.episodes import Episodes
 from ontarget.errors import Argument, EpisodesError, Placeholder
 
-from .river import call, river, told
+from .river import QUICK, call, river, told
 
 COMMANDS = [one.callback.__name__ for one in app.registered_commands if one.callback]
 
@@ -195,3 +198,79 @@ def test_a_remedy_is_told_as_an_option(tmp_path: Path) -> None:
     arguments = ["fit", tmp_path / "cut.csv", "-o", tmp_path / "m.ontarget", "--horizon"]
     assert "or --censored drop to leave them out" in call([*arguments, 50]).stderr
     assert "pass --horizon 40 or more" in call([*arguments, 30]).stderr
+
+
+WRITING: dict[str, list[Any]] = {
+    "x.parquet": ["simulate", "tamarisk", "-n", 2, "-o", "x.parquet"],
+    "x.ontarget": ["fit", "{runs}", *QUICK, "-o", "x.ontarget"],
+    "again": ["recalibrate", "{model}", "{new}", "-o", "again"],
+    "old.csv": ["split", "{new}", "-o", "old.csv", "free.csv"],
+    "new.csv": ["split", "{new}", "-o", "free.csv", "new.csv"],
+    "folder": ["prepare", "{new}", "-o", "folder"],
+    "report": ["evaluate", "{model}", "{new}", "--target", "-60:", "--report", "report"],
+    "out.csv": ["evaluate", "{model}", "{new}", "--target", "-60:", "--out", "out.csv"],
+    "why.png": ["explain", "{model}", "{new}", "--run", 0, "--target", "-60:", "--figure",
+                "why.png"],
+    "study.png": ["study", "{new}", "--target", "-60:", "--figure", "study.png"],
+    "pages": ["paper", "--quick", "-o", "pages"],
+    "blocks": ["fit", "{runs}", *QUICK, "-o", "x.ontarget", "--checkpoint", "blocks"],
+    "shown": ["demo", "-n", 200, "--folder", "shown"],
+}  # fmt: skip
+
+
+def filled(name: str, path: Path) -> list[str]:
+    """The command that writes the file of this name, with this path in its place."""
+    given = [str(path) if one == name else one for one in WRITING[name]]
+    return [str(one).format(**river()._asdict()) for one in given]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names on Windows")
+@pytest.mark.parametrize("name", WRITING)
+@pytest.mark.parametrize("kind", ["pipe", "device", "link"])
+def test_no_command_replaces_what_is_no_regular_file(
+    name: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / name
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "link":
+        path.symlink_to(os.devnull)
+    elif os.getuid() == 0:
+        os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 3))
+    else:
+        pytest.skip("only root can make a device")
+    before = path.lstat()
+    result = call(filled(name, path))
+    assert result.exit_code == 1, result.output
+    assert isinstance(result.exception, SystemExit)
+    assert str(path) in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert (path.lstat().st_mode, path.lstat().st_ino) == (before.st_mode, before.st_ino)
+    assert [found.name for found in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("name", WRITING)
+def test_a_path_that_no_file_can_have_is_one_line(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = call(filled(name, tmp_path / f"{'x' * 5_000}{Path(name).suffix}"))
+    assert (result.exit_code, type(result.exception)) == (1, SystemExit), result.output
+    assert result.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", [
+    ["inspect", "{}"], ["look", "{}.csv"], ["fit", "{}.csv", "-o", "x.ontarget"],
+    ["evaluate", "{}", "new.csv", "--target", "0:"], ["watch", "{}", "--target", "0:"],
+    ["prepare", "{}.csv", "-o", "x"], ["prepare", "{}*.csv", "-o", "x"],
+    ["serve", "{}", "--target", "0:"],
+])  # fmt: skip
+def test_a_file_that_cannot_exist_is_one_line(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = call([one.format("x" * 5_000) for one in command])
+    assert (result.exit_code, type(result.exception)) == (1, SystemExit), result.output
+    assert result.output.count("\n") == 1

@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -226,3 +227,11 @@ def test_what_a_guard_compares_may_be_noted_without_the_episode() -> None:
     assert noted.reading.evidence == pytest.approx(whole.reading.evidence)
     with pytest.raises(InputError, match="each run counts once"):
         noted.note(new.ids[0], 0.5)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names on Windows")
+def test_a_guard_is_not_resumed_from_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "guard.json")
+    for name in ("guard.json", "a\0b", "x" * 5_000):
+        with pytest.raises(ModelFileError):
+            MONITOR.drift_guard(resume=tmp_path / name)

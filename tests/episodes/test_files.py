@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import warnings
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from polars.testing import assert_frame_equal
 
 from ontarget import Episodes
+from ontarget.episodes import prepare
 from ontarget.errors import EpisodesError, EpisodesFileError, EpisodesWarning
 
 from .recordings import in_time_order, recordings
@@ -259,3 +262,37 @@ def test_carriage_returns_that_make_text_of_numbers_are_named(
     assert note.endswith(r"remove them first: tr -d '\r' < log.csv > clean.csv")
     file.write_bytes(file.read_bytes().replace(b"\r,", b","))
     assert not [one for one in Episodes.read(file, reward="hours").remarks if "carriage" in one]
+
+
+@pytest.mark.parametrize("stem", ["a\0b", "x" * 5_000, "x/" * 3_000, "\ud800"])
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_a_name_that_no_file_can_have_is_refused(stem: str, ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{stem}{ending}"
+    runs = Episodes.from_arrays(np.zeros((3, 2, 1)), np.ones((3, 2)))
+    with pytest.raises(EpisodesFileError):
+        Episodes.read(path)
+    with pytest.raises(EpisodesFileError):
+        runs.write(path)
+    with pytest.raises(EpisodesFileError):
+        prepare(path, tmp_path / "prepared")
+    with pytest.raises(EpisodesFileError):
+        prepare(tmp_path, path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no file has such a name")
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_a_name_that_polars_cannot_open_is_refused(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a\udc80b{ending}"
+    Episodes.from_arrays(np.zeros((3, 2, 1)), np.ones((3, 2))).write(tmp_path / f"a{ending}")
+    (tmp_path / f"a{ending}").rename(path)
+    with pytest.raises(EpisodesFileError):
+        Episodes.read(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names on Windows")
+@pytest.mark.parametrize("name", ["runs.csv", "*.csv", "."])
+def test_a_pipe_is_never_prepared(name: str, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    os.mkfifo(tmp_path / "in" / "runs.csv")
+    with pytest.raises(EpisodesFileError):
+        prepare(str(tmp_path / "in" / name), tmp_path / "prepared")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import socket
 import stat
 import subprocess
 import sys
@@ -203,3 +204,59 @@ def test_what_cannot_be_written_says_why(name: str, words: str, tmp_path: Path) 
     with pytest.raises(ModelFileError, match=words):
         write_container(path, HEADER, SECTIONS)
     assert sorted(found.name for found in tmp_path.iterdir()) == ["file", "folder"]
+
+
+def occupied(path: Path, kind: str) -> Path:
+    """A path at which something is that is no regular file, or that leads to it."""
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(str(path))
+    elif kind == "link to a pipe":
+        os.mkfifo(path.with_name("pipe"))
+        path.symlink_to("pipe")
+    elif os.getuid() == 0:
+        block = stat.S_IFBLK if kind == "disk" else stat.S_IFCHR
+        os.mknod(path, 0o600 | block, os.makedev(1, 3) if kind == "device" else os.makedev(7, 99))
+    else:
+        pytest.skip("only root can make a device")
+    return path
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no such files on Windows")
+@pytest.mark.parametrize("kind", ["folder", "pipe", "socket", "link to a pipe", "device", "disk"])
+def test_only_a_regular_file_is_replaced(kind: str, tmp_path: Path) -> None:
+    path = occupied(tmp_path / "x", kind)
+    before, names = path.lstat(), sorted(tmp_path.iterdir())
+    with pytest.raises(InputError):
+        write_whole(path, [b"new"])
+    with pytest.raises(ModelFileError):
+        write_container(path, HEADER, SECTIONS)
+    after = path.lstat()
+    assert (after.st_ino, after.st_mode) == (before.st_ino, before.st_mode)
+    assert sorted(tmp_path.iterdir()) == names
+
+
+def test_a_link_to_a_regular_file_or_to_nothing_is_replaced_itself(tmp_path: Path) -> None:
+    (tmp_path / "old").write_bytes(b"old")
+    for target in ("old", "nothing"):
+        (tmp_path / "link").unlink(missing_ok=True)
+        (tmp_path / "link").symlink_to(target)
+        write_whole(tmp_path / "link", [b"new"])
+        assert not (tmp_path / "link").is_symlink()
+    assert (tmp_path / "old").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("name", ["a\0b", "x" * 5_000, "x/" * 3_000 + "y", "\ud800"])
+def test_a_name_that_no_file_can_have_is_one_clear_error(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError):
+        write_whole(tmp_path / name, [b"new"])
+    with pytest.raises(ModelFileError) as caught:
+        write_container(tmp_path / name, HEADER, SECTIONS)
+    assert str(tmp_path) in str(caught.value)
+    with pytest.raises(ModelFileError):
+        Container.open(tmp_path / name)
+    assert not list(tmp_path.iterdir())

@@ -14,7 +14,7 @@ from ontarget._numerals import percent
 from ontarget._plain import plain
 from ontarget._progress import working
 from ontarget.cli.demo_fleet import serve_fleet
-from ontarget.cli.output import print_facts
+from ontarget.cli.output import check_folder, print_facts
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,6 +65,7 @@ def demo(
 
     console = Console(highlight=False)
     start = perf_counter()
+    check_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     target = Target.parse(_TARGET)
     if serve:

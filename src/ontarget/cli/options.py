@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, Typ
 
 import typer
 
+from ontarget._arguments import usable_path
 from ontarget.errors import EpisodesFileError, ModelFileError
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def runs_there(path: _Path) -> _Path:
     """The path, if a file or folder exists there; otherwise raise a usage error."""
     if path is None:
         return path
-    if not path.exists():
+    if not usable_path(path, error=EpisodesFileError).exists():
         raise EpisodesFileError(f"{path}: no such file or folder")
     return path
 
@@ -65,7 +66,7 @@ def model_there(path: _Path) -> _Path:
     """The path, if there is a file that begins as model files do; otherwise raise a usage error."""
     if path is None:
         return path
-    if not path.exists():
+    if not usable_path(path, error=ModelFileError).exists():
         raise ModelFileError(f"{path}: no such file or folder")
     if path.suffix.lower() in _LOGS:
         raise ModelFileError(

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ontarget._arguments import usable_path
 from ontarget._plain import plain
+from ontarget._whole_file import refuse_unless_file
 from ontarget.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["check_output", "print_facts"]
+__all__ = ["check_folder", "check_output", "print_facts"]
 
 _LABEL = 11  # "episodes   6,000, each of …": a label, then what it says
 
@@ -49,7 +51,14 @@ def check_output(path: Path, endings: Sequence[str] = ()) -> None:
     """Raise an error if a file cannot be written to this path, or the path has a wrong ending."""
     if path.is_dir():
         raise InputError(f"{path} is a folder; name the file to write")
+    refuse_unless_file(path)
     if not path.parent.is_dir():
         raise InputError(f"{path.parent}: no such folder; make it first")
     if endings and path.suffix not in endings:
         raise InputError(f"{path.name} needs to end in {' or '.join(endings)}")
+
+
+def check_folder(path: Path) -> None:
+    """Raise an error if something else is where a folder is to be written."""
+    if usable_path(path).exists() and not path.is_dir():
+        raise InputError(f"{path} is not a folder; name the folder to write")

@@ -10,6 +10,7 @@ import typer
 
 from ontarget._plain import plain
 from ontarget._progress import progress_bar
+from ontarget.cli.output import check_folder
 from ontarget.errors import InputError
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def paper(
         raise InputError("--models and --battles are two studies; ask for one at a time")
     plan = (QUICK if quick else FULL).with_seed(seed)
     into = output or Path("out") / ("models" if models else "battles" if battles else "paper")
+    check_folder(into)
     with progress_bar("starting", 100, unit="%") as reached:
 
         def report(text: str, share: float) -> None:

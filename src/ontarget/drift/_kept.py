@@ -10,6 +10,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
+from ontarget._arguments import usable_path
 from ontarget._whole_file import write_whole
 from ontarget.errors import InputError, ModelFileError
 from ontarget.fitted.fitted import Fitted
@@ -65,8 +66,11 @@ def read_kept(path: str | Path, about: KeptFor) -> dict[str, Any]:
 
     It is an error if the state belongs to anything other than ``about``.
     """
+    place = usable_path(path, error=ModelFileError)
+    if place.exists() and not place.is_file():  # a pipe could keep us waiting forever
+        raise ModelFileError(f"{path}: this is not a regular file; pass one that save wrote")
     try:
-        kept: dict[str, Any] = json.loads(Path(path).read_bytes())
+        kept: dict[str, Any] = json.loads(place.read_bytes())
         version, found = kept["format"], dict(kept["about"])
     except OSError as error:
         raise ModelFileError(f"{path}: the file cannot be read: {error.strerror}") from error

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Unpack, overload
 
 import numpy as np
 
-from ontarget._arguments import whole_number
+from ontarget._arguments import usable_path, whole_number
 from ontarget._keyed import keyed_hash
 from ontarget._typing import ArrayLike, FloatArray, IndexArray
 from ontarget.episodes._building import RawEpisodes, build
@@ -24,7 +24,7 @@ from ontarget.episodes._splits import ByGroup, asked_parts, divide
 from ontarget.episodes._store import Store
 from ontarget.episodes.reading._layout import FrameOptions, Layout, layout_of
 from ontarget.episodes.schema import Schema
-from ontarget.errors import Argument, EpisodesError, InputError
+from ontarget.errors import Argument, EpisodesError, EpisodesFileError, InputError
 from ontarget.target import Target
 
 if TYPE_CHECKING:
@@ -270,9 +270,10 @@ class Episodes(Recorded):
         from ontarget.episodes.reading._files import record_file
 
         if isinstance(path, str | PathLike):
-            if is_prepared(Path(path)):
-                return _prepared(Path(path), options)
-            return cls._built(*record_file(Path(path), options))
+            place = usable_path(path, error=EpisodesFileError)
+            if is_prepared(place):
+                return _prepared(place, options)
+            return cls._built(*record_file(place, options))
         folder = getattr(getattr(path, "storage", None), "data_path", None)
         if folder is None:
             raise EpisodesError(

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ontarget._arguments import usable_path
 from ontarget._typing import AnyArray
 from ontarget.errors import ModelFileError
 from ontarget.fitting.tasks import BlockResult, StepLimits, StepRows
@@ -44,7 +45,7 @@ class Checkpoint:
         key: str,
         asked: Callable[[int], Mapping[str, Sequence[StepRows]]],
     ) -> None:
-        self._folder = Path(folder)
+        self._folder = usable_path(folder, error=ModelFileError)
         self._key = key
         self._asked = asked
         try:

@@ -81,13 +81,11 @@ def write_container(
     array([0.25, 0.75])
     """
     path = Path(path)
-    if not path.name:
-        raise ModelFileError(
-            f"`path` needs the name of a file, got {str(path)!r}; give the model file a name"
-        )
     chunks = _chunks(header, sections)
     try:
         write_whole(path, chunks)
+    except InputError as error:
+        raise ModelFileError(*error.parts) from error
     except OSError as error:
         raise ModelFileError(f"{path} cannot be written: {_reason(error, 'write')}") from error
 

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import polars as pl
 
+from ontarget._arguments import usable_path
 from ontarget.episodes.reading._csv import (
     TEXT_TABLES,
     read_text_table,
@@ -106,7 +107,7 @@ def sources_of(given: Sources, options: FrameOptions, output: Path) -> list[Sour
     several = [given] if isinstance(given, str | PathLike) else list(given)
     found: list[Path] = []
     for one in several:
-        path = Path(one)
+        path = usable_path(one, error=EpisodesFileError)
         if path.is_dir():
             found += _in_folder(path, output)
         elif path.exists():
@@ -121,6 +122,9 @@ def sources_of(given: Sources, options: FrameOptions, output: Path) -> list[Sour
             found += [
                 name for name in matches if name.suffix in _ENDINGS and not _within(name, output)
             ]
+    pipes = [one for one in found if one.exists() and not (one.is_file() or one.is_dir())]
+    if pipes:  # it could keep us waiting forever, and is read only once
+        raise EpisodesFileError(f"{pipes[0]} is a pipe or a device; write the rows to a file first")
     stray = [path for path in found if path.is_file() and path.suffix not in _ENDINGS]
     if stray or not found:
         name = stray[0] if stray else several[0] if several else "nothing"

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 import polars as pl
 
-from ontarget._arguments import share, whole_number
+from ontarget._arguments import share, usable_path, whole_number
 from ontarget._keyed import keys_of
 from ontarget._progress import progress_bar
 from ontarget._typing import AnyArray, IndexArray
@@ -100,7 +100,7 @@ def prepare(
     """
     share("assure", assure)
     _refuse_unprepared(options)
-    folder = Path(output)
+    folder = usable_path(output, error=EpisodesFileError)
     found = sources_of(sources, options, folder)
     division = {
         "seed": whole_number("seed", seed, least=0),

@@ -24,7 +24,13 @@ from ontarget.episodes.reading._lerobot import is_lerobot, lerobot_table
 from ontarget.episodes.reading._limits import regular_file
 from ontarget.episodes.reading._table import frame_of
 from ontarget.episodes.schema import Schema
-from ontarget.errors import EpisodesError, EpisodesFileError, EpisodesWarning, OntargetError
+from ontarget.errors import (
+    EpisodesError,
+    EpisodesFileError,
+    EpisodesWarning,
+    InputError,
+    OntargetError,
+)
 
 __all__ = ["explained", "layout_in", "read_log", "record_file", "write"]
 
@@ -228,7 +234,17 @@ def explained(path: Path, done: Literal["read", "written"]) -> Iterator[None]:
     ``done`` completes the message "the file cannot be …": read, or written.
     """
     try:
+        str(path).encode()  # polars takes no other names
+    except UnicodeEncodeError as error:
+        raise EpisodesFileError(
+            f"{path.name} cannot be {done}: its path is not UTF-8; rename the file or the folder"
+        ) from error
+    try:
         yield
+    except InputError as error:
+        if done == "read":
+            raise
+        raise EpisodesFileError(*error.parts) from error
     except OntargetError:
         raise
     except FileNotFoundError as error:
