@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -380,14 +382,52 @@ def test_a_full_disk_loses_nothing_and_is_survived(model: Path, tmp_path: Path) 
         room(1)  # SQLite takes it as: not a page more than there are
         down = client.post("/v1/steps", json=[step(1, agent) for agent in agents])
         assert (down.status_code, down.json()["title"]) == (503, "store")
-        red = client.get("/readyz")
-        assert (red.status_code, "full" in red.json()["detail"]) == (503, True)
+        assert client.get("/readyz").status_code == 503
         again = client.post("/v1/steps", json=[step(0, agent) for agent in agents]).json()
         assert again == [{**one, "duplicate": True} for one in first]
         room(1 << 30)
         back = client.post("/v1/steps", json=[step(1, agent) for agent in agents]).json()
         assert {one["step"] for one in back} == {1}
         assert client.get("/readyz").status_code == 200
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there, an open file cannot be deleted")
+def test_a_service_without_its_file_is_not_ready(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "gone.db"
+    service = made(str(path), model, tmp_path)
+    with TestClient(create_app(service), base_url=LOCAL) as client:
+        assert client.post("/v1/steps", json=step(0)).status_code == 200
+        assert client.get("/readyz").status_code == 200
+        for left in tmp_path.glob("gone.db*"):
+            left.unlink()
+        down = client.post("/v1/steps", json=step(1))
+        assert (down.status_code, down.json()["title"]) == (503, "store")
+        assert client.get("/readyz").status_code == 503
+        assert client.get("/livez").status_code == 200
+
+
+@pytest.mark.parametrize("open_to_all", [True, False])
+def test_only_a_token_that_may_read_is_told_why_a_service_is_not_ready(
+    service: Service, monkeypatch: pytest.MonkeyPatch, open_to_all: bool
+) -> None:
+    def full(*_: Any) -> None:
+        raise StoreError("/secret/place.db is full")
+
+    tokens = {scope: service.tokens.create([scope]) for scope in ("report", "read", "admin")}
+    monkeypatch.setattr(service.store, "probe", full)
+    app = create_app(service, open_to_all=open_to_all)
+    with TestClient(app, base_url=LOCAL) as client:
+
+        def told(**headers: str) -> dict[str, Any]:
+            found = client.get("/readyz", headers=headers)
+            assert found.status_code == 503
+            return found.json()
+
+        assert told() == {"status": 503, "title": "not ready"}
+        assert told(authorization=f"Bearer {tokens['report']}") == told()
+        assert told(authorization="Bearer ot_x_y") == told()
+        for scope in ("read", "admin"):
+            assert "place.db" in told(authorization=f"Bearer {tokens[scope]}")["detail"]
 
 
 def test_a_service_is_ready_again_some_time_after_a_write_failed(
@@ -410,3 +450,33 @@ def test_the_api_describes_itself(client: TestClient) -> None:
     served = {route.path for route in client.app.routes}  # type: ignore[attr-defined]
     assert set(found["paths"]) == served - {"/", "/page/{name}", "/session"}  # the page is no API
     assert "StepMessage" in found["components"]["schemas"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such files")
+@pytest.mark.parametrize(
+    "name", ["/dev/zero", "pipe", "link", "folder", "huge", "junk", "a\0b", "x" * 5_000, ""]
+)
+def test_a_model_is_a_regular_file_of_bounded_size(
+    client: TestClient, name: str, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/zero")
+    (tmp_path / "folder").mkdir()
+    for sparse, size in (("huge", 1 << 40), ("junk", 1 << 29)):
+        with (tmp_path / sparse).open("wb") as file:
+            file.truncate(size)
+    path = str(tmp_path / name) if name else ""
+    sent = client.post("/v1/contracts", json={"name": "x", "model": path, "target": "0:"})
+    assert sent.status_code == 422, sent.text
+    assert client.post("/v1/steps", json=step(0)).status_code == 200
+
+
+def test_the_type_of_a_body_is_told_in_any_letters(client: TestClient, model: Path) -> None:
+    headers = {"content-type": "Application/JSON; charset=utf-8"}
+    assert client.post(
+        "/v1/steps", content=msgspec.json.encode(step(0)), headers=headers
+    ).is_success
+    spec = {"name": "y", "model": str(model), "target": "0:", "false_alarm_rate": 0.2}
+    assert client.post(
+        "/v1/contracts", content=msgspec.json.encode(spec), headers=headers
+    ).is_success

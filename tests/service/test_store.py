@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import chain
@@ -133,6 +136,91 @@ def test_a_second_service_on_one_file_is_refused(tmp_path: Path) -> None:
         open_store(str(tmp_path / "one.db"))
     first.close()
     open_store(str(tmp_path / "one.db")).close()
+
+
+SECOND = """
+import sys
+from ontarget.errors import StoreError
+from ontarget.service._database import restore_file
+from ontarget.service.store import open_store
+from pathlib import Path
+try:
+    if sys.argv[1:2] == ["restore"]:
+        restore_file(Path(sys.argv[2]), Path(sys.argv[3]))
+    else:
+        open_store(sys.argv[1]).close()
+except StoreError:
+    print("refused")
+"""
+
+
+def in_another_process(folder: Path, *arguments: str) -> str:
+    """What happens when another process opens or restores a database."""
+    command = [sys.executable, "-c", SECOND, *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the locks of Linux are tested")
+@pytest.mark.parametrize("first", ["one.db", "link.db", "hard.db", "below/../one.db"])
+def test_a_second_service_is_refused_under_any_name(first: str, tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    open_store(str(tmp_path / "one.db")).close()
+    (tmp_path / "link.db").symlink_to("one.db")
+    (tmp_path / "below" / "up").symlink_to("..")
+    (tmp_path / "below" / "hard.db").hardlink_to(tmp_path / "one.db")
+    (tmp_path / "hard.db").hardlink_to(tmp_path / "one.db")
+    names = ["one.db", "link.db", "hard.db", "below/up/one.db", "below/hard.db",
+             f"sqlite:///{tmp_path}/hard.db"]  # fmt: skip
+    store = open_store(str(tmp_path / first))
+    copy_file(tmp_path / first, tmp_path / "copy.db")
+    for name in names:
+        assert in_another_process(tmp_path, name) == "refused"
+        place = str(Path(tmp_path, name.removeprefix("sqlite:///")))
+        with pytest.raises(StoreError):
+            open_store(place)
+    assert in_another_process(tmp_path, "restore", "copy.db", "hard.db") == "refused"
+    (tmp_path / "one.db.lock").unlink()
+    (tmp_path / "hard.db.lock").unlink(missing_ok=True)
+    assert in_another_process(tmp_path, "one.db") == "refused"
+    run = a_run(store)
+    write(store, run, -1, 0)
+    store.close()
+    assert in_another_process(tmp_path, "one.db") == ""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there, an open file cannot be deleted")
+@pytest.mark.parametrize("how", ["deleted", "moved", "replaced", "without its log"])
+def test_nothing_is_written_to_a_file_that_nobody_will_find(how: str, tmp_path: Path) -> None:
+    path = tmp_path / "one.db"
+    store = open_store(str(path))
+    run = a_run(store)
+    write(store, run, -1, 0)
+    gone = path.with_name("one.db-wal") if how == "without its log" else path
+    if how == "replaced":
+        copy_file(path, tmp_path / "copy.db")
+    gone.rename(tmp_path / "away")
+    if how == "replaced":
+        (tmp_path / "copy.db").rename(path)
+    for use in (lambda: write(store, run, 1, 1), store.probe, lambda: store.find_runs([run.id])):
+        with pytest.raises(StoreError):
+            use()
+    (tmp_path / "away").replace(gone)
+    write(store, run, 1, 1)
+    store.close()
+    again = open_store(str(path))
+    assert again.find_runs([run.id])[run.id].next == 2
+    again.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pipes with names")
+@pytest.mark.parametrize("name", ["pipe", "folder", "a\0b", "x" * 5_000])
+def test_what_can_be_no_database_is_refused(name: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(StoreError):
+        open_store(str(tmp_path / name))
+    assert sorted(found.name for found in tmp_path.iterdir()) == ["folder", "pipe"]
 
 
 def test_a_copy_is_made_while_the_store_is_in_use(tmp_path: Path) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import queue
 import re
 import sqlite3
+import struct
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
+from ontarget._arguments import usable_path
 from ontarget._extras import require
 from ontarget.errors import StoreError
 
@@ -22,8 +25,10 @@ __all__ = ["Connection", "Database", "copy_file", "open_database", "restore_file
 _READERS: Final = 4
 _WAIT: Final = 30.0  # seconds for a connection or a lock
 _SIZES: Final = (256, 64, 16, 4, 1)  # rows of one statement; few sizes, so that each is parsed once
+_LOCKED_BYTE: Final = 1 << 62
 _CAST: Final = re.compile(r"CAST\(\? AS ([A-Z ]+)\)")
 _VALUES: Final = re.compile(r"VALUES (\([^()]*(?:\([^()]*\)[^()]*)*\))")
+_Identity: TypeAlias = tuple[int, int]  # the device and the number of a file
 
 
 class Connection:
@@ -178,15 +183,21 @@ class SqliteDatabase:
     """A SQLite database in a file. One connection writes and checkpoints; the others only read.
 
     Versions of SQLite before 3.51.3 can damage the write-ahead log of a database if two connections
-    write or checkpoint at once. So a second service on the same file is refused.
+    write or checkpoint at once, and any version does if they know the file by different names. So a
+    second service on the same file is refused, whatever it calls the file.
+
+    SQLite goes on with a file that was deleted or replaced. Nobody would find what it writes there,
+    so every transaction checks first that the file is still in its place.
     """
 
     types: Final = {"key": "INTEGER", "blob": "BLOB", "real": "REAL", "text": "TEXT"}
     shared: Final = False
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = _locked(path.with_name(path.name + ".lock"))
+        self._path = path = path.resolve()
+        self._log = path.with_name(path.name + "-wal")
+        self._lock = _FileLock(path)
+        self._log_seen: _Identity | None = None
         try:
             self._writer = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._writer.execute("PRAGMA journal_mode = WAL")
@@ -194,11 +205,12 @@ class SqliteDatabase:
             self._writer.execute("PRAGMA journal_size_limit = 67108864")
             self._writer.execute("PRAGMA wal_autocheckpoint = 4000")
         except sqlite3.Error as error:
-            os.close(self._lock)
+            self._lock.close()
             raise StoreError(f"{path} cannot be opened: {error}") from error
         self._readers = _Pool(self._reader, _READERS)
 
     def _reader(self) -> sqlite3.Connection:
+        self._check_place()
         found = sqlite3.connect(
             self._path, isolation_level=None, check_same_thread=False, timeout=_WAIT
         )
@@ -209,6 +221,7 @@ class SqliteDatabase:
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """A context for one transaction. When the context ends, the changes are on disk."""
+        self._check_place()
         try:
             self._writer.execute("BEGIN IMMEDIATE")
             try:
@@ -234,7 +247,17 @@ class SqliteDatabase:
         """Close every connection."""
         self._readers.close()
         self._writer.close()
-        os.close(self._lock)
+        self._lock.close()
+
+    def _check_place(self) -> None:
+        """Raise an error if the file, or its write-ahead log, was deleted or replaced."""
+        log = _identity(self._log)
+        if _identity(self._path) != self._lock.identity or self._log_seen not in (None, log):
+            raise StoreError(
+                f"{self._path}, or its log, was deleted or replaced; put the file back, or restart "
+                "the service"
+            )
+        self._log_seen = log
 
 
 class PostgresDatabase:
@@ -288,7 +311,7 @@ def open_database(url: str) -> Database:
     if "://" in url and not url.startswith("sqlite:///"):
         kind = url.split("://")[0]
         raise StoreError(f"`database` needs a file or postgresql://…, got {kind}://…")
-    path = Path(url.removeprefix("sqlite:///"))
+    path = usable_path(url.removeprefix("sqlite:///"), error=StoreError)
     if not path.parent.is_dir():
         raise StoreError(f"{path} cannot be made: there is no folder {path.parent}")
     return SqliteDatabase(path)
@@ -317,7 +340,7 @@ def restore_file(copy: Path, path: Path) -> None:
         raise StoreError(f"there is no backup file {copy}")
     if not path.parent.is_dir():
         raise StoreError(f"{path} cannot be made: there is no folder {path.parent}")
-    held = _locked(path.with_name(path.name + ".lock"))
+    held = _FileLock(path.resolve())
     try:
         # Through SQLite, not by copying the file: its log may hold pages of what was there before.
         with closing(sqlite3.connect(copy)) as raw, closing(sqlite3.connect(path)) as database:
@@ -330,27 +353,99 @@ def restore_file(copy: Path, path: Path) -> None:
     except sqlite3.Error as error:
         raise StoreError(f"{copy} cannot be restored: {error}") from error
     finally:
-        os.close(held)
+        held.close()
 
 
-def _locked(path: Path) -> int:
-    """Create and lock a lock file; return its file descriptor.
+class _FileLock:
+    """Keeps other services from a database file, under any of its names, until it is closed.
 
-    The lock is held until this process closes the file or ends.
+    Names that lead to the same place share a lock file beside it. Hard links share the file itself:
+    one byte of it is locked, far behind those that SQLite locks.
+
+    Parameters
+    ----------
+    path
+        The file, without symbolic links; it is made if there is none.
     """
+
+    def __init__(self, path: Path) -> None:
+        if path.exists() and not path.is_file():
+            raise StoreError(f"{path} is not a regular file; `database` needs one")
+        self._files = [_opened(path.with_name(path.name + ".lock"), 0o600)]
+        self.identity: _Identity | None = None
+        try:
+            _hold(self._files[0], path)
+            # Closing any descriptor of a file loses all locks that SQLite has on it in this
+            # process. So do not open what is in use here, and keep ours open to the end.
+            if _identity(path) in _in_use:
+                raise _taken(path)
+            self._files.append(_opened(path, 0o644))
+            _hold_byte(self._files[1], path)
+            self.identity = _identity(path)
+        except BaseException:
+            self.close()
+            raise
+        if self.identity is not None:
+            _in_use.add(self.identity)
+
+    def close(self) -> None:
+        """Let other services use the file; SQLite must have closed it."""
+        if self.identity is not None:
+            _in_use.discard(self.identity)
+        while self._files:
+            os.close(self._files.pop())
+
+
+_in_use: Final[set[_Identity]] = set()
+
+
+def _identity(path: Path) -> _Identity | None:
+    """What identifies a file whatever its name; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _opened(path: Path, mode: int) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT, mode)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _hold(file: int, path: Path) -> None:
+    """Lock the lock file of a database."""
     try:
         import fcntl
     except ImportError:  # Windows: SQLite's own lock refuses a second writer, though later
-        return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        return
     try:
-        held = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise StoreError(f"{path} cannot be written: {error.strerror}") from error
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        os.close(held)
-        raise StoreError(
-            f"another service is using {path}; stop it first, or use PostgreSQL for several workers"
-        ) from None
-    return held
+        raise _taken(path) from None
+
+
+def _hold_byte(file: int, path: Path) -> None:
+    """Lock a byte of the database itself, where the system has locks that SQLite cannot lose."""
+    try:
+        from fcntl import F_OFD_SETLK, F_WRLCK, fcntl
+    except ImportError:  # not Linux
+        if os.fstat(file).st_nlink > 1:
+            raise StoreError(
+                f"{path} has several names (hard links), and another service could use another "
+                "one; use a file with one name"
+            ) from None
+        return
+    try:
+        fcntl(file, F_OFD_SETLK, struct.pack("hhqqi0q", F_WRLCK, os.SEEK_SET, _LOCKED_BYTE, 1, 0))
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EAGAIN):
+            raise _taken(path) from None  # anything else: the file system has no such locks
+
+
+def _taken(path: Path) -> StoreError:
+    return StoreError(
+        f"another service is using {path}; stop it first, or use PostgreSQL for several workers"
+    )

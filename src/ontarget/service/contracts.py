@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import stat
 import threading
 import tomllib
 from collections.abc import Mapping
@@ -15,11 +16,13 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from ontarget._arguments import usable_path
 from ontarget.errors import InputError, OntargetError, StoreError
 from ontarget.fitted.fitted import Fitted
 from ontarget.goal import Goal
 from ontarget.live.fleet import FleetWatch
 from ontarget.live.rules import AlarmRule, RuledOut, rule_of
+from ontarget.modelfile.container import Container
 from ontarget.monitor.monitor import GoalMonitor
 from ontarget.service._goal_runs import GoalRuns
 from ontarget.service._strangers import Strangers
@@ -32,6 +35,7 @@ __all__ = ["ContractSpec", "Fleet", "Held", "HeldContracts", "read_contracts"]
 Fleet: TypeAlias = FleetWatch | GoalRuns
 Unit: TypeAlias = Annotated[str, Meta(max_length=40, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
+_MOST_MODEL_BYTES = 1 << 30
 _MOST_TARGETS = 1_000  # of the runs' own, per contract: each is set up once and kept
 
 
@@ -45,7 +49,7 @@ class ContractSpec(
     name
         The name that agents send.
     model
-        The model file: a path.
+        The model file: a path. It must be a regular file of at most 1 GiB.
     target
         The outcomes that count as success: LO:HI, LO: or :HI, or a goal over several behaviors such
         as ``return >= 200 & energy <= 50``. A run may have its own target instead.
@@ -237,11 +241,12 @@ class HeldContracts:
             msgspec.convert(msgspec.to_builtins(spec), ContractSpec)
         except msgspec.ValidationError as error:
             raise InputError(f"contract {spec.name!r} is wrong: {error}") from error
-        path = Path(spec.model)
+        path = usable_path(spec.model)
         try:
+            _check_model(path)
             with path.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
-        except (OSError, ValueError) as error:  # a path with a null byte is a ValueError
+        except OSError as error:
             wrong = getattr(error, "strerror", None) or error
             raise InputError(f"model {str(path)!r} cannot be read: {wrong}") from error
         spec = msgspec.structs.replace(spec, model_sha256=digest, recalibrated_from="")
@@ -316,6 +321,22 @@ class HeldContracts:
 
     def _listed(self) -> str:
         return ", ".join(self._newest) or "(there is no contract yet)"
+
+
+def _check_model(path: Path) -> None:
+    """Raise an error unless this may be a model file, before all of it is read.
+
+    A device would never end, a pipe would wait for a writer, and a file is read, copied and hashed
+    where the steps are written.
+    """
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise InputError(f"model {str(path)!r} needs a regular file")
+    if found.st_size > _MOST_MODEL_BYTES:
+        raise InputError(
+            f"model {str(path)!r} needs at most {_MOST_MODEL_BYTES:,} bytes, got {found.st_size:,}"
+        )
+    Container.open(path)  # whose header must fit the file's size
 
 
 def _says_the_same(asked: ContractSpec, newest: ContractSpec) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ from ontarget.service.webhooks import Courier, Hook
 __all__ = ["Limits", "Service"]
 
 _AT_ONCE: Final = 1_000
+_log: Final = logging.getLogger("ontarget.service")
 _DOUBTED: Final = 10.0  # seconds that a service is not ready after steps could not be written
 
 
@@ -164,6 +166,8 @@ class Service:
                     found = "the store does not answer"
                 except StoreError as error:
                     found = str(error)
+                if found and found != self._readied[1]:
+                    _log.error("not ready: %s", found)
                 self._readied = time.monotonic(), found
             return self._readied[1]
 

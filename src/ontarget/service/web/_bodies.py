@@ -28,7 +28,7 @@ class Body(NamedTuple):
 
 def read_steps(content_type: str, body: bytes, most: int) -> Body:
     """Read the messages in a request's body; more than ``most`` messages are refused."""
-    kind = content_type.partition(";")[0].strip()
+    kind = content_type.partition(";")[0].strip().lower()
     if kind in ("application/x-ndjson", "application/jsonl"):
         return _each([line for line in body.splitlines() if line.strip()], most, lines=True)
     if kind != "application/json":

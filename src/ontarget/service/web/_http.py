@@ -31,6 +31,7 @@ __all__ = [
     "Endpoint",
     "Refusal",
     "answered",
+    "holds_token",
     "is_local",
     "is_loopback",
     "json_response",
@@ -116,7 +117,7 @@ def answered(
 
     async def respond(request: Request) -> Response:
         try:
-            await _admit(request, endpoint, service, open_to_all=open_to_all)
+            await _admit(request, endpoint.scope, service, open_to_all=open_to_all)
             response = await endpoint.handler(request, service)
         except Exception as error:
             response = refused(error)
@@ -133,12 +134,12 @@ def strict(response: Response) -> Response:
 
 
 async def _admit(
-    request: Request, endpoint: Endpoint, service: Service, *, open_to_all: bool
+    request: Request, scope: str | None, service: Service, *, open_to_all: bool
 ) -> None:
-    """Raise a `Refusal` if the client may not use this endpoint."""
+    """Raise a `Refusal` if the client may not use an endpoint that needs this scope."""
     kind, _, token = request.headers.get("authorization", "").partition(" ")
     request.state.client = request.client.host if request.client else ""
-    if endpoint.scope is None:
+    if scope is None:
         return
     if not token and not open_to_all and SESSION in request.cookies:
         kind, token = "bearer", request.cookies[SESSION]
@@ -151,8 +152,8 @@ async def _admit(
             raise Refusal(
                 401, "unknown token", "send a token of this service", www_authenticate="Bearer"
             )
-        if endpoint.scope not in scopes:
-            wrong = f"this request needs a token with the scope {endpoint.scope}"
+        if scope not in scopes:
+            wrong = f"this request needs a token with the scope {scope}"
             raise Refusal(403, "not allowed", wrong)
         request.state.client = token.split("_")[1]
         return
@@ -174,6 +175,15 @@ async def _admit(
         raise Refusal(
             403, "not local", "without a token, requests from other web pages are refused"
         )
+
+
+async def holds_token(request: Request, service: Service, scope: str) -> bool:
+    """Whether the client sent a token (or a session) with this scope; False if nobody can tell."""
+    try:
+        await _admit(request, scope, service, open_to_all=False)
+    except (Refusal, StoreError):
+        return False
+    return True
 
 
 def _check_same_page(request: Request) -> None:
@@ -205,7 +215,10 @@ async def body_of(request: Request, most: int) -> bytes:
 
 async def decoded(request: Request, service: Service, kind: Any) -> Any:
     """The JSON body of a request as an object of this type; raises a `Refusal` if it is not one."""
-    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+    if (
+        request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        != "application/json"
+    ):
         raise Refusal(415, "not JSON", "send content-type: application/json")
     body = await body_of(request, service.limits.body_bytes)
     try:

@@ -33,6 +33,7 @@ from ontarget.service.web._http import (
     answered,
     body_of,
     decoded,
+    holds_token,
     json_response,
     problem_response,
 )
@@ -346,10 +347,11 @@ class Api:
         return json_response({"status": "ok"})
 
     async def readyz(self, request: Request, service: Service) -> Response:
-        """Answer whether steps can be accepted now."""
+        """Answer whether steps can be accepted now; only a token that may read is told why not."""
         trouble = await run_in_threadpool(service.trouble)
         if trouble:
-            return problem_response(Problem(status=503, title="not ready", detail=trouble))
+            detail = trouble if await holds_token(request, service, "read") else ""
+            return problem_response(Problem(status=503, title="not ready", detail=detail))
         return json_response({"status": "ok"})
 
     async def measured(self, request: Request, service: Service) -> Response:
