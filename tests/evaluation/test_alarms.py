@@ -157,3 +157,9 @@ def test_bad_alarms_are_named() -> None:
         alarm_curve([[0.5], [0.5]], [1], [1])
     with pytest.raises(InputError, match="`thresholds` needs strictly ascending"):
         alarm_curve([[0.5]], [1], [1], thresholds=[0.5, 0.5])
+
+
+def test_a_curve_without_an_episode_that_met_the_target_has_no_rate_to_choose() -> None:
+    curve = alarm_curve([[0.9, 0.8]], [0, 0], [1, 1])
+    with pytest.raises(InputError):
+        curve.at(0.1)

@@ -210,3 +210,13 @@ def test_a_robust_promise_holds_where_readings_fail_less_often_live() -> None:
             false[robust] += p[:, m].min() < trigger.raise_below
     assert 0.05 < false[True] / 2000 < 0.3
     assert false[False] / 2000 > 0.33
+
+
+def test_an_alarm_curve_of_a_target_that_no_episode_met_is_empty() -> None:
+    never = Target.at_least(1e6)
+    curve = MONITOR.alarm_curve(never)
+    assert (curve.n_met, curve.threshold.size) == (0, 0)
+    assert str(curve)
+    asked = MONITOR.alarm_curve(never, rates=[0.1, 0.2])
+    assert np.isnan(asked.threshold).all()
+    assert np.isnan(asked.rate_at_most).all()

@@ -23,6 +23,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ontarget._plain import plain
+from ontarget.cli.output import make_printable
 from ontarget.errors import AlarmWarning, Argument, EpisodesWarning, OntargetError
 
 __all__ = ["Exit", "PlainCommand", "PlainGroup", "as_option", "in_options"]
@@ -91,6 +92,11 @@ class PlainGroup(TyperGroup):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._help_mode, self.rich_markup_mode = self.rich_markup_mode, None
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run the command line."""
+        make_printable()
+        return super().main(*args, **options)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help of the program."""

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
+import io
+import os
+import sys
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ontarget._arguments import usable_path
 from ontarget._plain import plain
@@ -14,9 +19,51 @@ from ontarget.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["check_folder", "check_output", "print_facts"]
+__all__ = ["check_folder", "check_output", "make_printable", "print_facts"]
 
+_WIDTHS: Final = range(20, 10_000)  # columns: tables in fewer show nothing, more take memory
+# What stands for characters that the output's encoding lacks; others are spelled in ASCII or "?".
+_STAND_INS: Final = (
+    dict.fromkeys("−–—─━═╌┄", "-")
+    | dict.fromkeys("│┃║╎┆", "|")
+    | dict.fromkeys("█▉▊▋▌▍▎▏▇▆▅▄▃▂▁▓▒░■●", "#")
+    | {"≥": ">=", "≤": "<=", "→": "->", "←": "<-", "×": "x", "±": "+/-", "·": ".", "∞": "inf"}
+    | {"‘": "'", "’": "'", "“": '"', "”": '"', "\N{COMBINING CIRCUMFLEX ACCENT}": ""}
+)
 _LABEL = 11  # "episodes   6,000, each of …": a label, then what it says
+
+
+def make_printable() -> None:
+    """Let every command print on any stream, whatever its encoding and whatever COLUMNS says.
+
+    Characters that the encoding lacks are replaced. A width in COLUMNS that is no number, too small
+    for a table or absurdly large is ignored.
+    """
+    codecs.register_error("ontarget", _stand_in)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors != "ontarget":
+            stream.reconfigure(errors="ontarget")
+    width = os.environ.get("COLUMNS", "")
+    if width and not (width.isdecimal() and len(width) < 9 and int(width) in _WIDTHS):
+        del os.environ["COLUMNS"]
+
+
+def _stand_in(error: UnicodeError) -> tuple[str, int]:
+    """What to write in place of characters that a stream's encoding lacks."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    wrong = error.object[error.start : error.end]
+    return "".join(map(_in_ascii, wrong)), error.end
+
+
+def _in_ascii(character: str) -> str:
+    """A character in ASCII: its stand-in, its letter without an accent, or a question mark."""
+    if character in _STAND_INS:
+        return _STAND_INS[character]
+    if "BOX DRAWINGS" in unicodedata.name(character, ""):
+        return "+"
+    letters = unicodedata.normalize("NFKD", character).encode("ascii", "ignore")
+    return letters.decode() or "?"
 
 
 def print_facts(text: str, console: Console | None = None, *, style: str = "") -> None:

@@ -175,6 +175,11 @@ class AlarmCurve:
         the threshold from other, held-out episodes.
         """
         most = fraction("false_alarm_rate", false_alarm_rate)
+        if not self.n_met:
+            raise InputError(
+                "no episode of this curve met the target, so no false-alarm rate is known; pass "
+                "episodes of which some met it"
+            )
         allowed = np.flatnonzero(self.false_alarm_rate <= most)
         if allowed.size == 0:
             raise InputError(

@@ -87,6 +87,10 @@ class PromisedAlarms:
     def __str__(self) -> str:
         """The table as text; if there are many rates, a dozen of them."""
         n = self.false_alarm_rate.size
+        if not n:
+            return (
+                f"no rate: {self.n_met:,} of {self.n_met + self.n_missed:,} episodes met the target"
+            )
         shown = range(n) if n <= _SHOWN else np.linspace(0, n - 1, _SHOWN).round().astype(int)
         decided = "" if self._ends_decide else ", then before it was decided"
         head = (
@@ -145,7 +149,7 @@ def promised_alarms(
     asked = [Fraction(k, all_met + 1) for k in every] if rates is None else list(rates)
     threshold, at_most = np.full((2, len(asked)), math.nan)
     bounds = np.full(all_met, math.nan)
-    if assured.promises:
+    if assured.promises and all_met:
         bounds = bounds_at_once(all_met, confidence)
     for i, rate in enumerate(asked):
         with suppress(FewEpisodesError):
