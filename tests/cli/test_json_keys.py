@@ -16,7 +16,7 @@ KEYS = {
     "ruled_out_wrongly target verdict",
     "compare": "brier ece episodes false_alarms forecasts in_time log_loss names preferred same_p "
     "target verdict",
-    "drift": "bias by change episodes harm judgement since step target verdict",
+    "drift": "bias by change episodes judgement since step target verdict",
     "explain": "change contributions p p_before precedents t t_before target",
     "look": "cautions columns episodes horizon lengths outcomes remarks",
     "plan": "accuracy at_all_thresholds at_one_threshold coverage level record successes",

@@ -96,9 +96,9 @@ def test_drift_sees_no_change_in_runs_like_the_recorded_ones(tmp_path: Path) -> 
     text = told(["drift", river().model, log, *options, "--order", "day", "--by", "crew"])
     assert "no sign that something has changed" in text
     assert "verdict    no sign of a change" in text
-    assert "order" not in text
+    assert "\norder " not in text
     text = told(["drift", river().model, log, *options])
-    assert "order      unknown, so the runs were taken in random order" in text
+    assert "\norder      unknown" in text
 
 
 def test_a_file_sorted_by_result_is_no_drift(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_scheduled_check_fails_where_it_should(tmp_path: Path) -> None:
 
 def test_evaluate_tells_of_drift() -> None:
     arguments = ["evaluate", river().model, river().new, "--target", "-60:"]
-    assert "drift      no sign of a change in these 120 runs (evidence" in told(arguments)
+    assert "drift      no sign of a change in these 120 runs (" in told(arguments)
     assert json.loads(told([*arguments, "--json"]))["drift"]["episodes"] == 120
 
 

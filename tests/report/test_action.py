@@ -76,11 +76,10 @@ def unclear() -> Facts:
     return facts_of(replace(other, answers=replace(other.answers, met=met)), Below(0.1))
 
 
-BUILDING = "evaluate again once more runs have ended"  # evidence of a change is building
 CASES: dict[Callable[[], Facts], tuple[str, str, str]] = {
     clean: ("use it", "keep", "nothing"),
-    held: ("use it", "keep", BUILDING),
-    lowered: ("do not use it yet, it is too low", "off, it raises far more", BUILDING),
+    held: ("use it", "keep", "nothing"),
+    lowered: ("do not use it yet, it is too low", "off, it raises far more", "look for"),
     changed: (
         "do not use it, it is too high since the change",
         "",
@@ -93,7 +92,7 @@ CASES: dict[Callable[[], Facts], tuple[str, str, str]] = {
         "choose a target that more runs meet, or fit on ",
     ),
     learned: ("not judged", "not judged", "evaluate it on new runs only"),
-    unclear: ("read it as too low between 10 and 90 %", "keep, ", BUILDING),
+    unclear: ("read it as too low between 10 and 90 %", "keep, ", "look for"),
 }
 
 

@@ -51,7 +51,8 @@ def drift(
     level: Annotated[
         str,
         typer.Option(
-            help="The probability that no change is reported if there is none.", metavar="LEVEL"
+            help="The least probability that no change is reported if there is none.",
+            metavar="LEVEL",
         ),
     ] = "0.99",
     calibration: CalibrationOption = "target",

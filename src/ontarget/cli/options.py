@@ -144,8 +144,8 @@ OrderOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--order",
-        help="Column of times, to find since when the process has changed; by default the order of "
-        "the runs is unknown, and they are taken in random order.",
+        help="Column of times, to find a change that began midway, and since when; by default the "
+        "order of the runs plays no part.",
         metavar="NAME",
     ),
 ]

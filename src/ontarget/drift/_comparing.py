@@ -1,14 +1,14 @@
 """Compares new episodes with the assure episodes (held out for promises) at one step.
 
-See methods M10 and M26 in docs/methods.md.
+See methods M10, M26 and M36 in docs/methods.md.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from hashlib import blake2b
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -19,8 +19,9 @@ from ontarget._keyed import keyed_hash
 from ontarget._plain import plain
 from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IndexArray
 from ontarget.conformal._levels import Level, exact_level
-from ontarget.conformal._ranks import Ranks
-from ontarget.drift.bets import DriftBet, HarmBet
+from ontarget.conformal._ranks import draw_ranks
+from ontarget.drift._permuting import draws_for, p_value, suffixes
+from ontarget.drift.bets import DriftBet
 from ontarget.drift.change import UNKNOWN_ORDER, Bias, Drift, Evidence
 from ontarget.drift.guard import NotedGoal, NotedStep, check_guarded
 from ontarget.episodes import Episodes
@@ -61,15 +62,17 @@ def drift_of(
     _refuse_seen(new, fitted)
     check_sides(new._unrounded, target, fitted.grid)
     groups = fitted.groups_in(new)
-    sides = [_Side(fitted, t, g, target, calibration) for g in np.unique(groups).tolist()]
-    limits, p = np.full((len(new), 2), np.nan), np.full(len(new), np.nan)
-    for side in sides:
-        own = np.flatnonzero(groups == side.group)
-        limits[own], p[own] = side.answers(new.take(own))
-    told = _Told(p, target.contains(new.outcomes, fitted.grid), groups, [(sides, limits)])
-    harm = {side.group: side.assured for side in sides}
-    asked = _Asked(target, t, level, fitted.trained.seed)
-    return _drift(asked, told, harm, new, order, by or {})
+    sides = {g: _Side(fitted, t, g, target, calibration) for g in np.unique(groups).tolist()}
+
+    def compared(runs: Episodes, groups: IndexArray) -> _Runs:
+        limits, p = np.full((len(runs), 1, 2), np.nan), np.full(len(runs), np.nan)
+        for g, side in sides.items():
+            own = np.flatnonzero(groups == g)
+            limits[own, 0], p[own] = side.answers(runs.take(own))
+        return _Runs(limits, p, target.contains(runs.outcomes, fitted.grid), groups)
+
+    old = compared(*_observed(fitted, sides))
+    return _drift(_Asked(target, t, level), old, compared(new, groups), new, order, by or {})
 
 
 def drift_of_goal(
@@ -83,128 +86,120 @@ def drift_of_goal(
     level: Level = 0.99,
     t: int = 0,
 ) -> Drift:
-    """Whether these episodes show drift, for a goal over several behaviors.
-
-    The evidence is the money of gamblers who bet on a change. The evidence of any change is the
-    average of one bet per behavior. The evidence of harm is one bet that p of the goal has become
-    too high.
-    """
+    """Whether these episodes show drift, for a goal over several behaviors."""
+    names, first = question.names, joint.first
     new = joint.alike(episodes)
-    first, seed = new[question.names[0]], joint.first.trained.seed
-    _refuse_seen(first, joint.first)
-    check_goal_sides(
-        {name: new[name]._unrounded for name in question.names}, question.goal, joint.grids
-    )
-    groups = joint.first.groups_in(first)
-    p, met = (
-        np.full(len(first), np.nan),
-        question.goal.contains({name: new[name].outcomes for name in question.names}, joint.grids),
-    )
-    harm = {}
-    sides: dict[str, list[_Side]] = {name: [] for name in question.names}
-    limits = {name: np.full((len(first), 2), np.nan) for name in question.names}
-    for g in np.unique(groups).tolist():
-        own, noted = np.flatnonzero(groups == g), NotedGoal(joint, question, t, g, own_map)
-        for name in question.names:
-            side = _Side(joint.parts[name], t, g, question.goal.projection(name), None)
-            sides[name].append(side)
-            limits[name][own] = side.answers(new[name].take(own))[0]
-        p[own] = noted.p({name: one.take(own) for name, one in new.items()})
-        harm[g] = noted.assured
-    told = _Told(p, met, groups, [(sides[name], limits[name]) for name in question.names])
-    asked = _Asked(question.goal, t, level, seed)
-    return _drift(asked, told, harm, first, order, by or {})
+    _refuse_seen(new[names[0]], first)
+    check_goal_sides({name: new[name]._unrounded for name in names}, question.goal, joint.grids)
+    groups = first.groups_in(new[names[0]])
+    present = np.unique(groups).tolist()
+    sides = {
+        (g, name): _Side(joint.parts[name], t, g, question.goal.projection(name), None)
+        for g in present
+        for name in names
+    }
+
+    def compared(runs: Mapping[str, Episodes], groups: IndexArray) -> _Runs:
+        limits, p = np.full((groups.size, len(names), 2), np.nan), np.full(groups.size, np.nan)
+        for g in present:
+            own = np.flatnonzero(groups == g)
+            part = {name: one.take(own) for name, one in runs.items()}
+            p[own] = NotedGoal(joint, question, t, g, own_map).p(part)
+            for i, name in enumerate(names):
+                limits[own, i] = sides[g, name].answers(part[name])[0]
+        outcomes = {name: runs[name].outcomes for name in names}
+        return _Runs(limits, p, question.goal.contains(outcomes, joint.grids), groups)
+
+    observed = {name: _observed(joint.parts[name], present)[0] for name in names}
+    old = compared(observed, _observed(first, present)[1])
+    asked = _Asked(question.goal, t, level)
+    return _drift(asked, old, compared(new, groups), new[names[0]], order, by or {})
 
 
 class _Asked(NamedTuple):
-    """What a comparison of episodes is about: the target, the step, the level and the seed.
+    """What a comparison of episodes is about: the target, the step and the level.
 
-    With the probability ``level`` there is no false alarm.
+    With the probability ``level`` no change is found if there is none.
     """
 
     target: Target | Goal
     t: int
     level: Level
-    seed: int
 
 
-class _Told(NamedTuple):
-    """What is known about the new episodes.
+class _Runs(NamedTuple):
+    """What is compared of each run: numbers that depend on the run and the fitted models only.
 
-    ``p`` is p of each episode at the step (NaN if a value is missing or unreadable there), ``met``
-    whether the episode met the target, ``groups`` the number of its group. ``laws`` has, for each
-    behavior, its groups, and an array (episodes, 2): the predicted probabilities of an outcome
-    below the one that the episode really had, and of an outcome at or below it.
+    ``limits`` (runs, behaviors, 2) has the predicted probabilities of an outcome below the one that
+    the run really had, and of an outcome at or below it; ``p`` is p at the step (NaN if a value is
+    missing or unreadable there), ``met`` whether the run met the target, ``groups`` the number of
+    its group.
     """
 
+    limits: FloatArray
     p: FloatArray
     met: BoolArray
     groups: IndexArray
-    laws: list[tuple[list[_Side], FloatArray]]
+
+    def take(self, rows: IndexArray) -> _Runs:
+        """These runs only."""
+        return _Runs(self.limits[rows], self.p[rows], self.met[rows], self.groups[rows])
+
+    @property
+    def excess(self) -> FloatArray:
+        """How far p was above z: p − z, where z is 1 if the run met the target and 0 if not."""
+        return self.p - self.met
+
+
+def _observed(fitted: Fitted, groups: Iterable[int]) -> tuple[Episodes, IndexArray]:
+    """The assure episodes of these groups whose outcome is known, and the group of each."""
+    assert fitted.observed is not None  # the step has ranks
+    own = fitted.assure_groups[fitted.known_outcomes]
+    kept = np.flatnonzero(np.isin(own, list(groups)))
+    return fitted.observed.take(kept), own[kept]
 
 
 def _drift(
     asked: _Asked,
-    told: _Told,
-    assured: Mapping[int, tuple[FloatArray, BoolArray]],
-    new: Episodes,
+    old: _Runs,
+    new: _Runs,
+    episodes: Episodes,
     order: Order | None,
     by: Mapping[str, ArrayLike],
 ) -> Drift:
     """The result of the comparison of new episodes with the assure (held-out) episodes.
 
-    ``assured`` has, for each group, p of its assure episodes and whether each met the target.
     ``order`` and ``by`` are as for `GoalMonitor.drift`.
     """
     name, times = _named(order)
-    turn, trouble = _turns(new, times, asked.seed)
-    n, (p, met, groups, laws) = turn.size, told
-    turn = turn[~np.isnan(p[turn])]
+    turn, trouble = _turns(episodes, times)
+    n = turn.size
+    turn = turn[~np.isnan(new.p[turn])]
     if not turn.size:
         raise EpisodesError(
             f"none of these {n:,} episodes reaches step {asked.t} with a good reading, so nothing "
             "can be compared; choose an earlier step, or look at the feature columns"
         )
-    level, here = asked.level, groups[turn]
-
-    def bets(laws: list[tuple[list[_Side], FloatArray]]) -> list[_Bet]:
-        return [
-            (side.group, side.drift_bet(level), limits[turn])
-            for sides, limits in laws
-            for side in sides
-        ]
-
-    change = _evidence(bets(laws), here, level)
-    against: list[_Bet] = [
-        (g, HarmBet(old - came, seed=asked.seed, level=level), (p - met)[turn])
-        for g, (old, came) in assured.items()
-    ]
-    harm = _evidence(against, here, level)
+    old, now = old.take(np.flatnonzero(~np.isnan(old.p))), new.take(turn)
+    change = _evidence(asked, old, now, _key(episodes), ordered=not trouble)
     since, later = None, turn[:0]
-    if not trouble and (change.alarm_after or harm.alarm_after) is not None:
-        possible = _fresh(times, turn)
-        if change.alarm_after is not None:
-            # Of several behaviors, take the one with the strongest evidence of a change.
-            told_by = [_evidence(bets([one]), here, level).highest for one in laws]
-            sides, limits = laws[int(np.argmax(told_by))]
-            since = _since(_places(sides, here, limits[turn]), possible)
-        else:
-            usual = np.concatenate([old - came for old, came in assured.values()])
-            since = _risen((p - met)[turn] - usual.mean(), possible)
+    if not trouble and change.won:
+        scores = _scores(old, now)
+        usual = scores[: old.p.size]
+        since = _since(scores[old.p.size :] - usual.mean(axis=0), _fresh(times, turn))
         later = turn[since:]
     return Drift(
         target=asked.target,
         t=asked.t,
         n=int(turn.size),
         change=change,
-        harm=harm,
-        bias=_bias(p[turn], met[turn]),
-        before=_bias(*(np.concatenate(one) for one in zip(*assured.values(), strict=True))),
+        bias=_bias(now.p, now.met),
+        before=_bias(old.p, old.met),
         since=since,
         since_value="" if since is None else str(np.asarray(times)[turn[since]]),
         order=trouble,
-        parts=_parts(by, turn, p, met),
-        now=_bias(p[later], met[later]) if later.size >= _ENOUGH else None,
+        parts=_parts(by, turn, new.p, new.met),
+        now=_bias(new.p[later], new.met[later]) if later.size >= _ENOUGH else None,
         since_column=name,
         later=tuple(later.tolist()),
     )
@@ -222,10 +217,7 @@ def _refuse_seen(new: Episodes, fitted: Fitted) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """One group of episodes at the step: the assure (held-out) ones, and predictions for new ones.
-
-    The predictions come from the fitted monitor.
-    """
+    """What the fitted monitor predicts for the episodes of one group at the step."""
 
     fitted: Fitted
     t: int
@@ -241,7 +233,7 @@ class _Side:
         return NotedStep(self.fitted, self.t, self.group, self.target, self.calibration)
 
     def answers(self, new: Episodes) -> tuple[FloatArray, FloatArray]:
-        """What the monitor predicts for new episodes: (episodes, 2) and (episodes,).
+        """What the monitor predicts for these episodes: (episodes, 2) and (episodes,).
 
         The first array has the predicted probabilities of an outcome below the one that the episode
         really had, and of an outcome at or below it. The second is p. NaN if there is no
@@ -259,29 +251,6 @@ class _Side:
             p[own] = met[own] + np.array([noted[name][0] for name in new.ids[own].tolist()])
         return limits, p
 
-    @cached_property
-    def assured(self) -> tuple[FloatArray, BoolArray]:
-        """For the assure (held-out) episodes: p at the step, and whether each met the target."""
-        fitted = self.fitted
-        assert fitted.observed is not None  # the step has ranks
-        old = fitted.observed.take(fitted.assure_groups[fitted.known_outcomes] == self.group)
-        met = self.target.contains(old.outcomes, fitted.grid)
-        p = self.answers(old)[1]
-        return p[~np.isnan(p)], met[~np.isnan(p)]
-
-    @property
-    def ranks(self) -> Ranks:
-        """The ranks of the assure (held-out) episodes at the step.
-
-        A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1.
-        """
-        return self.fitted.at(self.t, self.group).ranks
-
-    def drift_bet(self, level: Level) -> DriftBet:
-        """A new bet that anything has changed in this group of runs."""
-        seed = self.fitted.trained.seed
-        return DriftBet(self.ranks.values, seed=seed, level=level, t=self.t)
-
 
 def _named(order: Order | None) -> tuple[str, ArrayLike | None]:
     """The name of the column to sort the episodes by (empty if it has none), and its values."""
@@ -294,14 +263,13 @@ def _named(order: Order | None) -> tuple[str, ArrayLike | None]:
     return next(iter(order.items()))
 
 
-def _turns(new: Episodes, order: ArrayLike | None, seed: int) -> tuple[IndexArray, str]:
+def _turns(new: Episodes, order: ArrayLike | None) -> tuple[IndexArray, str]:
     """The order in which to compare the episodes, and a text why it is not their order in time.
 
-    The text is empty if the episodes are compared in the order of their times. Otherwise they are
-    shuffled by a hash of their ids, because a file that is sorted by result must not look like a
-    change.
+    The text is empty if the episodes are compared in the order of their times. Otherwise their
+    order plays no part: they are sorted by a hash of their ids.
     """
-    lots = keyed_hash(new.keys, seed, "drift order")
+    lots = keyed_hash(new.keys, 0, "drift order")
     by_lot = np.argsort(lots, kind="stable")
     if order is None:
         return by_lot, UNKNOWN_ORDER
@@ -320,7 +288,7 @@ def _turns(new: Episodes, order: ArrayLike | None, seed: int) -> tuple[IndexArra
     if len(new) >= _ENOUGH and abs(alike) > _SORTED:
         return by_lot, (
             f"one that sorts them by their outcome (rank correlation {alike:.2f}), so it cannot be "
-            "an order of time, and the runs were taken in random order"
+            "an order of time, and is not used"
         )
     return np.lexsort((lots, places)), ""  # runs with equal times in random order
 
@@ -331,39 +299,76 @@ def _rank_correlation(one: AnyArray, other: AnyArray) -> float:
     return float(np.corrcoef(rankdata(one), rankdata(other))[0, 1])
 
 
-_Bet: TypeAlias = tuple[int, DriftBet | HarmBet, FloatArray]
+def _key(new: Episodes) -> int:
+    """A number that depends on which episodes these are, not on their order nor on the fit's seed.
 
-
-def _evidence(bets: list[_Bet], groups: IndexArray, level: Level) -> Evidence:
-    """The evidence of a change from several bets together, over episodes one after the other.
-
-    The evidence is the money of a gambler who bets on a change. Each bet gets an equal share of the
-    money. The average of fair bets is again a fair bet.
+    Random draws of a comparison depend on it: so splits of one log do not share their luck (M36).
     """
-    limit, total = float(1 / (1 - exact_level(level))), np.zeros(groups.size)
-    for g, bet, noted in bets:
-        own = np.flatnonzero(groups == g)
-        rows = noted.reshape(groups.size, -1)[own]
-        money = np.array([1.0, *(one.evidence for one in bet.observe_noted(rows))])
-        total += money[np.cumsum(groups == g)] / len(bets)
-    reached = np.flatnonzero(total >= limit)
+    return int.from_bytes(blake2b(np.sort(new.keys).tobytes(), digest_size=8).digest(), "little")
+
+
+def _evidence(asked: _Asked, old: _Runs, new: _Runs, key: int, *, ordered: bool) -> Evidence:
+    """Whether the new runs differ from the old ones: one test with one rate of false alarms (M36).
+
+    In an order of time, half of the rate is for the bets of M10 along that order.
+    """
+    rate = 1 - exact_level(asked.level)
+    allowed = rate / 2 if ordered else rate
+    groups = np.concatenate([old.groups, new.groups])
+    chance = p_value(
+        _scores(old, new),
+        groups,
+        suffixes(new.p.size, ordered=ordered),
+        draws=draws_for(rate, groups.size),
+        rng=np.random.default_rng(key),
+    )
+    found = Evidence(chance, float(allowed), float(rate))
+    if not ordered:
+        return found
+    money, limit = _money(asked, old, new, key), float(1 / allowed)
+    reached = np.flatnonzero(money >= limit)
     after = int(reached[0]) + 1 if reached.size else None
-    return Evidence(max(1.0, float(total.max())), limit, after)
+    return found._replace(highest=max(1.0, float(money.max())), limit=limit, alarm_after=after)
 
 
-def _places(sides: list[_Side], groups: IndexArray, limits: FloatArray) -> FloatArray:
-    """(episodes,): where each outcome falls among those of its group's held-out episodes.
+def _scores(old: _Runs, new: _Runs) -> FloatArray:
+    """(runs, scores): what is compared of each run, the old runs first.
 
-    The result is from 0 to 1. The held-out episodes are the assure episodes. Outcomes are compared
-    by where they fall in the distributions predicted for them: ``limits`` are the predicted
-    probabilities of an outcome below the actual one, and of an outcome at or below it.
+    For each behavior these are the normal score of where the outcome fell in its prediction, among
+    all runs of the group, and its square, which tells of the spread; then p − z, and z itself.
     """
-    found = np.empty(len(limits))
-    for side in sides:
-        own = groups == side.group
-        below, upto = side.ranks.counts(limits[own].mean(axis=1))
-        found[own] = (below + upto + 1.0) / (2.0 * side.ranks.n + 2.0)
-    return found
+    limits, groups = (np.concatenate([getattr(one, name) for one in (old, new)])
+                      for name in ("limits", "groups"))  # fmt: skip
+    places = np.empty(limits.shape[:2])
+    for g in np.unique(groups):
+        own = groups == g
+        ranks = rankdata(limits[own].mean(axis=2), axis=0)
+        places[own] = ndtri((ranks - 0.5) / np.count_nonzero(own))
+    excess, met = (np.concatenate(one) for one in ((old.excess, new.excess), (old.met, new.met)))
+    return np.column_stack([places, places**2, excess, met])
+
+
+def _money(asked: _Asked, old: _Runs, new: _Runs, key: int) -> FloatArray:
+    """(new runs,): the money of gamblers who bet on a change, after each run in the order of time.
+
+    It is divided equally among the groups and behaviors. See method M10 in docs/methods.md.
+    """
+    groups, behaviors = np.unique(new.groups), new.limits.shape[1]
+    total: FloatArray = np.zeros(new.p.size)
+    seed = key
+    for g in groups.tolist():
+        own, past = new.groups == g, old.limits[old.groups == g]
+        counts = np.arange(len(past), dtype=np.uint64)
+        for i in range(behaviors):
+            seed += 1  # draws of their own for each bet
+            keys = keyed_hash(counts, seed, "drift assure")
+            left, right = past[:, i, 0], past[:, i, 1]
+            ranks = draw_ranks(left, right, keys, seed=seed, step=asked.t)
+            bet = DriftBet(ranks, seed=seed, level=asked.level, t=asked.t)
+            readings = bet.observe_noted(new.limits[own, i])
+            total += np.array([1.0, *(one.evidence for one in readings)])[np.cumsum(own)]
+    total /= groups.size * behaviors
+    return total
 
 
 def _fresh(times: ArrayLike | None, turn: IndexArray) -> BoolArray:
@@ -375,28 +380,17 @@ def _fresh(times: ArrayLike | None, turn: IndexArray) -> BoolArray:
     return np.concatenate([[True], ordered[1:] != ordered[:-1]])
 
 
-def _since(place: FloatArray, possible: BoolArray) -> int:
+def _since(changed: FloatArray, possible: BoolArray) -> int:
     """The position of the episode with which a change most likely began.
 
-    From this episode on, the ranks in ``place`` differ most from uniform ones. A rank says where
-    the episode's outcome falls among those of the assure (held-out) episodes. ``possible`` says
-    with which episodes a change can begin.
+    From this episode on, one of the scores in ``changed`` (episodes, scores), each minus its mean
+    over the assure (held-out) episodes, differs most from 0. ``possible`` says with which episodes
+    a change can begin.
     """
-    found = []
-    for one in (place - 0.5, np.abs(2.0 * place - 1.0) - 0.5):
-        to_the_end = np.cumsum(one[::-1])[::-1]
-        found.append(to_the_end**2 / np.arange(one.size, 0, -1) / max(float(one.var()), 1e-12))
-    return int(np.argmax(np.where(possible, np.maximum(*found), -1.0)))
-
-
-def _risen(excess: FloatArray, possible: BoolArray) -> int:
-    """The position of the episode with which p most likely became too high.
-
-    ``excess`` is how far p is too high for each episode; ``possible`` says with which episodes a
-    change can begin.
-    """
-    to_the_end = np.cumsum(excess[::-1])[::-1] / np.sqrt(np.arange(excess.size, 0, -1))
-    return int(np.argmax(np.where(possible, to_the_end, -math.inf)))
+    to_the_end = np.cumsum(changed[::-1], axis=0)[::-1]
+    found = to_the_end**2 / np.arange(len(changed), 0, -1)[:, None]
+    found /= np.maximum(changed.var(axis=0), 1e-12)
+    return int(np.argmax(np.where(possible, found.max(axis=1), -1.0)))
 
 
 def _bias(

@@ -1,4 +1,4 @@
-"""`Drift`: has the process changed, does that do harm, which way is p off, and since when."""
+"""`Drift`: has the process changed, for the worse, which way is p off, and since when."""
 
 from __future__ import annotations
 
@@ -15,20 +15,18 @@ from ontarget.target import Target
 __all__ = ["UNKNOWN_ORDER", "Bias", "Drift", "DriftJudgement", "Evidence"]
 
 _MOST_NAMED = 8  # values of a column in one line
-_BUILDING = 5.0  # evidence of at least the limit divided by this "is building"
+_BUILDING = 5.0  # a change "is building" if a test at a rate so many times as high would find it
 
 UNKNOWN_ORDER: Final = (
-    "unknown, so the runs were taken in random order; name a column with the times at which they "
-    "started to learn when a change began"
+    "unknown; name a column with the times at which runs started to learn when a change began"
 )
 
 
 class DriftJudgement(StrEnum):
     """Whether new episodes show a change, in words.
 
-    Evidence is the money of a gambler who bets on a change. It "is building" once it has reached a
-    fifth of its limit; the limit is 100 by default. If nothing has changed, each of the two kinds
-    of evidence, `Drift.change` and `Drift.harm`, does so in at most one comparison of 20.
+    Evidence "is building" if a test with five times the rate of false alarms would find a change:
+    by default 5 % instead of 1 %.
     """
 
     NO_SIGN = "no sign of a change"
@@ -114,41 +112,77 @@ class Bias(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """How strong the evidence of a change is: the money of a gambler who bets on a change.
+    """What the test for a change found (methods M10 and M36 in docs/methods.md).
 
-    The gambler starts with 1 and bets on each episode. As long as nothing changes, the money hardly
-    grows. ``highest`` is the most money that the gambler ever had. ``alarm_after`` is the number of
-    episodes after which the money reached ``limit``; None if it never did.
+    Attributes
+    ----------
+    p_value
+        How often new runs differ from the assure episodes at least as much as these if nothing has
+        changed, by a permutation test. ``allowed`` or less is a change.
+    allowed, rate
+        The rate of false alarms of the permutation test, and of the whole test. They are equal
+        without an order of time; with one, half of the rate is for the bets.
+    highest, limit, alarm_after
+        Only with an order of time, else None: the most money of a gambler who starts with 1 and
+        bets on a change, run by run; the limit at which that is a change; after how many episodes
+        the money reached it, None if never.
     """
 
-    highest: float
-    limit: float
-    alarm_after: int | None
+    p_value: float
+    allowed: float
+    rate: float
+    highest: float | None = None
+    limit: float | None = None
+    alarm_after: int | None = None
 
     @property
     def won(self) -> bool:
-        """Whether the evidence of a change reached its limit."""
-        return self.alarm_after is not None
+        """Whether the test found a change."""
+        return self._reaches(1.0)
 
     @property
     def building(self) -> bool:
-        """Whether the evidence of a change reached a fifth of its limit, but not the limit."""
-        return not self.won and self.highest >= self.limit / _BUILDING
+        """Whether a test with five times the rate of false alarms finds a change, but not this."""
+        return not self.won and self._reaches(_BUILDING)
+
+    def _reaches(self, times: float) -> bool:
+        """Whether a test with a rate so many times as high finds a change."""
+        if self.p_value <= times * self.allowed:
+            return True
+        return (
+            self.highest is not None
+            and self.limit is not None
+            and (self.highest >= self.limit / times)
+        )
 
     @property
     def in_words(self) -> str:
-        """The strongest evidence so far (``highest``) as text; "over a million" if it is larger."""
+        """How well chance explains what was found, and what counts as a change, as text."""
+        found, limits = f"chance alone {_chance(self.p_value)}", f"at most {_chance(self.allowed)}"
+        if self.highest is not None:
+            found += f", evidence {self._money}"
+            limits += f", or at least {self.limit:g},"
+        return f"{found}; {limits} {'is' if self.won else 'would be'} a change"
+
+    @property
+    def test(self) -> str:
+        """Which test this is, and how often it finds a change where there is none, as text."""
+        bets = ", and bets in the order given" * (self.highest is not None)
+        return (
+            f"new against assure episodes, permuted{bets}; without a change it finds one in at "
+            f"most {_chance(self.rate)} of comparisons"
+        )
+
+    @property
+    def _money(self) -> str:
+        assert self.highest is not None
+        assert self.limit is not None
         if self.highest >= 1e6:
             return "over a million"
         text = f"{self.highest:.3g}"
         # A number just below the limit must not be rounded up to it.
-        rounded_up = not self.won and float(text) >= self.limit
+        rounded_up = self.highest < self.limit <= float(text)
         return f"just under {self.limit:g}" if rounded_up else text
-
-    @property
-    def reached(self) -> str:
-        """Text that says how strong the evidence became, and at which limit it shows a change."""
-        return f"it reached {self.in_words}; from {self.limit:g} on we call it a change"
 
 
 @dataclass(frozen=True)
@@ -163,10 +197,10 @@ class Drift:
         The step at which p and outcomes are compared.
     n
         How many episodes were compared.
-    change, harm
-        The evidence that anything has changed (method M10 in docs/methods.md), and that p has
-        become too high for the target (method M26). Each of the two raises a false alarm with at
-        most the probability 1 − level, where ``level`` is the argument of `GoalMonitor.drift`.
+    change
+        What the test for a change found. Without a change, it finds one with at most the
+        probability 1 − level, where ``level`` is the argument of `GoalMonitor.drift`. Nothing else
+        here calls runs changed.
     bias, before
         How far p is off on the new episodes, and on the assure episodes (held out for promises).
     now
@@ -193,7 +227,6 @@ class Drift:
     t: int
     n: int
     change: Evidence
-    harm: Evidence
     bias: Bias
     before: Bias
     since: int | None
@@ -216,25 +249,23 @@ class Drift:
     def judgement(self) -> DriftJudgement:
         """Whether anything has changed, and whether for the worse.
 
-        A change is for the worse if p has risen compared with how often the target is met, and is
-        now too high. The rise may be as small as one percentage point.
+        A change is for the worse if p is now too high, and more so than on the assure episodes, by
+        more than chance explains (95 % ranges).
         """
-        if self.harm.won and self.latest.low > 0.0:
-            return DriftJudgement.WORSE
-        if self.harm.won or self.change.won:
-            return DriftJudgement.CHANGED
-        building = self.harm.building or self.change.building
-        return DriftJudgement.BUILDING if building else DriftJudgement.NO_SIGN
+        if self.changed:
+            return DriftJudgement.WORSE if self._worse else DriftJudgement.CHANGED
+        return DriftJudgement.BUILDING if self.change.building else DriftJudgement.NO_SIGN
 
     @property
     def changed(self) -> bool:
         """Whether anything has changed in the new episodes, compared with the recorded ones."""
-        return self.harm.won or self.change.won
+        return self.change.won
 
     @property
-    def strongest(self) -> Evidence:
-        """The stronger of the two kinds of evidence: of any change, or that p is too high."""
-        return max(self.change, self.harm, key=lambda one: one.highest / one.limit)
+    def _worse(self) -> bool:
+        now, before = self.latest, self.before
+        reach = math.hypot(now.too_high - now.low, before.too_high - before.low)
+        return now.low > 0.0 and now.too_high - before.too_high > reach
 
     @property
     def covers_both(self) -> bool:
@@ -252,10 +283,10 @@ class Drift:
             return "; ".join(filter(None, [said, self.suspect]))
         if self.judgement is DriftJudgement.BUILDING:
             said = (
-                f"{self.judgement}, but it is no proof yet: {self.strongest.reached}; compare "
-                "again once more runs have ended"
+                f"{self.judgement}, but it is no proof yet ({self.change.in_words}); compare again "
+                "once more runs have ended"
             )
-            return "; ".join(filter(None, [said, self._asks_for_more, self.suspect]))
+            return "; ".join(filter(None, [said, self.suspect]))
         if not self.bias.shows:
             return (
                 f"{self.judgement}; this does not prove that there is none, because a small change "
@@ -292,15 +323,7 @@ class Drift:
                 "wrong, and the process has not changed: look for a missing feature, or "
                 "recalibrate with renew_p"
             )
-        return f"{self._asks_for_more}; more runs will show whether that is chance or a change"
-
-    @property
-    def _asks_for_more(self) -> str:
-        """Text about why p can be off without proof of a change; empty if p is not off."""
-        return (
-            "the 95 % range of p is for a single look at these runs, while the evidence may be "
-            "looked at after every run, so it needs more runs"
-        ) * self.latest.shows
+        return "more runs will show whether that is chance or a small change"
 
     @property
     def way(self) -> str:
@@ -322,11 +345,6 @@ class Drift:
     def headline(self) -> str:
         """Which way p is off, as text without the numbers behind it."""
         latest = self.latest
-        if self.harm.won and not latest.shows:
-            return (
-                "p has risen compared with what comes true, but is not off by more than chance "
-                "explains"
-            )
         return f"p is {'now ' * (self.changed and latest.shows)}{latest.amount}"
 
     @property
@@ -336,9 +354,9 @@ class Drift:
             () if self.order in ("", UNKNOWN_ORDER) else (f"the order of the runs is {self.order}",)
         )
         if self.judgement is DriftJudgement.NO_SIGN:
-            return (f"{self.judgement} in these {self.n:,} runs ({self._evidence})", *misled)
+            return (f"{self.judgement} in these {self.n:,} runs ({self.change.in_words})", *misled)
         if not self.changed:
-            building = f"{self.judgement} in these {self.n:,} runs: {self.strongest.reached}"
+            building = f"{self.judgement} in these {self.n:,} runs ({self.change.in_words})"
             told = (building, f"at step {self.t}, {self.way}", self.suspect, *misled)
             return tuple(filter(None, told))
         told = (
@@ -349,10 +367,6 @@ class Drift:
             *self.where,
         )
         return tuple(filter(None, told))
-
-    @property
-    def _evidence(self) -> str:
-        return f"evidence {self.strongest.in_words}; {self.strongest.limit:g} would be a change"
 
     @property
     def _over_all(self) -> str:
@@ -395,11 +409,9 @@ class Drift:
         return tuple(found)
 
     def __str__(self) -> str:
-        rose = self.harm.won and self.judgement is not DriftJudgement.WORSE
-        harm = "p has risen compared with what comes true" if rose else "p has become too high"
         lines = [
-            ("change", _in_words(self.change, self.n, "something has changed")),
-            ("harm", _in_words(self.harm, self.n, harm)),
+            ("change", f"{self._change} ({self.change.in_words})"),
+            ("test", self.change.test),
             ("since", self.when.removeprefix("since ")),
             ("p", f"at step {self.t}, {self.way}"),
             ("", self._over_all),
@@ -409,6 +421,15 @@ class Drift:
             ("verdict", self.verdict),
         ]
         return "\n".join(f"{name:<10} {text}" for name, text in lines if text)
+
+    @property
+    def _change(self) -> str:
+        if self.changed:
+            after = self.change.alarm_after
+            seen = "" if after is None else f", seen after {after:,} of {self.n:,} runs"
+            return f"something has changed{seen}"
+        building = "evidence is building that something has changed"
+        return building if self.change.building else "no sign that something has changed"
 
     @property
     def _before(self) -> str:
@@ -425,7 +446,6 @@ class Drift:
             "judgement": str(self.judgement),
             "verdict": self.verdict,
             "change": self.change._asdict(),
-            "harm": self.harm._asdict(),
             "bias": self.bias.to_json(),
             "now": None if self.now is None else self.now.to_json(),
             "before": self.before.to_json(),
@@ -443,12 +463,6 @@ def _points(share: float) -> str:
     return f"{text} point{'s' * (text != '1')}"
 
 
-def _in_words(found: Evidence, n: int, what: str) -> str:
-    if found.won:
-        return f"{what}: alarm after {found.alarm_after:,} of {n:,} runs, evidence {found.in_words}"
-    if found.building:
-        return f"evidence is building that {what}: {found.reached}"
-    return (
-        f"no sign that {what}: the evidence reached {found.in_words}, and {found.limit:g} would be "
-        "an alarm"
-    )
+def _chance(share: float) -> str:
+    """A share as text with its first digits, however small: "0.01 %"."""
+    return f"{100.0 * share:{'.0f' if share >= 0.1 else '.3g'}}\u00a0%"

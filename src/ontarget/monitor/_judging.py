@@ -157,13 +157,16 @@ class Judging(Watching):
             The target for which p may have become too high; for several behaviors, a goal.
         order
             When each episode started: one value per episode, such as a time, to sort them by. A
-            mapping from a name to these values also names the column. Without ``order`` the
-            episodes are shuffled, so that a file sorted by result does not look like a change; the
-            result then does not say when a change began.
+            mapping from a name to these values also names the column. The test then also looks for
+            a change that began midway, and the result says when. Without ``order``, the order of
+            the episodes plays no part.
         by
             Columns by name, with one value per episode. The result says how far p is off for each
             value of each column.
-        t, level, calibration
+        level
+            If nothing has changed, no change is reported with at least this probability, whichever
+            test is used (methods M10 and M36 in docs/methods.md).
+        t, calibration
             As for `harm_guard`.
 
         Examples

@@ -17,14 +17,8 @@ def drift_statements(facts: Facts) -> list[Statement]:
     drift = facts.found.drifted
     if drift is None:
         return []
-    lot = f"Their order is {drift.order}." if drift.order else ""
-    if drift.order == UNKNOWN_ORDER:
-        lot = "The runs were taken in random order: their order in the file plays no part."
-    by_p = drift.changed and drift.strongest is drift.harm
-    bet = (
-        f"The evidence {'that p now promises too much' if by_p else 'of a change'} starts at 1 and "
-        f"reached {drift.strongest.in_words}; {drift.strongest.limit:g} counts as a change."
-    )
+    lot = f"Their order is {drift.order}." * (drift.order not in ("", UNKNOWN_ORDER))
+    test = f"{sentence(drift.change.in_words)}. The test: {drift.change.test}."
     figures = f"{drift.figures}{f' (95 % range: {drift.latest.reach} points)' * drift.latest.shows}"
     why = "No tick: a small change needs more runs to show."
     if drift.changed:
@@ -44,7 +38,7 @@ def drift_statements(facts: Facts) -> list[Statement]:
             "more runs will show whether something has changed",
             *drift.suspect.split("; "),
         )
-        headline = f"{drift.judgement}: {drift.strongest.reached}"
+        headline = f"{drift.judgement}"
         why = "No mark yet: it is no proof."
     else:
         told = ()
@@ -52,7 +46,7 @@ def drift_statements(facts: Facts) -> list[Statement]:
     return [
         Statement(
             f"{sentence(headline)}.",
-            " ".join(filter(None, [sentences(*told), bet, lot])),
+            " ".join(filter(None, [sentences(*told), test, lot])),
             False if drift.changed else None,
             why,
         )

@@ -42,8 +42,8 @@ _RENEW = (
     "(--renew-p), or fit again; use only runs that start from now on"
 )
 _WRONG = (
-    "there is no sign that the process has changed, so the model itself is more likely wrong; look "
-    "for a feature that is missing, or fit on more runs"
+    "the test for drift finds no change, so the model itself may be wrong; look for a feature that "
+    "is missing, or fit on more runs"
 )
 _PERHAPS = (
     "the process may have changed, but that is no proof yet (see drift); evaluate again once more "
