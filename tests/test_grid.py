@@ -35,8 +35,9 @@ def test_grid_is_nine_digits_below_the_typical_outcome(outcomes: list[float], gr
 
 
 def test_grid_has_the_decimals_but_is_never_below_the_noise() -> None:
-    assert grid_of([1.5, 1e12], decimals=2) == 0.01
-    assert grid_of([1.5, 1e12], decimals=2, noise=0.3) == 1.0
+    assert grid_of([1.5e12, 1e12], decimals=2) == 0.01
+    assert grid_of([1.5, 1e12, 2.5], decimals=2) == 1e-9
+    assert grid_of([1.5, 1e12, 2.5], decimals=2, noise=0.3) == 1.0
     assert grid_of([1.5], noise=1e-3) == 1e-3
 
 

@@ -41,19 +41,18 @@ _WHOLE, _WHOLE32 = 2.0**52, 2.0**23
 def grid_of(outcomes: ArrayLike, *, decimals: int | None = None, noise: float = 0.0) -> float:
     """The unit to which these outcomes are rounded (their *grid*): a power of ten.
 
-    It has as many decimals as the rewards have, if these are known. Otherwise it is 1e-9 times the
-    power of 1000 next to the typical outcome, whatever the largest is, and not below 1e-22. It is
-    at least ``noise``, the distance at which sums of floating-point numbers cannot be told apart
-    (method M1).
+    It is 1e-9 times the power of 1000 next to the typical outcome, whatever the largest is, or has
+    the ``decimals`` of the rewards if that is finer; and not below 1e-22. It is at least ``noise``,
+    the distance at which sums of floating-point numbers cannot be told apart (method M1).
 
     Examples
     --------
-    >>> grid_of([-67.1, -14.5]), grid_of([-67.1, -14.5, -1e9], decimals=1)
-    (1e-06, 0.1)
+    >>> grid_of([-67.1, -14.5]), grid_of([2e9, 5e9], decimals=2)
+    (1e-06, 0.01)
     """
     # In steps of 1000, and with the border far from 1, so that other runs mostly get the same.
     scale = 3 * round(math.log10(typical_size(outcomes)) / 3)
-    exponent = scale - _DIGITS if decimals is None else -decimals
+    exponent = scale - _DIGITS if decimals is None else min(scale - _DIGITS, -decimals)
     if noise > 0.0:
         exponent = max(exponent, math.ceil(math.log10(noise)))
     return float(f"1e{max(exponent, _FINEST)}")

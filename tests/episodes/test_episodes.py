@@ -99,14 +99,14 @@ def test_a_step_is_on_the_grid_of_its_episodes_or_another() -> None:
         assert step.behavior[0] == 0.3
         assert step.remaining[0] == 0.3
     assert runs.at(2, grid=0.2).behavior[0] == 0.4
-    assert runs.grid == 0.1
+    assert runs.grid == 1e-9
 
 
 def test_parts_of_a_split_share_the_grid_of_train() -> None:
     rewards = np.ones((20, 1))
     for fine in range(20):
-        rewards[:] = 1.0
-        rewards[fine] = 1.25
+        rewards[:] = 1e9
+        rewards[fine] = 1e9 + 0.25
         runs = Episodes.from_arrays(np.zeros((20, 1, 1)), rewards)
         parts = [
             part for part in runs.split(train=0.4, calibrate=0.3, assure=0.2) if part is not None

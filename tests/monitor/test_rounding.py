@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ontarget import Episodes, Goal, GoalMonitor, Target
-from ontarget.errors import EpisodesWarning, InputError, TargetError
+from ontarget.errors import EpisodesWarning, TargetError
 from ontarget.live.outlook import Status
 
 HORIZON = 6
@@ -70,7 +70,7 @@ def test_a_huge_reward_changes_nobody_elses_side(
     found = monitor.evaluate(runs(later.astype(kind), 1000), target, resamples=5)
     exact = np.rint(later * 100).sum(axis=1) >= 300
     assert found.met.tolist() == exact.tolist()
-    assert monitor.grid == 10.0**-decimals
+    assert monitor.grid <= 10.0**-decimals
 
 
 def test_a_single_huge_reward_hardly_moves_p() -> None:
@@ -135,7 +135,7 @@ def test_a_goal_refuses_only_who_changes_the_whole_answer() -> None:
     signals = {"reward": earned, "energy": other}
     episodes = Episodes.from_arrays(states, signals, behavior={"gain": "sum", "use": "sum:energy"})
     monitor = fitted(episodes)
-    assert monitor.only("use").grid == 0.01
+    assert monitor.only("use").grid <= 0.01
     assert monitor.only("gain").grid > 1.0
     with pytest.raises(TargetError):
         monitor.watch(Goal(gain=Target.at_least(3), use=Target.at_least(1)))
@@ -168,55 +168,26 @@ def test_nothing_of_the_grid_comes_from_assure() -> None:
     earned[ASSURE, 1] += 0.0005
     finer = runs(earned)
     for episodes in (finer, finer.compact(), finer.take(np.arange(160)), finer.sample(160)):
-        assert fitted(episodes).grid == plain.grid == 0.01
+        assert fitted(episodes).grid == plain.grid
     split = finer.split()
     again = type(split)(finer.take(LEARN), finer.take(ASSURE), None)
-    assert GoalMonitor().fit(split=again, progress=False).grid == 0.01
+    assert GoalMonitor().fit(split=again, progress=False).grid == plain.grid
 
 
-def test_finer_rewards_in_new_runs_are_refused_if_they_change_sides() -> None:
-    monitor = fitted(runs(rewards(160, 0, decimals=0)))
-    later = rewards(80, 1, decimals=0)
-    later[4] = [3, 0, 0, 0, 0, -0.4]
-    target = Target.at_least(3)
-    with pytest.raises(TargetError, match=r"episode 1004\b"):
-        monitor.evaluate(runs(later, 1000), target)
-    with pytest.raises(TargetError, match=r"episode 1004\b"):
-        monitor.drift(runs(later, 1000), target)
-    later[4, 5] = -0.6
-    found = monitor.evaluate(runs(later, 1000), target, resamples=5)
-    assert not found.met[4]
-
-
-def test_a_live_run_off_the_grid_is_unknown_and_not_rounded_to_the_other_side() -> None:
+def test_finer_rewards_in_new_runs_are_judged_as_they_are_live_and_recorded() -> None:
     monitor, target = fitted(runs(rewards(160, 0, decimals=0))), Target.at_least(3)
-    watch = monitor.watch(target, alarm_below=0.1)
-    assert watch.step([0.0]).status is not Status.UNKNOWN
-    off = watch.step([0.0], 2.6)
-    assert off.status is Status.UNKNOWN
-    assert np.isnan(off.p)
-    assert watch.step([0.0], 0.4).p > 0.0
-    watch.step([0.0], 2.6)
-    assert np.isnan(watch.end(-3.1).p)
-    fleet = monitor.fleet(target, 2, alarm_below=0.5)
-    fleet.step(np.zeros((2, 1)))
-    assert np.isnan(fleet.step(np.zeros((2, 1)), [2.6, 3.0]).p).tolist() == [True, False]
-    with pytest.raises(InputError, match="`behavior`"):
-        monitor.outlook(1, np.zeros((1, 1)), 2.6, target)
-
-
-def test_live_and_recorded_answers_are_unknown_at_the_same_steps() -> None:
-    monitor, target = fitted(runs(rewards(160, 0, decimals=0))), Target.at_least(3)
-    later = rewards(20, 1, decimals=0)
-    later[4, :2] += [0.5, 0.5]
+    later = rewards(40, 1, decimals=0)
+    later[4] = [3.0, 0.0, 0.0, 0.0, 0.0, -0.4]  # 2.6, which would be 3 as a whole number
+    later[5] = [2.0, 0.0, 1.5, 0.0, 0.0, -0.4999]
     new = runs(later, 1000)
     found = monitor.evaluate(new, target, resamples=5)
-    assert np.isnan(found.p[:, 4]).tolist() == [False, True, False, False, False, False]
-    watch = monitor.watch(target, alarm_below=0.5)
-    for t in range(HORIZON):
-        step = new.take([4]).at(t)
-        said = watch.step(step.states[0], later[4, t - 1] if t else 0.0).p
-        np.testing.assert_equal(said, found.p[t, 4])
+    assert found.met[[4, 5]].tolist() == [False, True]
+    for i in (4, 5):
+        watch = monitor.watch(target, alarm_below=0.1)
+        for t in range(HORIZON):
+            said = watch.step(new.take([i]).at(t).states[0], later[i, t - 1] if t else 0.0)
+            assert said.p == found.p[t, i]
+        assert watch.end(later[i, -1]).p == float(found.met[i])
 
 
 def test_noise_of_sums_and_float32_is_no_change_of_sides() -> None:

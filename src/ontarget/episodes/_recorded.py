@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TypeVar
 
@@ -219,18 +219,20 @@ class Recorded:
         kind = behavior.spec.partition(":")[0]
         if kind == "first":
             return grid_of(outcomes, decimals=decimals_of([outcomes]))
-        if behavior.told or kind in ("last", "max", "min"):  # nothing is added up: no noise
-            return grid_of(outcomes, decimals=decimals_of(self._recorded_values()))
+        if behavior.told or kind in ("last", "max", "min"):  # nothing is added up
+            decimals = decimals_of(self._recorded_values())
+            lost = 0.0 if decimals is None else _beyond(decimals, self._recorded_values())
+            return grid_of(outcomes, decimals=decimals, noise=4.0 * lost)
         if kind == "share" or self._judged.rewards is None:
             return grid_of(outcomes)
         decimals = decimals_of(self._recorded_values()) if kind == "sum" else None
         sizes, missed = self._reward_sizes(decimals)
         if decimals is not None and 4.0 * missed > 10.0**-decimals:
-            decimals = None  # float32 has lost the decimals
+            decimals, missed = None, 0.0  # float32 has lost the decimals
         # A sum is off by up to this many times the last bit; a running mean forgets its errors.
         steps = self.horizon if self.horizon_declared else int(self.lengths.max())
         noise = 4.0 * (8 if kind == "mean" else steps) * 2.0**-53 * sizes
-        return grid_of(outcomes, decimals=decimals, noise=noise)
+        return grid_of(outcomes, decimals=decimals, noise=max(noise, 4.0 * missed))
 
     def _recorded_values(self) -> Iterator[FloatArray]:
         """The numbers that the behavior is computed from, step by step, as they were recorded."""
@@ -345,3 +347,10 @@ class Recorded:
         own: NDArray[Kind] = values[self._index]
         own.setflags(write=False)
         return own
+
+
+def _beyond(decimals: int, pieces: Iterable[FloatArray]) -> float:
+    """How far these numbers are at most from having so many decimals, as float32 leaves them."""
+    unit = float(f"1e{-decimals}")
+    far = (np.fmax.reduce(np.abs(values - snap(values, unit)), initial=0.0) for values in pieces)
+    return float(max(far, default=0.0))

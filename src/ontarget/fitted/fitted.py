@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ontarget._grid import scale_of, snap, typical_size
+from ontarget._grid import scale_of, snap
 from ontarget._plain import plain
 from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray, KeyArray
@@ -205,40 +205,12 @@ class Fitted:
 
     @cached_property
     def amounts(self) -> FloatArray:
-        """Five numbers for the kernels: the rounding of outcomes, and the bounds of a reward.
+        """Four numbers for the kernels: the rounding of outcomes, then the bounds of a reward.
 
         First the grid (the distance between two neighbouring rounded values), then 1/grid if that
-        is a whole power of ten and otherwise 0, then the smallest and the largest possible reward,
-        and last how far the behavior so far may be from the grid.
+        is a whole power of ten and otherwise 0, then the smallest and the largest possible reward.
         """
-        low, high = self.reward_bounds
-        return read_only(np.array([self.grid, scale_of(self.grid), low, high, self._off_grid]))
-
-    @cached_property
-    def _off_grid(self) -> float:
-        """How far the behavior so far may be from the grid; infinite if rounding is harmless.
-
-        If all recorded outcomes are multiples of a coarse grid, such as whole numbers, then a run
-        with other rewards is unlike them, and rounding would answer about another run (M1).
-        """
-        kind = self.behavior.spec.partition(":")[0]
-        if not (self.behavior.told or kind in ("sum", "last", "max", "min")):
-            return math.inf
-        kept = [] if self.rehearsal is None else [self.rehearsal.outcomes]
-        kept += [] if self.observed is None else [self.observed._unsnapped_outcomes]
-        if not kept:
-            return math.inf
-        raw = np.concatenate(kept)
-        noise = float(np.abs(raw - snap(raw, self.grid)).max())
-        if noise > 0.01 * self.grid or self.grid < 1e-6 * typical_size(raw):
-            return math.inf
-        return max(1e-3 * self.grid, 10.0 * noise)
-
-    def is_off_grid(self, so_far: FloatArray) -> BoolArray:
-        """(runs,): whether the behavior so far is no multiple of the grid, but should be."""
-        with np.errstate(invalid="ignore"):
-            off: BoolArray = np.abs(so_far - snap(so_far, self.grid)) > self._off_grid
-        return off
+        return read_only(np.array([self.grid, scale_of(self.grid), *self.reward_bounds]))
 
     def at(self, t: int, group: int = 0, calibration: Calibrated | None = None) -> StepLaw:
         """The predicted distribution at step t in a group, with the given calibration, if any."""

@@ -61,7 +61,7 @@ def answer_episodes(
     longest = int(episodes.lengths.max()) if len(episodes) else 0
     for t in range(since, min(fitted.horizon, longest)):
         rows = episodes.at(t, grid=fitted.grid)
-        bad = fitted.bad_readings(rows.states) | fitted.is_off_grid(episodes._unrounded_at(t))
+        bad = fitted.bad_readings(rows.states)
         sheet.put_bad(t, rows.index[bad])
         for g in np.unique(groups[rows.index]).tolist():
             own = np.flatnonzero(~bad & (groups[rows.index] == g))

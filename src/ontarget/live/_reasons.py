@@ -37,7 +37,6 @@ class Reason(IntEnum):
     TEXT = 16  # in words of its own
     PAST = 17  # the longest run seen
     CUT_OFF = 18  # after how many steps
-    OFF_GRID = 19  # the behavior so far
 
 
 def past(longest: int) -> str:
@@ -122,11 +121,6 @@ def in_words(
             early = f", before the monitor's horizon of {fitted.horizon}"
             early *= one < fitted.horizon
             return f"the run was cut off after {steps}{early}, so its outcome is unknown"
-        case Reason.OFF_GRID:
-            return (
-                f"{fitted.label} at {one:.12g} is no multiple of {fitted.grid:g}, as it was in all "
-                "recorded runs; fit again with runs whose rewards have as many decimals"
-            )
         case Reason.BAD_FEATURE:
             return fitted.feature_in_words(int(one), other)
     return text

@@ -111,7 +111,7 @@ _OK, _ALARM, _UNKNOWN, _DONE = 1, 2, 3, 4
 _REASON_ALARM, _REASON_DECIDED, _REASON_ENDED = 2, 3, 4
 _FEW, _OVER, _UNBEGUN, _EARLY, _BAD_REWARD, _BAD_BEHAVIOR = 6, 7, 8, 9, 10, 11
 _NOT_TOLD, _BEHAVIOR_LOST, _OUT_OF_BOUNDS, _BAD_FEATURE, _UNREADABLE = 12, 13, 14, 15, 16
-_PAST, _CUT_OFF, _OFF_GRID = 17, 18, 19
+_PAST, _CUT_OFF = 17, 18
 
 
 @inner_kernel
@@ -165,10 +165,6 @@ def _account(
         real[SO_FAR] = news[UPDATED]
         if whole[LOST] == 0 and not np.isfinite(real[SO_FAR]):
             whole[LOST] = _BEHAVIOR_LOST  # finite rewards may add up to infinity
-    if whole[LOST] == 0 and abs(real[SO_FAR] - snap_value(real[SO_FAR], amounts)) > amounts[4]:
-        # Rounded, it would be the behavior of another run; a later reward may make up for it (M1).
-        real[LOST_ONE], real[LOST_OTHER] = real[SO_FAR], t
-        return _OFF_GRID
     return int(whole[LOST])
 
 

@@ -35,7 +35,6 @@ from ontarget.goal import Goal
 from ontarget.live.goals._answers import map_at
 from ontarget.live.goals.contract import GoalContracts
 from ontarget.live.outlook import Outlooks, Status
-from ontarget.monitor._held import rounded
 
 __all__ = ["boxes_at", "goal_outlooks", "one_step_depth", "so_far_of"]
 
@@ -120,7 +119,7 @@ def so_far_of(joint: Joint, behavior: Any, n: int) -> dict[str, FloatArray]:
                 f"behavior {name!r} needs one number or one for each of {n} runs, got "
                 f"{values.shape}"
             )
-        found[name] = rounded(np.broadcast_to(values, (n,)), fitted)
+        found[name] = snap(np.broadcast_to(values, (n,)), fitted.grid)
     return found
 
 

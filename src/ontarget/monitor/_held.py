@@ -247,7 +247,7 @@ class Held:
             raise InputError(
                 f"`behavior` needs one number or one for each of {len(X)} runs, got {so_far.shape}"
             )
-        return X, rounded(np.broadcast_to(so_far, (len(X),)), self.fitted)
+        return X, snap(np.broadcast_to(so_far, (len(X),)), self.fitted.grid)
 
 
 def checked_options(options: AlarmOptions) -> dict[str, Any]:
@@ -258,18 +258,6 @@ def checked_options(options: AlarmOptions) -> dict[str, Any]:
         hint = f"; did you mean {close[0]}?" if close else f"; the options are {sorted(known)}"
         raise InputError(f"there is no option {name!r}{hint}")
     return dict(options)
-
-
-def rounded(so_far: FloatArray, fitted: Fitted) -> FloatArray:
-    """The behavior so far, rounded to the grid; an `InputError` if that would change it (M1)."""
-    off = fitted.is_off_grid(so_far)
-    if off.any():
-        raise InputError(
-            f"`behavior` needs multiples of {fitted.grid:g}, as in all recorded runs, got "
-            f"{so_far[int(np.argmax(off))]:.12g}; fit again with runs whose rewards have as many "
-            "decimals"
-        )
-    return snap(so_far, fitted.grid)
 
 
 def check_target(target: object) -> None:

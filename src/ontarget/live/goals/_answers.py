@@ -47,8 +47,6 @@ def answer_goal(
         rows = [episodes[name].at(t, grid=joint.parts[name].grid) for name in names]
         index, states = rows[0].index, rows[0].states
         bad = first.bad_readings(states)
-        for name in names:
-            bad |= joint.parts[name].is_off_grid(episodes[name]._unrounded_at(t))
         sheet.put_bad(t, index[bad])
         for g in np.unique(groups[index]).tolist():
             own = np.flatnonzero(~bad & (groups[index] == g))
