@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -376,3 +377,14 @@ def test_parts_are_compared_by_a_rank_test_with_ties(digits: int) -> None:
     assert 2.0 * ndtr(-abs(shift)) == pytest.approx(expected)
     assert _rank_shift(others, some) == pytest.approx(-shift)
     assert _rank_shift(np.ones(3), np.ones(4)) == 0.0
+
+
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("least", [1, 2, 20])
+def test_too_few_episodes_are_fewer_than_a_step_needs(n: int, least: int) -> None:
+    rewards = np.arange(3.0 * n).reshape(n, 3)
+    few = Episodes.from_arrays(rewards[..., None], rewards)
+    with pytest.raises(FewEpisodesError) as caught:
+        GoalMonitor("marginal", min_calibration=least).fit(few, assure=0, progress=False)
+    usable, needed = (int(one) for one in re.findall(r"\d+", str(caught.value))[:2])
+    assert usable < needed == least

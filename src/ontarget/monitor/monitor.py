@@ -623,7 +623,8 @@ def _refuse_unknown(fitted: Fitted) -> None:
     """Raise a `FewEpisodesError` if the monitor could not answer at any step."""
     everywhere = ((t, g) for t in range(fitted.horizon) for g in range(fitted.n_groups))
     if all(fitted.unknown(t, g) for t, g in everywhere):
-        n = fitted.trained.sizes["learn" if fitted.curves is not None else "calibrate"]
+        trained = [t for t in range(fitted.horizon) if fitted.is_trained(t)]
+        n = int(fitted.learned[trained].max(initial=0))  # at the step with the most
         raise FewEpisodesError(
             f"too few episodes: {n:,} can be used to calibrate p, and a "
             f"step needs {fitted.min_calibration} (min_calibration); record more. `ontarget plan` "
