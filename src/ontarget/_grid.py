@@ -41,18 +41,21 @@ _WHOLE, _WHOLE32 = 2.0**52, 2.0**23
 def grid_of(outcomes: ArrayLike, *, decimals: int | None = None, noise: float = 0.0) -> float:
     """The unit to which these outcomes are rounded (their *grid*): a power of ten.
 
-    It is 1e-9 times the power of 1000 next to the typical outcome, whatever the largest is, or has
-    the ``decimals`` of the rewards if that is finer; and not below 1e-22. It is at least ``noise``,
-    the distance at which sums of floating-point numbers cannot be told apart (method M1).
+    It is nine digits below the typical outcome (the median size m): below the largest one, if that
+    is at most 10 m, or else below 10 m. If the ``decimals`` of the rewards are finer, it has these.
+    It is not below 1e-22, and at least ``noise``, the distance at which sums of floating-point
+    numbers cannot be told apart (method M1).
 
     Examples
     --------
     >>> grid_of([-67.1, -14.5]), grid_of([2e9, 5e9], decimals=2)
-    (1e-06, 0.01)
+    (1e-07, 0.01)
     """
-    # In steps of 1000, and with the border far from 1, so that other runs mostly get the same.
-    scale = 3 * round(math.log10(typical_size(outcomes)) / 3)
-    exponent = scale - _DIGITS if decimals is None else min(scale - _DIGITS, -decimals)
+    typical = typical_size(outcomes)
+    largest = float(np.max(np.abs(np.asarray(outcomes)), initial=0.0)) or typical
+    exponent = math.ceil(math.log10(min(largest, 10.0 * typical))) - _DIGITS
+    if decimals is not None:
+        exponent = min(exponent, -decimals)
     if noise > 0.0:
         exponent = max(exponent, math.ceil(math.log10(noise)))
     return float(f"1e{max(exponent, _FINEST)}")

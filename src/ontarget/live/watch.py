@@ -431,11 +431,13 @@ class Watch:
                 and state.dtype.kind in NUMBER_KINDS
             ):
                 features[:] = state
-                if schema.codes:
+                gap = schema.codes and schema.lacks_category(features)
+                if gap:
                     features[:] = schema.settled_row(features)
             else:
                 features[:] = schema.encode(state)
-            self._unknown = schema.unknown_of(state, features) if schema.codes else {}
+                gap = schema.codes and schema.lacks_category(features)
+            self._unknown = schema.unseen_in(state) if gap else {}
         except Exception as error:  # no state, however strange, may stop the caller's loop
             features[:], self._unknown = _NAN, {}
             return str(error) or type(error).__name__
