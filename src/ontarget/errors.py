@@ -161,7 +161,11 @@ class ServiceError(OntargetError, RuntimeError):
 
 
 class AlarmWarning(UserWarning):
-    """An alarm rule that would have stayed silent on every recorded episode."""
+    """An alarm that the recorded episodes cannot support.
+
+    It would have stayed silent on all of them, or all of them met its target, or all missed it, so
+    that p has nothing to learn from.
+    """
 
 
 class HorizonWarning(UserWarning):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -185,3 +186,50 @@ def test_a_rate_without_assure_episodes_is_called_measured(tmp_path: Path) -> No
         GoalMonitor.load(model).sessions(Target.at_least(0.05), false_alarm_rate=0.1).contract
     )
     assert "false alarms: 10 %, measured, not promised" in LiveView(contract, "few")._promise()
+
+
+def test_a_check_fails_where_many_steps_have_no_answer(tmp_path: Path) -> None:
+    frame = pl.read_parquet(river().new)
+    feature = GoalMonitor.load(river().model).schema.names[0]
+    for share, code in ((0.0, 0), (0.3, 4)):
+        gone = pl.Series(np.random.default_rng(0).random(len(frame)) < share)
+        gaps = frame.with_columns(
+            pl.when(gone).then(None).otherwise(pl.col(feature).cast(pl.Float64)).alias(feature)
+        )
+        gaps.write_parquet(tmp_path / "new.parquet")
+        asked = ["evaluate", river().model, tmp_path / "new.parquet", "--target", "-60:"]
+        found = call([*asked, "--json", "--fail-unless-held"])
+        answer = json.loads(found.stdout)
+        assert found.exit_code == code
+        assert answer["unanswered"]["share"] == pytest.approx(share, abs=0.05)
+        assert ("bad_reading" in answer["unanswered"]["reasons"]) is (share > 0)
+
+
+def test_a_target_that_every_run_met_is_not_held(tmp_path: Path) -> None:
+    asked = ["evaluate", river().model, river().new, "--target", "-1e9:"]
+    found = call([*asked, "--json", "--fail-unless-held"])
+    answer = json.loads(found.stdout)
+    assert found.exit_code == 4
+    assert answer["one_sided"]
+    assert answer["verdict"]["judgement"] != "held"
+    both = json.loads(told([*asked[:-1], "-60:", "--json"]))
+    assert both["one_sided"] == ""
+
+
+def test_inspect_tells_how_learning_runs_ended() -> None:
+    found = json.loads(told(["inspect", river().model, "--json"]))["outcomes"]
+    outcomes = GoalMonitor.load(river().model).fitted.runs.outcomes
+    assert (found["least"], found["most"]) == (outcomes.min(), outcomes.max())
+    assert found["runs"] == outcomes.size
+
+
+@pytest.mark.parametrize("rare", [0.0, 0.7])
+def test_fit_suggests_no_target_that_every_run_met(rare: float, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rewards = np.zeros((100, 3))
+    rewards[:, -1] = rng.random(100) < rare
+    Episodes.from_arrays(rng.normal(size=(100, 3, 2)), rewards).write(tmp_path / "runs.csv")
+    text = told(["fit", tmp_path / "runs.csv", "-o", tmp_path / "m.ontarget", *QUICK])
+    last = text.splitlines()[-1]
+    assert "0:" not in last
+    assert ":1" not in last

@@ -11,11 +11,11 @@ from .river import messages, river, told
 TARGET = ("--target", "-60:")
 # docs/stability.md promises these; announce a change in CHANGELOG.md.
 KEYS = {
-    "inspect": "behavior blocks bytes features groups horizon kinds parameters seed sizes",
-    "evaluate": "alarm assured_wrongly brier drift ece episodes fitted_on log_loss met raw remarks "
-    "ruled_out_wrongly target verdict",
+    "inspect": "behavior blocks bytes features groups horizon kinds outcomes parameters seed sizes",
+    "evaluate": "alarm assured_wrongly brier drift ece episodes fitted_on log_loss met one_sided "
+    "raw remarks ruled_out_wrongly target unanswered verdict",
     "compare": "brier ece episodes false_alarms forecasts in_time log_loss names preferred same_p "
-    "target verdict",
+    "target unanswered verdict",
     "drift": "bias by change episodes judgement since step target verdict",
     "explain": "change contributions p p_before precedents t t_before target",
     "look": "cautions columns episodes horizon lengths outcomes remarks",

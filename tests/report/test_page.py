@@ -34,8 +34,8 @@ from ontarget.report._figures import (
     pooled_in_words,
 )
 from ontarget.report._findings import Statement, _before_calibration, verdict
+from ontarget.report._html import CONTENT_POLICY
 from ontarget.report._page import report_page
-from ontarget.report._policy import CONTENT_POLICY
 from ontarget.report._why import fall_rows, falls
 from ontarget.report._words import target_in_words
 from ontarget.report.measured import outcome_ranks

@@ -100,7 +100,6 @@ def test_few_runs_say_nothing() -> None:
     assert int(told[1]) == 30 + int(told[2])
     none = walker().evaluate(walks(300, seed=5), Target.at_least(1e6), resamples=50).verdict()
     assert none.judgement is Judgement.TOO_FEW
-    assert "none of the 300 new runs met the target" in none.reason
 
 
 def test_a_broken_promise_of_false_alarms_does_not_hold() -> None:
@@ -306,7 +305,7 @@ def test_alarms_past_the_target_are_told_where_no_bounds_were_declared() -> None
     target = Target.at_most(6.0)
     open_ended = GoalMonitor(Marginal()).fit(past, progress=False)
     found = open_ended.evaluate(new, target, resamples=5)
-    told = facts_of(found, Below(0.2)).one_sided
+    told = facts_of(found, Below(0.2)).reward_side
     first = found.alarms(Below(0.2)).first
     so_far = np.cumsum(days[600:], axis=1) - days[600:]
     alarmed = np.flatnonzero(~found.met & (first >= 0))
@@ -316,7 +315,7 @@ def test_alarms_past_the_target_are_told_where_no_bounds_were_declared() -> None
     assert f"but {told.past} of those alarms came when the total" in found.summary(Below(0.2))
     declared = GoalMonitor(Marginal(), reward_bounds=(0.0, None)).fit(past, progress=False)
     bounded = declared.evaluate(new, target, resamples=5)
-    assert facts_of(bounded, Below(0.2)).one_sided is None
+    assert facts_of(bounded, Below(0.2)).reward_side is None
     quality = bounded.alarms(Below(0.2)).quality
     assert quality.too_late.count > 0
     assert "alarmed too late" in bounded.summary(Below(0.2))

@@ -186,6 +186,49 @@ def test_health_names_the_open_run_that_others_wait_for(client: TestClient) -> N
     assert (found["runs"], found["guarded"], found["waits_for"]) == (3, 3, "")
 
 
+def test_health_tells_which_steps_got_no_answer_and_why(client: TestClient) -> None:
+    assert client.get("/v1/contracts/walk/health").json()["unanswered"]["of"] == 0
+    whole_runs(client, [0.5] * 3)
+    bad = [{**step(k, "bad"), "state": {"x0": None, "x1": 0.0}} for k in range(2)]
+    lost = [step(0, "lost"), step(1, "lost", reward=None), step(2, "lost")]
+    client.post("/v1/steps", json=[*bad, *lost])
+    client.post("/v1/steps", json=step(3, "lost", state=None, truncated=True))
+    found = client.get("/v1/contracts/walk/health").json()["unanswered"]
+    # Of 3 runs with 6 steps, of 2 bad readings, and of 3 steps, 2 of them after a lost reward.
+    assert (found["steps"], found["of"]) == (4, 3 * 6 + 2 + 3)
+    assert sorted(found["reasons"].values()) == [2, 2]
+    assert any("x0" in reason for reason in found["reasons"])
+
+
+@pytest.mark.filterwarnings("ignore::ontarget.errors.AlarmWarning")
+@pytest.mark.parametrize("target", ["-1000:", "0:"])
+def test_a_contract_says_that_p_has_nothing_to_learn_from(
+    target: str, model: Path, tmp_path: Path
+) -> None:
+    spec = ContractSpec(name="walk", model=str(model), target=target, alarm_below=0.2)
+    service = Service(str(tmp_path / "s.db"), [spec], models=tmp_path / "models")
+    with TestClient(create_app(service), base_url=LOCAL) as client:
+        answer = client.post("/v1/steps", json=step(0)).json()
+        (contract,) = client.get("/v1/contracts").json()
+        health = client.get("/v1/contracts/walk/health").json()
+    assert contract["one_sided"] == health["one_sided"]
+    assert bool(contract["one_sided"]) is (target == "-1000:")
+    assert answer.get("reason", "") == contract["one_sided"]
+
+
+@pytest.mark.filterwarnings("ignore::ontarget.errors.AlarmWarning")
+def test_a_contract_over_several_behaviors_says_it_too(goal_model: Path, tmp_path: Path) -> None:
+    asked = "gain >= -1000 & spent <= 1000"
+    spec = ContractSpec(name="goal", model=str(goal_model), target=asked, alarm_below=0.2)
+    service = Service(str(tmp_path / "s.db"), [spec], models=tmp_path / "models")
+    with TestClient(create_app(service), base_url=LOCAL) as client:
+        sent = {"agent": "a", "run": "1", "step": 0, "state": [0.0]}
+        answer = client.post("/v1/steps", json=sent).json()
+        (contract,) = client.get("/v1/contracts").json()
+    assert contract["one_sided"]
+    assert contract["one_sided"] in answer["reason"]
+
+
 def test_health_is_said_once_there_are_enough_runs(client: TestClient) -> None:
     few = client.get("/v1/contracts/walk/health").json()
     assert (few["verdict"], few["runs"]) == ("too few runs", 0)

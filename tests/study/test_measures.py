@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ontarget.study import Rows, score
 from ontarget.study.measures import filled
@@ -28,8 +30,17 @@ def test_unanswered_rows_count_as_the_pasts_rate_at_their_step() -> None:
     learn = rows([0, 0, 1, 1], [True, True, True, False])
     asked = rows([0, 1, 7], [True, True, True])
     p = np.array([0.3, np.nan, np.nan])
-    assert filled(p, learn, asked).tolist() == [0.3, 0.5, 0.75]
+    of_all = 3.5 / 5  # one more run, which met the target half
+    np.testing.assert_allclose(filled(p, learn, asked), [0.3, (1 + of_all) / 3, of_all])
     assert score(p, learn, asked).unanswered == pytest.approx(2 / 3)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.booleans()), min_size=1, max_size=30))
+def test_an_unanswered_row_is_never_scored_as_certain(seen: list[tuple[int, bool]]) -> None:
+    learn = rows([t for t, _ in seen], [met for _, met in seen])
+    asked = rows([0, 2, 6], [True, False, True])
+    told = filled(np.full(3, np.nan), learn, asked)
+    assert ((told > 0.0) & (told < 1.0)).all()
 
 
 def test_a_certain_mistake_costs_as_much_as_the_past_can_tell() -> None:

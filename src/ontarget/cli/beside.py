@@ -125,6 +125,8 @@ def print_study(found: Study, console: Console) -> None:
     console.print(table)
     console.print()
     told = "\n".join(f"beside     {one}" for one in found.verdicts)
+    if found.unanswered:
+        told = f"no answer  {found.unanswered}\n{told}"
     print_facts(
         f"{told}\n           after ±: how far the 95 % interval reaches to each side", console
     )

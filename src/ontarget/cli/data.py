@@ -282,9 +282,13 @@ def _next_goal(recorded: Episodes, output: Path) -> str:
     """Text: what to do after fitting several behaviors, with goals that most of these runs met."""
     import numpy as np
 
-    low = {name: np.quantile(recorded.only(name).outcomes, 0.2) for name in recorded.names}
-    met = ", ".join(f"{name}>={value:.3g}" for name, value in low.items())
+    ended = {name: recorded.only(name).outcomes for name in recorded.names}
+    low = {name: np.quantile(one, 0.2) for name, one in ended.items()}
+    # A target that every run met would be of no use: p has nothing to learn from.
+    met = ", ".join(f"{name}>={low[name]:.3g}" for name in low if low[name] > ended[name].min())
     gap = " " * 11
+    if not met:
+        return f"next       ontarget evaluate {plain(output)} NEW_RUNS --target 'GOAL'"
     return (
         f"next       ontarget evaluate {plain(output)} NEW_RUNS --target 'GOAL'\n"
         f"{gap}checks it on runs that it has not seen. Join conditions by &: four in five of the\n"
@@ -296,10 +300,19 @@ def _next(recorded: Episodes, output: Path) -> str:
     """Text: what to do after a fit, with targets that most of these runs met."""
     import numpy as np
 
-    low, high = np.quantile(recorded.outcomes, [0.2, 0.8])
-    gap = " " * 11
+    outcomes = recorded.outcomes
+    low, high = np.quantile(outcomes, [0.2, 0.8])
+    gap, told = " " * 11, []
+    # A target that every run met would be of no use: p has nothing to learn from.
+    if low > outcomes.min():
+        told.append(f"{low:.3g}: (at least {low:.3g})")
+    if high < outcomes.max():
+        told.append(f":{high:.3g} (at most {high:.3g})")
+    command = f"next       ontarget evaluate {plain(output)} NEW_RUNS --target TARGET"
+    if not told:
+        return f"{command}\n{gap}checks it on runs that it has not seen"
     return (
-        f"next       ontarget evaluate {plain(output)} NEW_RUNS --target TARGET\n"
+        f"{command}\n"
         f"{gap}checks it on runs that it has not seen. Four in five of the runs above met each\n"
-        f"{gap}of these targets: {low:.3g}: (at least {low:.3g}), :{high:.3g} (at most {high:.3g})"
+        f"{gap}of these targets: {', '.join(told)}"
     )

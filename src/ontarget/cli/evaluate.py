@@ -45,6 +45,7 @@ __all__ = ["evaluate", "inspect", "reliability_table"]
 
 
 _WIDE = 200  # columns
+_MOST_UNANSWERED = 0.1  # a share of steps; with more, --fail-unless-held fails
 
 # How episodes that were cut off were treated (method M24 in docs/methods.md).
 _CENSORED = {
@@ -81,6 +82,7 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
         "features": listed(features) + _recalled(found["history"]),
         **_behaviors(found),
         "episodes": ", ".join(f"{size:,} {part}" for part, size in sizes),
+        **_outcomes(found),
         "cut off": _CENSORED.get(found["censoring"], "no episode is marked as cut off"),
         "groups": ", ".join(map(plain, found["groups"])) if found["groups"] else "none",
         "p": _p(found["mapped_from"]),
@@ -97,6 +99,20 @@ def _behaviors(found: dict[str, Any]) -> dict[str, str]:
     if several is None:
         return {"behavior": plain(found["behavior"])}
     return {"behaviors": plain(", ".join(f"{name} ({spec})" for name, spec in several.items()))}
+
+
+def _outcomes(found: dict[str, Any]) -> dict[str, str]:
+    """A line for ``inspect``: how the learning runs ended, and of which targets p knows nothing."""
+    several = found["outcomes"] if "behaviors" in found else {"": found["outcomes"]}
+    said = [
+        f"{f'{plain(name)} ' * bool(name)}{one['least']:.6g} to {one['most']:.6g}"
+        for name, one in several.items()
+        if one
+    ]
+    if not said:
+        return {}
+    text = f"{', '.join(said)} in the learning runs; p has nothing to learn from for a target that "
+    return {"outcomes": f"{text}all of these met, or none"}
 
 
 def _recalled(history: int) -> str:
@@ -161,7 +177,8 @@ def evaluate(
         bool,
         typer.Option(
             "--fail-unless-held",
-            help=f"Exit with {int(Exit.CHECK)} unless the verdict is held, for scheduled checks.",
+            help=f"Exit with {int(Exit.CHECK)} unless the verdict is held, with no answer at 10 % "
+            "of steps at most; for scheduled checks.",
             metavar="",
         ),
     ] = False,
@@ -263,7 +280,11 @@ def evaluate(
 def _end(found: list[Evaluation], rule: AlarmRule, fail_unless_held: bool) -> None:
     from ontarget.report.verdict import Judgement
 
-    if fail_unless_held and any(one.verdict(rule).judgement is not Judgement.HELD for one in found):
+    good = (Judgement.HELD, Judgement.HELD_IN_PART)
+    if fail_unless_held and not all(
+        one.verdict(rule).judgement in good and one.unanswered.share <= _MOST_UNANSWERED
+        for one in found
+    ):
         raise typer.Exit(Exit.CHECK)
 
 
@@ -329,6 +350,8 @@ def _measures(found: Evaluation, rule: AlarmRule) -> dict[str, Any]:
         "fitted_on": int(found.fitted_on.size),
         "unseen": found.episodes.unseen,
         "unknown_categories": [one.to_json() for one in found.episodes.strangers],
+        "unanswered": found.unanswered.to_json(),
+        "one_sided": found.one_sided,
         "verdict": {
             "judgement": str(verdict.judgement),
             "reason": verdict.reason,

@@ -67,6 +67,8 @@ def _judged(episodes: Recorded) -> list[str]:
 
 def _distribution(outcomes: FloatArray) -> str:
     low, mid, high = np.quantile(outcomes, [0.1, 0.5, 0.9])
+    if outcomes.min() == outcomes.max():
+        return f"all {mid:.4g}"
     return (
         f"mean {outcomes.mean():.4g}, sd {outcomes.std():.4g}; "
         f"10 % below {low:.4g}, half below {mid:.4g}, 90 % below {high:.4g}"

@@ -259,6 +259,22 @@ class Fitted:
         return self.counts if self.curves is None else self.curves.counts
 
     @property
+    def learned_outcomes(self) -> tuple[FloatArray, ...]:
+        """The outcomes of the runs that p learned from, as far as the fit keeps them.
+
+        There are two arrays after a recalibration that renewed p: one of the runs that the models
+        learned from, one of those that p is corrected by. If the fit keeps none of these runs, the
+        outcomes are those of the assure episodes (held-out runs).
+        """
+        found = [] if self.runs.outcomes is None else [self.runs.outcomes]
+        newer = sum(map(len, found)) != self.trained.sizes.get("learn")
+        if self.rehearsal is not None and (newer or not found):
+            found.append(self.rehearsal.outcomes)
+        if not found and self.observed is not None:
+            found.append(self.observed.outcomes)
+        return tuple(found)
+
+    @property
     def calibrated_by(self) -> str:
         """Which episodes calibrate p, as a word for messages: ``calibration`` or ``learning``."""
         return "calibration" if self.curves is None else "learning"
@@ -417,6 +433,22 @@ class Fitted:
         Unexpectedly missing means: it was never missing in training.
         """
         return bad_readings(states, self.may_miss)
+
+    def lost_since(self, episodes: Episodes) -> IndexArray:
+        """(episodes,): the step from which nothing is known, after a reward outside the bounds.
+
+        It is the number of steps of the episode if no reward was outside the declared bounds, as a
+        watch of the run would have it (method M18 in docs/methods.md).
+        """
+        found, (low, high) = np.array(episodes.lengths), self.reward_bounds
+        unbounded = (low, high) == (-math.inf, math.inf)
+        if unbounded or not found.size or episodes._store.rewards is None:
+            return found
+        for t in range(int(found.max())):
+            earned, alive = episodes.rewards_at(t), np.flatnonzero(episodes.lengths > t)
+            outside = alive[(earned < low) | (earned > high)]
+            found[outside] = np.minimum(found[outside], t + 1)
+        return found
 
     def bad_feature(self, state: FloatArray) -> tuple[int, float] | None:
         """The position and value of the first unusable feature of a state; None if there is none.

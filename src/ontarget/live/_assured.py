@@ -20,7 +20,8 @@ from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.paths.bands import PathBands
 from ontarget.fitted.target_map import Calibrated, TargetMap
 from ontarget.live._batch import answer_episodes, rehearsed_answers
-from ontarget.live.alarms import warn_of_silence
+from ontarget.live._reasons import one_sided
+from ontarget.live.alarms import warn_of_one_side, warn_of_silence
 from ontarget.live.answers import Answers
 from ontarget.live.contract import Contract
 from ontarget.live.rules import AlarmRule, Trigger
@@ -116,6 +117,10 @@ class Contracts:
         observed = self.fitted.observed
         return None if observed is None else target.contains(observed.outcomes, self.fitted.grid)
 
+    def one_sided(self, target: Target) -> tuple[str, ...]:
+        """For each group, why p has nothing to learn from; empty if it has something."""
+        return one_sided(self.fitted, target)
+
     def triggers(
         self, target: Target, rule: AlarmRule, calibration: Calibrated | None = None
     ) -> tuple[Trigger, ...]:
@@ -147,8 +152,10 @@ class Contracts:
     def _listen(self, contract: Contract) -> None:
         """Warn if the contract's alarm would not have been raised in any held-out (assure) episode.
 
-        There is no warning if none of these episodes missed the target.
+        There is no warning if none of these episodes missed the target. Warn too if p has nothing
+        to learn from.
         """
+        warn_of_one_side(contract.one_sided)
         if not self._has_episodes or self._is_heard(contract):
             return
         for g, trigger in enumerate(contract.triggers):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -28,7 +30,7 @@ from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.question import Question
 from ontarget.fitted.target_calibration import TargetCalibration
 from ontarget.fitted.target_map import Calibrated, TargetMap
-from ontarget.live._reasons import Reason, in_words
+from ontarget.live._reasons import Reason, in_words, one_sided
 from ontarget.live.answers import Answers, Sheet
 from ontarget.live.outlook import Outlooks, Status
 from ontarget.live.rules import NO_ASSURE
@@ -57,11 +59,11 @@ def answer_episodes(
     question, groups = Question.of(target, fitted.grid), fitted.groups_in(episodes)
     given = episodes.weights if fitted.is_weighted else None
     weights = fitted.checked_weights(given, len(episodes))
-    sheet = Sheet(episodes.lengths, fitted.horizon)
+    sheet, lost_since = Sheet(episodes.lengths, fitted.horizon), fitted.lost_since(episodes)
     longest = int(episodes.lengths.max()) if len(episodes) else 0
     for t in range(since, min(fitted.horizon, longest)):
         rows = episodes.at(t, grid=fitted.grid)
-        bad = fitted.bad_readings(rows.states)
+        bad = fitted.bad_readings(rows.states) | (lost_since[rows.index] <= t)
         sheet.put_bad(t, rows.index[bad])
         for g in np.unique(groups[rows.index]).tolist():
             own = np.flatnonzero(~bad & (groups[rows.index] == g))
@@ -166,6 +168,20 @@ def outlooks_at(
             details[some[~known], 0] = fitted.learned[t, g]
     codes[lost] = Reason.LOST
     fields = numbers[:, 0] if isinstance(target, Target) else numbers
+    guesses = numbers[..., DECIDED] < 0.0  # NaN, where there is no answer, is none
+    if isinstance(calibration, TargetCalibration):  # which learned from other episodes
+        guesses[:] = False
+
+    notes = functools.cache(lambda one: one_sided(fitted, one))
+
+    def words(run: int) -> str:
+        """The reason of a run's status, and for which targets p has nothing to learn from."""
+        told = [in_words(int(codes[run]), tuple(details[run]), fitted)]
+        for one in itertools.compress(question.targets, guesses[run]):
+            note = notes(one)[groups[run]]
+            told.append(f"{one}: {note}" if note and n_targets > 1 else note)
+        return "; ".join(filter(None, told))
+
     return Outlooks(
         t=np.full(rows, t, dtype=np.intp),
         p=fields[..., P],
@@ -176,5 +192,5 @@ def outlooks_at(
         assurance=fields[..., ASSURANCE],
         n=n,
         status=status,
-        words=lambda run: in_words(int(codes[run]), tuple(details[run]), fitted),
+        words=words,
     )

@@ -1,12 +1,25 @@
-"""The reasons for a run's status: the codes that compiled code writes, and texts for them."""
+"""The reasons for a run's status: the codes that compiled code writes, and texts for them.
+
+A reason is also that p has nothing to learn from: all learning runs met the target, or all missed
+it. That p is close to 1 (or 0) then says little about a new run.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from enum import IntEnum
+from typing import Any
 
+import numpy as np
+
+from ontarget._typing import BoolArray, FloatArray, IndexArray
+from ontarget.episodes import Translation
 from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.joint.joint import Joint
+from ontarget.goal import Goal
+from ontarget.target import Target
 
-__all__ = ["OVER", "Reason", "in_words", "past"]
+__all__ = ["OVER", "Reason", "in_words", "one_sided", "one_sided_goal", "past"]
 
 
 OVER = "the run is over; call reset to begin another"
@@ -124,3 +137,96 @@ def in_words(
         case Reason.BAD_FEATURE:
             return fitted.feature_in_words(int(one), other)
     return text
+
+
+def one_sided(fitted: Fitted, target: Target) -> tuple[str, ...]:
+    """For each group, why p of this target has nothing to learn from; empty if it has something."""
+
+    def met(outcomes: Sequence[FloatArray]) -> BoolArray:
+        return target.contains(outcomes[0], fitted.grid)
+
+    if _decided(fitted, target) is not None:
+        return ("",) * fitted.n_groups
+    return _one_sided([fitted], met)
+
+
+def one_sided_goal(joint: Joint, goal: Goal) -> tuple[str, ...]:
+    """For each group, why p of this goal has nothing to learn from; empty if it has something."""
+
+    def met(outcomes: Sequence[FloatArray]) -> BoolArray:
+        return goal.contains(dict(zip(goal.names, outcomes, strict=True)), joint.grids)
+
+    boxes = () if goal.is_function else goal.boxes
+    sure = [[_decided(joint.parts[name], target) for name, target in box] for box in boxes]
+    if sure and (any(all(box) for box in sure) or all(False in box for box in sure)):
+        return ("",) * joint.first.n_groups
+    return _one_sided([joint.parts[name] for name in goal.names], met)
+
+
+def _decided(fitted: Fitted, target: Target) -> bool | None:
+    """Whether arithmetic alone decides the target before the first step: met, missed or None.
+
+    p is then exactly 1 or 0, and is no guess (method M18 in docs/methods.md).
+    """
+    least, most = fitted.ahead[0].tolist()
+    own = fitted.behavior.translation is Translation.OWN
+    possible = Target() if own else Target(least, most)
+    if not possible & ~target:
+        return True
+    return None if possible & target else False
+
+
+def _one_sided(
+    parts: Sequence[Fitted], met: Callable[[Sequence[FloatArray]], BoolArray]
+) -> tuple[str, ...]:
+    """For each group, the sentence; ``parts`` are the behaviors, fitted on the same episodes."""
+    first = parts[0]
+    each = zip(*(one.learned_outcomes for one in parts), strict=False)
+    known = [_of_all(met, outcomes) for outcomes in each]
+    if not known:
+        return ("",) * first.n_groups
+    kept = first.runs.outcomes is not None or first.rehearsal is not None
+    part = "learning" if kept else "assure"
+    whole = _words(np.concatenate(known), part)
+    if whole or first.groups is None:
+        return (whole,) * first.n_groups
+    hits, groups = _by_group(parts, met)
+    part = "assure" if first.rehearsal is None else "learning"
+    return tuple(_words(hits[groups == g], part, name) for g, name in enumerate(first.groups))
+
+
+def _by_group(
+    parts: Sequence[Fitted], met: Callable[[Sequence[FloatArray]], BoolArray]
+) -> tuple[BoolArray, IndexArray]:
+    """Whether each rehearsed run met the target, and the number of its group.
+
+    With ``preset="paper"`` no run is rehearsed, and the runs are the assure episodes.
+    """
+    first = parts[0]
+    if first.rehearsal is None:
+        kept = [one.observed.outcomes for one in parts if one.observed is not None]
+        groups = first.assure_groups[first.known_outcomes]
+    else:
+        kept = [one.rehearsal.outcomes for one in parts if one.rehearsal is not None]
+        groups = first.rehearsal.groups
+    hits = _of_all(met, kept) if kept else np.zeros(0, dtype=np.bool_)
+    return hits, groups[: hits.size]
+
+
+def _of_all(
+    met: Callable[[Sequence[FloatArray]], BoolArray], each: Sequence[FloatArray]
+) -> BoolArray:
+    """Whether each run met the target, for the runs whose outcome in every behavior is kept."""
+    n = min(map(len, each))
+    return met([one[:n] for one in each])
+
+
+def _words(met: BoolArray, part: str, group: Any = None) -> str:
+    """The sentence about these runs, of all groups or of one; empty if some met and some missed."""
+    n, hits = met.size, int(np.count_nonzero(met))
+    if not n or 0 < hits < n:
+        return ""
+    where, there = ("", "") if group is None else (f" in group {group!r}", " there")
+    runs = f"all {n:,} {part} runs" if n > 1 else f"the only {part} run"
+    did = "met" if hits else "missed"
+    return f"p has nothing to learn from{where}: {runs}{there} {did} the target"

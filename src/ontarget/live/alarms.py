@@ -24,7 +24,7 @@ from ontarget.fitted.guarantee import promised_threshold
 from ontarget.live.answers import Answers
 from ontarget.live.rules import AlarmRule, Trigger
 
-__all__ = ["PromisedAlarms", "promised_alarms", "warn_of_silence"]
+__all__ = ["PromisedAlarms", "promised_alarms", "warn_of_one_side", "warn_of_silence"]
 
 _SHOWN = 12
 _HIGHEST = 2.0  # stands for a threshold of +inf: above every p
@@ -205,6 +205,17 @@ def warn_of_silence(rule: AlarmRule, trigger: Trigger, assured: Answers) -> None
             f"have been raised on any of the {assured.met.size:,} {assured.part} episodes, "
             f"{missed.size:,} of which missed the target; raise its threshold, or promise a higher "
             "rate",
+            AlarmWarning,
+            stacklevel=9,  # the caller of watch, fleet or sessions
+        )
+
+
+def warn_of_one_side(notes: Sequence[str]) -> None:
+    """Warn if p has nothing to learn from; ``notes`` say so for each group (`one_sided`)."""
+    for note in dict.fromkeys(filter(None, notes)):
+        warnings.warn(
+            f"{note}; so neither p nor an alarm says anything about failures: record runs of the "
+            "other kind, or choose a target that only some runs meet",
             AlarmWarning,
             stacklevel=9,  # the caller of watch, fleet or sessions
         )

@@ -29,7 +29,7 @@ from ontarget.fitted.target_calibration import TargetCalibration
 from ontarget.fitted.target_map import Calibrated
 from ontarget.live import _run_kernel as k
 from ontarget.live._history_kernel import recall_rows
-from ontarget.live._reasons import Reason
+from ontarget.live._reasons import Reason, one_sided
 from ontarget.live._stretches import stretches
 from ontarget.live.answers import Answers
 from ontarget.live.rules import AlarmRule, Trigger
@@ -137,6 +137,10 @@ class Contract:
         self.reads_step = fitted.reads_step
         self.own_translation = behavior.translation is Translation.OWN
         self.own_rule = self.triggers[0].compared < 0
+        # For each group, why p has nothing to learn from; Venn–Abers learns from other episodes.
+        self.one_sided = ("",) * fitted.n_groups
+        if not isinstance(calibration, TargetCalibration):
+            self.one_sided = one_sided(fitted, target)
         self._warm_up()
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -62,6 +62,7 @@ class FleetWatch:
         # The last state of each row; it is a part of a run's stored state.
         self._readings: FloatArray = np.zeros((0, contract.fitted.state_width))
         self._everyone: IndexArray | None = None
+        self._noted: BoolArray = np.array([bool(one) for one in contract.one_sided])
         self._turn = Turn("fleet")
         if isinstance(agents, int | np.integer):
             agents = range(whole_number("agents", agents, least=1))
@@ -257,7 +258,9 @@ class FleetWatch:
             alarmed=whole[:, k.ALARMED] != 0,
             since=whole[:, k.SINCE],
             ended=whole[:, k.ENDED] != 0,
-            reasoned=(whole[:, k.CODE] != 0) | self._are_taken(rows),
+            reasoned=(whole[:, k.CODE] != 0)
+            | self._noted[whole[:, k.GROUP]]
+            | self._are_taken(rows),
         )
 
     @internal
@@ -375,7 +378,7 @@ class FleetWatch:
         def words(run: int) -> str:
             own = whole[run].tolist()
             reason = ""
-            if own[k.CODE]:
+            if own[k.CODE] or contract.one_sided[own[k.GROUP]]:
                 reason = words_of_run(contract, own, real[run].tolist(), said.get(run, ""))
             return said_of_taken(reason, taken[run], own[k.STATUS]) if run in taken else reason
 

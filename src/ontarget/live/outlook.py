@@ -69,7 +69,8 @@ class Outlook(NamedTuple):
     status
         PENDING, OK, ALARM, UNKNOWN or DONE.
     reason
-        The reason for the status, in words; empty if there is nothing to explain.
+        The reason for the status, in words; empty if there is nothing to explain. It also says if p
+        has nothing to learn from, because all learning runs met the target, or all missed it.
     """
 
     t: int

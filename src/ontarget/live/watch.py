@@ -477,7 +477,9 @@ def outlook_of(contract: Contract, whole: list[int], real: list[float], text: st
         real[ASSURANCE],
         whole[k.LAST_N],
         _STATUSES[whole[k.STATUS]],
-        words_of_run(contract, whole, real, text) if whole[k.CODE] else "",
+        words_of_run(contract, whole, real, text)
+        if whole[k.CODE] or contract.one_sided[whole[k.GROUP]]
+        else "",
     )
 
 
@@ -492,7 +494,9 @@ def taken_over(outlook: Outlook, at: int) -> Outlook:
 def words_of_run(contract: Contract, whole: list[int], real: list[float], text: str) -> str:
     """The reason of a run's status, as text, from its row of the two tables.
 
-    If the run is in alarm but the monitor cannot answer now, the text says both.
+    If the run is in alarm but the monitor cannot answer now, the text says both. If p is a guess
+    because all runs that it learned from ended alike, the text says so; what arithmetic decides
+    is no guess (method M18 in docs/methods.md).
     """
     said = in_words(
         whole[k.CODE],
@@ -501,8 +505,11 @@ def words_of_run(contract: Contract, whole: list[int], real: list[float], text: 
         compares=(contract.rule.compared_name, contract.rule.relation),
         text=text,
     )
-    if whole[k.STATUS] == Status.ALARM and real[P] != real[P]:
-        return f"in alarm since step {whole[k.SINCE]}; {said}"
+    if real[P] != real[P]:
+        in_alarm = whole[k.STATUS] == Status.ALARM
+        return f"in alarm since step {whole[k.SINCE]}; {said}" if in_alarm else said
+    if real[DECIDED] < 0.0:
+        return "; ".join(filter(None, [said, contract.one_sided[whole[k.GROUP]]]))
     return said
 
 

@@ -36,6 +36,7 @@ __all__ = [
     "fitted_in",
     "inspect_file",
     "load",
+    "outcome_range",
     "save",
     "sections_of",
 ]
@@ -104,20 +105,30 @@ def fitted_from_bytes(data: bytes, *, behavior: Behavior | None = None) -> Fitte
 
 
 def inspect_file(path: Path) -> dict[str, Any]:
-    """What the header of a model file says, the file's size, and a count of stored episodes.
+    """What the header of a model file says, the file's size, and what it stores of episodes.
 
-    The counted episodes (``mapped_from``) are those stored to learn how raw p of one particular
-    target becomes calibrated p. The checksum of every section is verified first. p is the
-    probability of meeting the target.
+    ``mapped_from`` counts the episodes stored to learn how raw p of one particular target becomes
+    calibrated p. ``outcomes`` has the least and the greatest outcome of the learning episodes, and
+    of how many it is known; empty if of none. The checksum of every section is verified first. p is
+    the probability of meeting the target.
     """
     container = Container.open(path, copy=None)
     container.verify()
     with _forged(container.name):
         about = Description.of(container.header)
     size = path.stat().st_size
-    mapped_from = container.section("rehearsal").get("lengths", np.empty(0)).size
+    learn, rehearsal = (unpacked(name, container.section(name)) for name in ("learn", "rehearsal"))
+    mapped_from = rehearsal.get("lengths", np.empty(0)).size
     sizes = {"bytes": size, "bytes_per_step": size / about.horizon, "mapped_from": mapped_from}
-    return {**container.header, **sizes}
+    outcomes = learn.get("outcomes", rehearsal.get("outcomes", np.empty(0)))
+    return {**container.header, **sizes, "outcomes": outcome_range(outcomes)}
+
+
+def outcome_range(outcomes: AnyArray) -> dict[str, float]:
+    """The least and the greatest of these outcomes, and how many there are; empty if none."""
+    if not outcomes.size:
+        return {}
+    return {"least": float(outcomes.min()), "most": float(outcomes.max()), "runs": outcomes.size}
 
 
 class FiledModels:

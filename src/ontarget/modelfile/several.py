@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ontarget._typing import AnyArray
 from ontarget.episodes import Behavior
 from ontarget.errors import ModelFileError, OntargetError
@@ -17,7 +19,7 @@ from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.joint.joint import Joint
 from ontarget.modelfile._description import Description
 from ontarget.modelfile.container import Container, write_container
-from ontarget.modelfile.file import fitted_in, inspect_file, sections_of
+from ontarget.modelfile.file import fitted_in, inspect_file, outcome_range, sections_of
 
 __all__ = ["inspect_any", "load_any", "save_several"]
 
@@ -96,6 +98,10 @@ def inspect_any(path: Path) -> dict[str, Any]:
         "bytes": size,
         "bytes_per_step": size / found.first.horizon,
         "mapped_from": 0 if found.first.rehearsal is None else found.n_rehearsed,
+        "outcomes": {
+            name: outcome_range(np.concatenate([np.empty(0), *one.learned_outcomes]))
+            for name, one in found.parts.items()
+        },
     }
 
 

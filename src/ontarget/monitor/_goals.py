@@ -5,6 +5,7 @@ See method M21 in docs/methods.md.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ from ontarget.conformal.results import Interval
 from ontarget.errors import CalibrationError, InputError
 from ontarget.fitted._kernels import (
     ASSURANCE,
+    DECIDED,
     HIGH,
     LOW,
     NUMBERS,
@@ -83,6 +85,8 @@ def goal_outlooks(
             known = ~np.isnan(numbers[own, P])
             status[own[known]] = Status.OK
             said[own[~known]] = joint.trouble(t, g)
+    guesses = numbers[:, DECIDED] < 0.0  # NaN, where there is no answer, is none
+    notes = functools.cache(lambda: contracts.one_sided(goal))
     return Outlooks(
         t=np.full(rows, t, dtype=np.intp),
         p=numbers[:, P],
@@ -93,7 +97,7 @@ def goal_outlooks(
         assurance=numbers[:, ASSURANCE],
         n=n,
         status=status,
-        words=lambda run: str(said[run]),
+        words=lambda run: notes()[groups[run]] if guesses[run] else str(said[run]),
     )
 
 

@@ -26,6 +26,7 @@ def reach_in_words(fitted: Fitted) -> str:
     Each line has a label and a text.
     """
     facts = {
+        "caution": _alike(fitted),
         "accuracy": _accuracy(fitted),
         "p": _p(fitted),
         "promises": _promises(fitted),
@@ -33,6 +34,17 @@ def reach_in_words(fitted: Fitted) -> str:
         "split": _split(fitted),
     }
     return "\n".join(f"{name:<10} {text}" for name, text in facts.items() if text)
+
+
+def _alike(fitted: Fitted) -> str:
+    """Text that all learning episodes ended alike, so that p has nothing to learn from."""
+    known = np.concatenate([np.empty(0), *fitted.learned_outcomes])
+    if not known.size or known.min() < known.max():
+        return ""
+    return (
+        f"p has nothing to learn from: all {known.size:,} learning runs ended at {known[0]:.6g}; "
+        "they all meet a target, or all miss it"
+    )
 
 
 def _p(fitted: Fitted) -> str:

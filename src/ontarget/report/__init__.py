@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ontarget.report.evaluation import Evaluation, GoalEvaluation, OwnEvaluation
     from ontarget.report.measured import Measured, RaisedAlarms
     from ontarget.report.parts import Part
+    from ontarget.report.unanswered import Unanswered
     from ontarget.report.verdict import Judgement, Verdict
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Part",
     "RaisedAlarms",
     "Table",
+    "Unanswered",
     "Verdict",
     "compare",
     "figure",
@@ -53,6 +55,7 @@ __getattr__, __dir__ = lazy_names(
         "Part": "ontarget.report.parts",
         "RaisedAlarms": "ontarget.report.measured",
         "Table": "ontarget.report._html",
+        "Unanswered": "ontarget.report.unanswered",
         "Verdict": "ontarget.report.verdict",
         "compare": "ontarget.report.comparison",
         "figure": "ontarget.report._html",

@@ -12,7 +12,15 @@ from ontarget.drift.change import DriftJudgement
 from ontarget.report._enough import COARSE, enough_of
 from ontarget.report._facts import Facts
 from ontarget.report._since import alarms_since
-from ontarget.report.verdict import Judgement, Verdict, above_the_promise, alarm_broken, verdict_of
+from ontarget.report.verdict import (
+    MANY_UNANSWERED,
+    ONE_SIDED_ADVICE,
+    Judgement,
+    Verdict,
+    above_the_promise,
+    alarm_broken,
+    verdict_of,
+)
 
 __all__ = [
     "NEW_CATEGORIES",
@@ -79,6 +87,8 @@ def _p(facts: Facts, found: Verdict) -> str:
     drift, unclear, lean = facts.found.drifted, facts.unclear, facts.lean
     if found.judgement is Judgement.NOT_NEW:
         return "not judged, for it learned from these runs"
+    if not facts.found.knows_both:
+        return "do not use it, it has nothing to learn from"
     if drift is not None and drift.judgement is DriftJudgement.WORSE:
         return "do not use it, it is too high since the change"
     if facts.gap.beyond_chance:
@@ -96,6 +106,9 @@ def _p(facts: Facts, found: Verdict) -> str:
     better = better_than_the_rate(facts)
     if better is not None and not is_useful(better):
         return "of little use, it hardly tells runs apart"
+    missing = facts.found.unanswered.share
+    if missing > MANY_UNANSWERED:
+        return f"use it where it answers, {percent(missing)} of steps have no answer"
     return "use it"
 
 
@@ -103,6 +116,8 @@ def _alarm(facts: Facts, found: Verdict) -> str:
     rate, drift = facts.asked_rate, facts.found.drifted
     if found.judgement is Judgement.NOT_NEW:
         return "not judged"
+    if facts.alarms is not None and not facts.found.knows_both:
+        return "off, it is useless"
     if facts.alarms is None:
         now = None if facts.shortfall is None else facts.shortfall.possible
         at = "" if rate is None else f" at {percent(rate)}"
@@ -128,6 +143,8 @@ def _next(facts: Facts, found: Verdict) -> str:
     drift = facts.found.drifted
     if found.judgement is Judgement.NOT_NEW:
         return "evaluate it on new runs only"
+    if not facts.found.knows_both:
+        return ONE_SIDED_ADVICE
     if drift is not None and drift.changed:
         if drift.suspect:
             return "compare with a monitor that was fitted with another seed"
@@ -173,4 +190,6 @@ def _wanted(facts: Facts, found: Verdict) -> list[str]:
     better = better_than_the_rate(facts)
     if better is not None and not is_useful(better):
         told.append("look for features that tell earlier how a run will end")
+    if facts.found.unanswered.share > MANY_UNANSWERED:
+        told.append(facts.found.unanswered.advice)
     return told + [NEW_CATEGORIES] * bool(facts.found.episodes.unseen)

@@ -32,7 +32,7 @@ __all__ = [
     "Facts",
     "Gap",
     "Lean",
-    "OneSided",
+    "RewardSide",
     "Shortfall",
     "counted_false",
     "explained",
@@ -169,7 +169,7 @@ class Shortfall(NamedTuple):
     possible: float | None  # the lowest rate, in whole per cent, that could be promised now
 
 
-class OneSided(NamedTuple):
+class RewardSide(NamedTuple):
     """Alarms that count as in time only because no bounds of the reward were declared.
 
     With the right bounds they would count as too late: the target was already missed for certain.
@@ -337,7 +337,7 @@ class Facts:
         return None if met is None else float(met.mean())
 
     @cached_property
-    def one_sided(self) -> OneSided | None:
+    def reward_side(self) -> RewardSide | None:
         """Alarms that count as in time only because no bounds of the reward were declared.
 
         If rewards are never negative (or never positive), a total beyond the target never returns,
@@ -365,7 +365,7 @@ class Facts:
         if not past:
             return None
         bounds = (0.0, np.inf) if rising else (-np.inf, 0.0)
-        return OneSided("below" if rising else "above", bounds, past)
+        return RewardSide("below" if rising else "above", bounds, past)
 
 
 def later_runs(found: Measured) -> IndexArray | None:

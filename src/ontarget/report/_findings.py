@@ -26,6 +26,8 @@ from ontarget.report._summary import failures_in_words, late_in_words, lead_in_w
 from ontarget.report._words import argument_in_words, between
 from ontarget.report.measured import Measured
 from ontarget.report.verdict import (
+    MANY_UNANSWERED,
+    ONE_SIDED_ADVICE,
     Judgement,
     above_the_promise,
     between_in_words,
@@ -35,6 +37,7 @@ from ontarget.report.verdict import (
     luck_in_words,
     no_alarm_advice,
     no_alarm_in_words,
+    useless_alarm,
     verdict_of,
 )
 
@@ -59,11 +62,15 @@ def verdict(facts: Facts) -> list[Statement]:
         _sure(found),
         *([] if changed else drift),
         *_unseen(found),
+        *_unanswered(found),
+        *_one_sided(found),
     ]
     # What looks good on the runs of the fit is no finding, nor what does over a change.
     why = ""
     if found.fitted_on.size:
         why = "the monitor was fitted on some of these runs, which flatters it"
+    elif not found.knows_both:
+        why = "p has nothing to learn from"
     elif changed:
         both = "these runs come from before and after the change"
         why = both if covers_both(found) else "the process has changed"
@@ -94,6 +101,36 @@ def _unseen(found: Measured) -> list[Statement]:
             False,
         )
     ]
+
+
+def _unanswered(found: Measured) -> list[Statement]:
+    """A finding on the steps without an answer; empty if every step has one."""
+    missing = found.unanswered
+    if not missing.steps:
+        return []
+    never = ""
+    if missing.episodes:
+        n = missing.episodes
+        never = f" {n:,} run{'s' * (n != 1)} got no answer at all."
+    few = missing.share <= MANY_UNANSWERED
+    return [
+        Statement(
+            f"It had no answer at {percent(missing.share)} of steps.",
+            f"{sentence(missing.why)}. All figures on this page are about the other "
+            f"{missing.of - missing.steps:,} of {missing.of:,} steps.{never}",
+            None if few else False,
+            "No mark: these are few." * few,
+        )
+    ]
+
+
+def _one_sided(found: Measured) -> list[Statement]:
+    """A finding if all learning runs met the target, or all missed it; empty if not."""
+    if not found.one_sided:
+        return []
+    headline = f"{sentence(found.one_sided)}."
+    detail = "A p close to 0 or 1 then says little about a new run, and neither does an alarm on p."
+    return [Statement(headline, f"{detail} {sentence(ONE_SIDED_ADVICE)}.", False)]
 
 
 def _sharpness(facts: Facts) -> Statement:
@@ -180,11 +217,14 @@ def _agreeing(facts: Facts, *, good: bool) -> tuple[bool | None, str]:
 def _overall(facts: Facts) -> Statement:
     found = verdict_of(facts)
     good = {**dict.fromkeys(Judgement), Judgement.HELD: True, Judgement.NOT_HELD: False}
-    but = found.judgement is Judgement.HELD and (doubtful(facts) or facts.alarms is None)
+    in_part = found.judgement is Judgement.HELD_IN_PART
+    held = found.judgement is Judgement.HELD
+    but = in_part or (held and (doubtful(facts) or facts.alarms is None))
     # What to do about an alarm that cannot be promised is told with that finding.
     elsewhere = [] if facts.shortfall is None else no_alarm_advice(facts)
     advice = [one for one in found.advice.split("; ") if one not in elsewhere]
-    why = no_tick("something speaks against it") if but else "No mark: these runs cannot tell."
+    against = "some steps have no answer" if in_part else "something speaks against it"
+    why = no_tick(against) if but else "No mark: these runs cannot tell."
     mark = None if but else good[found.judgement]
     return Statement(
         f"{str(found.judgement).capitalize()}: {found.reason}.",
@@ -298,6 +338,8 @@ def _alarm(facts: Facts) -> Statement:
     )
     luck = luck_in_words(facts)
     kept += f"{sentence(luck)}. " * bool(luck)
+    if not facts.found.knows_both:
+        kept += f"{sentence(useless_alarm(facts))}. "
     if not caught.n:
         why = "No mark: there is nothing to judge."
         return Statement("No run failed, so no alarm was needed.", kept, None, why)
@@ -373,7 +415,8 @@ def _worth(facts: Facts) -> tuple[bool | None, str]:
         f"it takes {needed:,} runs that met the target to check the promise, and there are "
         f"{false.n:,}": false.n < needed,
         "fewer than half of the failing runs were caught in time": quality.in_time.value < 0.5,
-        "some alarms came when the total had already left the target": facts.one_sided is not None,
+        "some alarms came when the total had already left the target": facts.reward_side
+        is not None,
     }
     why = next((one for one, holds in reasons.items() if holds), "")
     return (None, no_tick(why)) if why else (True, "")

@@ -12,7 +12,7 @@ from ontarget.evaluation import AlarmQuality, Estimate
 from ontarget.goal import Goal
 from ontarget.report._facts import Facts, p_in_words
 from ontarget.report.measured import RaisedAlarms
-from ontarget.report.verdict import luck_in_words
+from ontarget.report.verdict import luck_in_words, useless_alarm
 
 __all__ = ["failures_in_words", "late_in_words", "lead_in_words", "past_the_end", "summary_of"]
 
@@ -37,6 +37,7 @@ def summary_of(facts: Facts, told: Told = str) -> str:
         f"target     {found.target}: met by {_percent(float(found.met.mean()))} of "
         f"{found.met.size:,} episodes{before}",
         f"p          {p_in_words(found)}",
+        *_unanswered(facts),
         f"ECE        {ece.value:.4f} [{ece.low:.4f}, {ece.high:.4f}], chance alone "
         f"{ece.floor:.4f}; {plain} {raw.value:.4f}",
         f"Brier      {_interval(found.brier())}; {plain} {found.brier('raw').value:.4f}",
@@ -47,6 +48,17 @@ def summary_of(facts: Facts, told: Told = str) -> str:
         *_alarm(facts, told),
     ]
     return "\n".join(lines)
+
+
+def _unanswered(facts: Facts) -> list[str]:
+    found = facts.found.unanswered
+    if not found.steps:
+        return []
+    lines = [f"no answer  {found}", f"{_GAP}the figures below are about the other steps"]
+    if found.episodes:
+        s = "s" * (found.episodes != 1)
+        lines[1] += f"; {found.episodes:,} episode{s} got no answer at all"
+    return lines
 
 
 def _drift(facts: Facts) -> list[str]:
@@ -107,6 +119,8 @@ def _cautions(facts: Facts) -> list[str]:
             f"caution    {found.episodes.unseen:,} readings are of categories that no training "
             f"episode had and count as missing: {unknown_in_words(found.episodes.strangers)}"
         )
+    if found.one_sided:
+        lines.append(f"caution    {found.one_sided}")
     return lines
 
 
@@ -124,7 +138,9 @@ def _alarm(facts: Facts, told: Told) -> list[str]:
         f"alarm      {rule.relation} {rule.compared_name} = {below}: "
         f"{_percent(facts.false_alarms.value)} {facts.counted}{promised}"
     ]
-    lines += [f"{_GAP}{one}" for one in (luck_in_words(facts), *_luck(facts.alarms)) if one]
+    useless = "" if facts.found.knows_both else useless_alarm(facts)
+    told_more = (useless, luck_in_words(facts), *_luck(facts.alarms))
+    lines += [f"{_GAP}{one}" for one in told_more if one]
     if not quality.detections.n:
         return [*lines, "failures   none"]
     lines.append(f"failures   {failures_in_words(quality)}")
@@ -159,7 +175,7 @@ def past_the_end(facts: Facts, told: Told = str) -> str:
 
     ``told`` turns a message that names arguments of the library into text.
     """
-    found = facts.one_sided
+    found = facts.reward_side
     if found is None:
         return ""
     remedy = InputError(Argument("reward_bounds", found.bounds))

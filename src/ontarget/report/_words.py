@@ -110,15 +110,10 @@ def backing(facts: Facts) -> list[tuple[str, str, str]]:
             "confidence). Intervals resample whole runs: steps of one run share its outcome",
         ),
     ]
-    unknown = int(np.count_nonzero(~known & (np.arange(len(known))[:, None] < found.lengths)))
-    if unknown:
-        rows.append(
-            (
-                "Unknown",
-                f"{unknown:,} steps",
-                "were left out: a bad reading, or too few recorded runs that long",
-            )
-        )
+    missing = found.unanswered
+    if missing.steps:
+        left_out = f"have no answer and were left out of every figure: {missing.why}"
+        rows.append(("Unknown", f"{missing.steps:,} of {missing.of:,} steps", left_out))
     return rows
 
 

@@ -10,11 +10,18 @@ import numpy as np
 from ontarget._numerals import percent
 from ontarget._typing import FloatArray
 from ontarget.errors import FewEpisodesError, InputError
-from ontarget.evaluation import NO_ALARM, log_losses, paired_difference, squared_errors
+from ontarget.evaluation import (
+    NO_ALARM,
+    log_losses,
+    paired_difference,
+    pooled_ece,
+    squared_errors,
+)
 from ontarget.evaluation.comparison import Difference
 from ontarget.goal import Goal
 from ontarget.live.rules import AlarmRule
 from ontarget.report.measured import Measured
+from ontarget.report.verdict import MANY_UNANSWERED
 from ontarget.target import Target
 
 __all__ = ["Comparison", "Pair", "compare"]
@@ -56,6 +63,8 @@ class Comparison:
         Whether both give the same p, and differ only in the episodes that their promises rest on.
         That is so for a monitor and its recalibrated copy (`GoalMonitor.recalibrate`). Then only
         alarms are compared.
+    unanswered
+        The share of all steps at which each monitor has no answer.
     """
 
     names: tuple[str, str]
@@ -70,6 +79,7 @@ class Comparison:
     no_alarms: str
     seen: tuple[int, int]
     same_p: bool = False
+    unanswered: tuple[float, float] = (0.0, 0.0)
 
     @property
     def preferred(self) -> str | None:
@@ -99,7 +109,7 @@ class Comparison:
         if self.preferred is not None:
             other = next(name for name in self.names if name != self.preferred)
             said = f"deploy {self.preferred}: its p is better than that of {other} beyond chance"
-            return said + self._but
+            return said + self._but + self._less_often
         if self.brier.difference.shows and self.log_loss.difference.shows:
             return "cannot say: one is better by the Brier score, the other by log loss"
         return (
@@ -123,6 +133,16 @@ class Comparison:
             return ""
         return f", but {percent(share)} of good runs raise its alarm, more than with the other"
 
+    @property
+    def _less_often(self) -> str:
+        """A clause, if the monitor with the better p answers at clearly fewer steps; else empty."""
+        own, other = self.unanswered
+        if self.preferred != self.names[0]:
+            own, other = other, own
+        if own - other <= MANY_UNANSWERED:
+            return ""
+        return f", but it has no answer at {percent(own)} of steps, the other at {percent(other)}"
+
     def __str__(self) -> str:
         first, second = self.names
         lines = {
@@ -130,6 +150,9 @@ class Comparison:
             "second": second,
             "target": f"{self.target}, {self.episodes:,} episodes, {self.forecasts:,} forecasts "
             "that both can make",
+            "no answer": " and ".join(map(percent, self.unanswered)) + " of steps"
+            if any(self.unanswered)
+            else "",
             "p": "the same in both, which have the same models; only their promises, and so their "
             "alarms, rest on other episodes"
             if self.same_p
@@ -159,6 +182,7 @@ class Comparison:
             "forecasts": self.forecasts,
             "ece": list(self.ece),
             "seen": list(self.seen),
+            "unanswered": list(self.unanswered),
             "same_p": self.same_p,
             "preferred": self.preferred,
             "verdict": self.verdict,
@@ -203,13 +227,14 @@ def compare(
         forecasts=int(known.sum()),
         brier=_pair(first, squares),
         log_loss=_pair(first, losses),
-        ece=(first.ece().value, second.ece().value),
+        ece=(_ece(first, panels[0]), _ece(second, panels[1])),
         false_alarms=false,
         in_time=in_time,
         no_alarms=trouble,
         seen=(int(first.fitted_on.size), int(second.fitted_on.size)),
         same_p=np.array_equal(panels[0], panels[1], equal_nan=True)
         and _promise_apart(first, second),
+        unanswered=(first.unanswered.share, second.unanswered.share),
     )
 
 
@@ -235,6 +260,11 @@ def _longer(panel: FloatArray, steps: int) -> FloatArray:
     """The array (steps, episodes) with more steps, up to ``steps``; added values are NaN."""
     more = np.full((steps - len(panel), panel.shape[1]), np.nan)
     return np.concatenate([panel, more])
+
+
+def _ece(found: Measured, p: FloatArray) -> float:
+    """The calibration error of these forecasts."""
+    return pooled_ece(p, found.met, ids=found.ids, resampling=found.resampling).value
 
 
 def _pair(found: Measured, losses: list[FloatArray]) -> Pair:

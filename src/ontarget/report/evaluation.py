@@ -167,6 +167,14 @@ class OwnEvaluation(Measured):
             f"their own targets, {len(self.p):,} steps>"
         )
 
+    @property
+    def _one_sided(self) -> tuple[str, ...]:
+        wanted = dict.fromkeys(filter(None, self.episodes.targets or ()))
+        told = [self.contracts.one_sided(one) for one in wanted]  # type: ignore[arg-type]
+        if not all(all(one) for one in told):  # for some targets p has something to learn from
+            return ("",)
+        return tuple(dict.fromkeys(note for one in told for note in one))
+
     def _triggers(self, rule: AlarmRule) -> tuple[Trigger, ...]:
         return OwnTargets(self.fitted, rule).triggers
 

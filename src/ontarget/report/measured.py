@@ -52,6 +52,7 @@ from ontarget.live.alarms import compared_panel
 from ontarget.live.answers import Answers
 from ontarget.live.goals.contract import GoalContracts
 from ontarget.live.rules import AlarmRule, RuleOptions, Trigger, rule_of
+from ontarget.report.unanswered import Unanswered, unanswered_of
 from ontarget.target import Target
 
 __all__ = ["Measured", "RaisedAlarms"]
@@ -84,7 +85,8 @@ class Measured:
     """A monitor's answers about new episodes, and how these ended.
 
     Arrays are (steps, episodes), NaN where an episode is over or the monitor cannot answer
-    (UNKNOWN). ``raw`` is the probability that the model states before calibration.
+    (UNKNOWN). Measures are about the steps with an answer; `unanswered` counts the others.
+    ``raw`` is the probability that the model states before calibration.
     """
 
     contracts: Contracts | GoalContracts
@@ -230,6 +232,37 @@ class Measured:
         names = self.episodes.names
         known = self.episodes.only(names[0]) if names else self.episodes
         return seen_before(known, self.fitted.trained.fingerprints)
+
+    @cached_property
+    def unanswered(self) -> Unanswered:
+        """At how many steps the monitor had no answer, and why; measures leave these steps out."""
+        parts, each = [self.fitted], [self.episodes]
+        if isinstance(self.target, Goal) and isinstance(self.contracts, GoalContracts):
+            parts = [self.contracts.joint.parts[name] for name in self.target.names]
+            each = [self.episodes.only(name) for name in self.target.names]
+        return unanswered_of(parts, each, self.answers, self.answered)
+
+    @cached_property
+    def one_sided(self) -> str:
+        """Why p has nothing to learn from: all learning runs met the target, or all missed it.
+
+        Empty if both kinds were recorded. If runs have groups, one sentence for each group in which
+        only one kind was recorded.
+        """
+        return "; ".join(dict.fromkeys(filter(None, self._one_sided)))
+
+    @property
+    def knows_both(self) -> bool:
+        """Whether p learned from runs that met the target and from runs that missed it."""
+        return not all(self._one_sided)
+
+    @cached_property
+    def _one_sided(self) -> tuple[str, ...]:
+        contracts: Any = self.contracts  # whose target this is
+        if isinstance(self.calibration, TargetCalibration):  # which learned from other episodes
+            return ("",)
+        found: tuple[str, ...] = contracts.one_sided(self.target)
+        return found
 
     def panel(self, method: str = "p") -> FloatArray:
         """One kind of answers, (steps, episodes): ``"p"``, ``"low"``, ``"high"`` or ``"raw"``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ontarget._numerals import percent
@@ -14,6 +14,8 @@ from ontarget.report.measured import Measured
 
 __all__ = [
     "COARSE",
+    "MANY_UNANSWERED",
+    "ONE_SIDED_ADVICE",
     "Judgement",
     "Verdict",
     "above_the_promise",
@@ -25,10 +27,13 @@ __all__ = [
     "luck_in_words",
     "no_alarm_advice",
     "no_alarm_in_words",
+    "useless_alarm",
     "verdict_of",
 ]
 
 _RATE = 0.05  # of what is ruled out or assured
+MANY_UNANSWERED = 0.01  # a larger share of steps without an answer qualifies the verdict
+ONE_SIDED_ADVICE = "record runs of the other kind, or choose a target that only some runs meet"
 
 _DIFFERENT = (
     "these runs differ from those the monitor learned from, or the model is wrong; fit again on "
@@ -58,6 +63,7 @@ class Judgement(StrEnum):
     """
 
     HELD = "held"
+    HELD_IN_PART = "held where it answered"  # more than 1 % of the steps have no answer
     NOT_HELD = "not held"
     TOO_FEW = "too few runs to say"
     NOT_NEW = "cannot say"
@@ -86,6 +92,26 @@ class Verdict:
 
 
 def verdict_of(facts: Facts) -> Verdict:
+    """The verdict, which also says at how many steps there is no answer, if these are many.
+
+    See `_verdict_of`.
+    """
+    found, missing = _verdict_of(facts), facts.found.unanswered
+    if missing.share <= MANY_UNANSWERED:
+        return found
+    judgement = found.judgement
+    if judgement is Judgement.HELD:
+        judgement = Judgement.HELD_IN_PART
+    silent = f"no answer at {_percent(missing.share)} of steps: {missing.why}"
+    return replace(
+        found,
+        judgement=judgement,
+        aside="; ".join(filter(None, [found.aside, silent])),
+        advice="; ".join(filter(None, [found.advice, missing.advice])),
+    )
+
+
+def _verdict_of(facts: Facts) -> Verdict:
     """The verdict on p, on the promised alarm, and on targets that were called certain.
 
     p is the probability of meeting the target. A target may be called ruled out or assured. If
@@ -101,11 +127,31 @@ def verdict_of(facts: Facts) -> Verdict:
         kept += ", over runs before and after the change" * bool(kept and covers_both(facts.found))
         aside = "; ".join(filter(None, [_over_what(facts) if _off(facts) else "", kept]))
         return Verdict(Judgement.NOT_HELD, ", and ".join(broken), _advice(facts), aside)
-    few = _too_few(facts)
+    few = _nothing_learned(facts) or _too_few(facts)
     if few:
         return few
     advice = filter(None, [_changed(facts), *_cautions(facts)])
-    return Verdict(Judgement.HELD, _kept(facts), "; ".join(advice))
+    all_met = "no new run missed the target, so nothing can be said about failures"
+    aside = all_met * bool(facts.found.met.all())
+    return Verdict(Judgement.HELD, _kept(facts), "; ".join(advice), aside)
+
+
+def _nothing_learned(facts: Facts) -> Verdict | None:
+    """The verdict if all learning runs met the target, or all missed it; None if not."""
+    found = facts.found
+    if found.knows_both:
+        return None
+    aside = "so nothing can be said about failures"
+    if facts.alarms is not None:
+        aside += f", and {useless_alarm(facts)}"
+    return Verdict(Judgement.TOO_FEW, found.one_sided, ONE_SIDED_ADVICE, aside)
+
+
+def useless_alarm(facts: Facts) -> str:
+    """A clause that names the alarm as useless, because p has nothing to learn from."""
+    assert facts.alarms is not None
+    below = ", ".join(f"{trigger.threshold:.3g}" for trigger in facts.alarms.triggers)
+    return f"an alarm {facts.rule.relation} {facts.rule.compared_name} = {below} is useless"
 
 
 def doubtful(facts: Facts) -> bool:
@@ -230,6 +276,8 @@ def no_alarm_advice(facts: Facts) -> list[str]:
 
 def _advice(facts: Facts) -> str:
     """What to do about a promise that did not hold; it depends on whether the process changed."""
+    if not facts.found.knows_both:
+        return f"{facts.found.one_sided}: {ONE_SIDED_ADVICE}"
     drifted = facts.found.drifted
     if drifted is None:
         return _DIFFERENT

@@ -136,15 +136,27 @@ class Held:
         return found
 
     @property
+    def one_sided(self) -> str:
+        """Why p of the contract's target has nothing to learn from; empty if it has something."""
+        contracts: Any = self.monitor.contracts  # whose target this is
+        found = contracts.one_sided(self._asked(self.spec.target))
+        return "; ".join(dict.fromkeys(filter(None, found)))
+
+    @property
     def fitted(self) -> Fitted:
         """The monitor's fitted models; if it has several behaviors, those of the first one."""
         return self.monitor.contracts.fitted
 
     def _made(self, target: str) -> Fleet:
         """A new, compiled `FleetWatch` or `GoalRuns` for this target, without runs."""
-        asked = Goal.parse(target) if self.monitor.readings else Target.parse(target)
-        found = self.monitor.fleet(asked, alarm=self.spec.rule, calibration=self.spec.calibration)
+        found = self.monitor.fleet(
+            self._asked(target), alarm=self.spec.rule, calibration=self.spec.calibration
+        )
         return found if isinstance(found, FleetWatch) else GoalRuns(found)
+
+    def _asked(self, target: str) -> Any:
+        """The target, or for several behaviors the goal, that this text describes."""
+        return Goal.parse(target) if self.monitor.readings else Target.parse(target)
 
     def drop(self, target: str, key: str) -> None:
         """Drop the run ``key`` with this target from memory; it stays in the database."""

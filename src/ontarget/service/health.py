@@ -6,7 +6,9 @@ look; see methods M10 and M26 in docs/methods.md. The counts are for information
 
 from __future__ import annotations
 
+import re
 import time
+from collections import Counter
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -18,6 +20,7 @@ from ontarget.service._export import read_runs
 from ontarget.service._moving import QUARTERS
 from ontarget.service._renewing import Renewal, renewal
 from ontarget.service.contracts import Held
+from ontarget.service.messages import Answer
 from ontarget.service.store import Store, StoredRun
 from ontarget.target import Target
 
@@ -29,6 +32,11 @@ _ENOUGH: Final = 30  # finished runs before anything is said
 _BINS: Final = 10
 _PAGE: Final = 500
 _LEVEL: Final = "0.995"  # of each of two guards: together at most 1 false alarm in 100 services
+_LATEST: Final = 1_000  # steps that are looked at for missing answers, among so many events
+_LOOKED_AT: Final = 20_000
+_MOST_REASONS: Final = 5
+_NUMBER: Final = re.compile(r"(?<!\w)-?\d[\d.,]*")  # not the 1 of a feature x1
+_IN_ALARM: Final = re.compile(r"^in alarm since step \d+; ")
 _GIVEN_UP: Final = 86_400.0  # seconds of silence after which nobody waits for a run's end
 
 
@@ -50,6 +58,23 @@ class Unknown(msgspec.Struct, frozen=True):
     feature: str
     readings: int
     values: dict[str, int]
+
+
+class Silence(msgspec.Struct, frozen=True):
+    """How many of the latest steps got no answer (p is null), and why.
+
+    Attributes
+    ----------
+    steps, of
+        How many of the latest ``of`` steps got no answer; there are up to 1,000 of these.
+    reasons
+        The reasons, the most frequent first, each with its number of steps. Reasons that differ in
+        numbers alone are counted together, and the latest of them is shown.
+    """
+
+    steps: int = 0
+    of: int = 0
+    reasons: dict[str, int] = {}
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -96,6 +121,11 @@ class Health(msgspec.Struct, frozen=True):
         the service began.
     renewal
         How many runs a recalibration could use now; None unless the verdict is ``drifting``.
+    unanswered
+        How many of the latest steps got no answer, and why.
+    one_sided
+        Why p has nothing to learn from, whatever the verdict: all learning runs met the target, or
+        all missed it. Empty if both kinds were recorded.
     """
 
     contract: str
@@ -114,6 +144,8 @@ class Health(msgspec.Struct, frozen=True):
     renewal: Renewal | None = None
     waits_for: str = ""
     unknown_categories: list[Unknown] = []
+    unanswered: Silence = Silence()
+    one_sided: str = ""
 
 
 class HealthWatch:
@@ -173,7 +205,31 @@ class HealthWatch:
             renewal=self._renewal(),
             waits_for=self._open if waiting else "",
             unknown_categories=[Unknown(**one.to_json()) for one in self._held.strangers.found],
+            unanswered=self._unanswered(),
+            one_sided=self._held.one_sided,
         )
+
+    def _unanswered(self) -> Silence:
+        """How many of the latest steps of this contract got no answer, and why."""
+        since = self._store.newest_event() - _LOOKED_AT  # an old version may have none among these
+        with self._store.database.read() as at:
+            rows = at.rows(
+                "SELECT s.answer FROM steps s JOIN runs r ON r.number = s.run "
+                "WHERE s.id > ? AND r.contract = ? ORDER BY s.id DESC LIMIT ?",
+                (since, self._held.id, _LATEST),
+            )
+        answers = [msgspec.json.decode(bytes(row[0]), type=Answer) for row in rows]
+        asked = [one for one in answers if not one.end]  # the last message asks for no forecast
+        counts: Counter[str] = Counter()
+        shown: dict[str, str] = {}
+        for one in asked:
+            if one.p is None:
+                reason = _IN_ALARM.sub("", one.reason)
+                kind = _NUMBER.sub("#", reason)
+                counts[kind] += 1
+                shown.setdefault(kind, reason)
+        often = counts.most_common(_MOST_REASONS)
+        return Silence(counts.total(), len(asked), {shown[kind]: n for kind, n in often})
 
     def _renewal(self) -> Renewal | None:
         if self.drifted_at is None:

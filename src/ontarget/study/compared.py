@@ -53,6 +53,8 @@ class Trial:
         share of past episodes reaching that step that met the target.
     scores
         By method: its Brier score and the other measures (`Scores`).
+    why
+        Why the monitor gave no answer for some rows, as text; empty if it answered for all.
     """
 
     n_past: int
@@ -62,6 +64,7 @@ class Trial:
     met: BoolArray
     p: Mapping[str, FloatArray]
     scores: Mapping[str, Scores]
+    why: str = ""
 
     @classmethod
     def of(

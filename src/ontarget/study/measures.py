@@ -32,7 +32,7 @@ class Scores:
         The Brier score that would result if all probabilities were exactly right.
     unanswered
         The share of rows for which the method gave no answer; there the past success rate at that
-        step is used.
+        step is used, as a user would have to.
     """
 
     brier: float
@@ -54,11 +54,16 @@ MEASURES = {
 
 
 def past_rate(learn: Rows, t: IndexArray) -> FloatArray:
-    """For each step t: of the past episodes that reach this step, the share that met the target."""
+    """For each step t: of the past episodes that reach this step, the share that met the target.
+
+    One more episode is counted, which met the target as often as all do, so that the rate of the
+    few episodes at a late step is never 0 or 1.
+    """
     size = int(max(t.max(), learn.t.max())) + 1
     alive = np.bincount(learn.t, minlength=size)
     hits = np.bincount(learn.t, weights=learn.met, minlength=size)
-    rate: FloatArray = np.where(alive > 0, hits / np.maximum(alive, 1), learn.met.mean())
+    of_all = (np.count_nonzero(learn.met) + 0.5) / (len(learn) + 1)
+    rate: FloatArray = (hits + of_all) / (alive + 1)
     return rate[t]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -223,11 +224,13 @@ def _trial(
     if isinstance(contracts, GoalContracts):
         grid = contracts.joint.grids
     learn, asked = (rows_of(part, found.target, grid=grid, groups=groups) for part in (past, new))
-    answers: dict[str, FloatArray] = {OURS: found.p[asked.t, asked.episode]}
+    known, ours = asked.t < len(found.p), np.full(len(asked), np.nan)  # later steps: no answer
+    ours[known] = found.p[asked.t[known], asked.episode[known]]
+    answers: dict[str, FloatArray] = {OURS: ours}
     for place, (name, classify) in enumerate(rivals.items(), start=1):
         telling(place, name)
         answers[name] = classify(learn, asked, seed=seed)
-    return Trial.of(learn, asked, answers, new.ids)
+    return replace(Trial.of(learn, asked, answers, new.ids), why=found.unanswered.why)
 
 
 def _groups(found: Evaluation, past: Episodes, new: Episodes) -> AnyArray | None:

@@ -48,6 +48,18 @@ class Study(Compared):
         """How the monitor compares with each classifier (rival), in words."""
         return tuple(verdict_beside(self, rival) for rival in self.rivals)
 
+    @property
+    def unanswered(self) -> str:
+        """A sentence on the forecasts that the monitor did not make; empty if it made all."""
+        share, why = (
+            self.scores(OURS).unanswered,
+            next((one.why for one in self.trials if one.why), ""),
+        )
+        if not share:
+            return ""
+        said = f"{OURS} gave no answer for {percent(share)} of the forecasts"
+        return f"{said}{f': {why}' if why else ''}; there it is scored with the past's rate"
+
     def table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """A table of all measures as texts: the names of the columns, and the rows."""
         rows = []
@@ -71,7 +83,8 @@ class Study(Compared):
             ).rstrip()
             for row in (head, *rows)
         ]
-        return "\n".join([*lines, "", *(f"beside     {one}" for one in self.verdicts)])
+        told = [f"no answer  {self.unanswered}"] if self.unanswered else []
+        return "\n".join([*lines, "", *told, *(f"beside     {one}" for one in self.verdicts)])
 
     def figure(self, *, dark: bool = False) -> Figure:
         """Two panels: how often each method's forecasts came true, and Brier scores by step.

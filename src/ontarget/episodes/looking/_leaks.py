@@ -53,6 +53,8 @@ def _outcome_at_start(
 ) -> Caution | None:
     """A caution if the feature reveals the outcome at the start of a run; None otherwise."""
     y = start.outcomes
+    if _constant(y):  # nothing to reveal
+        return None
     linear = _usual_share(x[:, None], y)
     strength = max(determined(x, y), linear)
     if np.allclose(x, y, rtol=1e-9, atol=1e-9 * float(np.abs(y).max())):

@@ -42,11 +42,12 @@ def answer_goal(
     one = episodes[names[0]]
     groups = first.groups_in(one)
     sheet, steps = Sheet(one.lengths, first.horizon), min(first.horizon, one.horizon)
+    lost_since = np.min([joint.parts[name].lost_since(episodes[name]) for name in names], axis=0)
     longest = int(one.lengths.max()) if len(one) else 0
     for t in range(min(steps, longest)):
         rows = [episodes[name].at(t, grid=joint.parts[name].grid) for name in names]
         index, states = rows[0].index, rows[0].states
-        bad = first.bad_readings(states)
+        bad = first.bad_readings(states) | (lost_since[index] <= t)
         sheet.put_bad(t, index[bad])
         for g in np.unique(groups[index]).tolist():
             own = np.flatnonzero(~bad & (groups[index] == g))

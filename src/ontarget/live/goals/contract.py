@@ -26,7 +26,8 @@ from ontarget.fitted.target_map import TargetMap
 from ontarget.goal import Goal
 from ontarget.live import _run_kernel as k
 from ontarget.live._assured import Contracts
-from ontarget.live.alarms import warn_of_silence
+from ontarget.live._reasons import one_sided_goal
+from ontarget.live.alarms import warn_of_one_side, warn_of_silence
 from ontarget.live.answers import Answers
 from ontarget.live.contract import Contract
 from ontarget.live.goals._answers import answer_goal, map_at, rehearsed_goal
@@ -83,6 +84,7 @@ class GoalContract:
         self.own_map = own_map
         self.question: GoalQuestion = contracts.question(goal)
         self.own_rule = triggers[0].compared < 0
+        self.one_sided = contracts.one_sided(goal)
         self.numbers: FloatArray = read_only(
             np.array([trigger.numbers for trigger in triggers], dtype=np.float64)
         )
@@ -266,7 +268,9 @@ class GoalContracts:
             )
         for g, trigger in enumerate(triggers):
             warn_of_silence(rule, trigger, self.assured(goal, own_map, g))
-        return GoalContract(self, goal, rule, triggers, own_map)
+        contract = GoalContract(self, goal, rule, triggers, own_map)
+        warn_of_one_side(contract.one_sided)
+        return contract
 
     def triggers(
         self, goal: Goal, rule: AlarmRule, own_map: TargetMap | None = None
@@ -305,6 +309,10 @@ class GoalContracts:
         observed = {name: self.joint.parts[name].observed for name in goal.names}
         outcomes = {name: one.outcomes for name, one in observed.items() if one is not None}
         return goal.contains(outcomes, self.joint.grids) if outcomes else None
+
+    def one_sided(self, goal: Goal) -> tuple[str, ...]:
+        """For each group, why p has nothing to learn from; empty if it has something."""
+        return one_sided_goal(self.joint, goal)
 
     def answers(
         self,

@@ -123,7 +123,11 @@ class Silence(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class ContractView(msgspec.Struct, frozen=True):
-    """A contract in use. ``made_from`` says how many runs its model was made from."""
+    """A contract in use. ``made_from`` says how many runs its model was made from.
+
+    ``one_sided`` says why p has nothing to learn from; it is empty if both kinds of runs, those
+    that met the target and those that missed it, were recorded.
+    """
 
     version: int
     spec: ContractSpec
@@ -131,6 +135,7 @@ class ContractView(msgspec.Struct, frozen=True):
     features: list[str]
     thresholds: list[float | None]
     made_from: dict[str, int]
+    one_sided: str = ""
 
 
 class DeliveryView(msgspec.Struct, frozen=True):
@@ -303,6 +308,7 @@ def contract_view(held: Held) -> ContractView:
         list(fitted.schema.names),
         [one.threshold if abs(one.threshold) < 1e300 else None for one in triggers],
         dict(fitted.trained.sizes),
+        held.one_sided,
     )
 
 

@@ -63,6 +63,7 @@ export function contractsView(live, contracts) {
         ["horizon", `${one.horizon.toLocaleString("en-US")} steps at most`],
         ["features", one.features.join(", ")],
         ["made from", madeFrom(one.made_from)],
+        ...(one.one_sided ? [["caution", one.one_sided]] : []),
         ["model file", `${one.spec.model.split(/[\\/]/).pop()}${one.spec.recalibrated_from ? ", recalibrated" : ""} (sha256 ${(one.spec.model_sha256 ?? "").slice(0, 12)}…)`],
       ]),
       h("p", {}, h("a", { href: parquet, download: `${one.spec.name}.parquet` }, "Download its finished runs"), " as Parquet, ready for ontarget fit."));

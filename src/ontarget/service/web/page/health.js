@@ -1,7 +1,9 @@
 // How each contract's probabilities compare with the outcomes of its runs, for every view.
 
 import { get } from "./api.js";
-import { percent, promise } from "./words.js";
+import { percent, promise, silence } from "./words.js";
+
+const OFTEN = 0.1; // of the latest steps without an answer
 
 export class Healths {
   constructor(contracts) { this._contracts = contracts; this._found = new Map(); }
@@ -15,11 +17,13 @@ export class Healths {
 
   of(name) { return this._found.get(name); }
 
-  /** Which contracts drift, and how far p was off, in a line; empty if none does. */
+  get drifts() { return [...this._found.values()].some((found) => found.verdict === "drifting"); }
+
+  /** Which contracts cannot be trusted, and why, in a line; empty if all can. */
   warning() {
-    const drifting = [...this._found].filter(([, found]) => found.verdict === "drifting");
-    const said = drifting.slice(0, 3).map(([name, found]) => `${name}: ${offBy(found) ?? "new runs are no longer like the recorded ones"}`);
-    return said.join("; ") + (drifting.length > 3 ? `; and ${drifting.length - 3} more contracts drift` : "");
+    const bad = [...this._found].map(([name, found]) => [name, trouble(found)]).filter(([, why]) => why);
+    const said = bad.slice(0, 3).map(([name, why]) => `${name}: ${why}`);
+    return said.join("; ") + (bad.length > 3 ? `; and ${bad.length - 3} more contracts` : "");
   }
 
   /** For each contract: how many of the runs that met the target had an alarm, and what is promised. */
@@ -31,6 +35,14 @@ export class Healths {
       return `${name}${wrong.toLocaleString("en-US")} of ${met.toLocaleString("en-US")} (${percent(wrong / met)}; ${promise(one.spec)})`;
     });
   }
+}
+
+/** Why a contract cannot be trusted: it drifts, it has nothing to learn from, or it often has no answer. */
+function trouble(found) {
+  if (found.verdict === "drifting") return offBy(found) ?? "new runs are no longer like the recorded ones";
+  if (found.one_sided) return found.one_sided;
+  const { steps, of, reasons } = found.unanswered ?? { steps: 0, of: 0 };
+  return steps > OFTEN * of ? `no answer lately at ${silence(steps, of, Object.entries(reasons).slice(0, 1))}` : "";
 }
 
 /** How many percentage points p was too high or too low on average; null if less than half a point. */

@@ -12,7 +12,7 @@ import { signIn } from "./signin.js";
 import { trust } from "./trust.js";
 import { ago } from "./words.js";
 
-const HEALTH = 60_000; // milliseconds between two looks at whether the contracts drift
+const HEALTH = 60_000; // milliseconds between two looks at whether the contracts can be trusted
 
 const live = new Live();
 const contracts = new Contracts();
@@ -56,7 +56,7 @@ function head() {
   count.hidden = n === 0;
   say(count, String(n));
   const off = signedOut ? "" : healths.warning();
-  drifting.hidden = !off;
+  drifting.hidden = signedOut || !healths.drifts;
   drift.hidden = !off || !["Fleet", "Alarms"].includes(shown?.title);
   say(warning, `▲ ${off}`);
   mark(connection, "class", live.state);
@@ -76,7 +76,7 @@ async function begin() {
   await live.start();
 }
 
-/** Whether the contracts drift; a service that has just begun may take a while to say. */
+/** Whether the contracts can be trusted; a service that has just begun may take a while to say. */
 async function look() {
   if (signedOut) return;
   try { await healths.load(); } catch { /* at the next look */ }

@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { overSteps } from "./chart.js";
 import { fill, h, table } from "./dom.js";
-import { STATUS, amount, because, ends, explained, goal, intervals, isDecided, moment, number, percent, points, range, reasonOf, rule, sinceStep, statusOf, unitOf } from "./words.js";
+import { STATUS, amount, because, ends, explained, goal, intervals, isDecided, moment, number, percent, points, range, reasonOf, rule, silence, sinceStep, statusOf, unitOf } from "./words.js";
 
 const PAINT = 250; // milliseconds between two paintings
 const EXPLAIN = 2_000; // and between two explanations, which cost the service more
@@ -103,6 +103,7 @@ export function run(live, contracts, id) {
       h("h1", {}, `${about.agent} · ${about.run}`),
       h("p", { class: `lead ${found.kind}` }, h("strong", {}, `${found.mark} ${found.word}${since(steps, found)}`), outlook(found, horizon), because(last)),
       h("p", { class: "note" }, `The target: ${goal(about.target, spec)}. ${spec ? `${capital(rule(spec))}.` : ""} Began ${moment(about.started_at)}.`),
+      unanswered(steps),
       fall ? h("p", {}, `The largest fall of p: ${explained(fall)}`) : null,
       why ? h("p", {}, `${fall ? "The last step" : "Why"}: ${explained(why)}`) : null,
       h("figure", {},
@@ -188,6 +189,17 @@ export function run(live, contracts, id) {
   const stop = live.watchRun(id, plan);
   load();
   return { view, title: "Run", close: () => { stop(); clearTimeout(planned); clearTimeout(asked); } };
+}
+
+/** At how many steps of the run there was no answer, and why. */
+function unanswered(steps) {
+  const asked = steps.filter((one) => !one.end);
+  const silent = asked.filter((one) => one.p === null);
+  if (!silent.length) return null;
+  const reasons = new Map();
+  for (const one of silent) reasons.set(one.reason ?? "", (reasons.get(one.reason ?? "") ?? 0) + 1);
+  const often = [...reasons].sort((a, b) => b[1] - a[1]).slice(0, 3);
+  return h("p", { class: "note" }, `No answer at ${silence(silent.length, asked.length, often)}.`);
 }
 
 function capital(text) {

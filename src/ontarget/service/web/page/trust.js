@@ -4,7 +4,7 @@ import { get, post } from "./api.js";
 import { reliability } from "./chart.js";
 import { fill, h, table } from "./dom.js";
 import { offBy } from "./health.js";
-import { moment, percent, rule } from "./words.js";
+import { moment, percent, rule, silence } from "./words.js";
 
 const EVERY = 15_000;
 
@@ -12,6 +12,7 @@ const VERDICT = {
   "calibrated": ["●", "fine", "You can trust it: new runs still behave like the runs that its model was made from."],
   "drifting": ["▲", "alarm", "Do not trust it: new runs no longer behave like the runs that its model was made from. Recalibrate it with new runs, or fit a new model."],
   "too few runs": ["?", "unknown", "Not known yet: too few runs have ended to tell."],
+  "nothing learned": ["?", "unknown", "Do not trust it: neither p nor an alarm says anything about failures. Fit it on runs that met the target and on runs that missed it."],
 };
 
 const COUNTED = "Of each run up to four answers are counted: at the start, and at a quarter, half and three quarters of the horizon.";
@@ -58,10 +59,13 @@ export function trust(contracts, healths, mayAct) {
   }
 
   function judged(contract, found) {
-    const [mark, kind, says] = VERDICT[found.verdict] ?? VERDICT["too few runs"];
+    const verdict = found.one_sided && found.verdict !== "drifting" ? "nothing learned" : found.verdict;
+    const [mark, kind, says] = VERDICT[verdict] ?? VERDICT["too few runs"];
     const newest = found.contract === `${contract.spec.name}@${contract.version}`;
     return h("div", {},
-      h("p", { class: `lead ${kind}` }, h("strong", {}, `${mark} ${found.verdict}`), ` · ${says}`),
+      h("p", { class: `lead ${kind}` }, h("strong", {}, `${mark} ${verdict}`), ` · ${says}`),
+      found.one_sided ? h("p", { class: "lead unknown" }, `${found.one_sided}.`) : null,
+      unanswered(found.unanswered),
       h("p", {}, `${found.runs.toLocaleString("en-US")} ${found.runs === 1 ? "run has" : "runs have"} ended without anybody stepping in.`
         + (found.cut_off ? ` Another ${found.cut_off.toLocaleString("en-US")} ${found.cut_off === 1 ? "was" : "were"} cut off or taken over, and cannot be counted.` : "")),
       alarmsKept(contract, found),
@@ -118,6 +122,13 @@ function unknown(found) {
   });
   return told.length ? h("p", { class: "note" }, `Since the service began, some readings were of categories that no recorded run had, and count as missing: ${told.join("; ")}. `
     + "Fit again once there are enough runs with them.") : null;
+}
+
+/** How many of the latest steps got no answer, and why. */
+function unanswered(found) {
+  if (!found?.steps) return null;
+  const many = found.steps > 0.01 * found.of;
+  return h("p", { class: many ? "lead unknown" : "note" }, `${many ? "? " : ""}No answer lately at ${silence(found.steps, found.of, Object.entries(found.reasons))}.`);
 }
 
 /** In which direction p was off, over all answers that are counted. */

@@ -43,19 +43,27 @@ export function apart(a, b) {
   return said;
 }
 
-/** The reason of an answer, unless it only says what p is. */
+/** The reason of an answer, without a comparison that only says what p is. */
 export function because(answer) {
-  return answer.reason && !answer.reason.startsWith("p = ") ? `: ${answer.reason}` : "";
+  const rest = (answer.reason ?? "").replace(/^p = \S+, alarm below [^\s;]+(; )?/, "");
+  return rest ? `: ${rest}` : "";
+}
+
+/** A share of steps without an answer and the reasons, as pairs with their numbers of steps. */
+export function silence(steps, of, reasons) {
+  const why = reasons.map(([reason, n]) => (reasons.length > 1 ? `${reason} (${n.toLocaleString("en-US")})` : reason)).join("; ");
+  return `${percent(steps / of)} of ${of.toLocaleString("en-US")} steps: ${why}`;
 }
 
 /** Why an alarm was raised; a comparison of p in percent, as everywhere on the page. */
 export function reasonOf(alarm) {
-  const found = /^p = (\S+), alarm below (\S+)$/.exec(alarm.reason);
+  const found = /^p = (\S+), alarm below ([^\s;]+)(; .*)?$/.exec(alarm.reason);
   if (!found) return alarm.reason;
-  const [p, below] = found.slice(1).map(Number);
-  if (p === below) return `p fell just below ${(100 * below).toFixed(1)} %, where alarms begin`;
+  const [p, below] = found.slice(1, 3).map(Number);
+  const more = found[3] ?? "";
+  if (p === below) return `p fell just below ${(100 * below).toFixed(1)} %, where alarms begin${more}`;
   const [said, limit] = apart(p, below);
-  return `p fell to ${said} (alarm below ${limit})`;
+  return `p fell to ${said} (alarm below ${limit})${more}`;
 }
 
 /** A change of p in percentage points. */
