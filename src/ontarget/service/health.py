@@ -60,7 +60,7 @@ class Unknown(msgspec.Struct, frozen=True):
     values: dict[str, int]
 
 
-class Silence(msgspec.Struct, frozen=True):
+class NoAnswer(msgspec.Struct, frozen=True):
     """How many of the latest steps got no answer (p is null), and why.
 
     Attributes
@@ -144,7 +144,7 @@ class Health(msgspec.Struct, frozen=True):
     renewal: Renewal | None = None
     waits_for: str = ""
     unknown_categories: list[Unknown] = []
-    unanswered: Silence = Silence()
+    unanswered: NoAnswer = NoAnswer()
     one_sided: str = ""
 
 
@@ -209,7 +209,7 @@ class HealthWatch:
             one_sided=self._held.one_sided,
         )
 
-    def _unanswered(self) -> Silence:
+    def _unanswered(self) -> NoAnswer:
         """How many of the latest steps of this contract got no answer, and why."""
         since = self._store.newest_event() - _LOOKED_AT  # an old version may have none among these
         with self._store.database.read() as at:
@@ -229,7 +229,7 @@ class HealthWatch:
                 counts[kind] += 1
                 shown.setdefault(kind, reason)
         often = counts.most_common(_MOST_REASONS)
-        return Silence(counts.total(), len(asked), {shown[kind]: n for kind, n in often})
+        return NoAnswer(counts.total(), len(asked), {shown[kind]: n for kind, n in often})
 
     def _renewal(self) -> Renewal | None:
         if self.drifted_at is None:
