@@ -465,4 +465,4 @@ def _points(share: float) -> str:
 
 def _chance(share: float) -> str:
     """A share as text with its first digits, however small: "0.01 %"."""
-    return f"{100.0 * share:{'.0f' if share >= 0.1 else '.3g'}}\u00a0%"
+    return f"{100.0 * share:{'.0f' if share >= 0.1 else '.3g'}} %"
