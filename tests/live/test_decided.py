@@ -256,7 +256,6 @@ def test_evaluate_answers_as_the_watch_does_where_arithmetic_decides(tmp_path: P
     assert f"{np.count_nonzero(unknown):,} of" in page.read_text(encoding="utf-8")
 
 
-
 def test_many_answers_say_what_is_decided_as_one_does() -> None:
     states, so_far = np.zeros((3, 2)), np.array([-0.3, 0.1, 0.4])
     many = MAX.outlook(1, states, so_far, Target.at_most(0.2))

@@ -117,8 +117,9 @@ def test_whoever_would_change_sides_is_named_and_refused() -> None:
 def test_a_loaded_monitor_refuses_as_well(tmp_path: Path) -> None:
     monitor = fitted(runs(hit(rewards(160, 0), LEARN[:1], 1e15)))
     monitor.save(tmp_path / "m.ontarget")
-    with pytest.raises(TargetError):
+    with pytest.raises(TargetError) as refused:  # a file has no ids of assure episodes
         GoalMonitor.load(tmp_path / "m.ontarget").watch(Target.at_least(3))
+    assert "episode" not in str(refused.value).partition(";")[0]
 
 
 def test_learning_runs_count_where_nobody_is_held_out() -> None:

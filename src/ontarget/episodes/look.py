@@ -185,13 +185,18 @@ def _outliers(episodes: Recorded, target: Target | None) -> Iterator[Caution]:
     found = outliers_in_words(episodes._unrounded)
     if found:
         what, _, remedy = found.partition("; ")
-        yield Caution("outliers", (), what, "A single one decides every average", (remedy,))
+        yield Caution("outliers", (), what, "One of them decides any average", (_sentence(remedy),))
     if target is not None:
         try:
             check_sides(episodes._unrounded, target, episodes.grid)
         except TargetError as error:
             what, _, remedy = str(error).partition("; ")
-            yield Caution("rounding", (), what, "A monitor will refuse this target", (remedy,))
+            refused = "A monitor will refuse this target"
+            yield Caution("rounding", (), what, refused, (_sentence(remedy),))
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _quantiles(values: np.ndarray[Any, np.dtype[np.float64]]) -> dict[str, float]:

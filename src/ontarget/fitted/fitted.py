@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import index
 from typing import Any, Protocol
@@ -24,7 +24,7 @@ from ontarget.episodes._clocks import Clocks, clocks_of
 from ontarget.episodes._fingerprints import MOST_FINGERPRINTS
 from ontarget.episodes._history import state_schema, state_width
 from ontarget.episodes._store import Roles
-from ontarget.episodes.looking._sides import check_sides
+from ontarget.episodes.looking._sides import Unrounded, check_sides
 from ontarget.episodes.reading._layout import AN_OUTCOME, FROM_NEXT
 from ontarget.errors import Argument, CensoredError, EpisodesError, GroupError, InputError
 from ontarget.fitted._curves import CurveTable
@@ -507,14 +507,27 @@ class Fitted:
             return self.assure
         return self.assure.take(self.known_outcomes)
 
+    @property
+    def assured_runs(self) -> Unrounded | None:
+        """The outcomes of the assure episodes before rounding; None if there are none.
+
+        A model file numbers these episodes from 0, and then they have no ids.
+        """
+        if self.observed is None:
+            return None
+        runs = self.observed._unrounded
+        assert self.assure is not None
+        numbered = np.array_equal(self.assure.ids, np.arange(len(self.assure)))
+        return replace(runs, ids=None) if numbered else runs
+
     def check_sides(self, target: Target) -> None:
         """Raise a `TargetError` if rounding changes whether a recorded run meets the target (M1).
 
         The recorded runs are the assure episodes and the learning episodes, as far as they are
         kept.
         """
-        if self.observed is not None:
-            check_sides(self.observed._unrounded, target, self.grid)
+        if self.assured_runs is not None:
+            check_sides(self.assured_runs, target, self.grid)
         if self.rehearsal is not None:
             check_sides(self.rehearsal.unrounded(), target, self.grid, rounded=not self.unrounded)
 

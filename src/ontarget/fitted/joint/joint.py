@@ -198,7 +198,7 @@ class Joint:
         """Raise a `TargetError` if rounding changes whether a recorded run meets the goal (M1)."""
         each = {name: self.parts[name] for name in goal.names}
         observed = {
-            name: one.observed._unrounded for name, one in each.items() if one.observed is not None
+            name: own for name, one in each.items() if (own := one.assured_runs) is not None
         }
         learned = {
             name: one.rehearsal.unrounded(self.n_rehearsed)
