@@ -109,6 +109,11 @@ def test_a_run_closed_by_its_last_state_may_be_ended_and_begun_again() -> None:
     assert answers[52]["t"] == 0
 
 
+def test_an_infinite_category_is_an_unknown_one() -> None:
+    first, *_ = watched('{"state": [1e999, 0, 0, 0, 0, 0, 0]}\n')
+    assert (first["status"], first["unseen"]) == ("OK", {"edge_0": "inf"})
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
@@ -119,7 +124,6 @@ def test_a_run_closed_by_its_last_state_may_be_ended_and_begun_again() -> None:
         ('{"state": {"edge_0": 1}}', "edge_1"),
         ('{"state": null}', ""),
         ('{"state": [1, 2]}', ""),
-        ('{"state": [1e999, 0, 0, 0, 0, 0, 0]}', "edge_0"),
         ('{"state": [0, 0, 0, 0, 0, 0, 0], "reward": 3}', "nothing is earned before"),
         ('{"state": [0, 0, 0, 0, 0, 0, 0], "behavior": "x"}', "behavior needs a number"),
         ('{"state": [0, 0, 0, 0, 0, 0, 0], "group": "x"}', "without groups"),

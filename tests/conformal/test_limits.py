@@ -79,7 +79,7 @@ def test_raw_probability_is_the_mass_of_the_members(target: Target) -> None:
 
 
 def test_components_that_meet_on_the_grid_are_one() -> None:
-    nearly = Target(0.0, 1.0) | Target(1.0 + 1e-12, 2.0)
+    nearly = Target(0.0, 0.3) | Target(0.1 + 0.2, 2.0)
     assert len(nearly.components) == 2
     assert TargetEnds.of(nearly, 1e-9).targets == (Target(0.0, 2.0),)
 

@@ -35,6 +35,7 @@ def test_an_outcome_is_named_after_its_column(options: dict[str, object], label:
     assert GoalMonitor(Marginal()).fit(runs, progress=False).fitted.label == label
 
 
+@pytest.mark.filterwarnings("ignore::ontarget.errors.AlarmWarning")
 def test_without_a_name_of_its_own_it_is_a_reward() -> None:
     runs = Episodes.from_frame(log("reward"), episode="run", step=None)
     monitor = GoalMonitor(Marginal(), reward_bounds=(0, None)).fit(runs, progress=False)

@@ -185,6 +185,7 @@ def test_steps_after_the_end_are_unknown() -> None:
     assert info["goal"].reason == "the run is over; call reset to begin another"
 
 
+@pytest.mark.filterwarnings("ignore::ontarget.errors.AlarmWarning")
 @pytest.mark.parametrize("behavior", ["max", "min", "last", "mean", "discounted:0.9"])
 def test_other_behaviors_are_followed_to_their_outcome(behavior: str) -> None:
     target = Target.at_least(0.5)
@@ -249,6 +250,7 @@ def test_a_bad_observation_is_unknown_and_raises_only_when_asked() -> None:
         strict.step(0)
 
 
+@pytest.mark.filterwarnings("ignore::ontarget.errors.AlarmWarning")
 def test_an_alarm_stands_through_a_bad_observation_and_is_told_once() -> None:
     class Flickering(gymnasium.Wrapper):
         def step(self, action):

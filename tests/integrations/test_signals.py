@@ -119,6 +119,7 @@ def test_a_vector_watches_a_goal_as_single_environments_do(
     assert [one[:9] for one in found] == [one[:9] for one in alone]
 
 
+@pytest.mark.filterwarnings("ignore::ontarget.errors.AlarmWarning")
 def test_runs_of_a_vector_can_be_taken_over_under_a_goal(monitor: GoalMonitor) -> None:
     mode = gymnasium.vector.AutoresetMode.NEXT_STEP
     goal = Goal.parse("return >= 9 & energy <= 6")  # hardly any run meets it

@@ -130,11 +130,13 @@ def test_horizons_and_behaviors_are_handled_as_for_single_ones(factory, behavior
     assert {Status.UNKNOWN, Status.DONE} <= states
 
 
+@pytest.mark.filterwarnings("ignore::ontarget.errors.AlarmWarning")
 def test_a_vector_that_runs_on_after_the_horizon_is_warned_of() -> None:
     envs = vector(long, 2, MODES[0])
     with pytest.warns(HorizonWarning, match=f"may last {HORIZON + 3} steps") as told:
         VectorGoalWrapper(envs, walk_monitor(), TARGET)
-    assert [one.filename for one in told] == [__file__]
+    longer = [one.filename for one in told if one.category is HorizonWarning]
+    assert longer == [__file__]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -162,6 +164,7 @@ def test_an_alarm_names_its_environment(mode: AutoresetMode) -> None:
     assert set(expected) <= set(told)
 
 
+@pytest.mark.filterwarnings("ignore::ontarget.errors.AlarmWarning")
 def test_each_environment_may_have_a_group_of_its_own() -> None:
     rng = np.random.default_rng(0)
     drift = np.repeat([-1.0, 1.0], 150)

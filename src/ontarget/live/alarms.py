@@ -214,8 +214,8 @@ def warn_of_one_side(notes: Sequence[str]) -> None:
     """Warn if p has nothing to learn from; ``notes`` say so for each group (`one_sided`)."""
     for note in dict.fromkeys(filter(None, notes)):
         warnings.warn(
-            f"{note}; so neither p nor an alarm says anything about failures: record runs of the "
-            "other kind, or choose a target that only some runs meet",
+            f"{note}, so p and an alarm on it say little about failures; record runs of the other "
+            "kind, or choose a target that only some runs meet",
             AlarmWarning,
             stacklevel=9,  # the caller of watch, fleet or sessions
         )

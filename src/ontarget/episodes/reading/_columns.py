@@ -297,7 +297,7 @@ def _refuse_missing(column: pl.Series, what: str) -> None:
 
 def says_nothing(column: pl.Series) -> pl.Series:
     """Where a column of text has no value, or a word that says so."""
-    text = column.cast(pl.String).str.strip_chars().str.to_lowercase()
+    text = column.cast(pl.String).str.strip_chars(" \t").str.to_lowercase()
     return text.is_null() | text.is_in(NO_VALUE)
 
 

@@ -6,6 +6,7 @@ import codecs
 import csv
 import io
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -82,12 +83,13 @@ def read_text_table(path: Path, *, as_text: bool = False) -> TextTable:
         notes.append(_LATIN)
         table = _table_in(source, separator, decimal_comma=decimal_comma, as_text=as_text)
     _check_header(path, table.columns)
-    notes += _carriage_returns(head, separator, path.name)
     # Polars fills short lines with nulls, so each of them leaves the last column empty.
     if table.width and table[:, -1].has_nulls():
         _refuse_bad_lines(path, _bytes(source), separator)
     if not as_text:
         table = with_numbers(table.lazy(), decimal_comma=decimal_comma).collect()
+    texts = {name for name, kind in table.schema.items() if kind == pl.String}
+    notes += _carriage_returns(head, separator, path.name, texts)
     return TextTable(table, tuple(notes), separator)
 
 
@@ -154,13 +156,13 @@ def _kinds(table: pl.LazyFrame, names: list[str], decimal_comma: bool) -> dict[s
 
 def _number_in(name: str, decimal_comma: bool) -> pl.Expr:
     """The values of a column of text, without spaces around them and with decimal points."""
-    text = pl.col(name).str.strip_chars()
+    text = pl.col(name).str.strip_chars(" \t")
     return text.str.replace(",", ".", literal=True) if decimal_comma else text
 
 
 def _is_gap(name: str) -> pl.Expr:
     """Where a column of text has no value, or a word that says so."""
-    text = pl.col(name).str.strip_chars()
+    text = pl.col(name).str.strip_chars(" \t")
     return text.is_null() | text.str.to_lowercase().is_in(NO_VALUE)
 
 
@@ -198,19 +200,21 @@ def _first_rows(head: bytes, most: int = 20) -> str:
     return "\n".join((lines[:-1] or lines)[:most])
 
 
-def _carriage_returns(head: bytes, separator: str, name: str) -> list[str]:
-    r"""A remark on columns whose values end in a carriage return, so that numbers look like text.
+def _carriage_returns(head: bytes, separator: str, name: str, texts: Collection[str]) -> list[str]:
+    r"""A remark on columns of text whose values end in a carriage return; empty if there are none.
 
-    ``head`` is the beginning of the file, ``name`` the name of the file. Empty if there are none.
+    ``head`` is the beginning of the file, ``name`` the name of the file, ``texts`` the columns of
+    text.
 
     Examples
     --------
-    >>> _carriage_returns(b"run,hours,team\n1,0\r,a\n", ",", "log.csv")[0][:60]
+    >>> _carriage_returns(b"run,hours,team\n1,0\r,a\n", ",", "log.csv", ["hours"])[0][:60]
     "'hours' has values that end in \\r (a carriage return, left o"
     """
     header, *rows = [line.split(separator) for line in _first_rows(head).split("\n")]
     places = {j for row in rows for j, value in enumerate(row) if value.endswith("\r")}
-    names = [header[j].strip() for j in sorted(places) if j < len(header)]
+    named = [header[j].strip() for j in sorted(places) if j < len(header)]
+    names = [one for one in named if one in texts]
     if not names:
         return []
     return [
