@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ontarget._grid import decimals_of, grid_of, inwards, snap
+from ontarget._grid import decimals_of, grid_of, next_point, snap
 from ontarget.errors import InputError
 
 
@@ -67,26 +67,27 @@ def test_numbers_of_many_decimals_have_no_count(value: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bound", "grid", "lower", "upper"),
+    ("bound", "grid", "point"),
     [
-        (0.1 + 0.2, 0.1, 0.3, 0.3),
-        (0.3, 0.1, 0.3, 0.3),
-        (0.1 + 0.2 - 0.3, 0.1, 0.0, 0.0),
-        (3.05, 0.1, 3.1, 3.0),
-        (3.0001, 0.1, 3.1, 3.0),
-        (-3.05, 0.1, -3.0, -3.1),
-        (3.004, 0.01, 3.01, 3.0),
-        (0.5, 1.0, 1.0, 0.0),
-        (1.5, 1.0, 2.0, 1.0),
-        (49.0, 100.0, 100.0, 0.0),
-        (1e16 + 2, 0.01, 1e16 + 2, 1e16 + 2),
-        (math.inf, 0.1, math.inf, math.inf),
-        (-math.inf, 0.1, -math.inf, -math.inf),
+        (0.1 + 0.2, 0.1, 0.3),
+        (0.3, 0.1, 0.3),
+        (0.1 + 0.2 - 0.3, 0.1, 0.0),
+        (3.05, 0.1, 3.1),
+        (3.0001, 0.1, 3.1),
+        (-3.05, 0.1, -3.0),
+        (3.004, 0.01, 3.01),
+        (0.5, 1.0, 1.0),
+        (1.5, 1.0, 2.0),
+        (49.0, 100.0, 100.0),
+        (1e16 + 2, 0.01, 1e16 + 2),
+        (math.inf, 0.1, math.inf),
+        (-math.inf, 0.1, -math.inf),
     ],
 )
-def test_bounds_are_rounded_inwards(bound: float, grid: float, lower: float, upper: float) -> None:
-    assert inwards(bound, grid, upper=False)[0] == lower
-    assert inwards(bound, grid, upper=True)[0] == upper
+def test_a_bound_between_two_points_becomes_the_next(
+    bound: float, grid: float, point: float
+) -> None:
+    assert next_point(bound, grid)[0] == point
 
 
 @given(st.integers(-(10**9), 10**9), st.integers(0, 9))

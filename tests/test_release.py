@@ -13,7 +13,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 def test_the_version_is_the_same_everywhere() -> None:
     version = PROJECT["version"]
     cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), flags=re.M)
-    newest = re.search(r"^## (\S+?),? ", (ROOT / "CHANGELOG.md").read_text(), flags=re.M)
+    newest = re.search(r"^## (\S+), ", (ROOT / "CHANGELOG.md").read_text(), flags=re.M)
     wheel = re.search(r"ontarget-([\d.]+)-py3", (ROOT / "docs/install.md").read_text())
     for found in (cited, newest, wheel):
         assert found is not None

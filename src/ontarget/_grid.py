@@ -19,7 +19,7 @@ __all__ = [
     "LARGEST_OUTCOME",
     "decimals_of",
     "grid_of",
-    "inwards",
+    "next_point",
     "scale_of",
     "snap",
     "typical_size",
@@ -148,22 +148,19 @@ def snap(values: ArrayLike, grid: float | None) -> FloatArray:
     return kept
 
 
-def inwards(bound: float, grid: float, *, upper: bool) -> tuple[float, bool]:
-    """A bound of a target rounded to the grid, and whether it was between two points of the grid.
+def next_point(bound: float, grid: float) -> tuple[float, bool]:
+    """A bound rounded to the grid, and whether it was between two points of the grid.
 
-    Such a bound becomes the next point inside the target: a lower bound is rounded up, an upper
-    bound down. So rounding changes no answer about a value on the grid. A bound that misses a point
-    by no more than the last bits of a sum (0.1 + 0.2) is that point.
+    Such a bound is rounded up: what is on the grid is below it if it is below the next point. A
+    bound that misses a point by no more than the last bits of a sum (0.1 + 0.2) is that point.
 
     Examples
     --------
-    >>> inwards(0.1 + 0.2, 0.1, upper=False), inwards(3.05, 0.1, upper=True)
-    ((0.3, False), (3.0, True))
+    >>> next_point(0.1 + 0.2, 0.1), next_point(3.05, 0.1)
+    ((0.3, False), (3.1, True))
     """
     near = float(snap(bound, grid))
     beside = near - bound if math.isfinite(bound) else 0.0
     if abs(beside) <= max(1e-6 * grid, abs(bound) * 2.0**-43):
         return near, False
-    if (beside > 0.0) == upper:
-        near = float(snap(near - grid if upper else near + grid, grid))
-    return near, True
+    return near if beside > 0.0 else float(snap(near + grid, grid)), True

@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ontarget._grid import inwards, snap
+from ontarget._grid import next_point, snap
 from ontarget._typing import ArrayLike, BoolArray
 from ontarget.errors import TargetError
 
@@ -188,21 +188,23 @@ class Target:
     def snap(self, grid: float | None) -> Target:
         """The target with its bounds rounded inwards to multiples of ``grid``.
 
-        A lower bound is rounded up and an upper bound down, so that the target contains the same
-        multiples of ``grid`` as before.
+        A bound between two multiples becomes the next one. As a lower bound it then belongs to the
+        target, as an upper bound it does not. So the target contains the same multiples of ``grid``
+        as before, and every number is either in the target or in its complement.
 
         Examples
         --------
-        >>> Target(3.05, 4.1, closed="neither").snap(0.1)
-        Target('[3.1, 4.1)')
+        >>> Target(3.05, 4.1).snap(0.1), Target(1.0, 3.05).snap(0.1)
+        (Target('[3.1, 4.1]'), Target('[1, 3.1)'))
         """
         if grid is None:
             return self
         rounded = []
         for c in self.components:
-            lower, up = inwards(c.lower, grid, upper=False)
-            upper, down = inwards(c.upper, grid, upper=True)
-            rounded.append(Component(lower, upper, c.lower_closed or up, c.upper_closed or down))
+            lower, moved = next_point(c.lower, grid)
+            upper, passed = next_point(c.upper, grid)
+            closed = c.upper_closed and not passed
+            rounded.append(Component(lower, upper, c.lower_closed or moved, closed))
         return Target._of(rounded)
 
     def shift(self, amount: float, grid: float | None = None) -> Target:

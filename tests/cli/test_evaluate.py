@@ -189,15 +189,17 @@ def test_a_rate_without_assure_episodes_is_called_measured(tmp_path: Path) -> No
 
 
 def test_a_check_fails_where_many_steps_have_no_answer(tmp_path: Path) -> None:
-    frame = pl.read_parquet(river().new)
-    feature = GoalMonitor.load(river().model).schema.names[0]
+    model = tmp_path / "walk.ontarget"
+    monitor = GoalMonitor().fit(walks(300), progress=False)
+    monitor.save(model)
+    frame, feature = walks(300, seed=7).to_frame(), monitor.schema.names[0]
     for share, code in ((0.0, 0), (0.3, 4)):
         gone = pl.Series(np.random.default_rng(0).random(len(frame)) < share)
         gaps = frame.with_columns(
-            pl.when(gone).then(None).otherwise(pl.col(feature).cast(pl.Float64)).alias(feature)
+            pl.when(gone).then(None).otherwise(pl.col(feature)).alias(feature)
         )
         gaps.write_parquet(tmp_path / "new.parquet")
-        asked = ["evaluate", river().model, tmp_path / "new.parquet", "--target", "-60:"]
+        asked = ["evaluate", model, tmp_path / "new.parquet", "--target", "0.05:"]
         found = call([*asked, "--json", "--fail-unless-held"])
         answer = json.loads(found.stdout)
         assert found.exit_code == code

@@ -124,6 +124,7 @@ def test_an_alarm_at_a_step_without_a_model_is_explained_at_the_nearest_with_one
     assert "step 4 cannot be explained: " in found.output
 
 
+@pytest.mark.filterwarnings("ignore::ontarget.errors.AlarmWarning")
 def test_a_run_without_any_model_is_told_so(short: tuple[Path, Path]) -> None:
     monitor = GoalMonitor.load(short[0])
     run = Episodes.read(short[1], like=monitor)

@@ -26,8 +26,10 @@ def decimal(n: int = 60, steps: int = 8, decimals: int = 2) -> np.ndarray:
 
 @pytest.mark.parametrize("behavior", ["sum", "max", "min", "last"])
 @pytest.mark.parametrize("decimals", [0, 1, 2, 5])
-def test_the_grid_has_the_decimals_of_the_rewards(behavior: str, decimals: int) -> None:
-    assert recorded(decimal(decimals=decimals), behavior).grid == float(f"1e-{decimals}")
+def test_the_grid_keeps_the_decimals_of_the_rewards(behavior: str, decimals: int) -> None:
+    for size in (1.0, 1e8):
+        runs = recorded(decimal(decimals=decimals) + size, behavior)
+        assert runs.grid <= 10.0**-decimals
 
 
 @pytest.mark.parametrize("behavior", ["sum", "max", "min", "last", "mean", "discounted:0.9"])
@@ -45,7 +47,7 @@ def test_a_grid_is_never_finer_than_the_noise_of_the_longest_sums() -> None:
         rewards[3, 2] = size
         runs = recorded(rewards)
         assert runs.grid >= 4 * 8 * 2.0**-53 * np.abs(rewards).sum(axis=1).max()
-    assert recorded(rewards, "max").grid == 0.01  # nothing is added up
+    assert recorded(rewards, "max").grid <= 0.01  # nothing is added up
 
 
 def test_a_first_step_that_never_came_does_not_hide_the_others() -> None:

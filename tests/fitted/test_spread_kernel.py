@@ -60,6 +60,7 @@ def monitor() -> GoalMonitor:
     return GoalMonitor(model=Marginal()).fit(episodes, assure=0.7)
 
 
+@pytest.mark.filterwarnings("ignore::ontarget.errors.AlarmWarning")
 @pytest.mark.parametrize("least", [0.0, 2.0, 3.5, 4.2])
 def test_the_spread_of_an_answer_is_that_of_its_count_and_p(monitor, least) -> None:
     target, state = Target.at_least(least), np.zeros((1, 1))

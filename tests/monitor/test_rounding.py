@@ -90,6 +90,7 @@ def test_every_behavior_keeps_its_sides(behavior: str) -> None:
     assert found.met.tolist() == (new._unsnapped_outcomes >= bound).tolist()
 
 
+@pytest.mark.filterwarnings("ignore::ontarget.errors.AlarmWarning")
 def test_whoever_would_change_sides_is_named_and_refused() -> None:
     earned = hit(rewards(160, 0), LEARN[:1], 1e15)
     monitor, target = fitted(runs(earned)), Target.at_least(3)

@@ -213,3 +213,12 @@ def test_known_numbers_are_kept_in_the_model_file(tmp_path) -> None:
 def test_known_numbers_are_ascending(known: tuple[float, ...]) -> None:
     with pytest.raises(ValueError, match="gear"):
         Feature("gear", categorical=True, known=known)
+
+
+def test_a_state_as_numbers_lacks_a_category_where_it_is_missing_or_unknown() -> None:
+    schema = Schema((Feature("x"), Feature("mode", "string", categories=MODES, unseen="missing")))
+    for code, lacks in ((0.0, False), (2.0, False), (-1.0, True), (1.5, True), (math.nan, True)):
+        row = np.array([0.5, code])
+        assert schema.lacks_category(row) is lacks
+        expected = [0.5, math.nan if lacks else code]
+        np.testing.assert_array_equal(schema.settled_row(row), expected)

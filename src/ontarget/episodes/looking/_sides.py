@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from ontarget._grid import inwards, snap, typical_size
+from ontarget._grid import next_point, snap, typical_size
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.errors import TargetError
 from ontarget.goal import Goal
@@ -66,8 +66,8 @@ class Unrounded:
         if not differs.any():
             return differs
         ends = _ends(target)
-        moved = np.array([inwards(end, grid, upper=upper)[1] for end, upper in ends])
-        apart = np.abs(raw[:, None] - np.array([end for end, _ in ends]))
+        moved = np.array([next_point(end, grid)[1] for end in ends])
+        apart = np.abs(raw[:, None] - np.array(ends))
         noise = 4.0 * _UNIT / _UNIT32 * self.lengths * self.slack
         allowed = np.where(moved[np.argmin(apart, axis=1)], noise, self.slack)
         found: BoolArray = differs & (apart.min(axis=1) > allowed)
@@ -94,17 +94,16 @@ def check_sides(runs: Unrounded, target: Target, grid: float, *, rounded: bool =
     changed = runs.changed(target, grid)
     if rounded:
         coarse = grid > _FINE * typical_size(runs.outcomes)
-        for end, upper in _ends(target):
-            if coarse or inwards(end, grid, upper=upper)[1]:
+        for end in _ends(target):
+            if coarse or next_point(end, grid)[1]:
                 changed |= np.abs(runs.outcomes - end) < grid
     if changed.any():
         _refuse(f"{target}", {"": runs}, {"": grid}, changed)
 
 
-def _ends(target: Target) -> list[tuple[float, bool]]:
-    """The finite bounds of a target, and whether each is an upper one."""
-    both = [(c.lower, False) for c in target] + [(c.upper, True) for c in target]
-    return [one for one in both if math.isfinite(one[0])]
+def _ends(target: Target) -> list[float]:
+    """The finite bounds of a target."""
+    return [end for c in target for end in (c.lower, c.upper) if math.isfinite(end)]
 
 
 def check_goal_sides(runs: Mapping[str, Unrounded], goal: Goal, grids: Mapping[str, float]) -> None:
