@@ -11,7 +11,6 @@ import pytest
 from ontarget.service import StepMessage
 from ontarget.service._writer import BusyError, Replies
 from ontarget.service.web._gathering import Gathering
-from ontarget.service.web._protocol import WholeWrites
 
 
 class Writer:
@@ -110,39 +109,5 @@ def test_a_large_request_does_not_wait_for_a_busy_writer() -> None:
         for one in (waiting, large):
             with pytest.raises(BusyError):
                 await one
-
-    asyncio.run(main())
-
-
-class Line(asyncio.Transport):
-    def __init__(self) -> None:
-        super().__init__()
-        self.written: list[bytes] = []
-        self.closed = False
-
-    def write(self, data: Any) -> None:
-        assert not self.closed
-        self.written.append(bytes(data))
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def test_what_one_turn_writes_is_written_at_once_and_nothing_is_lost() -> None:
-    async def main() -> None:
-        line = Line()
-        whole = WholeWrites(line, asyncio.get_running_loop())
-        whole.write(b"head")
-        whole.write(b"body")
-        assert line.written == []
-        await turns(1)
-        assert line.written == [b"headbody"]
-        whole.write(b"x" * 70_000)  # not held back: the line may ask for a pause
-        assert len(line.written[1]) == 70_000
-        whole.write(b"last")
-        whole.close()
-        assert line.written[2:] == [b"last"]
-        assert line.closed
-        await turns(1)
 
     asyncio.run(main())

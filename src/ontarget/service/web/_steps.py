@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
 import msgspec
 from starlette.responses import Response
 
-from ontarget.service._writer import Replies
 from ontarget.service.engine import Reply
 from ontarget.service.messages import Problem, StepMessage
 from ontarget.service.service import Service
 from ontarget.service.web._bodies import Body, read_steps
 from ontarget.service.web._gathering import Gathering
-from ontarget.service.web._http import Buckets, Refusal, problem_response, refused
+from ontarget.service.web._http import Buckets, Refusal, problem_response
 from ontarget.service.web._metrics import Metrics
 
-__all__ = ["Outcome", "Steps"]
-
-Outcome: TypeAlias = bytes | Response  # the JSON of a request that was taken, or anything else
+__all__ = ["Steps", "response_of"]
 
 
 class Steps:
@@ -40,8 +36,10 @@ class Steps:
         self._gathering = Gathering(service.writer)
         self._metrics = metrics
 
-    def begin(self, kind: str, body: bytes, client: str, done: Callable[[Outcome], None]) -> None:
-        """Take the steps in a request's body. A JSON array gets one answer per item.
+    async def answer(self, kind: str, body: bytes, client: str) -> Response:
+        """Take the steps in a request's body; return the response once the steps are on disk.
+
+        A JSON array gets one answer per item.
 
         Parameters
         ----------
@@ -51,30 +49,15 @@ class Steps:
             The steps.
         client
             The client that sends them.
-        done
-            A function that is called on the event loop with the response: once the steps are on
-            disk, or at once if they are refused.
         """
         began = time.perf_counter()
-
-        def answered(replies: Replies) -> None:
-            if isinstance(replies, Exception):
-                done(refused(replies))
-                return
-            all_replies = replies if read.good is read.messages else _in_order(read, replies)
-            self.count(all_replies, time.perf_counter() - began)
-            done(_outcome(read, all_replies))
-
-        try:
-            read = read_steps(kind, body, self._limits.batch)
-            self.hold_back(client, len(read.messages))
-            if read.good:
-                self._gathering.add(read.good, answered)
-        except Exception as error:
-            done(refused(error))
-        else:
-            if not read.good:
-                answered([])
+        read = read_steps(kind, body, self._limits.batch)
+        self.hold_back(client, len(read.messages))
+        replies = await self.take(read.good) if read.good else []
+        if read.good is not read.messages:
+            replies = _in_order(read, replies)
+        self.count(replies, time.perf_counter() - began)
+        return _response(read, replies)
 
     async def take(self, messages: Sequence[StepMessage]) -> list[Reply]:
         """Write these messages; return the replies once the messages are on disk."""
@@ -102,11 +85,17 @@ def _in_order(read: Body, replies: Sequence[Reply]) -> list[Reply]:
     return [one if isinstance(one, Problem) else next(left) for one in read.messages]
 
 
-def _outcome(read: Body, replies: Sequence[Reply]) -> Outcome:
+def _response(read: Body, replies: Sequence[Reply]) -> Response:
     if read.single:
-        reply = replies[0]
-        return problem_response(reply) if isinstance(reply, Problem) else reply
+        return response_of(replies[0])
     encoded = [msgspec.json.encode(one) if isinstance(one, Problem) else one for one in replies]
     if read.lines:
         return Response(b"\n".join([*encoded, b""]), media_type="application/x-ndjson")
-    return b"[" + b",".join(encoded) + b"]"
+    return Response(b"[" + b",".join(encoded) + b"]", media_type="application/json")
+
+
+def response_of(reply: Reply) -> Response:
+    """The response to one message."""
+    if isinstance(reply, bytes):
+        return Response(reply, media_type="application/json")
+    return problem_response(reply)

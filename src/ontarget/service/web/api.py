@@ -20,12 +20,10 @@ from ontarget.errors import InputError
 from ontarget.service._chores import chores
 from ontarget.service._renewing import recalibrated
 from ontarget.service.contracts import ContractSpec, Held
-from ontarget.service.engine import Reply
 from ontarget.service.health import Health, HealthWatch
 from ontarget.service.messages import Answer, EndMessage, Problem, StepMessage
 from ontarget.service.service import Service
 from ontarget.service.web import _views as views
-from ontarget.service.web._direct import Direct
 from ontarget.service.web._events import Streams
 from ontarget.service.web._http import (
     Endpoint,
@@ -40,7 +38,7 @@ from ontarget.service.web._http import (
 from ontarget.service.web._metrics import Metrics
 from ontarget.service.web._openapi import described
 from ontarget.service.web._page import page_routes
-from ontarget.service.web._steps import Outcome, Steps
+from ontarget.service.web._steps import Steps, response_of
 from ontarget.service.web._why import why
 
 __all__ = ["create_app"]
@@ -148,18 +146,8 @@ class Api:
     async def steps(self, request: Request, service: Service) -> Response:
         """Accept steps of runs. A JSON array gets one answer per item."""
         body = await body_of(request, service.limits.body_bytes)
-        found: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-
-        def done(outcome: Outcome) -> None:
-            if not found.done():  # the client may have left
-                found.set_result(outcome)
-
         kind = request.headers.get("content-type", "")
-        self.taking.begin(kind, body, request.state.client, done)
-        outcome = await found
-        if isinstance(outcome, Response):
-            return outcome
-        return Response(outcome, media_type="application/json")
+        return await self.taking.answer(kind, body, request.state.client)
 
     async def end(self, request: Request, service: Service) -> Response:
         """End a run by its id."""
@@ -171,7 +159,7 @@ class Api:
         )
         (reply,) = await self.taking.take([whole])
         self.taking.count([reply], 0.0)
-        return _response(reply)
+        return response_of(reply)
 
     async def runs(self, request: Request, service: Service) -> Response:
         """One page of runs."""
@@ -436,7 +424,6 @@ def create_app(service: Service, *, open_to_all: bool = True) -> Starlette:
     routes += page_routes(service, open_to_all=open_to_all)
     app = _App(routes=routes, lifespan=life, exception_handlers={404: _missing, 405: _missing})
     app.state.api = api
-    app.state.direct = Direct(api.taking, service, open_to_all=open_to_all)
     return app
 
 
@@ -456,9 +443,3 @@ async def _missing(request: Request, error: Exception) -> Response:
     title = "not found" if status == 404 else "wrong method"
     headers = getattr(error, "headers", None)
     return problem_response(Problem(status=status, title=title), headers)
-
-
-def _response(reply: Reply) -> Response:
-    if isinstance(reply, bytes):
-        return Response(reply, media_type="application/json")
-    return problem_response(reply)

@@ -17,7 +17,6 @@ from ontarget.errors import InputError, OntargetError
 from ontarget.service.contracts import ContractSpec
 from ontarget.service.service import Service
 from ontarget.service.web._http import is_loopback
-from ontarget.service.web._protocol import protocol
 from ontarget.service.web.api import create_app
 
 __all__ = ["serve_on", "tune"]
@@ -66,7 +65,6 @@ def serve_on(
         app,
         host=host,
         port=port,
-        http=protocol(app.state.direct),
         log_config=None,
         access_log=False,
         server_header=False,
