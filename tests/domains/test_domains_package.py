@@ -31,7 +31,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 @pytest.mark.parametrize("name", ["tamarisk", "skirmish"])
-def test_simulators_need_no_gymnasium_and_no_pictures(name: str) -> None:
+def test_simulators_need_no_gymnasium_and_no_drawing(name: str) -> None:
     script = ALONE.format(name=name)
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True

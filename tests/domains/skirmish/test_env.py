@@ -1,4 +1,4 @@
-"""The skirmish environment: Gymnasium's checks, the simulator's bits, pictures that show it."""
+"""The skirmish environment: Gymnasium's checks, the simulator's bits."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ import ontarget.domains.envs
 from ontarget.domains.oracle import rollout_outcomes
 from ontarget.domains.simulation import simulate
 from ontarget.domains.skirmish._env import SkirmishEnv
-from ontarget.domains.skirmish._picture import PIXELS_PER_UNIT, draw_battle
-from ontarget.domains.skirmish._simulator import FIELD, Order, Skirmish
+from ontarget.domains.skirmish._simulator import Order, Skirmish
 from ontarget.errors import InputError
 
 
 def test_gymnasium_finds_nothing_to_complain_of() -> None:
     assert "ontarget/Skirmish-v0" in ontarget.domains.envs.ENVIRONMENTS
-    env = gymnasium.make("ontarget/Skirmish-v0", render_mode="rgb_array")
+    env = gymnasium.make("ontarget/Skirmish-v0")
     check_env(env.unwrapped)  # warnings are errors here
     env.close()
 
@@ -65,50 +64,7 @@ def test_the_oracle_starts_from_the_environments_state() -> None:
     np.testing.assert_array_equal(state.x, before)
 
 
-def test_a_unit_is_drawn_where_it_stands_and_the_fallen_are_not_drawn_alive() -> None:
-    scenario = Skirmish(blue=(1, 1), red=(1, 1))
-    env = SkirmishEnv(scenario, render_mode="rgb_array")
-    env.reset(seed=0)
-    picture = env.render()
-    assert picture is not None
-    assert picture.dtype == np.uint8
-    battle = env.state()
-    panel = picture.shape[0] - int(FIELD[1] * PIXELS_PER_UNIT)
-    spots = [
-        (panel + int(battle.y[0, i] * PIXELS_PER_UNIT), int(battle.x[0, i] * PIXELS_PER_UNIT))
-        for i in (0, 1)
-    ]
-    blue, red = (picture[row - 3 : row + 4, column - 3 : column + 4] for row, column in spots)
-    assert (blue[:, :, 2].mean() > 1.5 * blue[:, :, 0].mean()) is np.True_
-    assert (red[:, :, 0].mean() > 1.5 * red[:, :, 2].mean()) is np.True_
-    battle.health[0, 0] = 0.0
-    fallen = draw_battle(scenario, battle, 0)
-    row, column = spots[0]
-    assert fallen[row, column].astype(int).sum() < 0.4 * picture[row, column].astype(int).sum()
-
-
-def test_the_arc_of_health_runs_clockwise_from_the_top() -> None:
-    scenario = Skirmish(blue=(1, 1), red=(1, 1))
-    env = SkirmishEnv(scenario)
-    env.reset(seed=0)
-    battle = env.state()
-    battle.x[0, 0], battle.y[0, 0] = 10.0, 9.0
-    battle.health[0, 0] *= 0.5
-    picture = draw_battle(scenario, battle, 0).astype(int)
-    row = picture.shape[0] - int((FIELD[1] - 9.0) * PIXELS_PER_UNIT)
-    right, left = (picture[row, 10 * PIXELS_PER_UNIT + side, 2] for side in (8, -8))
-    assert right > 200 > 60 > left
-
-
-def test_without_a_render_mode_there_is_no_picture() -> None:
-    env = SkirmishEnv()
-    env.reset(seed=0)
-    assert env.render() is None
-
-
 def test_misuse_is_refused_with_the_remedy() -> None:
-    with pytest.raises(InputError, match="`render_mode` needs rgb_array, got 'human'"):
-        SkirmishEnv(render_mode="human")
     env = SkirmishEnv()
     with pytest.raises(InputError, match="needs `seed` too"):
         env.reset(options={"episode": 1})

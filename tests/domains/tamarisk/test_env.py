@@ -98,7 +98,6 @@ def test_state_is_a_copy_for_the_oracle() -> None:
         (lambda env: env.reset(options={"episode": 1}), "needs `seed` too"),
         (lambda env: env.reset(options={"edges": [3] * 7}), "`edges` needs 7 whole numbers"),
         (lambda env: env.reset(options={"river": 1}), "`options` takes only 'episode' and 'edges'"),
-        (lambda env: TamariskEnv(render_mode="human"), "`render_mode` needs ansi or rgb_array"),
     ],
 )
 def test_bad_calls_are_refused(call: object, message: str) -> None:
@@ -116,38 +115,6 @@ def test_a_step_needs_an_episode_under_way() -> None:
     assert env.step(np.zeros(1, dtype=np.int64))[3]
     with pytest.raises(InputError, match="under way"):
         env.step(np.zeros(1, dtype=np.int64))
-
-
-def test_text_shows_plants_and_what_was_done() -> None:
-    env = TamariskEnv(TamariskParameters(edges=3, eradication=0.0), render_mode="ansi")
-    env.reset(seed=0, options={"edges": [0, 2, 1]})
-    assert env.render() == "t = 0 of 50, return 0\n  T   .\n   \\ /\n    n"
-    env.step(np.array([0, 1, 0]))
-    text = env.render()
-    assert isinstance(text, str)
-    assert text.splitlines()[0] == "t = 1 of 50, return -11.05"
-    assert text.splitlines()[1].startswith("  Tx")
-
-
-def test_picture_changes_with_the_river_alone() -> None:
-    env = TamariskEnv(render_mode="rgb_array")
-    frames = []
-    for edges in ([0] * 7, [0] * 6 + [2], [0] * 7):
-        env.reset(seed=0, options={"edges": edges})
-        frames.append(env.render())
-    assert frames[0].shape == (480, 640, 3)
-    assert frames[0].dtype == np.uint8
-    assert np.array_equal(frames[0], frames[2])
-    changed = np.argwhere((frames[0] != frames[1]).any(axis=2))
-    # Only the plant at edge 6, the rightmost leaf, is drawn anew.
-    assert changed[:, 1].min() > 500
-    assert changed[:, 0].max() < 160
-
-
-def test_without_a_render_mode_nothing_is_drawn() -> None:
-    env = TamariskEnv()
-    env.reset(seed=0)
-    assert env.render() is None
 
 
 def test_without_gymnasium_the_remedy_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

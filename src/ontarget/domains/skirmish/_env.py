@@ -35,8 +35,6 @@ class SkirmishEnv(gymnasium.Env[FloatArray, np.int64]):
     ----------
     scenario
         The battle's parameters; the paper's by default.
-    render_mode
-        ``"rgb_array"`` for a picture of the battle.
 
     Examples
     --------
@@ -48,13 +46,8 @@ class SkirmishEnv(gymnasium.Env[FloatArray, np.int64]):
     (0.0, False, False)
     """
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 6}  # noqa: RUF012 - as Env has it
-
-    def __init__(self, scenario: Skirmish | None = None, *, render_mode: str | None = None) -> None:
-        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
-            raise InputError(f"`render_mode` needs rgb_array, got {render_mode!r}")
+    def __init__(self, scenario: Skirmish | None = None) -> None:
         self.domain = Skirmish() if scenario is None else scenario
-        self.render_mode = render_mode
         most_red = self.domain.red[1] + self.domain.most_reinforcements
         most = np.array([self.domain.blue[1], most_red], dtype=np.float64)
         high = np.concatenate([most, HEALTH * most, [np.hypot(*FIELD), 1.0]])
@@ -104,14 +97,6 @@ class SkirmishEnv(gymnasium.Env[FloatArray, np.int64]):
     def state(self) -> Battle:
         """A copy of the simulator's full state, for `true_probability`."""
         return take(self._battle, np.arange(1))
-
-    def render(self) -> NDArray[np.uint8] | None:
-        """A picture of the present battle, or None without a render mode."""
-        if self.render_mode is None:
-            return None
-        from ontarget.domains.skirmish._picture import draw_battle
-
-        return draw_battle(self.domain, self._battle, self._t)
 
     def _begin(self, keys: NDArray[np.uint64]) -> None:
         self._keys, self._t = keys, 0

@@ -40,8 +40,6 @@ class TamariskEnv(gymnasium.Env[Codes, Codes]):
     ----------
     parameters
         The name of a preset of `Tamarisk`, or parameters.
-    render_mode
-        ``"ansi"`` for text, ``"rgb_array"`` for a picture of the river.
 
     Examples
     --------
@@ -53,24 +51,13 @@ class TamariskEnv(gymnasium.Env[Codes, Codes]):
     True
     """
 
-    metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 4}  # noqa: RUF012 - as Env has it
-
-    def __init__(
-        self,
-        parameters: str | TamariskParameters = "paper",
-        *,
-        render_mode: str | None = None,
-    ) -> None:
-        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
-            raise InputError(f"`render_mode` needs ansi or rgb_array, got {render_mode!r}")
+    def __init__(self, parameters: str | TamariskParameters = "paper") -> None:
         self.domain = Tamarisk(parameters)
-        self.render_mode = render_mode
         n_edges = self.domain.parameters.edges
         self.observation_space = MultiDiscrete([len(EDGE_STATES)] * n_edges)
         self.action_space = MultiDiscrete([len(ACTIONS)] * n_edges)
         self._river = Rivers(np.zeros((1, n_edges), dtype=np.int8))
         self._keys = episode_keys(0, 0, 1)
-        self._begin()
         self._t = -1
 
     def reset(
@@ -102,7 +89,7 @@ class TamariskEnv(gymnasium.Env[Codes, Codes]):
         self._river = self.domain.start(self._keys)
         if "edges" in options:
             self._river = Rivers(self._checked("edges", options["edges"], len(EDGE_STATES))[None])
-        self._begin()
+        self._t = 0
         return self._observation(), self._info(legal=True, spent=0.0)
 
     def step(self, action: Codes) -> tuple[Codes, float, bool, bool, dict[str, Any]]:
@@ -116,8 +103,6 @@ class TamariskEnv(gymnasium.Env[Codes, Codes]):
         legal = bool((costs >= 0).all()) and spent <= tables.budget
         reward = float(self.domain.apply(self._river, actions[None], self._t, self._keys)[0])
         self._t += 1
-        self._total += reward
-        self._actions = actions
         info = self._info(legal=legal, spent=spent / tables.units)
         return self._observation(), reward, False, self._t == self.domain.horizon, info
 
@@ -129,21 +114,6 @@ class TamariskEnv(gymnasium.Env[Codes, Codes]):
     def state(self) -> Rivers:
         """A copy of the simulator's full state, for `true_probability`."""
         return take(self._river, np.arange(1))
-
-    def render(self) -> str | NDArray[np.uint8] | None:
-        """The river as text or as a picture, depending on the render mode."""
-        if self.render_mode is None:
-            return None
-        from ontarget.domains.tamarisk._picture import Scene, picture, text
-
-        scene = Scene(
-            self._river.edges[0], self._actions, max(self._t, 0), self.domain.horizon, self._total
-        )
-        return text(scene) if self.render_mode == "ansi" else picture(scene)
-
-    def _begin(self) -> None:
-        self._t, self._total = 0, 0.0
-        self._actions = np.zeros(self.domain.parameters.edges, dtype=np.int8)
 
     def _observation(self) -> Codes:
         codes: Codes = self._river.edges[0].astype(np.int64)
