@@ -36,8 +36,7 @@ from ontarget.models import (
     StackedForest,
 )
 from ontarget.models._entry import live_model
-from ontarget.paper.cases import CASES, _ended, build_case
-from ontarget.paper.keeping import Keeper
+from yardstick.cases import CASES, build_case, ended
 from yardstick.figures import keep
 from yardstick.questions import REAL
 
@@ -96,7 +95,7 @@ def sets(args: argparse.Namespace) -> Iterator[tuple[str, Episodes, Episodes]]:
         if not args.sets or name in args.sets:
             domain = CASES[name].domain()
             runs = simulate_with_snapshots(domain, args.past + args.new, 7, progress=False)
-            every = _ended(runs, domain)
+            every = ended(runs, domain)
             yield name, every.take(range(args.past)), every.take(range(args.past, len(every)))
     for name, real in REAL.items() if args.data else ():
         if not args.sets or name in args.sets:
@@ -169,8 +168,7 @@ def successors(args: argparse.Namespace) -> None:
     """
     print(f"{'process':<12}{'outcomes':>12}{'excess Brier, 1e-4':>22}{'fit, s of processor':>22}")
     for name in args.sets or ("walk", "reservoir"):
-        with TemporaryDirectory() as folder:
-            case = build_case(name, Keeper(Path(folder), {}), n_episodes=args.past)
+        case = build_case(name, n_episodes=args.past)
         for imagines in (False, True):
             start = time.process_time()
             model = QuantileForest(successors=imagines)

@@ -26,8 +26,10 @@ from yardstick.figures import PLACE
 
 BENCH = Path(__file__).parents[1]
 PAGE, KEPT = BENCH.parent / "docs" / "speed.md", BENCH.parent / "docs" / "speed.json"
-# One needs an older checkout, one draws pictures for people to look at, and one is shared.
+# One needs an older checkout, one draws pictures for people to look at, one is shared, and the
+# studies have a page of their own (docs/paper/studies.md).
 NOT_RUN = {"cost", "pictures", "service_runs"}
+NOT_RUN |= {"battles", "distance", "model_kinds", "open_questions"}
 # How a benchmark is told the folder of real episodes (see bench/quality.py).
 REAL = {
     "leaks": ("--real", "."),

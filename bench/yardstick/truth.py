@@ -1,6 +1,6 @@
 """Processes whose true probabilities are known: how far each method is from the truth.
 
-They are the processes of `ontarget paper --distance`. Questions about all eight have as many past
+They are the processes of bench/distance.py. Questions about all eight have as many past
 episodes as most logs have. For three of them, there are also questions with fewer and with more
 past episodes.
 """
@@ -17,11 +17,10 @@ import polars as pl
 
 from ontarget.domains import simulate_with_snapshots
 from ontarget.episodes import Episodes
-from ontarget.evaluation import absolute_error, excess_brier
-from ontarget.paper.cases import CASES, Case, _ended, build_case
-from ontarget.paper.keeping import Keeper
+from ontarget.evaluation import absolute_error
 from ontarget.study.measures import filled
 from yardstick.answers import Answer
+from yardstick.cases import CASES, build_case, ended, excess
 from yardstick.questions import Question
 
 PROCESSES = tuple(CASES)
@@ -29,9 +28,6 @@ GROWING = ("walk", "reservoir", "tamarisk")
 REPEATS = {40: 4, 100: 3, 400: 2, 1_600: 1}  # fewer episodes, more chance, more repeats
 MOST = max(REPEATS)
 POOL = 3_200  # episodes that repeats take from, and that give the target its ends
-
-# What the truth depends on, and models do not.
-_TRUTH_CODE = ("domains/", "paper/cases.py", "paper/processes.py")
 
 
 @dataclass(frozen=True)
@@ -54,10 +50,10 @@ class Process:
 
     def __init__(self, name: str, cache: Path) -> None:
         self.name, self.label = name, CASES[name].label
-        self.case = build_case(name, Keeper(cache / "truth", {}, _TRUTH_CODE), n_episodes=POOL)
+        self.case = build_case(name, cache / "truth", n_episodes=POOL)
         self.domain = CASES[name].domain()
         run = simulate_with_snapshots(self.domain, CASES[name].n_states, 1, progress=False)
-        self.past, self.new = frame_of(self.case.episodes), frame_of(_ended(run, self.domain))
+        self.past, self.new = frame_of(self.case.episodes), frame_of(ended(run, self.domain))
 
     def questions(self, size: int, repeats: int) -> Iterator[Question]:
         """Questions with ``size`` past episodes to learn from, different ones in every repeat."""
@@ -79,9 +75,10 @@ class Process:
         learn, asked = question.learn, question.asked
         said = filled(p, learn, asked)
         at = [(asked.t == t, truth.p_true) for t, truth in sorted(self.case.tests.items())]
+        rollouts = self.case.rollouts
         rows = np.concatenate([np.flatnonzero(own) for own, _ in at])
         return Distance(
-            excess=float(np.mean([_excess(self.case, said[own], truth) for own, truth in at])),
+            excess=float(np.mean([excess(said[own], truth, rollouts) for own, truth in at])),
             absolute=float(np.mean([absolute_error(said[own], truth) for own, truth in at])),
             unanswered=float(np.isnan(p[rows]).mean()),
         )
@@ -90,12 +87,6 @@ class Process:
 def told(name: str, answer: Answer) -> dict[str, np.ndarray]:
     """The probabilities in an answer by name: calibrated ones, and raw ones if there are any."""
     return {name: answer.p} | ({} if answer.raw is None else {f"{name}, raw": answer.raw})
-
-
-def _excess(case: Case, p: np.ndarray, p_true: np.ndarray) -> float:
-    if case.rollouts is None:
-        return float(np.square(p - p_true).mean())
-    return excess_brier(p, p_true, rollouts=case.rollouts)
 
 
 def frame_of(episodes: Episodes) -> pl.DataFrame:

@@ -12,7 +12,6 @@ import pytest
 
 from ontarget import Episodes, GoalMonitor, episodes
 from ontarget.errors import EpisodesError
-from ontarget.paper import reproduction
 
 from .river import QUICK, call, river, told
 
@@ -141,18 +140,3 @@ def test_files_that_number_their_own_runs_are_told_apart(tmp_path: Path) -> None
     found = json.loads(told([*asked, *by_file, *whole]))
     assert found["learn"] + found["assure"] == 80
     assert found["learn"] <= 30
-
-
-def test_paper_hands_on_what_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given: dict[str, Any] = {}
-
-    def reproduce(*_: object, **options: Any) -> None:
-        given.update(options)
-        raise EpisodesError("no further")
-
-    monkeypatch.setattr(reproduction, "reproduce", reproduce)
-    shown = call(["paper", "--distance", "--no-studies", "-o", tmp_path])
-    assert "no further" in shown.stderr
-    assert (given["distance"], given["studies"]) == (True, False)
-    both = call(["paper", "--models", "--battles", "smax", "-o", tmp_path])
-    assert "--models and --battles are two studies" in both.stderr

@@ -14,7 +14,7 @@ def test_quick_prints_the_table_and_writes_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plan, "QUICK", TAMARISK)
-    arguments = ["paper", "--quick", "--no-studies", "--seed", "3", "-o", str(tmp_path)]
+    arguments = ["paper", "--quick", "--seed", "3", "-o", str(tmp_path)]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     assert "A quick run" in result.output
@@ -26,10 +26,3 @@ def test_quick_prints_the_table_and_writes_the_page(
 def test_help_shows_an_example() -> None:
     result = CliRunner().invoke(app, ["paper", "--help"])
     assert "ontarget paper -o out/paper --quick" in result.output
-
-
-def test_battles_need_an_engine_that_exists(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["paper", "--battles", "chess", "-o", str(tmp_path)])
-    assert result.exit_code == 1
-    assert "--battles needs the name of an engine, smax, got 'chess'" in result.output
-    assert not list(tmp_path.iterdir())

@@ -12,8 +12,6 @@ SMALL = Plan(
     n_trees=4,
     min_leaf=5,
     bins=5,
-    study_steps=(0, 20),
-    linear_levels=3,
     quick=True,
 )
 TAMARISK = Plan(

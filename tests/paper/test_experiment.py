@@ -49,31 +49,10 @@ def test_the_interval_is_that_of_the_first_step(partition: Partition, part: Part
     assert part.interval[1] == pytest.approx((interval.upper - interval.lower).mean())
 
 
-def test_a_part_survives_its_file(part: Part) -> None:
-    again = Part.from_arrays(part.to_arrays())
-    for name, array in part.to_arrays().items():
-        assert np.array_equal(array, again.to_arrays()[name])
-
-
 def test_every_step_ticks_once(partition: Partition) -> None:
     ticks: list[int] = []
     run_partition(TAMARISK, partition, lambda: ticks.append(1))
     assert len(ticks) == partition.test.horizon
-
-
-def test_the_default_is_a_default_monitor_on_the_same_past_episodes(
-    partition: Partition, part: Part
-) -> None:
-    ticks: list[int] = []
-    own = run_partition(TAMARISK, partition, lambda: ticks.append(1), "default")
-    assert len(ticks) == partition.test.horizon
-    assert np.array_equal(own.met, part.met)
-    assert own.n == len(partition.monitored.assure) == 22
-    monitor = GoalMonitor().fit(split=partition.monitored, progress=False)
-    rows = partition.test.at(7)
-    asked = monitor.outlook(7, rows.states, rows.behavior, partition.target, calibration="target")
-    assert np.array_equal(own.p_low[7], asked.low)
-    assert own.brier[METHODS.index("p"), 7] == pytest.approx(brier(asked.p, partition.met))
 
 
 def test_the_papers_forest_is_that_of_the_paper_preset(partition: Partition) -> None:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from ontarget.evaluation import ece_by_step
 from ontarget.evaluation.figures import (
     Curve,
-    dot_chart,
     ece_chart,
     episodes_chart,
     figure_bytes,
     mean_chart,
     reliability_diagram,
 )
-from ontarget.paper.cases import CASES
-from ontarget.paper.distance import BEFORE, DEFAULT, OWN_MAP, UNIT
 from ontarget.paper.experiment import Part
 from ontarget.paper.plan import Plan
 from ontarget.paper.summary import Parts, open_share, pooled_reliability, ten_episodes
@@ -26,7 +23,7 @@ from ontarget.report import write_whole
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw_all", "draw_distances", "write_figures"]
+__all__ = ["draw_all", "write_figures"]
 
 
 def draw_all(plan: Plan, parts: Parts) -> dict[str, Figure]:
@@ -43,28 +40,6 @@ def draw_all(plan: Plan, parts: Parts) -> dict[str, Figure]:
         figures[f"episodes-atoms-{domain}"] = _episodes(plan, atoms[0])
         figures[f"open-{domain}"] = _open(noise, atoms)
     return figures
-
-
-def draw_distances(found: Mapping[str, Any]) -> Figure:
-    """A chart of the excess Brier score: how far each method's p is from the true probability.
-
-    It shows the paper's forest, an earlier default of this library, and today's default.
-    """
-    names = {
-        UNIT: "paper",
-        BEFORE: "default before",
-        DEFAULT: "default",
-        OWN_MAP: "own map",
-    }
-    return dot_chart(
-        [CASES[case].label for case in found],
-        {
-            name: [one["methods"][method]["excess"]["mean"] for one in found.values()]
-            for method, name in names.items()
-        },
-        label="Excess Brier score over the truth on every process, before and after",
-        measure="excess Brier score (smaller is nearer to the truth)",
-    )
 
 
 def write_figures(figures: Mapping[str, Figure], folder: Path) -> None:

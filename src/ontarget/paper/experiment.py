@@ -6,19 +6,19 @@ target at every step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from typing import Final, Self
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
-from ontarget import PCQR, GoalMonitor, Interval, RawInverse
+from ontarget import PCQR, Interval, RawInverse
 from ontarget.evaluation import bin_of, brier, coverage, log_loss, width
 from ontarget.paper.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from ontarget.paper.partitions import Partition
-from ontarget.paper.plan import Plan, Preset
+from ontarget.paper.plan import Plan
 
-__all__ = ["METHODS", "Part", "calibrated_at", "run_partition"]
+__all__ = ["METHODS", "Part", "calibrated_at", "part_of", "run_partition"]
 
 # The lower bound, the middle and the upper bound of PCQR⁻¹, and the forest's own probability.
 METHODS: Final = ("low", "p", "high", "raw")
@@ -45,8 +45,7 @@ class Part:
     interval
         The coverage and mean width of the prediction intervals at t = 0.
     n
-        The number of held-out episodes that p_low was computed from: the calibrate episodes or, for
-        a default monitor, its assure episodes.
+        The number of held-out episodes that p_low was computed from.
     """
 
     low: IntArray
@@ -79,15 +78,6 @@ class Part:
         mean: FloatArray = sums[:, 1] / sums[:, 0]
         return mean
 
-    def to_arrays(self) -> dict[str, AnyArray]:
-        """The results as flat arrays, to be stored in a file."""
-        return {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
-        """The results, from the arrays that `to_arrays` returned."""
-        return cls(**{**arrays, "n": int(arrays["n"])})  # type: ignore[arg-type]  # by name
-
 
 def calibrated_at(plan: Plan, partition: Partition, t: int) -> PCQR:
     """The paper's calibrated method (PCQR) for step t, on a plain forest."""
@@ -101,19 +91,31 @@ def calibrated_at(plan: Plan, partition: Partition, t: int) -> PCQR:
     )
 
 
-def run_partition(
-    plan: Plan, partition: Partition, tick: Callable[[], object], preset: Preset = "paper"
-) -> Part:
+def run_partition(plan: Plan, partition: Partition, tick: Callable[[], object]) -> Part:
     """The paper's whole experiment on one random division (partition) of the episodes.
 
-    ``tick`` is called after each step. ``preset`` chooses what is fitted: one plain forest per
-    step, calibrated in the paper's way, or a default monitor. The default monitor learns from 80 %
-    of the same episodes and computes bounds from the rest. Its p is calibrated for this target
-    (methods M16 and M17 in docs/methods.md). It uses the outcomes without added noise, so outcomes
-    may be equal.
+    Each step has its own forest; ``tick`` is called after each step.
     """
-    ask = _plain_forests if preset == "paper" else _default_monitor
-    panels, interval, n = ask(plan, partition, tick)
+    horizon = partition.test.horizon
+    panels = np.empty((len(METHODS), horizon, len(partition.test)))
+    for t in range(horizon):
+        pcqr, rows = calibrated_at(plan, partition, t), partition.rows(partition.test, t)
+        asked = (rows.X, partition.target, rows.offset)
+        panels[:3, t] = pcqr.probability(*asked)
+        panels[3, t] = RawInverse(pcqr.model, grid=partition.grid).probability(*asked).p
+        if t == 0:
+            interval = pcqr.interval(rows.X, plan.level)
+        tick()
+    return part_of(plan, partition, panels, interval, plan.calibrate)
+
+
+def part_of(
+    plan: Plan, partition: Partition, panels: FloatArray, interval: Interval, n: int
+) -> Part:
+    """The results of a partition, from the probabilities of each method and intervals at t = 0.
+
+    ``panels`` is (methods, steps, tests); p_low is computed from ``n`` episodes.
+    """
     met, end = partition.met, partition.target.components[0]
     return Part(
         low=np.rint(panels[0] * (n + 1)).astype(np.int32),
@@ -128,45 +130,6 @@ def run_partition(
             [coverage(*interval, partition.outcomes).value, width(*interval).mean],
         ),
         n=n,
-    )
-
-
-def _plain_forests(
-    plan: Plan, partition: Partition, tick: Callable[[], object]
-) -> tuple[FloatArray, Interval, int]:
-    """The probabilities of each method, (methods, steps, tests); intervals at t = 0; and n.
-
-    ``n`` is the number of calibration episodes. Each step has its own forest.
-    """
-    horizon = partition.test.horizon
-    panels = np.empty((len(METHODS), horizon, len(partition.test)))
-    for t in range(horizon):
-        pcqr, rows = calibrated_at(plan, partition, t), partition.rows(partition.test, t)
-        asked = (rows.X, partition.target, rows.offset)
-        panels[:3, t] = pcqr.probability(*asked)
-        panels[3, t] = RawInverse(pcqr.model, grid=partition.grid).probability(*asked).p
-        if t == 0:
-            interval = pcqr.interval(rows.X, plan.level)
-        tick()
-    return panels, interval, plan.calibrate
-
-
-def _default_monitor(
-    plan: Plan, partition: Partition, tick: Callable[[], object]
-) -> tuple[FloatArray, Interval, int]:
-    """The probabilities of a default monitor, (methods, steps, tests); intervals at t = 0; and n.
-
-    ``n`` is the number of assure (held-out) episodes. The monitor is fitted once for all steps.
-    """
-    monitor = GoalMonitor().fit(split=partition.monitored, seed=plan.seed, progress=False)
-    found = monitor.evaluate(partition.test, partition.target)
-    for _ in range(partition.test.horizon):
-        tick()
-    first = partition.test.at(0)
-    return (
-        np.stack([found.low, found.p, found.high, found.raw]),
-        monitor.interval(0, first.states, first.behavior, plan.level),
-        monitor.sizes["assure"],
     )
 
 

@@ -7,14 +7,14 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from ontarget.evaluation.figures import svg_of
-from ontarget.paper import checks, distance_tables, tables
+from ontarget.paper import tables
 from ontarget.paper.plan import LABELS
 from ontarget.report import figure, page, pair, paragraph, section
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["FIGURES", "by_domain", "page_of"]
+__all__ = ["page_of"]
 
 _TITLE: Final = "Will my robot achieve my goals? The paper, reproduced"
 
@@ -25,7 +25,7 @@ _SURROGATE: Final = (
     "with the paper's, but they neither confirm nor contradict them digit by digit."
 )
 
-FIGURES: Final = {
+_FIGURES: Final = {
     "ece": (
         "Calibration error against time",
         "Expected calibration error of both bounds, 30 bins, mean over the partitions; bands are "
@@ -66,15 +66,9 @@ def _parts(
     yield from _opening(results)
     yield section("The paper's figures beside ours", _main(results))
     yield section("Calibration error and Brier score", _forecasts(results))
-    for name, (title, caption) in FIGURES.items():
-        yield section(title, by_domain(plan["domains"], drawn, name, caption))
+    for name, (title, caption) in _FIGURES.items():
+        yield section(title, _by_domain(plan["domains"], drawn, name, caption))
     yield section("The episodes whose probability does not converge", _convergence(results, drawn))
-    if "studies" in results:
-        yield section("Intervals: PCQR and its rivals", _intervals(results))
-        yield section("Probabilities: PCQR⁻¹ and its rivals", _probabilities(results))
-        yield section("Alarms at a promised rate of false alarms", _alarms(results))
-        yield section("One guarantee for the whole episode", _guarantees(results))
-    yield section("Distance to the truth", _distances(results, timing, drawn))
     yield section("Time", _times(timing))
 
 
@@ -87,28 +81,23 @@ def _main(results: Mapping[str, Any]) -> Iterator[str]:
         "more than 80 %: a coverage of at least the level is promised, not the level itself."
     )
     if not results["plan"]["quick"]:  # the requirements are for the full size
-        yield checks.checks_table(results).html()
+        yield tables.checks_table(results).html()
 
 
 def _forecasts(results: Mapping[str, Any]) -> Iterator[str]:
     yield paragraph(
         "Pooled over all steps: first the mean over the partitions ± their standard deviation, "
         "then the error of all partitions' forecasts together. Perfect forecasts show an error "
-        "too, by chance; on Tamarisk the truth is known and shows how much. “Paper” is a plain "
-        "forest per step, “default” a default monitor on the same past episodes, 80 % to learn "
-        "from and 20 % to assure; its p is calibrated for this target. It takes outcomes as they "
-        "are and so is measured with exact atoms only."
+        "too, by chance."
     )
     yield tables.calibration_table(results).html()
     yield paragraph(
         "Calibrated (p) and raw (the model's own probability) Brier scores of the same forecasts. "
         "The paper's p is computed from the ranks of only n calibration episodes. Even for a "
         "perfect model, this raises the Brier score by the price in the last column: the Brier "
-        "score divided by n + 2. A default monitor's p does not come from ranks and has no such "
-        "price. Calibration helps where "
-        "the model is wrong in the same way for all states, because it corrects the distribution "
-        "of outcomes as a whole and not any single target. Partitions share episodes, so the true "
-        "standard error is somewhat larger."
+        "score divided by n + 2. Calibration helps where the model is wrong in the same way for "
+        "all states, because it corrects the distribution of outcomes as a whole and not any "
+        "single target. Partitions share episodes, so the true standard error is somewhat larger."
     )
     yield tables.brier_table(results).html()
 
@@ -125,14 +114,14 @@ def _opening(results: Mapping[str, Any]) -> Iterator[str]:
     yield paragraph(
         "Guyer and Dietterich predict at every step of a run the probability that it ends inside a "
         "target, by inverting conformal prediction (PCQR⁻¹). Here are their experiments on our "
-        "simulators, and answers to the questions that they leave open."
+        "simulators."
     )
     yield paragraph(
         f"{plan['episodes']:,} episodes per domain, in {plan['partitions']} random partitions of "
         f"{plan['train']:,} to train, {plan['calibrate']:,} to calibrate and {plan['test']:,} to "
         f"test; at each step one forest of {plan['n_trees']} trees with at least "
-        f"{plan['min_leaf']} episodes in a leaf. The paper gives neither number. Our "
-        "leaves are those of GoalMonitor(preset='paper'); “paper” means one leaf size throughout. "
+        f"{plan['min_leaf']} episodes in a leaf. The paper gives neither number; "
+        "ours are those of GoalMonitor(preset='paper'). "
         "The target reaches from the 10 % to the 90 % quantile of the test episodes' outcomes. "
         "± is the standard deviation over the partitions."
     )
@@ -154,84 +143,7 @@ def _convergence(results: Mapping[str, Any], drawn: Mapping[str, str]) -> Iterat
         ("open", "Episodes with a lower bound between 5 % and 95 %."),
         ("episodes-atoms", "The same ten episodes with exact atoms."),
     ):
-        yield from by_domain(results["plan"]["domains"], drawn, name, caption)
-
-
-def _intervals(results: Mapping[str, Any]) -> Iterator[str]:
-    steps = ", ".join(map(str, next(iter(results["studies"].values()))["rivals"]["noise"]["steps"]))
-    yield paragraph(
-        f"The same partitions and forests, with the paper's noise, at the steps {steps}. Each cell "
-        "is coverage in per cent and mean width. “Linear” is linear quantile regression at "
-        f"{results['plan']['linear_levels']} levels in place of the forest."
-    )
-    for domain in results["plan"]["domains"]:
-        for table in tables.interval_tables(results, domain):
-            yield table.html()
-
-
-def _probabilities(results: Mapping[str, Any]) -> Iterator[str]:
-    yield paragraph(
-        "At the same steps, pooled. “Raw” is the model's own probability without calibration; "
-        "log losses are clipped half a calibration episode away from 0 and 1."
-    )
-    for domain in results["plan"]["domains"]:
-        yield tables.probability_table(results, domain).html()
-
-
-def _alarms(results: Mapping[str, Any]) -> Iterator[str]:
-    yield paragraph(
-        "Thresholds come from episodes that were set aside: half of the calibration episodes for "
-        "the paper's plain forest per step, the assure episodes of a default monitor. Everything "
-        "here is measured on the test episodes, with exact atoms."
-    )
-    for domain in results["plan"]["domains"]:
-        yield tables.alarm_table(results, domain).html()
-
-
-def _guarantees(results: Mapping[str, Any]) -> Iterator[str]:
-    yield paragraph(
-        "The paper asks for a guarantee over all steps at once. “Ruled out” and “assured” may be "
-        "said at any step of an episode, with one error rate for the whole episode. The band of "
-        "outcomes holds at all steps together."
-    )
-    yield tables.guarantee_table(results).html()
-
-
-def _distances(
-    results: Mapping[str, Any], timing: Mapping[str, Any], drawn: Mapping[str, str]
-) -> Iterator[str]:
-    yield paragraph(
-        "On a simulator the probability itself is known, exactly or by many restarts from the same "
-        "state (rollouts). The excess Brier score is how much higher a method's Brier score is "
-        "than that of the true probability; |p − p_true| is the mean distance to it. Means over "
-        "the steps, ± the standard deviation over the partitions; exact atoms throughout."
-    )
-    found = results.get("distance")
-    if found is None:
-        yield "<p>Not part of this run: <code>ontarget paper --distance</code> measures it.</p>"
-        return
-    costs = timing["distance"]
-    yield figure(drawn["distance"])
-    yield distance_tables.overview_table(found, costs).html()
-    yield paragraph(
-        "Cart-pole and mountain car are Gymnasium's equations, step by step the same as its own "
-        "environments, which need not be installed to run them. In Skirmish the features do not "
-        "show all that the simulator knows, so no method reaches its truth. In the drifting walk "
-        "each run has its own hidden drift and spread, which show only in its steps; the truth is "
-        "the probability given those steps."
-    )
-    yield "<h3>What changes the distance to the truth, and what it costs</h3>"
-    yield paragraph(
-        "Fit: milliseconds of processor time for each step of an episode. Step: the median time of "
-        "Watch.step in the quietest of ten rounds. MB: the size of the model for each step. The "
-        "ratio is to the paper's forest. Rivals use that forest too, or linear quantile "
-        "regression. On the paper's domains, the default is also fitted without each of its "
-        "experts in turn, with long blocks of 14 steps that do not overlap in place of those that "
-        "it chooses, and with weaker guides."
-    )
-    for case, one in found.items():
-        yield distance_tables.cost_table(case, one, costs[case]).html()
-        yield distance_tables.steps_table(case, one).html()
+        yield from _by_domain(results["plan"]["domains"], drawn, name, caption)
 
 
 def _times(timing: Mapping[str, Any]) -> Iterator[str]:
@@ -239,22 +151,12 @@ def _times(timing: Mapping[str, Any]) -> Iterator[str]:
     yield paragraph(
         f"{timing['cores']} cores, {timing['threads']} threads"
         + (f", load average {load:.1f} at the end." if load is not None else ".")
-        + " Seconds by the clock include whatever else the machine did. A run that was stopped and "
-        "resumed counts as one run."
+        + " Seconds by the clock include whatever else the machine did."
     )
-    limits = checks.limits_table(timing)
-    if limits.rows:
-        yield limits.html()
     yield tables.time_table(timing).html()
-    if any(timing["peer"].values()):
-        yield paragraph(
-            "The same steps of the first partition (noise mode: fit, rank, probabilities of the "
-            "test episodes) through quantile-forest and NumPy:"
-        )
-        yield tables.peer_table(timing).html()
 
 
-def by_domain(
+def _by_domain(
     domains: list[str], drawn: Mapping[str, str], name: str, caption: str
 ) -> Iterator[str]:
     """The same figure for every domain as HTML, side by side if there is room, with a caption."""

@@ -17,18 +17,11 @@ import numpy as np
 
 from ontarget import Target
 from ontarget.domains import simulate
-from ontarget.episodes import Episodes, PaperSplit, Split, uniform_by_id
+from ontarget.episodes import Episodes, PaperSplit, uniform_by_id
 from ontarget.paper.arrays import AnyArray, BoolArray, FloatArray
 from ontarget.paper.plan import Mode, Plan
 
-__all__ = [
-    "Partition",
-    "Rows",
-    "learn_and_assure",
-    "partition_of",
-    "simulated",
-    "train_and_calibrate",
-]
+__all__ = ["Partition", "Rows", "partition_of", "simulated", "split_seed", "train_and_calibrate"]
 
 _HALF_NOISE: Final = 5e-6
 
@@ -54,8 +47,6 @@ class Partition:
     train: Episodes
     calibrate: Episodes
     test: Episodes
-    monitored: Split | None  # train and calibrate together, divided as a default monitor does it
-    goal: Target | None = None  # a target in place of the paper's
 
     def rows(self, part: Episodes, t: int) -> Rows:
         """The inputs and outputs of a model at step t, for the episodes of one part."""
@@ -71,8 +62,6 @@ class Partition:
     @cached_property
     def target(self) -> Target:
         """The paper's target: from the 10 % to the 90 % quantile of the test episodes' outcomes."""
-        if self.goal is not None:
-            return self.goal
         low, high = np.quantile(self.outcomes, [0.1, 0.9], method="inverted_cdf")
         return Target(float(low), float(high))
 
@@ -108,18 +97,8 @@ def train_and_calibrate(plan: Plan, episodes: Episodes, number: int) -> PaperSpl
     Each ``number`` gives another random division (partition).
     """
     return episodes.split(
-        train=plan.train, calibrate=plan.calibrate, assure=0, seed=_seed(plan, number)
+        train=plan.train, calibrate=plan.calibrate, assure=0, seed=split_seed(plan, number)
     )
-
-
-def learn_and_assure(plan: Plan, episodes: Episodes, number: int) -> Split:
-    """Divide the past episodes: 80 % to learn from, and 20 % to back promises (assure).
-
-    Each ``number`` gives another random division (partition).
-    """
-    past = plan.train + plan.calibrate
-    learn = round(0.8 * past)
-    return episodes.split(learn, past - learn, seed=_seed(plan, number))
 
 
 def partition_of(plan: Plan, episodes: Episodes, number: int, mode: Mode) -> Partition:
@@ -137,10 +116,9 @@ def partition_of(plan: Plan, episodes: Episodes, number: int, mode: Mode) -> Par
         parts.train,
         parts.calibrate,
         parts.rest,
-        learn_and_assure(plan, episodes, number),
     )
 
 
-def _seed(plan: Plan, number: int) -> int:
-    # A thousand partitions per seed, so that no two seeds share one.
+def split_seed(plan: Plan, number: int) -> int:
+    """The seed of partition ``number``: a thousand per seed, so that no two seeds share one."""
     return 1_000 * plan.seed + number

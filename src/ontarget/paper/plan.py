@@ -8,11 +8,9 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from ontarget import QuantileForest
 from ontarget.errors import InputError
 
-__all__ = ["FULL", "LABELS", "MODES", "PAPER", "QUICK", "Mode", "Plan", "Preset", "Reported"]
+__all__ = ["FULL", "LABELS", "MODES", "PAPER", "QUICK", "Mode", "Plan", "Reported"]
 
 Mode: TypeAlias = Literal["noise", "atoms"]
-# How F̂ is learnt: a plain forest per step as in the paper, or the goal monitor's default.
-Preset: TypeAlias = Literal["paper", "default"]
 MODES: Final[tuple[Mode, ...]] = ("noise", "atoms")
 
 # How each domain is named to a reader, next to the paper's.
@@ -59,14 +57,11 @@ class Plan:
         How many times the episodes are divided at random.
     n_trees, min_leaf
         The forest of each step. The paper gives neither; ours are `QuantileForest`'s own defaults,
-        as in ``GoalMonitor(preset="paper")``. A default monitor has its own model.
+        as in ``GoalMonitor(preset="paper")``.
     level
         The level of the prediction intervals at t = 0.
     bins
         The number of bins for the expected calibration error.
-    study_steps, linear_levels
-        The steps at which other methods are compared (enough to see the start, the changes and the
-        end of both domains), and how many quantiles the linear model fits.
     seed
         The seed from which every random number follows.
     quick
@@ -87,8 +82,6 @@ class Plan:
     min_leaf: int = 15
     level: float = 0.8
     bins: int = 30
-    study_steps: tuple[int, ...] = (0, 2, 5, 10, 15, 25, 40)
-    linear_levels: int = 19
     seed: int = 0
     quick: bool = False
 
@@ -126,13 +119,4 @@ class Plan:
 
 
 FULL: Final = Plan()
-QUICK: Final = Plan(
-    episodes=2_000,
-    train=500,
-    calibrate=500,
-    partitions=2,
-    n_trees=50,
-    study_steps=(0, 5, 25),
-    linear_levels=9,
-    quick=True,
-)
+QUICK: Final = Plan(episodes=2_000, train=500, calibrate=500, partitions=2, n_trees=50, quick=True)

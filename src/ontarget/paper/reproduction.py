@@ -2,58 +2,36 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
+
+import numpy as np
 
 import ontarget
-from ontarget.domains import Tamarisk
-from ontarget.episodes import Episodes
-from ontarget.paper.alarms import PRESETS, summarize_watches, watch_partition
-from ontarget.paper.distance_run import DistanceRun
+from ontarget.models import n_threads
 from ontarget.paper.experiment import Part, run_partition
-from ontarget.paper.keeping import Keeper, Piece, commit, finish, missing_weight, plain, write_json
-from ontarget.paper.partitions import Partition, partition_of, simulated
-from ontarget.paper.peer import time_peer
+from ontarget.paper.partitions import partition_of, simulated
 from ontarget.paper.plan import MODES, Mode, Plan
-from ontarget.paper.progress import Clock, Report
-from ontarget.paper.rivals import compare, summarize_rivals
-from ontarget.paper.summary import summarize, summarize_forecasts
-from ontarget.paper.truth import truth_study
+from ontarget.paper.summary import summarize
 from ontarget.report import write_whole
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+__all__ = ["Clock", "Report", "Reproduction", "reproduce"]
 
-__all__ = ["Reproduction", "reproduce"]
+# Called with what is being done and the share of all work that is done.
+Report: TypeAlias = Callable[[str, float], object]
 
-# What a piece of a domain is: its kind, then its mode, preset and partition where it has one.
-Key: TypeAlias = tuple[str | int, ...]
-
-_FIGURES: Final = 4.0
 _MODE_NAMES: Final = {"noise": "noise", "atoms": "exact atoms"}
 # About the processor seconds of each piece at full size; they only move the progress bar.
-_WEIGHTS: Final = {
-    "tamarisk": {
-        "simulate": 2.0,
-        "part": 5.0,
-        "default": 9.0,
-        "rivals": 8.0,
-        "watch": 10.0,
-        "peer": 20.0,
-        "truth": 90.0,
-    },
-    "skirmish": {
-        "simulate": 12.0,
-        "part": 8.0,
-        "default": 14.0,
-        "rivals": 8.0,
-        "watch": 14.0,
-        "peer": 20.0,
-    },
-}
+_SIMULATE: Final = {"tamarisk": 2.0, "skirmish": 12.0, "smax": 110.0}
+_PART: Final = {"noise": 6.0, "atoms": 4.0}
+_FIGURES: Final = 4.0
 
 
 @dataclass(frozen=True)
@@ -70,13 +48,7 @@ class Reproduction:
 
 
 def reproduce(
-    plan: Plan,
-    folder: str | Path,
-    *,
-    studies: bool = True,
-    distance: bool = False,
-    figures: bool = True,
-    report: Report | None = None,
+    plan: Plan, folder: str | Path, *, figures: bool = True, report: Report | None = None
 ) -> Reproduction:
     """Run the paper's experiments and write results, figures and page into a folder.
 
@@ -85,33 +57,36 @@ def reproduce(
     plan
         `FULL` or `QUICK`, with a seed.
     folder
-        Where everything is written. If a run was stopped, the next one continues from the files in
-        ``parts``.
-    studies
-        Whether to run the studies of the paper's open questions too.
-    distance
-        Whether to measure how far every method's probability is from the truth too, on eight
-        processes; that takes longer than all the rest.
+        Where everything is written.
     figures
         Whether to draw figures and write the page.
     report
         A function that is called with what is being done, and which share of all work is done.
     """
     out = Path(folder)
-    run = _Run(plan, out, studies=studies, distance=distance, report=report)
-    parts, results, more = run.measure()
-    write_json(out / "results.json", results)
-    drawn: dict[str, Figure] = {}
+    out.mkdir(parents=True, exist_ok=True)  # rather than after minutes of work
+    work = sum(_SIMULATE[one] + plan.partitions * sum(_PART.values()) for one in plan.domains)
+    clock = Clock(work + _FIGURES * figures, report)
+    parts = _measured(plan, clock)
+    # The summary has no running times, so that it is the same every time.
+    results = _plain(
+        {
+            "commit": _commit(),
+            "version": ontarget.__version__,
+            "plan": plan.describe(),
+            "domains": summarize(plan, parts),
+        }
+    )
+    _write_json(out / "results.json", results)
+    drawn = {}
     if figures:
-        from ontarget.paper.charts import draw_all, draw_distances, write_figures
+        from ontarget.paper.charts import draw_all, write_figures
 
-        with run.clock.timed("figures", "drawing", weight=_FIGURES):
+        with clock.timed("figures", "drawing", weight=_FIGURES):
             drawn = draw_all(plan, parts)
-            if distance:
-                drawn["distance"] = draw_distances(results["distance"])
             write_figures(drawn, out / "figures")
-    timing = plain({**run.clock.account(), **more})
-    write_json(out / "timing.json", timing)
+    timing = _plain(clock.account())
+    _write_json(out / "timing.json", timing)
     if figures:
         from ontarget.paper.page import page_of
 
@@ -119,199 +94,127 @@ def reproduce(
     return Reproduction(plan, parts, results, timing)
 
 
-class _Run:
-    """One run of the reproduction.
+def _measured(plan: Plan, clock: Clock) -> dict[tuple[str, Mode], list[Part]]:
+    """The results of each partition, by domain and mode."""
+    parts: dict[tuple[str, Mode], list[Part]] = {}
+    for domain in plan.domains:
+        with clock.timed("simulation", f"{domain}: simulating", weight=_SIMULATE[domain]):
+            episodes = simulated(plan, domain)
+        for number in range(plan.partitions):
+            for mode in MODES:
+                kind = _MODE_NAMES[mode]
+                text = f"{domain}: {kind}, partition {number + 1} of {plan.partitions}"
+                with clock.timed(kind, text, weight=_PART[mode], ticks=episodes.horizon):
+                    one = partition_of(plan, episodes, number, mode)
+                    found = run_partition(plan, one, clock.tick)
+                parts.setdefault((domain, mode), []).append(found)
+    return parts
 
-    A domain's episodes are simulated at most once, and only if some result is not stored yet.
+
+class Clock:
+    """Adds up the seconds of each kind of work, and reports progress.
+
+    Parameters
+    ----------
+    total
+        The weight (expected work) of everything that will be timed, in any unit, such as seconds.
+    report
+        A function that is called with a text and the share of all work that is done.
+
+    Examples
+    --------
+    >>> clock = Clock(2.0, lambda text, share: print(f"{text} {share:.0%}"))
+    >>> with clock.timed("work", "half of it", weight=1.0, ticks=2):
+    ...     clock.tick()
+    half of it 0%
+    half of it 25%
+    half of it 50%
     """
 
-    def __init__(
-        self, plan: Plan, out: Path, *, studies: bool, distance: bool, report: Report | None
-    ) -> None:
-        self.plan, self.studies = plan, studies
-        self.keeper = Keeper(out / "parts", {"plan": plan.describe()})
-        self.distance = DistanceRun(plan, out, self.keeper) if distance else None
-        # The time that the pieces took is kept with them; figures are drawn again by each run.
-        earlier = self.keeper.table("clock") or {}
-        self.clock = Clock(
-            self._missing_weight(),
-            report,
-            earlier={kind: both for kind, both in earlier.items() if kind != "figures"},
-            keep=lambda seconds: self.keeper.keep_table("clock", seconds),
-        )
-        self._episodes: dict[str, Episodes] = {}
+    def __init__(self, total: float, report: Report | None = None) -> None:
+        self._total = max(total, 1e-9)
+        self._report = report
+        self._behind = 0.0
+        self._tick = 0.0
+        self._text = ""
+        self._seconds: dict[str, list[float]] = {}  # by the clock, and of the processor
 
-    def measure(self) -> tuple[dict[tuple[str, Mode], list[Part]], dict[str, Any], dict[str, Any]]:
-        """The results of each partition, a summary of these results, and running times.
+    @contextmanager
+    def timed(self, kind: str, text: str, *, weight: float, ticks: int = 1) -> Iterator[None]:
+        """A context whose time is counted as this kind of work.
 
-        A partition is one random division of the episodes. The summary has no running times, so
-        that it is the same every time.
+        Inside the context, `tick` reports progress.
         """
-        found: dict[str, dict[Key, dict[str, Any]]] = {}
-        for domain in self.plan.domains:
-            found[domain] = {
-                key: finish(piece, self.keeper, self.clock)
-                for key, piece in self._pieces(domain).items()
-            }
-            self._episodes.clear()
-        parts = {
-            (domain, mode): [Part.from_arrays(own["part", mode, k]) for k in self._numbers]
-            for domain, own in found.items()
-            for mode in MODES
+        start, wall, cpu = self._behind, time.perf_counter(), _cpu()
+        self._tick, self._text = weight / max(ticks, 1), text
+        self._tell()
+        yield
+        account = self._seconds.setdefault(kind, [0.0, 0.0])
+        account[0] += time.perf_counter() - wall
+        account[1] += _cpu() - cpu
+        self._behind = max(self._behind, start + weight)  # ticks add up to a last bit more
+        self._tell()
+
+    def tick(self) -> None:
+        """Report that one part of the current work is done."""
+        self._behind += self._tick
+        self._tell()
+
+    def account(self) -> dict[str, Any]:
+        """Wall-clock and processor seconds by kind of work; also the machine's load and threads."""
+        load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+        return {
+            "seconds": {
+                kind: {"wall": round(wall, 2), "cpu": round(cpu, 2)}
+                for kind, (wall, cpu) in self._seconds.items()
+            },
+            "load_average": load,
+            "threads": n_threads(),
+            "cores": os.cpu_count(),
         }
-        results: dict[str, Any] = {
-            "commit": commit(),
-            "version": ontarget.__version__,
-            "plan": self.plan.describe(),
-            "domains": summarize(self.plan, parts),
-        }
-        more: dict[str, Any] = {"peer": {domain: own["peer", 0] for domain, own in found.items()}}
-        if self.studies:
-            results["studies"] = {domain: self._study(own) for domain, own in found.items()}
-        if self.distance is not None:
-            results["distance"], more["distance"] = self.distance.measure(self.clock)
-        return parts, plain(results), more
 
-    @property
-    def _numbers(self) -> range:
-        return range(self.plan.partitions)
+    def _tell(self) -> None:
+        if self._report is not None:
+            self._report(self._text, min(self._behind / self._total, 1.0))
 
-    def _missing_weight(self) -> float:
-        """The total weight (expected work) of what is still to do, including the figures."""
-        total = _FIGURES
-        for domain in self.plan.domains:
-            missing = missing_weight(self._pieces(domain).values(), self.keeper)
-            total += missing + (_WEIGHTS[domain]["simulate"] if missing else 0.0)
-        return total + (0.0 if self.distance is None else self.distance.missing_weight())
 
-    def _pieces(self, domain: str) -> dict[Key, Piece]:
-        """All pieces of work for one domain, by their keys, in the order they are done."""
-        every = [*self._experiment(domain)]
-        if self.studies:
-            every += [*self._studies(domain)]
-        return dict(every)
+def _cpu() -> float:
+    times = os.times()
+    return times.user + times.system
 
-    def _experiment(self, domain: str) -> Iterator[tuple[Key, Piece]]:
-        for k in self._numbers:
-            for mode in MODES:
-                yield self._piece(
-                    domain,
-                    ("part", mode, k),
-                    mode,
-                    lambda one: run_partition(self.plan, one, self.clock.tick).to_arrays(),
-                    kind=_MODE_NAMES[mode],
-                    ticks=lambda one: one.test.horizon,
-                    arrays=True,
-                )
-        yield self._piece(
-            domain,
-            ("peer", 0),
-            "noise",
-            lambda one: time_peer(self.plan, domain, one) or {},
-            kind="peer",
+
+def _commit() -> str:
+    """The Git commit of this working copy, marked if files have changed; else the version."""
+    try:
+        found = subprocess.run(
+            ["git", "describe", "--always", "--abbrev=12", "--dirty=+changes", "--exclude=*"],
+            cwd=Path(ontarget.__file__).parent,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=10,
         )
+    except (OSError, subprocess.SubprocessError):
+        return f"version {ontarget.__version__}"
+    return found.stdout.strip()
 
-    def _studies(self, domain: str) -> Iterator[tuple[Key, Piece]]:
-        for k in self._numbers:
-            yield self._piece(
-                domain,
-                ("default", k),
-                "atoms",
-                lambda one: run_partition(self.plan, one, self.clock.tick, "default").to_arrays(),
-                ticks=lambda one: one.test.horizon,
-                arrays=True,
-            )
-            for mode in MODES:
-                yield self._piece(
-                    domain,
-                    ("rivals", mode, k),
-                    mode,
-                    lambda one: compare(self.plan, one, self.clock.tick),
-                    ticks=lambda one: len(self.plan.study_steps),
-                )
-            for preset in PRESETS:
-                yield self._piece(
-                    domain,
-                    ("watch", preset, k),
-                    "atoms",
-                    partial(watch_partition, self.plan, preset=preset),
-                )
-        # Tamarisk's truth is exact, but takes longer than a quick run may.
-        if domain == "tamarisk" and not self.plan.quick:
-            river = Tamarisk()
-            yield (
-                ("truth",),
-                Piece(
-                    file=f"{domain}-truth",
-                    kind="study: truth",
-                    text=f"{domain}: the exact truth",
-                    weight=_WEIGHTS[domain]["truth"],
-                    needs=lambda: [
-                        partition_of(self.plan, self._recorded(domain), k, "atoms")
-                        for k in self._numbers
-                    ],
-                    make=lambda each: truth_study(self.plan, river, each, self.clock.tick),
-                    ticks=lambda _: river.horizon,
-                ),
-            )
 
-    def _piece(
-        self,
-        domain: str,
-        key: Key,
-        mode: Mode,
-        make: Callable[[Partition], Mapping[str, Any]],
-        *,
-        kind: str = "",
-        ticks: Callable[[Partition], int] = lambda _: 1,
-        arrays: bool = False,
-    ) -> tuple[Key, Piece]:
-        """A piece of work for one partition in one mode, with its key.
+def _write_json(path: Path, values: Mapping[str, Any]) -> None:
+    """Write plain values as JSON with sorted keys. The file appears complete or not at all."""
+    text = json.dumps(values, sort_keys=True, indent=1, allow_nan=False)
+    write_whole(path, [text.encode(), b"\n"])
 
-        A partition is one random division of the episodes; the modes are with noise and without.
-        The key ends in the partition's number.
-        """
-        *what, number = key
-        name = " ".join(map(str, what))
-        return key, Piece(
-            file="-".join(map(str, (domain, *key))),
-            kind=kind or f"study: {what[0]}",
-            text=f"{domain}: {name}, partition {int(number) + 1} of {self.plan.partitions}",
-            weight=_WEIGHTS[domain][str(what[0])],
-            needs=lambda: partition_of(self.plan, self._recorded(domain), int(number), mode),
-            make=make,
-            ticks=ticks,
-            arrays=arrays,
-        )
 
-    def _recorded(self, domain: str) -> Episodes:
-        if domain not in self._episodes:
-            weight = _WEIGHTS[domain]["simulate"]
-            with self.clock.timed("simulation", f"{domain}: simulating", weight=weight):
-                self._episodes[domain] = simulated(self.plan, domain)
-        return self._episodes[domain]
-
-    def _study(self, found: Mapping[Key, dict[str, Any]]) -> dict[str, Any]:
-        """The results of the additional studies of one domain.
-
-        They are summarised over random divisions (partitions) of the episodes.
-        """
-        each = self._numbers
-        study: dict[str, Any] = {
-            "rivals": {
-                mode: summarize_rivals(self.plan, [found["rivals", mode, k] for k in each])
-                for mode in MODES
-            },
-            "watches": {
-                preset: summarize_watches([found["watch", preset, k] for k in each])
-                for preset in PRESETS
-            },
-            "default": {
-                "atoms": summarize_forecasts(
-                    [Part.from_arrays(found["default", k]) for k in each], by_ranks=False
-                )
-            },
-        }
-        if ("truth",) in found:
-            study["truth"] = found["truth",]
-        return study
+def _plain(value: Any) -> Any:
+    """The value in a form for JSON: arrays and tuples as lists, NaN and infinity as None."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float):
+        return float(f"{value:.10g}") if np.isfinite(value) else None
+    return value

@@ -107,13 +107,10 @@ def ten_episodes(plan: Plan, part: Part) -> IndexArray:
     return np.sort(np.concatenate((order[met][:8], order[~met][:2])))
 
 
-def summarize_forecasts(parts: Sequence[Part], *, by_ranks: bool = True) -> dict[str, Any]:
+def summarize_forecasts(parts: Sequence[Part]) -> dict[str, Any]:
     """How good the probabilities are: their calibration error, and their scores.
 
-    The scores are compared with those of raw forecasts (before calibration). ``by_ranks`` says
-    whether p is computed as in the paper: by counting, among the calibration episodes, how often an
-    outcome fell into the part of its predicted distribution that now belongs to the target. That
-    raises the Brier score a little even for a perfect model; the results then include by how much.
+    The scores are compared with those of raw forecasts (before calibration).
     """
     together: FloatArray = np.sum([part.bins for part in parts], axis=0)
     scores = {"brier": [part.brier for part in parts], "log_loss": [p.log_loss for p in parts]}
@@ -124,24 +121,23 @@ def summarize_forecasts(parts: Sequence[Part], *, by_ranks: bool = True) -> dict
             name: {m: mean_sd(one[i].mean() for one in each) for i, m in enumerate(METHODS)}
             for name, each in scores.items()
         },
-        "brier_minus_raw": _against_raw(parts, by_ranks=by_ranks),
+        "brier_minus_raw": _against_raw(parts),
     }
 
 
-def _against_raw(parts: Sequence[Part], *, by_ranks: bool) -> dict[str, Any]:
+def _against_raw(parts: Sequence[Part]) -> dict[str, Any]:
     """By how much calibration changes the Brier score, on average, with its standard error.
 
     It is the mean difference between the Brier scores of p and of the raw forecasts for the same
-    steps. The paper's method (``by_ranks``) counts only n calibration episodes. So it raises the
-    Brier score even if the model's predicted distribution is perfect: by the variance
-    p(1 − p)/(n + 2) of the counted share. On average that is the Brier score of perfect forecasts
-    divided by n + 2; the result ``price`` estimates it from the score of p.
+    steps. The paper's method counts only n calibration episodes. So it raises the Brier score even
+    if the model's predicted distribution is perfect: by the variance p(1 − p)/(n + 2) of the
+    counted share. On average that is the Brier score of perfect forecasts divided by n + 2; the
+    result ``price`` estimates it from the score of p.
     """
     own, raw = METHODS.index("p"), METHODS.index("raw")
     found = mean_sd(float((part.brier[own] - part.brier[raw]).mean()) for part in parts)
     price = mean_sd(float(part.brier[own].mean()) / (part.n + 2) for part in parts)["mean"]
-    se = found["sd"] / len(parts) ** 0.5
-    return {**found, "se": se, "price": price if by_ranks else None}
+    return {**found, "se": found["sd"] / len(parts) ** 0.5, "price": price}
 
 
 def _of_domain(plan: Plan, parts: Sequence[Part]) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from ontarget.evaluation.figures import (
     alarm_chart,
     bias_chart,
     came_true_chart,
-    dot_chart,
     ece_chart,
     episodes_chart,
     explanation_chart,
@@ -60,9 +59,6 @@ ORDINARY = {
     "bias": lambda **to: bias_chart(
         "season", [("2020", 0.02, -0.03, 0.07), ("a $ sign", -0.2, -0.3, -0.1)], **to
     ),
-    "dots": lambda **to: dot_chart(
-        ["walk", "storm"], {"old": [0.4, 0.1], "new": [0.2, 0.002]}, label="dots", measure="m", **to
-    ),
     "explanation": lambda **to: explanation_chart(
         [("speed", -0.2, 0.01), ("a $ sign", 0.05, 0.0)],
         [(1.0, 0.4, True), (-2.0, 0.6, False)],
@@ -74,7 +70,6 @@ ORDINARY = {
     ),
 }
 AWKWARD = {
-    "dots of one method": lambda: dot_chart(["walk"], {"p": [0.1]}, label="dots", measure="m"),
     "one forecast": lambda: reliability_diagram(reliability([1.0], [1])),
     "all met": lambda: reliability_diagram(reliability(P[0], np.ones(40))),
     "bias of one part": lambda: bias_chart("site", [("all", 0.0, 0.0, 0.0)]),

@@ -21,7 +21,6 @@ from ontarget.evaluation.figures import (
     IntervalCurve,
     alarm_chart,
     came_true_chart,
-    dot_chart,
     ece_chart,
     episodes_chart,
     interval_chart,
@@ -303,21 +302,3 @@ def test_dark_figures_show_the_same_on_a_dark_ground(name) -> None:
 def test_what_cannot_be_drawn_is_refused(draw, message) -> None:
     with pytest.raises(InputError, match=message):
         draw()
-
-
-def test_dots_stand_at_their_values_from_top_to_bottom() -> None:
-    figure = dot_chart(
-        ["first", "second"], {"old": [0.4, 0.1], "new": [0.2, 0.05]}, label="x", measure="error"
-    )
-    (axes,) = figure.axes
-    assert list(line(axes, "new").get_xdata()) == [0.2, 0.05]
-    assert list(line(axes, "new").get_ydata()) == [2, 1]
-    assert [text.get_text() for text in axes.get_yticklabels()] == ["first", "second"]
-    assert axes.get_xlabel() == "error"
-    assert axes.get_xscale() == "linear"
-    wide = dot_chart(["first"], {"old": [0.4], "new": [0.03]}, label="x", measure="error")
-    assert wide.axes[0].get_xscale() == "log"
-    with pytest.raises(
-        InputError, match=r"values\['new'\] needs a number for each of 1 rows, got 2"
-    ):
-        dot_chart(["first"], {"old": [0.1], "new": [0.1, 0.2]}, label="x", measure="error")

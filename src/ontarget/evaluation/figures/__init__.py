@@ -11,7 +11,7 @@ from ontarget.evaluation.figures.calibration import (
     pit_chart,
     reliability_diagram,
 )
-from ontarget.evaluation.figures.comparison import bias_chart, dot_chart, methods_chart
+from ontarget.evaluation.figures.comparison import bias_chart, methods_chart
 from ontarget.evaluation.figures.curves import Curve
 from ontarget.evaluation.figures.decisions import IntervalCurve, alarm_chart, interval_chart
 from ontarget.evaluation.figures.explanation import explanation_chart
@@ -25,7 +25,6 @@ __all__ = [
     "alarm_chart",
     "bias_chart",
     "came_true_chart",
-    "dot_chart",
     "ece_chart",
     "episodes_chart",
     "explanation_chart",

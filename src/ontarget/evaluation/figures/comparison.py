@@ -15,7 +15,6 @@ from ontarget.evaluation.figures._style import (
     Theme,
     canvas,
     dotted,
-    legend_above,
     percent_axis,
     series_looks,
     step_axis,
@@ -27,58 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["bias_chart", "dot_chart", "methods_chart"]
-
-
-def dot_chart(
-    rows: Sequence[str],
-    values: Mapping[str, Sequence[float]],
-    *,
-    label: str,
-    measure: str,
-    dark: bool = False,
-) -> Figure:
-    """A chart of one measure for several methods and problems.
-
-    The scale is logarithmic if the largest number is more than ten times the smallest.
-
-    Parameters
-    ----------
-    rows
-        The problems, from top to bottom.
-    values
-        For each method, one number above 0 for each problem. In each row, a line joins the points
-        of the first and the last method.
-    label
-        A description of the figure in words, for readers who can't see it.
-    measure
-        The name of the measure, written beside the axis.
-    dark
-        Whether the figure is for a dark background.
-    """
-    for name, own in values.items():
-        if len(own) != len(rows):
-            raise InputError(
-                f"values[{name!r}] needs a number for each of {len(rows)} rows, got {len(own)}"
-            )
-    theme = theme_of(dark)
-    looks = series_looks(list(values), theme)
-    places = range(len(rows), 0, -1)
-    with canvas(theme, (6.4, 1.0 + 0.34 * len(rows)), label=label) as (figure, (axes,)):
-        each = list(values.values())
-        axes.hlines(places, each[-1], each[0], color=theme.muted, linewidth=0.8)
-        for name, own in values.items():
-            look = looks[name]
-            axes.plot(own, places, look.marker, color=look.color, markersize=6.5, label=name)
-        spread = [one for own in each for one in own]
-        if max(spread) > 10.0 * min(spread):
-            axes.set_xscale("log")
-        axes.set_xlabel(measure)
-        axes.set_yticks(places, rows)
-        axes.grid(visible=False, axis="y")
-        axes.margins(y=0.12)
-        legend_above(axes)
-    return figure
+__all__ = ["bias_chart", "methods_chart"]
 
 
 def bias_chart(

@@ -8,7 +8,8 @@ import pytest
 from ontarget._grid import snap
 from ontarget.domains import simulate, simulate_with_snapshots, true_probability
 from ontarget.domains.draws import episode_keys
-from ontarget.paper.processes import (
+from ontarget.target import Target
+from yardstick.processes import (
     CartPole,
     DriftingWalk,
     MountainCar,
@@ -17,7 +18,6 @@ from ontarget.paper.processes import (
     Storm,
     Walk,
 )
-from ontarget.target import Target
 
 PROCESSES = [Walk, Reservoir, Storm, DriftingWalk, CartPole, MountainCar]
 

@@ -1,15 +1,20 @@
-"""The cases of the distance study: processes with episodes to learn from and known truth."""
+"""Processes whose true probabilities are known, with episodes to learn from."""
 
 from __future__ import annotations
 
-import time
+import functools
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+import ontarget
 from ontarget import Target
+from ontarget._typing import BoolArray, FloatArray
 from ontarget.domains import (
     ExactReturns,
     Simulation,
@@ -20,10 +25,8 @@ from ontarget.domains import (
     true_probability,
 )
 from ontarget.episodes import Episodes
-from ontarget.errors import InputError
-from ontarget.paper.arrays import AnyArray, BoolArray, FloatArray
-from ontarget.paper.keeping import Keeper
-from ontarget.paper.processes import (
+from ontarget.evaluation import excess_brier
+from yardstick.processes import (
     CartPole,
     DriftingWalk,
     MountainCar,
@@ -33,17 +36,12 @@ from ontarget.paper.processes import (
     Walk,
 )
 
-__all__ = ["CASES", "ORACLE_CODE", "Case", "CasePlan", "TestStates", "build_case"]
-
-# What the truth depends on; the models that are measured against it are not among it.
-ORACLE_CODE: Final = (
-    "_grid.py",
-    "_keyed.py",
-    "domains/",
-    "episodes/",
-    "paper/cases.py",
-    "paper/processes.py",
-    "target.py",
+# What the truth depends on: these files of the package, and these beside this one.
+_PACKAGE: Final = Path(ontarget.__file__).parent
+_CODE: Final = (
+    *(_PACKAGE / "domains").rglob("*.py"),
+    *(_PACKAGE / name for name in ("_grid.py", "_keyed.py", "target.py")),
+    *(Path(__file__).parent / name for name in ("cases.py", "processes.py")),
 )
 
 
@@ -102,69 +100,63 @@ class Case:
     target: Target
     tests: dict[int, TestStates]
     rollouts: int | None
-    truth_seconds: float  # how long finding the truth took, when it was found
 
 
 def build_case(
-    name: str,
-    keeper: Keeper,
-    *,
-    n_episodes: int = 10_000,
-    seed: int = 0,
-    target: Target | None = None,
+    name: str, cache: Path | None = None, *, n_episodes: int = 10_000, seed: int = 0
 ) -> Case:
-    """The case (a process to study) of this name.
+    """The case of this name: its episodes, a target, and test states with true probabilities.
 
-    Its true probabilities are stored in a file, because computing them may take minutes.
-
-    Parameters
-    ----------
-    name
-        One of `CASES`.
-    keeper
-        Stores the true probabilities, by name, size, seed and target.
-    n_episodes
-        How many episodes models may learn from.
-    seed
-        The seed of the episodes; the test episodes have the next seed.
-    target
-        The target; by default the range between two quantiles of the outcomes.
+    ``cache`` is a folder that stores the true probabilities, which may take a minute. The test
+    episodes have the seed after that of the episodes.
     """
-    if name not in CASES:
-        raise InputError(f"`case` needs one of {', '.join(CASES)}, got {name!r}")
     plan = CASES[name]
     domain = plan.domain()
-    episodes = _ended(simulate_with_snapshots(domain, n_episodes, seed, progress=False), domain)
-    if target is None:
-        # The quantile that is an outcome, so that the target's ends are atoms where outcomes are.
-        target = Target(*np.quantile(episodes.outcomes, plan.quantiles, method="inverted_cdf"))
+    episodes = ended(simulate_with_snapshots(domain, n_episodes, seed, progress=False), domain)
+    # The quantile that is an outcome, so that the target's ends are atoms where outcomes are.
+    target = Target(*np.quantile(episodes.outcomes, plan.quantiles, method="inverted_cdf"))
     asked = simulate_with_snapshots(
         domain, plan.n_states, seed + 1, snapshots=plan.steps, progress=False
     )
-    label = f"truth-{name}-{n_episodes}-{seed}-{target.lower:g}to{target.upper:g}"
-    truth = keeper.arrays(label)
-    if truth is None:
-        truth = _truth(domain, plan, asked, (target, episodes.grid))
-        keeper.keep_arrays(label, truth)
+    file = None if cache is None else cache / f"{name}-{n_episodes}-{seed}-{_digest()}.npz"
+    if file is not None and file.exists():
+        with np.load(file) as found:
+            truth = dict(found)
+    else:
+        truth = {
+            str(t): np.clip(p, 0.0, 1.0)  # sums of chances may pass 1 in the last bits
+            for t, p in _probabilities(domain, plan, asked, (target, episodes.grid))
+        }
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            part = file.with_suffix(f".{os.getpid()}.npz")  # several runs may share a cache
+            np.savez_compressed(part, **truth)
+            part.rename(file)
     tests = {}
     for t in plan.steps:
         alive = _alive(domain, asked, t)
         step = asked.episodes.at(t)
         tests[t] = TestStates(step.states[alive], step.behavior[alive], truth[str(t)][alive])
-    return Case(name, episodes, target, tests, plan.rollouts, float(truth["seconds"]))
+    return Case(name, episodes, target, tests, plan.rollouts)
 
 
-def _truth(
-    domain: Any, plan: CasePlan, asked: Simulation[Any], goal: tuple[Target, float]
-) -> dict[str, AnyArray]:
-    """The true probability of each state at each step, and how many seconds it took."""
-    started = time.perf_counter()
-    truth: dict[str, AnyArray] = {
-        str(t): np.clip(p, 0.0, 1.0)  # sums of chances may pass 1 in the last bits
-        for t, p in _probabilities(domain, plan, asked, goal)
-    }
-    truth["seconds"] = np.array(time.perf_counter() - started)
-    return truth
+def excess(p: FloatArray, p_true: FloatArray, rollouts: int | None) -> float:
+    """How much higher the Brier score of p is than that of the true probability.
+
+    ``rollouts`` is how many simulations each ``p_true`` was estimated from; None if it is exact.
+    """
+    if rollouts is None:
+        return float(np.square(p - p_true).mean())
+    return excess_brier(p, p_true, rollouts=rollouts)
+
+
+@functools.cache
+def _digest() -> str:
+    """A hash of the code that the truth depends on."""
+    digest = blake2b(digest_size=6)
+    for path in sorted(_CODE):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _probabilities(
@@ -195,7 +187,7 @@ def _alive(domain: Any, run: Simulation[Any], t: int) -> BoolArray:
     return ~ended
 
 
-def _ended(run: Simulation[Any], domain: Any) -> Episodes:
+def ended(run: Simulation[Any], domain: Any) -> Episodes:
     """The episodes, each cut at the step where it terminated."""
     if not hasattr(domain, "over"):
         return run.episodes

@@ -14,8 +14,8 @@ import numpy as np
 from scipy.special import gammaincinv, ndtr, ndtri, stdtr
 
 from ontarget import Target
+from ontarget._typing import BoolArray, FloatArray, KeyArray
 from ontarget.domains import uniforms
-from ontarget.paper.arrays import BoolArray, FloatArray, KeyArray
 
 __all__ = [
     "CartPole",
