@@ -98,10 +98,6 @@ def compare(n_threads: int) -> None:
     t_peer = min(best(lambda m=m: ask_peer(queries, targets, **m), 3) for m in modes)  # its fastest
     t = best(lambda: ours.cdf(queries, targets))
     line("CDF at 2 targets, 5,000 rows", f"{t.elapsed * 1e3:.1f} ms", t_peer.ratio(t), ">= 15x")
-    served = QuantileForest.from_sklearn(peer, X, y)
-    t_served = best(lambda: served.cdf(queries, targets))
-    served_in = f"{t_served.elapsed * 1e3:.1f} ms"
-    line("  the peer's own trees, served by us", served_in, t_peer.ratio(t_served))
     t_quantile = best(lambda: ours.quantile(queries, [0.1, 0.9]))
     t_peer_quantile = best(lambda: peer.predict(queries, [0.1, 0.9]), 3)
     found_in = f"{t_quantile.elapsed * 1e3:.1f} ms"

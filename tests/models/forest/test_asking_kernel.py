@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestRegressor
 
 from ontarget.models.forest._batch_kernel import leaves_of_rows
 from ontarget.models.forest._store import table_to_arrays
@@ -77,16 +76,10 @@ def limits_by_ranks(
 
 
 @pytest.mark.parametrize("weight", [None, RNG.random(300) + 0.1], ids=["even", "weighted"])
-@pytest.mark.parametrize("source", ["ours", "scikit-learn"])
 @pytest.mark.parametrize("digits", [0, 1, 9])
-def test_row_numbers_give_the_very_bits_of_ranks(
-    source: str, digits: int, weight: np.ndarray | None
-) -> None:
+def test_row_numbers_give_the_very_bits_of_ranks(digits: int, weight: np.ndarray | None) -> None:
     y = np.round(Y + 1e-3 * RNG.normal(size=300), digits)
     forest = QuantileForest(n_trees=9, min_leaf=4, smooth=False).fit(X, y, weight)
-    if source == "scikit-learn":
-        peer = RandomForestRegressor(9, min_samples_leaf=4, random_state=0).fit(X, y)
-        forest = QuantileForest.from_sklearn(peer, X, y, smooth=False)
     leaves = np.empty((40, 9), dtype=np.uint32)
     leaves_of_rows(forest.table_, QUERIES, leaves)
     values = np.column_stack([RNG.choice(y, (40, 5)), RNG.normal(size=(40, 2)), np.full(40, 9e9)])
@@ -124,15 +117,6 @@ def test_steps_that_are_no_whole_numbers_are_numbered(steps: np.ndarray | None) 
     assert np.unique(forest.training_steps_).tolist() == ([0] if steps is None else [0, 1])
     assert forest.training_steps_.dtype == np.uint16
     assert np.array_equal(forest.training_episodes_, np.arange(300))
-
-
-def test_an_imported_forest_names_rows_by_their_place_in_the_table() -> None:
-    peer = RandomForestRegressor(3, random_state=0).fit(X, Y)
-    forest = QuantileForest.from_sklearn(peer, X, Y)
-    arrays = forest.to_arrays()
-    outcomes = np.repeat(arrays["support"], np.diff(arrays["row_start"]))
-    assert np.array_equal(Y[forest.training_episodes_], outcomes)
-    assert np.array_equal(np.sort(forest.training_episodes_), np.arange(300))
 
 
 def test_the_live_path_gives_the_very_bits_of_the_batch() -> None:

@@ -23,7 +23,6 @@ __all__ = [
     "Distinct",
     "bin_by_value",
     "bin_features",
-    "bin_table",
     "choose_bins",
     "distinct_values",
     "reorder_categories",
@@ -103,7 +102,7 @@ def choose_bins(
         sums = np.bincount(own.place, weights=y[~np.isnan(X[:, f])], minlength=own.values.size)
         edges.append(_categories(own, f))
         orders[f] = _order(sums / own.counts)
-    return bin_table(edges, orders)
+    return _bin_table(edges, orders)
 
 
 def bin_by_value(
@@ -119,7 +118,7 @@ def bin_by_value(
         _categories(own, f) if f in categorical else _edges(own, max_bins)
         for f, own in enumerate(distinct)
     ]
-    bins = bin_table(edges, {f: np.arange(edges[f].size) for f in sorted(categorical)})
+    bins = _bin_table(edges, {f: np.arange(edges[f].size) for f in sorted(categorical)})
     return bins, *bin_features(X, bins)
 
 
@@ -147,11 +146,11 @@ def reorder_categories(
         new = np.full(order.size + 1, here.size, dtype=np.uint16)
         new[order[here]] = orders[f]
         found[f] = new[codes[f]]
-    own_bins = bin_table(edges, orders)
+    own_bins = _bin_table(edges, orders)
     return own_bins, read_only(found), read_only(_bins_of(own_bins))
 
 
-def bin_table(edges: list[FloatArray], orders: dict[int, IntArray]) -> BinTable:
+def _bin_table(edges: list[FloatArray], orders: dict[int, IntArray]) -> BinTable:
     """The bins of all features (ranges of values, or categories) as flat arrays.
 
     ``edges`` holds, for each feature, the edges between its bins, or its categories. ``orders``

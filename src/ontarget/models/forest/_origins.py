@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from ontarget._readonly import read_only
-from ontarget._typing import AnyArray, IndexArray, IntArray
+from ontarget._typing import AnyArray, IntArray
 from ontarget.models._stored import flat_array, require
 from ontarget.models.base import TrainingRows
 
@@ -29,16 +29,12 @@ class RowOrigins(NamedTuple):
     step: IntArray
 
     @classmethod
-    def of(cls, rows: TrainingRows, episodes: IndexArray | None = None) -> Self:
-        """The episode and the step of each row; rows must be sorted as by `in_canonical_order`.
-
-        ``episodes`` holds other episode numbers to store, if given.
-        """
+    def of(cls, rows: TrainingRows) -> Self:
+        """The episode and the step of each row; rows must be sorted as by `in_canonical_order`."""
         labels = rows.step_labels
         kept = labels.dtype.kind in "iu" and labels[0] >= 0 and labels[-1] < 2**32
         step = labels[rows.steps] if kept else rows.steps
-        number = rows.units if episodes is None else episodes
-        return cls(in_few_bytes(number), in_few_bytes(step))
+        return cls(in_few_bytes(rows.units), in_few_bytes(step))
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], n_rows: int) -> Self:

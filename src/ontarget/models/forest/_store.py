@@ -20,7 +20,6 @@ __all__ = [
     "Tree",
     "assemble",
     "check_bins",
-    "check_table",
     "drop_unused_edges",
     "entry_type",
     "table_from_arrays",
@@ -150,11 +149,11 @@ def table_from_arrays(arrays: Mapping[str, AnyArray]) -> ForestTable:
         shares=flat_array(arrays, "shares", np.float64),
         support=support.as_tuple(),
     )
-    check_table(table)
+    _check_table(table)
     return table
 
 
-def check_table(table: ForestTable) -> None:
+def _check_table(table: ForestTable) -> None:
     """Raise a `ModelFileError` unless all indices are in bounds and every path ends in a leaf."""
     check_bins(table.bins)
     starts = _check_nodes(table)

@@ -47,7 +47,6 @@ from ontarget.models.forest._members import Members, by_outcome, by_row, most_me
 from ontarget.models.forest._members_kernel import add_members_of_rows
 from ontarget.models.forest._node_kernel import LOW32, MAX_SLOTS
 from ontarget.models.forest._origins import RowOrigins
-from ontarget.models.forest._sklearn_trees import table_of_sklearn
 from ontarget.models.forest._split_kernel import GrowthRules
 from ontarget.models.forest._store import table_from_arrays, table_to_arrays
 
@@ -227,22 +226,6 @@ class QuantileForest(ForestEstimator):
         with threads_at_most(self.n_jobs):
             ground = prepare_ground(rows, plan, columns)
         return self._grow(rows, plan, ground)
-
-    @classmethod
-    def from_sklearn(cls, forest: Any, X: ArrayLike, y: ArrayLike, *, smooth: bool = True) -> Self:
-        """A fitted scikit-learn forest of regression trees, converted to a `QuantileForest`.
-
-        Parameters
-        ----------
-        forest
-            A fitted ``RandomForestRegressor`` or ``ExtraTreesRegressor``, or a subclass of one.
-        X, y
-            The same rows that it was fitted on, in the same order.
-        smooth
-            As in the constructor.
-        """
-        table, origins = table_of_sklearn(forest, X, y, smooth=smooth)
-        return cls(n_trees=table.roots.size, smooth=smooth)._hold(table, origins)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
