@@ -4,7 +4,6 @@
     python bench/models.py --models QuantileNetwork          # of one model alone
     python bench/models.py --auto --data FOLDER              # what "auto" chooses
     python bench/models.py --auto --sets walk nfl --past 500 # on some sets, with fewer episodes
-    python bench/models.py --successors --past 600           # a forest that imagines outcomes
 
 FOLDER contains logs of real episodes (see bench/quality.py); without it only simulated processes
 are used. The neural network is measured only if PyTorch is installed: ``pip install
@@ -36,7 +35,7 @@ from ontarget.models import (
     StackedForest,
 )
 from ontarget.models._entry import live_model
-from yardstick.cases import CASES, build_case, ended
+from yardstick.cases import CASES, ended
 from yardstick.figures import keep
 from yardstick.questions import REAL
 
@@ -161,37 +160,12 @@ def choices(args: argparse.Namespace) -> None:
         print(f"{name:<12}{shown}{found[own] / least:>9.3f}  {own}", flush=True)
 
 
-def successors(args: argparse.Namespace) -> None:
-    """Print how far a forest is from the truth, and what it costs.
-
-    It is measured with and without imagined outcomes.
-    """
-    print(f"{'process':<12}{'outcomes':>12}{'excess Brier, 1e-4':>22}{'fit, s of processor':>22}")
-    for name in args.sets or ("walk", "reservoir"):
-        case = build_case(name, n_episodes=args.past)
-        for imagines in (False, True):
-            start = time.process_time()
-            model = QuantileForest(successors=imagines)
-            steps = sorted(case.tests)
-            monitor = GoalMonitor(model).fit(case.episodes, progress=False, steps=steps)
-            seconds = time.process_time() - start
-            off = []
-            for t, test in case.tests.items():
-                p = monitor.outlook(t, test.states, test.behavior, case.target).p
-                off.append(float(np.mean((p - test.p_true) ** 2)))
-            kind = "imagined" if imagines else "real"
-            print(f"{name:<12}{kind:>12}{1e4 * np.mean(off):>22.1f}{seconds:>22.0f}", flush=True)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
         "--auto", action="store_true", help='what "auto" chooses, and how good it is'
-    )
-    parser.add_argument(
-        "--successors", action="store_true", help="imagined outcomes, and their cost"
     )
     parser.add_argument("--data", type=Path, help="folder of the real sets")
     parser.add_argument("--sets", nargs="*", help="some sets only")
@@ -201,8 +175,6 @@ def main() -> None:
     args = parser.parse_args()
     if args.auto:
         choices(args)
-    elif args.successors:
-        successors(args)
     else:
         times(args)
 

@@ -30,7 +30,6 @@ HORIZON = 5
 Contents = tuple[dict[str, Any], dict[str, dict[str, AnyArray]]]
 
 FOREST = QuantileForest(n_trees=4, min_leaf=4)
-IMAGINED = QuantileForest(n_trees=4, min_leaf=4, successors=True)
 STACKED = StackedForest(n_trees=3, min_leaf=3, large_leaf=6, n_boosted=3, boosted_depth=2)
 GUIDED = GuidedForest(n_trees=4, min_leaf=4, n_boosted=3, boosted_depth=2)
 REGRESSION = DistributionRegression()
@@ -58,7 +57,6 @@ KINDS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "discounted": (Marginal(), {"window": 1, "steps_per_model": 2}, {"behavior": "discounted:0.9"}),
     "rehearsed": (FOREST, {"steps_per_model": 2, "group": "group"}, {"groups": 2, "ragged": True}),
     "rehearsed-max": (Marginal(), {}, {"behavior": "max"}),
-    "imagined": (IMAGINED, {"steps_per_model": 5}, {"kind": "category"}),
     "recalling": (FOREST, {"history": 2}, {"kind": "category", "missing": True, "ragged": True}),
     "aimed": (FOREST, {"steps_per_model": 5}, {"ragged": True}),
     "several": (FOREST, {"steps_per_model": 5}, {"behavior": {"a": "sum", "b": "max"}}),

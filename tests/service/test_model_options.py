@@ -1,4 +1,4 @@
-"""A monitor that imagines, recalls or is a network answers alike wherever it is asked."""
+"""A monitor that recalls or is a network answers alike wherever it is asked."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from tests.cli.river import call, told
 
 HORIZON = 5
 TARGET = Target.at_least(0.0)
-IMAGINES = QuantileForest(n_trees=6, min_leaf=5, successors=True)
+FOREST = QuantileForest(n_trees=6, min_leaf=5)
 MONITORS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "imagines": (IMAGINES, {"steps_per_model": 5}),
-    "imagines and recalls": (IMAGINES, {"steps_per_model": 5, "history": 2}),
+    "a forest recalls": (FOREST, {"steps_per_model": 5, "history": 2}),
     "boosted trees recall": (BoostedQuantiles(4, boosted_depth=2), {"history": 1}),
     "a network recalls": (QuantileNetwork(4, n_folds=2), {"history": 2}),
 }

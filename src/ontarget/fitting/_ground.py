@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ontarget._typing import BoolArray, IndexArray
-from ontarget.episodes import Behavior, Episodes, PaperSplit, Schema, Split, Translation
+from ontarget.episodes import Episodes, PaperSplit, Schema, Split
 from ontarget.episodes._dictionaries import learned_schema
 from ontarget.episodes._history import state_schema
 from ontarget.episodes.schema import Unseen
@@ -98,7 +98,6 @@ def ground_of(recipe: Recipe, split: Split | PaperSplit) -> Ground:
     named = _on_one_grid(_named(split))
     train = next(iter(named.values()))
     _check_parts(named, recipe.reward_bounds)
-    _check_successors(recipe.model, train.behavior)
     # The list of categories comes from the first part alone; other parts must not add to it (M14).
     schema = learned_schema(train, _unseen(recipe))
     named = {name: part.recoded(schema) for name, part in named.items()}
@@ -194,17 +193,6 @@ def _check_parts(named: Mapping[str, Episodes], bounds: tuple[float, float]) -> 
                 f" do not hold: an episode in the {name} part earned {wrong:g} in one step; "
                 "declare wider bounds, or none",
             )
-
-
-def _check_successors(model: Any, behavior: Behavior) -> None:
-    """Raise an `InputError` if the model's option ``successors`` does not suit the behavior."""
-    extreme = behavior.translation in (Translation.FLOOR, Translation.CEILING)
-    if getattr(model, "successors", False) and (extreme or behavior.scale(1) != 1.0):
-        raise InputError(
-            Argument("successors"),
-            f" needs a plain sum of rewards, or a behavior such as last or mean, got "
-            f"{behavior.spec}; fit with successors=False",
-        )
 
 
 def _check_alike(train: Episodes, other: Episodes) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar, overload
@@ -10,7 +10,7 @@ from typing import Any, TypeVar, overload
 from ontarget.errors import InputError, ModelFileError
 from ontarget.models.base import StoredDistribution
 
-__all__ = ["kind_of", "kinds", "model_of_kind", "register"]
+__all__ = ["kind_of", "kinds", "model_of_kind", "register", "unfitted_model"]
 
 M = TypeVar("M", bound=type[StoredDistribution])
 
@@ -27,6 +27,8 @@ _BUILT_IN = {
     "quantile_network": "ontarget.models.network.estimator:QuantileNetwork",
     "stacked_forest": "ontarget.models.stacked.estimator:StackedForest",
 }
+# Parameters of earlier versions that files may still name, with the value that asked for nothing.
+_GONE_PARAMETERS = {"quantile_forest": {"successors": False}}
 _registered: dict[str, type[StoredDistribution]] = {}
 
 
@@ -97,6 +99,18 @@ def model_of_kind(kind: str) -> type[StoredDistribution]:
         )
     (point,) = offered.values()
     return _loaded(point)
+
+
+def unfitted_model(kind: str, parameters: Mapping[str, Any]) -> StoredDistribution:
+    """An unfitted model, from its kind and parameters in a file of this or an earlier version."""
+    gone, model_class = _GONE_PARAMETERS.get(kind, {}), model_of_kind(kind)
+    for name, nothing in gone.items():
+        if (value := parameters.get(name, nothing)) != nothing:
+            raise ModelFileError(
+                f"{model_class.__name__}({name}={value!r}) is gone; fit the monitor again, or use "
+                "ontarget 0.2"
+            )
+    return model_class(**{name: own for name, own in parameters.items() if name not in gone})
 
 
 def kinds() -> tuple[str, ...]:

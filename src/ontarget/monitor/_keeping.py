@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ontarget.errors import InputError, ModelFileError
-from ontarget.models.registry import model_of_kind
+from ontarget.models.registry import unfitted_model
 
 __all__ = ["LostModel", "kept_parameters", "restored_parameters"]
 
@@ -59,7 +59,7 @@ def restored_parameters(kept: Mapping[str, Any]) -> dict[str, Any]:
             found["model"] = LostModel(str(model["name"]))
             return found
         try:
-            found["model"] = model_of_kind(model["kind"])(**model["parameters"])
+            found["model"] = unfitted_model(model["kind"], model["parameters"])
         except TypeError as error:
             raise ModelFileError(
                 f"the model does not accept its stored parameters: {error}"

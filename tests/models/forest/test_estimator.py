@@ -292,3 +292,9 @@ def test_damaged_arrays_are_refused(damage: str) -> None:
     DAMAGES[damage](arrays)
     with pytest.raises(ModelFileError):
         QuantileForest.from_arrays(arrays)
+
+
+def test_arrays_of_imagined_outcomes_are_refused() -> None:
+    arrays = QuantileForest(2).fit(X, Y).to_arrays()
+    with pytest.raises(ModelFileError, match="imagined"):
+        QuantileForest.from_arrays({**arrays, "imagined": np.ones(1, dtype=np.bool_)})

@@ -18,7 +18,6 @@ from ontarget.models.forest._bags import Bags, Sampling
 from ontarget.models.forest._binning import Distinct, bin_features, choose_bins
 from ontarget.models.forest._binning_kernel import BinTable
 from ontarget.models.forest._growing_kernel import grow_tree
-from ontarget.models.forest._imagined import column_of, imagined_ranks, with_imagined
 from ontarget.models.forest._split_kernel import GrowthRules, TrainingTable
 from ontarget.models.forest._store import Tree, assemble, entry_type
 
@@ -41,7 +40,6 @@ class GrowthPlan:
     split: str
     max_bins: int
     smooth: bool
-    successors: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,22 +91,9 @@ def grow_forest(rows: TrainingRows, plan: GrowthPlan, ground: Ground) -> tuple[F
     The rows must be sorted by outcome (`in_canonical_order`). The result does not depend on the
     number of threads.
     """
-    table, bins, scores, ranks = ground.table, ground.bins, ground.scores, ground.ranks
-    episodes, support = rows.units, ground.support
     bags = Bags.of(rows, plan.sampling)
-    trees = _grow_trees(table, bags, episodes, plan.rules)
-    grown = assemble(trees, bins, support, np.bincount(ranks))
-    if not plan.successors:
-        return grown, bags
-    # Splits are chosen by the mean of what was real and what was imagined (M23).
-    imagined = imagined_ranks(rows, support.values, grown, bags)
-    both = 0.5 * (scores[ranks] + scores[imagined].mean(axis=0))
-    trees = _grow_trees(table._replace(scores=read_only(both)), bags, episodes, plan.rules)
-    for t, tree in enumerate(trees):
-        column = column_of(t)
-        if column is not None:
-            trees[t] = with_imagined(tree, imagined[column], grown.row_start)
-    return assemble(trees, bins, support, np.bincount(ranks)), bags
+    trees = _grow_trees(ground.table, bags, rows.units, plan.rules)
+    return assemble(trees, ground.bins, ground.support, np.bincount(ground.ranks)), bags
 
 
 def _grow_trees(

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
 
 from ontarget._arguments import seed_parts, share, whole_number
-from ontarget._readonly import read_only
 from ontarget._threads import run_blocks, threads_at_most
 from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray
-from ontarget.errors import InputError
+from ontarget.errors import InputError, ModelFileError
 from ontarget.models.base import (
     Side,
     TrainingRows,
@@ -56,7 +54,6 @@ if TYPE_CHECKING:
 __all__ = ["QuantileForest", "SplitRule"]
 
 SplitRule: TypeAlias = Literal["distribution", "variance"]
-Method = TypeVar("Method", bound=Callable[..., Any])
 
 # Rows that one thread answers before it takes the next block. A tree that was fetched for one row
 # serves all rows of a block; with many values, fewer rows fit into the fastest memory.
@@ -65,12 +62,6 @@ _MOST_ALIKE = 1024  # rows of which many ask about the same values and fall into
 _NO_LIMIT = 2**31 - 1
 # However small the budget of entries is, a tree may have this many leaves.
 _LEAST_LEAVES = 4
-
-
-# In a file, the sign of a forest that stores imagined outcomes.
-_IMAGINED = read_only(np.ones(1, dtype=np.bool_))
-# What rests on the very rows that leaves store is there only if these are real.
-_stores_real: Callable[[Method], Method] = available_if(lambda forest: not forest.successors)
 
 
 class QuantileForest(ForestEstimator):
@@ -114,16 +105,6 @@ class QuantileForest(ForestEstimator):
         How many bins a feature may have, at most 65,535. A feature with at most this many distinct
         values can be split between any two of them; a feature with more values, only at quantiles.
         With 255, a fit to very many rows is faster and the model a little smaller.
-    successors
-        Whether every second tree stores *imagined* outcomes in place of the recorded ones. An
-        imagined outcome is drawn from the distribution predicted at the state a few steps later in
-        the same run, plus what was earned in between (method M23 in docs/methods.md). If the state
-        contains all that matters for the rest of a run, imagined outcomes are less noisy than the
-        recorded ones. They need rows of several steps with ids, and outcomes that are either what
-        is still to be earned, or the same at all steps of a run. A fit takes twice the time. There
-        are then no precedents (the recorded runs that count most for p), no `members` (the training
-        rows that a prediction is made from) and no `out_of_bag_limits`, because what a tree stores
-        for one episode may come from another.
     n_jobs
         At most this many threads; None or -1 for as many as `ONTARGET_THREADS` or the processor
         allows. The forest and its answers are the same with any number of threads.
@@ -175,7 +156,6 @@ class QuantileForest(ForestEstimator):
         max_samples: float = 1.0,
         max_entries: int | None = None,
         max_bins: int = 65_535,
-        successors: bool = False,
         n_jobs: int | None = None,
     ) -> None:
         self.n_trees = n_trees
@@ -189,7 +169,6 @@ class QuantileForest(ForestEstimator):
         self.max_samples = max_samples
         self.max_entries = max_entries
         self.max_bins = max_bins
-        self.successors = successors
         self.n_jobs = n_jobs
 
     def fit(
@@ -217,10 +196,6 @@ class QuantileForest(ForestEstimator):
         """
         rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
         plan = self._plan(rows.X.shape[1])
-        if self.successors and rows.weight is not None:
-            raise InputError(
-                "successors=True cannot be combined with sample_weight; leave one of them out"
-            )
         columns = check_categorical(categorical, rows.X.shape[1])
         rows = in_canonical_order(rows)
         with threads_at_most(self.n_jobs):
@@ -233,18 +208,21 @@ class QuantileForest(ForestEstimator):
 
         It raises a `ModelFileError` if the arrays are damaged.
         """
+        if "imagined" in arrays:
+            raise ModelFileError(
+                "forests that store imagined outcomes (successors=True) are gone; fit the monitor "
+                "again, or use ontarget 0.2"
+            )
         table = table_from_arrays(arrays)
         origins = RowOrigins.from_arrays(arrays, int(table.row_start[-1]))
         smooth = bool(table.support[2][3] > 0.0)
-        found = cls(n_trees=table.roots.size, smooth=smooth, successors="imagined" in arrays)
-        return found._hold(table, origins)
+        return cls(n_trees=table.roots.size, smooth=smooth)._hold(table, origins)
 
     def to_arrays(self) -> dict[str, AnyArray]:
         """Everything the fitted forest needs to answer, as flat read-only arrays by name."""
         self._check_fitted()
         origins = RowOrigins(self.training_episodes_, self.training_steps_)
-        flag = {"imagined": _IMAGINED} if self.successors else {}
-        return {**table_to_arrays(self.table_), **origins.to_arrays(), **flag}
+        return {**table_to_arrays(self.table_), **origins.to_arrays()}
 
     def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """``P(Y < y | x)`` and ``P(Y <= y | x)`` for each row of X, as two arrays.
@@ -264,7 +242,6 @@ class QuantileForest(ForestEstimator):
         self._answer(answer, rows.shape[0], most=_MOST_ANSWERS // max(1, values.shape[1]))
         return (left[:, 0], right[:, 0]) if flat else (left, right)
 
-    @_stores_real
     def out_of_bag_limits(
         self, X: ArrayLike, y: ArrayLike, ids: ArrayLike
     ) -> tuple[FloatArray, FloatArray]:
@@ -307,7 +284,6 @@ class QuantileForest(ForestEstimator):
         rows, bags = self._query_rows(X), self._learned()
         return self._out_of_bag(rows, y, bags.episodes_of(ids, rows.shape[0]))
 
-    @_stores_real
     def out_of_bag_members(self, X: ArrayLike, ids: ArrayLike) -> Members:
         """As `members`, for rows of training episodes, by trees that never saw the episode.
 
@@ -383,17 +359,14 @@ class QuantileForest(ForestEstimator):
         self._answer(answer, rows.shape[0])
         return means
 
-    members = _stores_real(ForestEstimator.members)
-
     def leaf_weights(self, X: ArrayLike) -> csr_array:
         """The probability of each distinct training outcome for each row, before smoothing.
 
         The result is a sparse matrix of shape (rows, outcomes) whose rows add up to 1. Column j
         belongs to the outcome ``forest.to_arrays()["support"][j]``.
         """
-        return by_outcome(self._row_weights(X), self.table_)
+        return by_outcome(self.row_weights(X), self.table_)
 
-    @_stores_real
     def row_weights(self, X: ArrayLike) -> csr_array:
         """The weight of each training row in the prediction for each row of X; a sparse matrix.
 
@@ -410,9 +383,6 @@ class QuantileForest(ForestEstimator):
         >>> print(np.bincount(forest.training_episodes_, weights=mass).argmax())
         0
         """
-        return self._row_weights(X)
-
-    def _row_weights(self, X: ArrayLike) -> csr_array:
         rows, table = self._query_rows(X), self.table_
         leaves = np.empty((rows.shape[0], table.roots.size), dtype=np.uint32)
         self._answer(lambda a, b: leaves_of_rows(table, rows[a:b], leaves[a:b]), rows.shape[0])
@@ -476,7 +446,6 @@ class QuantileForest(ForestEstimator):
             split=self.split,
             max_bins=whole_number("max_bins", self.max_bins, least=2, most=MAX_BINS),
             smooth=bool(self.smooth),
-            successors=bool(self.successors),
         )
 
     def __sklearn_is_fitted__(self) -> bool:

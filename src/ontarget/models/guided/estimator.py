@@ -278,7 +278,6 @@ class GuidedForest(ForestEstimator):
         n_features, n_guides = width_of(guides)
         whole = forest.n_features_in_ == n_features + n_guides
         require(whole, "the forest of a guided forest needs to read the features and the guides")
-        require(not forest.successors, "a guided forest must not have the array imagined")
         present = (guides.linear.terms.size > 0, guides.boosted.values.size > 0)
         model = cls(
             n_trees=forest.n_trees,
