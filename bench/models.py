@@ -28,7 +28,6 @@ from ontarget.errors import InputError
 from ontarget.evaluation import crps
 from ontarget.fitting._choosing import candidates
 from ontarget.models import (
-    BoostedQuantiles,
     DistributionRegression,
     QuantileForest,
     QuantileNetwork,
@@ -39,7 +38,7 @@ from yardstick.cases import CASES, ended
 from yardstick.figures import keep
 from yardstick.questions import REAL
 
-MODELS = [StackedForest, QuantileForest, BoostedQuantiles, DistributionRegression]
+MODELS = [StackedForest, QuantileForest, DistributionRegression]
 MODELS += [QuantileNetwork] if find_spec("torch") else []
 
 

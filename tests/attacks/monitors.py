@@ -12,7 +12,6 @@ from ontarget import Episodes, Target
 from ontarget._typing import AnyArray
 from ontarget.modelfile.container import Container
 from ontarget.models import (
-    BoostedQuantiles,
     DistributionRegression,
     GuidedForest,
     LinearQuantiles,
@@ -33,7 +32,6 @@ FOREST = QuantileForest(n_trees=4, min_leaf=4)
 STACKED = StackedForest(n_trees=3, min_leaf=3, large_leaf=6, n_boosted=3, boosted_depth=2)
 GUIDED = GuidedForest(n_trees=4, min_leaf=4, n_boosted=3, boosted_depth=2)
 REGRESSION = DistributionRegression()
-BOOSTED = BoostedQuantiles(3, boosted_depth=2)
 NETWORK = QuantileNetwork(4, n_folds=2)
 # Per monitor: its model, its parameters, and what its episodes are like.
 KINDS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
@@ -48,8 +46,6 @@ KINDS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "forest-mean": (FOREST, {"steps_per_model": 5}, {"behavior": "mean", "atoms": False}),
     "regression": (REGRESSION, {"steps_per_model": 2}, {"kind": "category", "missing": True}),
     "regression-plain": (REGRESSION, {"steps_per_model": 5}, {"atoms": False, "ragged": True}),
-    "boosted": (BOOSTED, {"steps_per_model": 2}, {"kind": "category", "missing": True}),
-    "boosted-plain": (BOOSTED, {"steps_per_model": 5}, {"atoms": False, "ragged": True}),
     "network": (NETWORK, {}, {"kind": "category", "missing": True}),
     "network-plain": (NETWORK, {}, {"atoms": False, "ragged": True}),
     "marginal": (Marginal(), {"reward_bounds": (-3.0, 3.0)}, {"ragged": True}),

@@ -109,7 +109,7 @@ def test_the_same_file_and_seed_give_the_same_model(tmp_path: Path) -> None:
         (["fit", "log.csv", "-o", "m.ontarget", "--episode", "a"], "too few episodes"),
         (
             ["fit", "log.csv", "-o", "m.ontarget", "--episode", "a", "--model", "forst"],
-            "--model needs one of auto, boosted_quantiles, distribution_regression, ",
+            "--model needs one of auto, distribution_regression, ",
         ),
         (
             ["fit", "log.csv", "-o", "m.ontarget", "--episode", "a", "--reward", "y"],

@@ -31,7 +31,6 @@ from ontarget.models._entry import (
     model_arrays,
 )
 from ontarget.models.base import ConditionalDistribution, StoredDistribution
-from ontarget.models.boosted.estimator import BoostedQuantiles
 from ontarget.models.forest.estimator import QuantileForest
 from ontarget.models.guided.estimator import GuidedForest
 from ontarget.models.linear import LinearQuantiles
@@ -53,7 +52,6 @@ OURS: dict[str, Callable[[], StoredDistribution]] = {
     "guided": lambda: GuidedForest(n_trees=12, min_leaf=5, n_boosted=10),
     "stacked": lambda: StackedForest(n_trees=12, min_leaf=3, large_leaf=8, n_boosted=10),
     "regression": DistributionRegression,
-    "boosted": lambda: BoostedQuantiles(n_boosted=20),
     "network": lambda: QuantileNetwork(width=8, max_epochs=20),
 }
 MODELS: dict[str, Callable[[], ConditionalDistribution]] = {

@@ -13,7 +13,6 @@ from numba.core.dispatcher import Dispatcher
 from sklearn.linear_model import QuantileRegressor
 
 from ontarget.models import (
-    BoostedQuantiles,
     DistributionRegression,
     GuidedForest,
     LinearQuantiles,
@@ -31,7 +30,6 @@ QUERIES = RNG.normal(size=(40, 3))
 VALUES = RNG.normal(size=(40, 2))
 
 MODELS = {
-    "boosted": BoostedQuantiles(5),
     "forest": QuantileForest(5),
     "guided": GuidedForest(5, n_boosted=5),
     "linear": LinearQuantiles(9),

@@ -13,7 +13,7 @@ from tests.outside.nearest_outcomes import NearestOutcomes
 
 from ontarget.errors import InputError, ModelFileError
 from ontarget.models import Marginal, QuantileForest, register, registry
-from ontarget.models.registry import kind_of, kinds, model_of_kind
+from ontarget.models.registry import kind_of, kinds, model_of_kind, unfitted_model
 
 
 @pytest.fixture(autouse=True)
@@ -138,3 +138,22 @@ def test_a_package_that_cannot_be_imported_is_named(
     install(tmp_path, "rival", "broken_model = elsewhere:Model")
     with pytest.raises(ModelFileError, match="offered by several packages"):
         model_of_kind("broken_model")
+
+
+def test_a_kind_of_an_earlier_version_is_refused_by_name() -> None:
+    with pytest.raises(ModelFileError, match="BoostedQuantiles"):
+        model_of_kind("boosted_quantiles")
+    assert "boosted_quantiles" not in kinds()
+
+    class Boosted(NearestOutcomes):
+        kind = "boosted_quantiles"
+
+    with pytest.raises(InputError, match="boosted_quantiles"):
+        register("boosted_quantiles", Boosted)
+
+
+def test_parameters_of_an_earlier_version_are_left_out_unless_they_asked_for_something() -> None:
+    found = unfitted_model("quantile_forest", {"n_trees": 7, "successors": False})
+    assert found.get_params() == QuantileForest(7).get_params()
+    with pytest.raises(ModelFileError, match="successors"):
+        unfitted_model("quantile_forest", {"successors": True})

@@ -13,7 +13,7 @@ from ontarget.episodes import Split
 from ontarget.errors import InputError
 from ontarget.fitting import _choosing
 from ontarget.fitting._choosing import best_model, candidates
-from ontarget.models import BoostedQuantiles, DistributionRegression
+from ontarget.models import DistributionRegression
 from tests.outside.nearest_outcomes import NearestOutcomes
 
 
@@ -61,10 +61,10 @@ def test_at_most_2_000_episodes_choose_the_same_ones_for_the_same_seed() -> None
 
     def losses(model: Any, some: Episodes) -> np.ndarray:
         asked.append(some.ids.tolist())
-        return np.full((len(some), 1), 1.0 if "Boosted" in type(model).__name__ else 2.0)
+        return np.full((len(some), 1), 1.0 if isinstance(model, DistributionRegression) else 2.0)
 
     model, trials = best_model(many, losses, seed=3, progress=False)
-    assert isinstance(model, BoostedQuantiles)
+    assert isinstance(model, DistributionRegression)
     assert [one.crps for one in trials] == [1.0, *[2.0] * (len(trials) - 1)]
     best_model(many, losses, seed=3, progress=False)
     assert len(asked[0]) == 2_000
@@ -96,7 +96,7 @@ def test_a_network_is_tried_where_pytorch_is_installed(
 ) -> None:
     monkeypatch.setattr(_choosing, "find_spec", lambda name: object() if installed else None)
     assert ("quantile_network" in candidates()) == installed
-    assert {"stacked_forest", "boosted_quantiles"} < candidates().keys()
+    assert {"stacked_forest", "quantile_forest"} < candidates().keys()
 
 
 def test_a_name_stands_for_a_model_with_its_defaults() -> None:

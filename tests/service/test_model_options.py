@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from ontarget import Episodes, GoalMonitor, Target
-from ontarget.models import BoostedQuantiles, QuantileForest, QuantileNetwork
+from ontarget.models import QuantileForest, QuantileNetwork
 from ontarget.models.network import _fitting
 from ontarget.service import ContractSpec, Service, create_app
 from tests.attacks.monitors import drawn_weights
@@ -22,7 +22,6 @@ TARGET = Target.at_least(0.0)
 FOREST = QuantileForest(n_trees=6, min_leaf=5)
 MONITORS: dict[str, tuple[Any, dict[str, Any]]] = {
     "a forest recalls": (FOREST, {"steps_per_model": 5, "history": 2}),
-    "boosted trees recall": (BoostedQuantiles(4, boosted_depth=2), {"history": 1}),
     "a network recalls": (QuantileNetwork(4, n_folds=2), {"history": 2}),
 }
 

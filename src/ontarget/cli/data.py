@@ -91,7 +91,7 @@ def fit(
     model: Annotated[
         str | None,
         typer.Option(
-            help="A kind of model, such as boosted_quantiles; auto: the kind that predicts "
+            help="A kind of model, such as quantile_network; auto: the kind that predicts "
             "held-out outcomes best.",
             metavar="NAME",
         ),

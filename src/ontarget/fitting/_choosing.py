@@ -22,7 +22,6 @@ __all__ = ["best_model", "candidates", "model_named"]
 _TRIED: Final = (
     "stacked_forest",
     "quantile_forest",
-    "boosted_quantiles",
     "quantile_network",
     "distribution_regression",
 )

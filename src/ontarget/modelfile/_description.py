@@ -19,7 +19,7 @@ from ontarget.errors import ModelFileError
 from ontarget.fitted.blocks import Block
 from ontarget.fitted.choices import Choices
 from ontarget.fitted.fitted import Fitted
-from ontarget.models.registry import kind_of
+from ontarget.models.registry import check_kind, kind_of
 
 __all__ = ["Description"]
 
@@ -67,6 +67,8 @@ class Description:
         horizon = _whole("horizon", header["horizon"], least=1)
         blocks = tuple(_block(i, one, horizon) for i, one in enumerate(_list(header, "blocks")))
         kinds = tuple(_text("kinds", one, optional=True) for one in _list(header, "kinds"))
+        for kind in {kind for kind in kinds if kind is not None}:
+            check_kind(kind)
         if len(kinds) != len(blocks) or not blocks:
             raise ModelFileError(
                 "the header needs at least one entry in 'blocks', and as many in 'kinds'"

@@ -7,7 +7,6 @@ from ontarget._lazy import lazy_names
 if TYPE_CHECKING:
     from ontarget._threads import n_threads
     from ontarget.models.base import ConditionalDistribution
-    from ontarget.models.boosted.estimator import BoostedQuantiles
     from ontarget.models.forest.estimator import QuantileForest
     from ontarget.models.guided.estimator import GuidedForest
     from ontarget.models.linear import LinearQuantiles
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from ontarget.models.stacked.estimator import StackedForest
 
 __all__ = [
-    "BoostedQuantiles",
     "ConditionalDistribution",
     "DistributionRegression",
     "GuidedForest",
@@ -38,7 +36,6 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        "BoostedQuantiles": "ontarget.models.boosted.estimator",
         "ConditionalDistribution": "ontarget.models.base",
         "DistributionRegression": "ontarget.models.regression.estimator",
         "GuidedForest": "ontarget.models.guided.estimator",

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, overload
 from ontarget.errors import InputError, ModelFileError
 from ontarget.models.base import StoredDistribution
 
-__all__ = ["kind_of", "kinds", "model_of_kind", "register", "unfitted_model"]
+__all__ = ["check_kind", "kind_of", "kinds", "model_of_kind", "register", "unfitted_model"]
 
 M = TypeVar("M", bound=type[StoredDistribution])
 
@@ -18,7 +18,6 @@ M = TypeVar("M", bound=type[StoredDistribution])
 _GROUP = "ontarget.models"
 # Imported only when a file or a user asks for that kind.
 _BUILT_IN = {
-    "boosted_quantiles": "ontarget.models.boosted.estimator:BoostedQuantiles",
     "distribution_regression": "ontarget.models.regression.estimator:DistributionRegression",
     "guided_forest": "ontarget.models.guided.estimator:GuidedForest",
     "linear": "ontarget.models.linear:LinearQuantiles",
@@ -27,6 +26,8 @@ _BUILT_IN = {
     "quantile_network": "ontarget.models.network.estimator:QuantileNetwork",
     "stacked_forest": "ontarget.models.stacked.estimator:StackedForest",
 }
+# Kinds of earlier versions that files may still name, and their classes.
+_GONE = {"boosted_quantiles": "BoostedQuantiles"}
 # Parameters of earlier versions that files may still name, with the value that asked for nothing.
 _GONE_PARAMETERS = {"quantile_forest": {"successors": False}}
 _registered: dict[str, type[StoredDistribution]] = {}
@@ -61,7 +62,11 @@ def register(kind: str, model_class: Any = None) -> Any:
     if model_class is None:
         return lambda decorated: register(kind, decorated)
     _check_class(kind, model_class)
-    before = _BUILT_IN.get(kind) or (_home(_registered[kind]) if kind in _registered else None)
+    before = (
+        _BUILT_IN.get(kind)
+        or _GONE.get(kind)
+        or (_home(_registered[kind]) if kind in _registered else None)
+    )
     # A notebook's cell that runs again defines its class again: the newer one counts.
     if before not in (None, _home(model_class)):
         raise InputError(
@@ -79,6 +84,7 @@ def model_of_kind(kind: str) -> type[StoredDistribution]:
     The name may come from an untrusted file, so only built-in models and installed entry points of
     the group ``ontarget.models`` are imported.
     """
+    check_kind(kind)
     if kind in _registered:
         return _registered[kind]
     if kind in _BUILT_IN:
@@ -99,6 +105,15 @@ def model_of_kind(kind: str) -> type[StoredDistribution]:
         )
     (point,) = offered.values()
     return _loaded(point)
+
+
+def check_kind(kind: str) -> None:
+    """Raise a `ModelFileError` if only earlier versions have this kind of model."""
+    if kind in _GONE:
+        raise ModelFileError(
+            f"model kind {kind!r} ({_GONE[kind]}) is gone; fit the monitor again, or use ontarget "
+            "0.2"
+        )
 
 
 def unfitted_model(kind: str, parameters: Mapping[str, Any]) -> StoredDistribution:

@@ -59,7 +59,7 @@ class GoalMonitor(Judging):
     model
         An unfitted model that predicts a distribution: one of `ontarget.models`, a scikit-learn
         pipeline that ends in one, or your own object with ``fit``, ``cdf_limits`` and ``quantile``.
-        A kind of model may also be given by its name, such as ``"boosted_quantiles"``. By default
+        A kind of model may also be given by its name, such as ``"quantile_network"``. By default
         the preset chooses the model. ``"auto"`` tries several kinds and takes the one that best
         predicts outcomes of learning episodes that it has not seen.
     preset

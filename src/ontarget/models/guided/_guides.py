@@ -33,7 +33,6 @@ __all__ = [
     "GuideGround",
     "GuidePlan",
     "fit_guides",
-    "folds_of_guides",
     "guide_ground",
     "guide_plan",
     "guide_rows",
@@ -154,7 +153,7 @@ def guide_ground(
     """
     known = distinct_values(rows.X, categorical) if distinct is None else distinct
     return GuideGround(
-        fold=folds_of_guides(int(rows.units.max()) + 1, plan),
+        fold=_folds_of_guides(int(rows.units.max()) + 1, plan),
         columns=_columns(rows.X, categorical, known),
         binned=bin_rows(rows.X, categorical, known),
     )
@@ -194,7 +193,7 @@ def guide_rows(guides: Guides, X: FloatArray) -> FloatArray:
     return guided
 
 
-def folds_of_guides(n_episodes: int, plan: GuidePlan) -> IndexArray:
+def _folds_of_guides(n_episodes: int, plan: GuidePlan) -> IndexArray:
     """The fold of each episode, drawn at random by the seed; all folds have similar sizes.
 
     A fold is a part of the episodes that is held out together.
