@@ -2,8 +2,8 @@
 
     python bench/models.py                                   # times, on Tamarisk
     python bench/models.py --models QuantileNetwork          # of one model alone
-    python bench/models.py --auto --data FOLDER              # what "auto" chooses
-    python bench/models.py --auto --sets walk nfl --past 500 # on some sets, with fewer episodes
+    python bench/models.py --compare --data FOLDER           # how well each kind predicts
+    python bench/models.py --compare --sets walk --past 500  # on some sets, with fewer episodes
 
 FOLDER contains logs of real episodes (see bench/quality.py); without it only simulated processes
 are used. The neural network is measured only if PyTorch is installed: ``pip install
@@ -26,7 +26,6 @@ from ontarget import Episodes, GoalMonitor, Target
 from ontarget.domains import Tamarisk, simulate, simulate_with_snapshots
 from ontarget.errors import InputError
 from ontarget.evaluation import crps
-from ontarget.fitting._choosing import candidates
 from ontarget.models import (
     DistributionRegression,
     QuantileForest,
@@ -40,6 +39,7 @@ from yardstick.questions import REAL
 
 MODELS = [StackedForest, QuantileForest, DistributionRegression]
 MODELS += [QuantileNetwork] if find_spec("torch") else []
+KINDS = [*(model.kind for model in MODELS), "linear"]
 
 
 def microseconds(call: Callable[[], object], n: int = 2_000) -> float:
@@ -132,48 +132,39 @@ def loss(monitor: GoalMonitor, new: Episodes, steps: list[int]) -> float:
     return float(np.mean(found))
 
 
-def choices(args: argparse.Namespace) -> None:
-    """Print which model "auto" chooses on each set, beside the loss of every single model.
+def compare(args: argparse.Namespace) -> None:
+    """Print the loss of every model on each set, as a multiple of the least.
 
-    Every model is fitted to all past episodes. "auto" does not try linear quantiles, because they
-    take no missing values; they are measured here too.
+    Every model is fitted to all past episodes.
     """
-    kinds = [*candidates(), "linear"]
-    print(f"{'set':<12}" + "".join(f"{kind[:14]:>16}" for kind in kinds) + f"{'auto':>9}  chosen")
+    print(f"{'set':<12}" + "".join(f"{kind[:14]:>16}" for kind in KINDS))
     for name, past, new in sets(args):
         longest = int(np.quantile(past.lengths, 0.5))
         steps = sorted({int(t) for t in np.linspace(0, longest - 1, 5).round()})
-        options = {"progress": False, "steps": steps}
-        chosen = GoalMonitor("auto").fit(past, **options)
-        best = chosen.fitted.trained.chosen.models
-        own = best[0].name if best else kinds[0]
-        found = {}
-        for kind in kinds:
+        found = []
+        for kind in KINDS:
             try:
-                monitor = chosen if kind == own else GoalMonitor(kind).fit(past, **options)
-                found[kind] = loss(monitor, new, steps)
+                monitor = GoalMonitor(kind).fit(past, progress=False, steps=steps)
+                found.append(loss(monitor, new, steps))
             except InputError:  # a value is missing, or a category is new
-                found[kind] = math.nan
-        least = np.nanmin(list(found.values()))
-        shown = "".join(f"{found[kind] / least:>16.3f}" for kind in kinds)
-        print(f"{name:<12}{shown}{found[own] / least:>9.3f}  {own}", flush=True)
+                found.append(math.nan)
+        least = np.nanmin(found)
+        print(f"{name:<12}" + "".join(f"{one / least:>16.3f}" for one in found), flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--auto", action="store_true", help='what "auto" chooses, and how good it is'
-    )
+    parser.add_argument("--compare", action="store_true", help="how well each kind predicts")
     parser.add_argument("--data", type=Path, help="folder of the real sets")
     parser.add_argument("--sets", nargs="*", help="some sets only")
     parser.add_argument("--models", nargs="*", help="time some models only, by class")
     parser.add_argument("--past", type=int, default=2_500, help="episodes to fit on")
     parser.add_argument("--new", type=int, default=1_000, help="episodes to measure on")
     args = parser.parse_args()
-    if args.auto:
-        choices(args)
+    if args.compare:
+        compare(args)
     else:
         times(args)
 

@@ -9,8 +9,6 @@ import pytest
 
 from ontarget import GoalMonitor, Target
 from ontarget.episodes import Episodes
-from ontarget.fitting import _choosing
-from ontarget.models import DistributionRegression
 
 from .river import QUICK, call, river, told
 
@@ -109,7 +107,7 @@ def test_the_same_file_and_seed_give_the_same_model(tmp_path: Path) -> None:
         (["fit", "log.csv", "-o", "m.ontarget", "--episode", "a"], "too few episodes"),
         (
             ["fit", "log.csv", "-o", "m.ontarget", "--episode", "a", "--model", "forst"],
-            "--model needs one of auto, distribution_regression, ",
+            "--model needs one of distribution_regression, ",
         ),
         (
             ["fit", "log.csv", "-o", "m.ontarget", "--episode", "a", "--reward", "y"],
@@ -170,17 +168,6 @@ def test_an_engine_fits_the_same_model(tmp_path: Path) -> None:
         engine = ["--engine", "local"] if name == "b" else []
         told(["fit", path, "-o", tmp_path / f"{name}.ontarget", *QUICK, *engine])
     assert (tmp_path / "a.ontarget").read_bytes() == (tmp_path / "b.ontarget").read_bytes()
-
-
-def test_the_runs_may_choose_the_model_and_what_they_chose_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tried = {"held": DistributionRegression(1e9), "free": DistributionRegression()}
-    monkeypatch.setattr(_choosing, "candidates", lambda: tried)
-    text = told(["fit", river().runs, "-o", tmp_path / "m.ontarget", "--model", "auto"])
-    line = next(line for line in text.splitlines() if line.startswith("chosen "))
-    assert "free predicted held-out outcomes best (CRPS 0." in line
-    assert line in told(["inspect", tmp_path / "m.ontarget"])
 
 
 def test_rewards_of_one_sign_are_hinted_at_and_their_bounds_are_exact(tmp_path: Path) -> None:

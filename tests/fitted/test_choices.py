@@ -8,19 +8,17 @@ from typing import Any
 import pytest
 
 from ontarget.errors import ModelFileError
-from ontarget.fitted.choices import Choices, ModelTrial, Trial
+from ontarget.fitted.choices import Choices, Trial
 
-BEST, OTHER = ModelTrial("boosted", 0.41, 0.0), ModelTrial("stacked", 0.42, 0.003)
 CHOSEN = Choices(
     7,
     (Trial(13), Trial(7, 0.03, 0.01), Trial(4, 0.001, 0.002)),
     0.75,
     {"shift": 0.25},
-    (BEST, OTHER),
 )
 
 PLAIN: dict[str, Any] = {
-    "spacing": 4, "trials": [], "opening": 0.0, "experts": {}, "models": []
+    "spacing": 4, "trials": [], "opening": 0.0, "experts": {}
 }  # fmt: skip
 
 
@@ -30,15 +28,6 @@ def test_choices_come_back_from_plain_values() -> None:
     assert [trial.spacing for trial in again.trials] == [13, 7, 4]
     assert math.isnan(again.trials[0].gain)
     assert again.trials[1:] == CHOSEN.trials[1:]
-    assert again.models == (BEST, OTHER)
-
-
-def test_the_best_model_is_named_with_how_much_worse_the_others_were() -> None:
-    assert CHOSEN.models_in_words == (
-        "boosted predicted held-out outcomes best (CRPS 0.4100); the others were worse, in % of "
-        "the outcomes' spread: stacked +1.00 ± 0.30"
-    )
-    assert Choices().models_in_words == ""
 
 
 @pytest.mark.parametrize(
@@ -70,7 +59,7 @@ def test_experts_are_named_with_their_share_and_what_decided_it() -> None:
     "damaged",
     [
         {},
-        {"spacing": -1, "trials": [], "opening": 0.0, "experts": {}, "models": []},
+        {"spacing": -1, "trials": [], "opening": 0.0, "experts": {}},
         {**PLAIN, "trials": [[4, "much", 0.1]]},
         {**PLAIN, "trials": [4]},
         {**PLAIN, "trials": [[4, None, None]] * 100},
@@ -78,8 +67,6 @@ def test_experts_are_named_with_their_share_and_what_decided_it() -> None:
         {**PLAIN, "experts": ["shift"]},
         {**PLAIN, "opening": 1.5},
         {**PLAIN, "opening": None},
-        {**PLAIN, "models": [["boosted", -1.0, 0.0]]},
-        {**PLAIN, "models": [["boosted", 1.0]]},
     ],
 )
 def test_damaged_choices_are_refused(damaged: dict[str, Any]) -> None:

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ontarget.errors import ModelFileError
-from tests.attacks.monitors import KINDS
+from ontarget import GoalMonitor
+from ontarget.errors import InputError, ModelFileError
+from ontarget.modelfile.container import write_container
+from tests.attacks.monitors import KINDS, contents_of, episodes
 from tests.modelfile.kept import KEPT, answers, read
 
 FILES = sorted(
@@ -48,6 +50,18 @@ def test_a_file_of_a_kind_that_is_gone_is_refused_when_it_is_loaded(
 ) -> None:
     with pytest.raises(ModelFileError, match=r"ontarget 0\.2"):
         read(KEPT / released, kind, tmp_path)
+
+
+def test_a_file_whose_model_was_chosen_by_trials_answers_and_names_no_model(tmp_path: Path) -> None:
+    kept = read(KEPT / "0.2.0", "stacked", tmp_path)
+    header, sections = contents_of(tmp_path / "stacked.ontarget")
+    header["parameters"] = {**header["parameters"], "model": "auto"}
+    header["chosen"] = {**header["chosen"], "models": [["stacked_forest", 0.4, 0.0]]}
+    write_container(tmp_path / "auto.ontarget", header, sections)
+    found = GoalMonitor.load(tmp_path / "auto.ontarget")
+    assert answers(found) == answers(kept)
+    with pytest.raises(InputError, match="auto"):
+        found.fit(episodes(kind="category"), progress=False)
 
 
 def test_every_kind_of_this_version_is_kept() -> None:

@@ -142,8 +142,8 @@ def _monitor(model: str, group: str | None, reward_bounds: str | None) -> GoalMo
     if model in ("default", "paper"):
         preset = cast(Literal["default", "paper"], model)
         return GoalMonitor(preset=preset, group=group, reward_bounds=bounds)
-    if model not in ("auto", *kinds()):
-        known = ", ".join(("default", "paper", "auto", *kinds()))
+    if model not in kinds():
+        known = ", ".join(("default", "paper", *kinds()))
         raise InputError(f"--model needs one of {known}, got {model!r}")
     return GoalMonitor(model, group=group, reward_bounds=bounds)
 

@@ -91,8 +91,7 @@ def fit(
     model: Annotated[
         str | None,
         typer.Option(
-            help="A kind of model, such as quantile_network; auto: the kind that predicts "
-            "held-out outcomes best.",
+            help="A kind of model, such as quantile_network.",
             metavar="NAME",
         ),
     ] = None,
@@ -227,9 +226,6 @@ def fit(
         unseen_line(coded),
         _one_sided(recorded) if reward_bounds is None and not recorded.names else "",
         monitor.summary(),
-        f"chosen     {chosen}"
-        if (chosen := _alone(monitor).trained.chosen.models_in_words)
-        else "",
         f"model      {plain(output)}, {size / 1e6:.1f} MB: {_alone(monitor).trained.in_words}",
         _next_goal(recorded, output) if recorded.names else _next(recorded, output),
     ]

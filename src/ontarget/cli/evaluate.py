@@ -76,7 +76,6 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
         "policy": plain(found["parameters"]["policy"] or "not named"),
         "horizon": f"{found['horizon']} steps, {blocks} model{'s' * (blocks != 1)} of kind "
         f"{', '.join(sorted({kind for kind in found['kinds'] if kind}))}",
-        **({"chosen": chosen.models_in_words} if chosen.models else {}),
         **({"blocks": chosen.blocks_in_words} if found["horizon"] > 1 else {}),
         **({"experts": chosen.experts_in_words} if chosen.experts else {}),
         "features": listed(features) + _recalled(found["history"]),

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 
 from ontarget.errors import ModelFileError
 
-__all__ = ["Choices", "ModelTrial", "Trial"]
+__all__ = ["Choices", "Trial"]
 
 _MOST = 64  # entries that a file may hold
 _SURELY = 2.0  # standard errors; a smaller gain may be chance
@@ -46,22 +46,9 @@ class Trial(NamedTuple):
         return f"CRPS lower by {gain:.2f} ± {error:.2f} % of the outcomes' spread"
 
 
-class ModelTrial(NamedTuple):
-    """A kind of model, tried on learning episodes that it has not seen.
-
-    ``crps`` is the CRPS of the model, a score of predicted distributions (lower is better), in
-    units of the spread of all outcomes. ``error`` is the standard error of the difference between
-    this CRPS and that of the best model.
-    """
-
-    name: str
-    crps: float
-    error: float
-
-
 @dataclass(frozen=True)
 class Choices:
-    """What a fit chose: the spacing of blocks, the model, and how much each expert counts.
+    """What a fit chose: the spacing of blocks, and how much each expert counts.
 
     A block is a range of steps that share a model; an expert is one of several models that answer
     together in a block. ``spacing`` is the largest distance between the centres of two blocks, in
@@ -69,15 +56,13 @@ class Choices:
     tried; it is empty if the spacing was given or there were too few episodes to choose it.
     ``opening`` is how much the first step's own model counts in the prediction at that step, from 0
     to 1. ``experts`` has the mean weight of each expert over all blocks, by name; it is empty for a
-    model without experts. ``models`` has the kinds of model that were tried, the best first, if the
-    fit chose the model itself.
+    model without experts.
     """
 
     spacing: int | None = None
     trials: tuple[Trial, ...] = ()
     opening: float = 0.0
     experts: Mapping[str, float] = field(default_factory=dict)
-    models: tuple[ModelTrial, ...] = ()
 
     def with_experts(self, models: Iterable[Any]) -> Self:
         """The same choices, with the mean weight of each expert taken from these fitted models.
@@ -111,20 +96,6 @@ class Choices:
         return f"{said}; the first step's own model counts {100 * self.opening:.0f} % there"
 
     @property
-    def models_in_words(self) -> str:
-        """The kind of model that was chosen, and how much worse each other kind was, as text."""
-        if not self.models:
-            return ""
-        best, *others = self.models
-        worse = [
-            f"{one.name} {100 * (one.crps - best.crps):+.2f} ± {100 * one.error:.2f}"
-            for one in others
-        ]
-        unit = "% of the outcomes' spread"
-        compared = f"; the others were worse, in {unit}: {', '.join(worse)}" if worse else ""
-        return f"{best.name} predicted held-out outcomes best (CRPS {best.crps:.4f}){compared}"
-
-    @property
     def experts_in_words(self) -> str:
         """How much each expert (one model of the mixture) counts on average, as text."""
         if not self.experts:
@@ -141,7 +112,6 @@ class Choices:
             "trials": [_plain(trial) for trial in self.trials],
             "opening": self.opening,
             "experts": dict(self.experts),
-            "models": [list(one) for one in self.models],
         }
 
     @classmethod
@@ -152,24 +122,19 @@ class Choices:
         """
         try:
             spacing, experts, opening = found["spacing"], found["experts"], float(found["opening"])
-            right = max(len(found["trials"]), len(experts), len(found["models"])) <= _MOST
+            right = max(len(found["trials"]), len(experts)) <= _MOST
             right = right and (spacing is None or _is_step(spacing))
             trials = tuple(map(_trial, found["trials"]))
             right = right and all(_is_step(trial.spacing) for trial in trials)
             shares = {str(name)[:_MOST]: float(share) for name, share in experts.items()}
             right = right and all(0.0 <= share <= 1.0 for share in (opening, *shares.values()))
-            models = tuple(
-                ModelTrial(str(name)[:_MOST], float(crps), float(error))
-                for name, crps, error in found["models"]
-            )
-            right = right and all(0.0 <= x < math.inf for one in models for x in one[1:])
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ModelFileError(f"'chosen' in the header is damaged: {error!r:.80}") from error
         if not right:
             raise ModelFileError(
                 "'chosen' in the header needs spacings of at least 1 step, and shares from 0 to 1"
             )
-        return cls(spacing, trials, opening, shares, models)
+        return cls(spacing, trials, opening, shares)
 
 
 def _plain(trial: Trial) -> list[float | None]:

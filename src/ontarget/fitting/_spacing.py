@@ -29,7 +29,7 @@ from ontarget.fitting.tasks import (
 from ontarget.models._entry import fits_side_by_side
 from ontarget.models._mixture import weighted
 
-__all__ = ["Pilot", "choose_spacing", "losses_of"]
+__all__ = ["Pilot", "choose_spacing"]
 
 # A forest for a trial is small and learns from few rows: it only has to compare blocks.
 _TREES, _BOOSTED, _FOLDS, _ROWS = 24, 40, 2, 5_000
@@ -42,8 +42,8 @@ class Pilot:
     """The inputs of a trial of blocks (ranges of steps that share a model).
 
     ``model`` is the unfitted model, and ``learn`` are the learning episodes. The function ``task``
-    takes a model, the episodes, a block, and the most rows to learn from, which is ``rows``; it
-    makes the task of fitting this block.
+    takes a model, the episodes, a block, and the most rows to learn from; it makes the task of
+    fitting this block.
     """
 
     model: Any
@@ -51,7 +51,6 @@ class Pilot:
     seed: int
     task: Callable[[Any, Episodes, Block, int], BlockTask]
     pace: float = 0.0
-    rows: int = _ROWS
 
 
 def choose_spacing(pilot: Pilot) -> Choices:
@@ -68,9 +67,9 @@ def choose_spacing(pilot: Pilot) -> Choices:
     if len(pilot.learn) < _FEWEST or not hasattr(pilot.model, "out_of_bag_limits"):
         return Choices(spacing)
     trial, trials = _few(pilot), [Trial(spacing)]
-    best = losses_of(trial, *blended_blocks(horizon, spacing))
+    best = _losses_of(trial, *blended_blocks(horizon, spacing))
     while (shorter := max(math.ceil(spacing / 2), LEAST_SPACING)) < spacing:
-        losses = losses_of(trial, *blended_blocks(horizon, shorter))
+        losses = _losses_of(trial, *blended_blocks(horizon, shorter))
         trials.append(_tried(shorter, best - losses))
         if not trials[-1].sure:
             break
@@ -105,7 +104,7 @@ def _few(pilot: Pilot) -> Pilot:
     )
 
 
-def losses_of(pilot: Pilot, blocks: tuple[Block, ...], law: LawTable) -> FloatArray:
+def _losses_of(pilot: Pilot, blocks: tuple[Block, ...], law: LawTable) -> FloatArray:
     """(episodes, steps): the CRPS of predictions with these blocks, in units of each step's spread.
 
     The CRPS is a score of predicted distributions (lower is better); a block is a range of steps
@@ -119,7 +118,7 @@ def losses_of(pilot: Pilot, blocks: tuple[Block, ...], law: LawTable) -> FloatAr
     chosen = [block for block in blocks if block.index in needed]
     fits = run_tasks(
         _fitted_alone,
-        lambda k: pilot.task(pilot.model, learn, chosen[k], pilot.rows),
+        lambda k: pilot.task(pilot.model, learn, chosen[k], _ROWS),
         len(chosen),
         engine="local",
         checkpoint=None,

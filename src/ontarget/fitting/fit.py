@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -28,7 +27,6 @@ from ontarget.fitting._answering import (
     limits_in_tasks,
     ranks_in_tasks,
 )
-from ontarget.fitting._choosing import best_model
 from ontarget.fitting._ground import Ground, ground_of
 from ontarget.fitting._impossible import (
     Limits,
@@ -39,11 +37,11 @@ from ontarget.fitting._impossible import (
 from ontarget.fitting._opening import opening_share, with_opening
 from ontarget.fitting._path_ranks import learned_maps
 from ontarget.fitting._rehearsing import REHEARSAL, rehearsed
-from ontarget.fitting._spacing import Pilot, choose_spacing, losses_of
+from ontarget.fitting._spacing import Pilot, choose_spacing
 from ontarget.fitting.checkpoints import Checkpoint, digest_of
 from ontarget.fitting.engines import Engine, run_tasks
 from ontarget.fitting.ranking import blended_limits, rank_table, whole_run_excess
-from ontarget.fitting.recipe import Plan, Recipe, block_task, fit_numbered, rows_per_block
+from ontarget.fitting.recipe import Plan, Recipe, block_task, fit_numbered
 from ontarget.fitting.tasks import PATHS, BlockResult, BlockTask, fit_block, pace_of, step_rows
 from ontarget.models._entry import fits_side_by_side, serves_whole_run
 
@@ -91,7 +89,7 @@ def fit_monitor(
     calibrate episodes.
     """
     ground = ground_of(recipe, split)
-    recipe, chosen = _settled(recipe, ground, progress=progress)
+    recipe, chosen = _settled(recipe, ground)
     blended = _blended(recipe, chosen, ground, engine, progress=progress, checkpoint=checkpoint)
     recipe, train = blended.recipe, ground.train
     curves = _learned_curves(blended, ground)
@@ -193,24 +191,20 @@ def _assured(
     return ranks, kept, whole_run_excess(answerer.limits(kept), part, ranks, curves)
 
 
-def _settled(recipe: Recipe, ground: Ground, *, progress: bool) -> tuple[Recipe, Choices]:
+def _settled(recipe: Recipe, ground: Ground) -> tuple[Recipe, Choices]:
     """The recipe after all choices that depend on the learning episodes, and these choices.
 
-    A recipe says what to fit; the choices are the model and which steps share a model.
+    A recipe says what to fit; the choice is which steps share a model.
     """
     train, chosen = ground.train, Choices()
     if recipe.paths is None:
         recipe = replace(recipe, paths=int(train.lengths.sum()) <= _MOST_PATH_STEPS)
     if ground.own is not None and any(len(b.train_steps) > 1 for b in recipe.blocks):
         recipe = replace(recipe, pace=pace_of(train))
-    if recipe.chooses_model:
-        losses = partial(_losses_of, recipe)
-        model, tried = best_model(train, losses, seed=recipe.seed, progress=progress)
-        recipe, chosen = replace(recipe, model=model), Choices(models=tried)
     if recipe.chooses_spacing and serves_whole_run(recipe.model):
         recipe = recipe.in_one_block(train.horizon)
     elif recipe.chooses_spacing and ground.own is not None:
-        chosen = replace(_chosen_spacing(recipe, train), models=chosen.models)
+        chosen = _chosen_spacing(recipe, train)
         blocks, law = plan_blocks(train.horizon, spacing=chosen.spacing)
         recipe = replace(recipe, blocks=blocks, law=law)
     return recipe, chosen
@@ -318,24 +312,6 @@ def _chosen_spacing(recipe: Recipe, learn: Episodes) -> Choices:
         return block_task(replace(recipe, model=model, steps=None), some, block, rows=rows)
 
     return choose_spacing(Pilot(recipe.model, learn, recipe.seed, task, recipe.pace))
-
-
-def _losses_of(recipe: Recipe, model: Any, learn: Episodes) -> FloatArray:
-    """(episodes, steps): a model's CRPS on learning episodes that it has not seen.
-
-    The CRPS is a score of predicted distributions (lower is better). The blocks (ranges of steps
-    that share a model) are those that this model would have in a fit, before shorter blocks are
-    tried.
-    """
-    own = replace(recipe, model=model, steps=None)
-    if recipe.chooses_spacing and serves_whole_run(model):
-        own = own.in_one_block(learn.horizon)
-
-    def task(model: Any, some: Episodes, block: Block, rows: int) -> BlockTask:
-        return block_task(own, some, block, rows=rows)
-
-    pilot = Pilot(model, learn, own.seed, task, own.pace, rows=rows_per_block(own))
-    return losses_of(pilot, own.blocks, own.law)
 
 
 def _fitted_blocks(

@@ -18,7 +18,7 @@ from ontarget.fitting._rehearsing import REHEARSAL, Stage
 from ontarget.fitting.tasks import PATHS, BlockResult, BlockTask, fit_block, step_rows, thinned
 from ontarget.models._entry import fresh_model, serves_whole_run, trees_of
 
-__all__ = ["LEAF_ENTRIES", "Plan", "Recipe", "block_task", "fit_numbered", "rows_per_block"]
+__all__ = ["LEAF_ENTRIES", "Plan", "Recipe", "block_task", "fit_numbered"]
 
 LEAF_ENTRIES = 15_000_000
 # Two bytes number a block's rows, so there are at most 65,536. With fewer than _LEAST_ROWS a forest
@@ -39,8 +39,6 @@ class Recipe:
     - With ``chooses_spacing``, the given blocks are replaced by overlapping blocks, and the
       learning episodes decide how far apart these are. A model that serves the whole run gets one
       block.
-    - With ``chooses_model``, the learning episodes also decide the model. If there are too few, the
-      given model is used.
     - ``leaf_entries`` limits, roughly, how many training rows the leaves of all forests may hold.
     - ``pace`` is the reward that nearly every step earns; see `pace_of`.
     - ``precedents`` and ``paths`` say whether the monitor keeps the ids of the learning episodes,
@@ -59,7 +57,6 @@ class Recipe:
     steps: frozenset[int] | None = None
     unseen: Unseen = "error"
     chooses_spacing: bool = False
-    chooses_model: bool = False
     leaf_entries: int = LEAF_ENTRIES
     pace: float = 0.0
     precedents: bool = True
@@ -137,7 +134,7 @@ class Plan:
         A block is a range of steps that share a model.
         """
         recipe, block, stage = self.recipe, self.recipe.blocks[index], self.stage
-        made = block_task(recipe, self.train, block, rows=rows_per_block(recipe))
+        made = block_task(recipe, self.train, block, rows=_rows_per_block(recipe))
         answers = recipe.law.steps_of(block.index)
         if stage is None or self.own is None:
             return made
@@ -172,7 +169,7 @@ def fit_numbered(numbered: tuple[Plan, int]) -> BlockResult:
     return fit_block(plan.task(index))
 
 
-def rows_per_block(recipe: Recipe) -> int:
+def _rows_per_block(recipe: Recipe) -> int:
     """The most rows that a block learns from, so that all leaves stay within ``leaf_entries``.
 
     A block is a range of steps that share a model.

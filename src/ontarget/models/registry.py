@@ -7,10 +7,18 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar, overload
 
-from ontarget.errors import InputError, ModelFileError
+from ontarget.errors import Argument, InputError, ModelFileError
 from ontarget.models.base import StoredDistribution
 
-__all__ = ["check_kind", "kind_of", "kinds", "model_of_kind", "register", "unfitted_model"]
+__all__ = [
+    "check_kind",
+    "kind_of",
+    "kinds",
+    "model_named",
+    "model_of_kind",
+    "register",
+    "unfitted_model",
+]
 
 M = TypeVar("M", bound=type[StoredDistribution])
 
@@ -105,6 +113,13 @@ def model_of_kind(kind: str) -> type[StoredDistribution]:
         )
     (point,) = offered.values()
     return _loaded(point)
+
+
+def model_named(kind: str) -> StoredDistribution:
+    """An unfitted model of this kind, such as ``"quantile_network"``, with default parameters."""
+    if kind not in kinds():
+        raise InputError(Argument("model"), f" needs one of {', '.join(kinds())}, got {kind!r}")
+    return model_of_kind(kind)()
 
 
 def check_kind(kind: str) -> None:

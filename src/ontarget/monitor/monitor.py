@@ -30,13 +30,13 @@ from ontarget.errors import (
 from ontarget.fitted.blocks import StepsPerModel, plan_blocks
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.joint.joint import Joint
-from ontarget.fitting._choosing import model_named
 from ontarget.fitting._ground import with_learned_horizon
 from ontarget.fitting.engines import Engine
 from ontarget.fitting.fit import Preset, fit_monitor, preset_model
 from ontarget.fitting.recipe import Recipe
 from ontarget.live._assured import Contracts
 from ontarget.live.goals.contract import GoalContracts
+from ontarget.models.registry import model_named
 from ontarget.monitor._held import AlarmOptions
 from ontarget.monitor._judging import Judging
 from ontarget.monitor._keeping import kept_parameters, restored_parameters
@@ -60,8 +60,7 @@ class GoalMonitor(Judging):
         An unfitted model that predicts a distribution: one of `ontarget.models`, a scikit-learn
         pipeline that ends in one, or your own object with ``fit``, ``cdf_limits`` and ``quantile``.
         A kind of model may also be given by its name, such as ``"quantile_network"``. By default
-        the preset chooses the model. ``"auto"`` tries several kinds and takes the one that best
-        predicts outcomes of learning episodes that it has not seen.
+        the preset chooses the model.
     preset
         ``"default"``: steps are grouped into long, overlapping blocks; each block has a
         `StackedForest`, and the answer at a step is a mixture of the two blocks around it (method
@@ -314,7 +313,6 @@ class GoalMonitor(Judging):
         )
         recipe = Recipe(
             model=self._unfitted(),
-            chooses_model=isinstance(self.model, str) and self.model == "auto",
             blocks=blocks,
             law=law,
             group=self.group,
@@ -401,15 +399,11 @@ class GoalMonitor(Judging):
         return twin
 
     def _unfitted(self) -> Any:
-        """The model to fit, before it is fitted.
-
-        With ``model="auto"`` it is the default model, which is used if there are too few episodes
-        to choose between models.
-        """
+        """The model to fit, before it is fitted."""
         if self.model is None:
             return preset_model(self.preset)
         if isinstance(self.model, str):
-            return preset_model("default") if self.model == "auto" else model_named(self.model)
+            return model_named(self.model)
         return self.model
 
     def _fit_several(

@@ -97,15 +97,13 @@ def _length(fitted: Fitted) -> str:
 
 
 def _chosen(fitted: Fitted) -> str:
-    """Sentences on what the fit chose: which steps share a model (blocks), which kinds of model.
+    """Sentences on what the fit chose: which steps share a model (blocks), how experts count.
 
     They are for the people who fitted the monitor.
     """
     chosen = fitted.trained.chosen
     several = chosen.spacing and fitted.horizon > 1
     said = [f"Blocks of steps are {chosen.blocks_in_words}." if several else ""]
-    if chosen.models:
-        said.append(f"Of the models tried, {chosen.models_in_words}.")
     if chosen.experts:
         said.append(f"Its experts: {chosen.experts_in_words}.")
     return " ".join(part for part in said if part)
