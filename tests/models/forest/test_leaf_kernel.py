@@ -7,7 +7,7 @@ import pytest
 
 from ontarget._kernel import kernel
 from ontarget._typing import IntArray
-from ontarget.models.forest._leaf_kernel import LANES, LONG, counts_in_leaf
+from ontarget.models.forest._leaf_kernel import LONG, SPAN, counts_in_leaf
 
 
 @kernel
@@ -24,7 +24,7 @@ def count_all(entries: IntArray, leaves: IntArray, rows: IntArray, found: IntArr
 def test_counts_are_those_of_a_slow_search(dtype: type, highest: int) -> None:
     rng = np.random.default_rng(highest)
     sizes = np.array(
-        [1, 2, 5, LANES - 1, LANES, LANES + 1, 3 * LANES, LONG - 1, LONG, LONG + 1, 900, 7, 1]
+        [1, 2, 5, SPAN - 1, SPAN, SPAN + 1, 3 * SPAN, LONG - 1, LONG, LONG + 1, 900, 7, 1]
     )
     starts = np.cumsum(sizes) - sizes
     leaves = [np.sort(rng.integers(0, highest, size, endpoint=True)) for size in sizes]
@@ -39,10 +39,3 @@ def test_counts_are_those_of_a_slow_search(dtype: type, highest: int) -> None:
         own = leaves[leaf[k]]
         assert found[k, 0] == np.searchsorted(own, first[k], side="left")
         assert found[k, 1] == np.searchsorted(own, last[k], side="right")
-
-
-def test_a_store_shorter_than_the_lanes_is_searched_too() -> None:
-    entries = np.array([1, 4, 4, 0, 2], dtype=np.uint16)
-    found = np.empty((2, 2), dtype=np.int64)
-    count_all(entries, np.array([[0, 3], [3, 2]]), np.array([[4, 4], [1, 2]]), found)
-    assert found.tolist() == [[1, 3], [1, 2]]
