@@ -11,20 +11,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numba.core import cgutils, types
-from numba.core.errors import TypingError
+from numba import carray, types  # type: ignore[attr-defined]
 from numba.extending import intrinsic
-from numba.np import arrayobj, numpy_support
 
 from ontarget._kernel import room_kernel
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IntArray
 
 __all__ = ["array_at", "arrays_in", "pack", "support_at"]
-
-# Numba has no types of its own for these.
-_make_array: Any = arrayobj.make_array
-_populate_array: Any = arrayobj.populate_array
 
 
 def pack(parts: Any) -> IntArray:
@@ -50,34 +44,35 @@ def arrays_in(parts: Any) -> Iterator[AnyArray]:
             yield from arrays_in(part)
 
 
-def _array_at(typing_context: Any, packed: Any, place: Any, like: Any) -> Any:
-    """The packed array number ``place``, read-only; ``like`` is any array of the same type."""
-    if not isinstance(like, types.Array):
-        raise TypingError("array_at needs an array as like=")
-    found = types.Array(like.dtype, 1, "C", readonly=True)
+# Both intrinsics are in the manner of the one in Numba's manual, which makes a pointer of a number.
+def _as_pointer(typing_context: Any, address: Any) -> Any:
+    """The pointer to this address."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        header = context.make_array(signature.args[0])(context, builder, args[0]).data
-        at = builder.mul(builder.sext(args[1], cgutils.intp_t), cgutils.intp_t(2))
-        address = builder.load(builder.gep(header, [at]))
-        size = builder.load(builder.gep(header, [builder.add(at, cgutils.intp_t(1))]))
-        item = numpy_support.as_dtype(like.dtype).itemsize
-        array = _make_array(found)(context, builder)
-        pointer = context.get_data_type(like.dtype).as_pointer()
-        _populate_array(
-            array,
-            data=builder.inttoptr(address, pointer),
-            shape=[size],
-            strides=[cgutils.intp_t(item)],
-            itemsize=cgutils.intp_t(item),
-            meminfo=None,
-        )
-        return array._getvalue()
+        return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
 
-    return found(packed, place, like), generate
+    return types.voidptr(types.uintp), generate
 
 
-array_at: Any = intrinsic(_array_at)
+def _as_read_only(typing_context: Any, array: Any) -> Any:
+    """The same array, of the read-only type: kernels need not compile for another type."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return args[0]
+
+    return types.Array(array.dtype, array.ndim, array.layout, readonly=True)(array), generate
+
+
+_pointer: Any = intrinsic(_as_pointer)
+_read_only_view: Any = intrinsic(_as_read_only)
+
+
+@room_kernel
+def array_at(packed: IntArray, place: int, like: AnyArray) -> AnyArray:
+    """The packed array number ``place``, read-only; ``like`` is any array of the same type."""
+    found = carray(_pointer(packed[2 * place]), packed[2 * place + 1], like.dtype)
+    view: AnyArray = _read_only_view(found)
+    return view
 
 
 @room_kernel
