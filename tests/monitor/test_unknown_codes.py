@@ -216,7 +216,7 @@ def test_known_numbers_are_ascending(known: tuple[float, ...]) -> None:
 
 
 def test_a_state_as_numbers_lacks_a_category_where_it_is_missing_or_unknown() -> None:
-    schema = Schema((Feature("x"), Feature("mode", "string", categories=MODES, unseen="missing")))
+    schema = Schema((Feature("x"), Feature("mode", "text", categories=MODES, unseen="missing")))
     for code, lacks in ((0.0, False), (2.0, False), (-1.0, True), (1.5, True), (math.nan, True)):
         row = np.array([0.5, code])
         assert schema.lacks_category(row) is lacks
