@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from hashlib import blake2b
 from typing import NamedTuple, TypeAlias
 
@@ -310,10 +311,11 @@ def _key(new: Episodes) -> int:
 def _evidence(asked: _Asked, old: _Runs, new: _Runs, key: int, *, ordered: bool) -> Evidence:
     """Whether the new runs differ from the old ones: one test with one rate of false alarms (M36).
 
-    In an order of time, half of the rate is for the bets of M10 along that order.
+    In an order of time, a quarter of the rate is for the bets of M10 along that order.
     """
     rate = 1 - exact_level(asked.level)
-    allowed = rate / 2 if ordered else rate
+    bets = rate / 4 if ordered else Fraction(0)
+    allowed = rate - bets
     groups = np.concatenate([old.groups, new.groups])
     chance = p_value(
         _scores(old, new),
@@ -325,7 +327,7 @@ def _evidence(asked: _Asked, old: _Runs, new: _Runs, key: int, *, ordered: bool)
     found = Evidence(chance, float(allowed), float(rate))
     if not ordered:
         return found
-    money, limit = _money(asked, old, new, key), float(1 / allowed)
+    money, limit = _money(asked, old, new, key), float(1 / bets)
     reached = np.flatnonzero(money >= limit)
     after = int(reached[0]) + 1 if reached.size else None
     return found._replace(highest=max(1.0, float(money.max())), limit=limit, alarm_after=after)

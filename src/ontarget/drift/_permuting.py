@@ -19,6 +19,7 @@ _MOST_MOVED = 50_000_000  # runs moved in all divisions together: about a second
 _CHUNK = 1_000_000  # numbers in memory at a time
 _LATER = (1, 4 / 3, 2, 4, 8)  # all new runs, the last three quarters, half, quarter, eighth
 _FEWEST = 10  # runs in such a last part
+_LATER_COST = 0.7  # standard errors: keeps the power for a change in all new runs (bench/drift.py)
 _ROUNDING = 1e-9  # divisions that differ by less differ as much
 
 
@@ -33,7 +34,7 @@ def draws_for(rate: Fraction, n: int) -> int:
 
 
 def suffixes(n_new: int, *, ordered: bool) -> list[int]:
-    """The numbers of last new runs that are compared with all others; all new runs come first.
+    """The numbers of last new runs that are compared with all others, from all new runs down.
 
     Without an order of time only all new runs are compared.
     """
@@ -52,23 +53,24 @@ def p_value(
     """The chance that runs differ at least as much as these if nothing has changed.
 
     ``scores`` (runs, scores) has the recorded runs first, then the new ones in their order;
-    ``sizes`` says how many last rows are compared with all others, beginning with all new runs.
-    The difference is the largest over the scores and sizes, each as a multiple of its standard
-    error. Runs are exchanged within their group only. The result is (1 + b)/(1 + draws) for b
-    random divisions that differ as much, which makes the test exact.
+    ``sizes`` says how many last rows are compared with all others, from all new runs down. The
+    difference is the largest over the scores and sizes, each in standard errors; the sizes after
+    the first count for a little less. Runs are exchanged within their group only. The result is
+    (1 + b)/(1 + draws) for b random divisions that differ as much, which makes the test exact.
     """
     centred, error = _standardised(scores, groups, sizes)
     n, k = scores.shape
     new = n - sizes[0]
-    ends = np.array([sizes[0] - size for size in sorted(sizes, reverse=True)], dtype=np.intp)
+    starts = sizes[0] - np.array(sizes, dtype=np.intp)
+    cost = np.where(starts > 0, _LATER_COST, 0.0)
 
     def differences(rows: FloatArray) -> FloatArray:
-        parts = np.add.reduceat(rows, ends, axis=1)
+        parts = np.add.reduceat(rows, starts, axis=1)
         sums = np.cumsum(parts[:, ::-1], axis=1)[:, ::-1]  # of each part and all later ones
-        found: FloatArray = (np.abs(sums) / error).max(axis=(1, 2))
+        found: FloatArray = ((np.abs(sums) / error).max(axis=2) - cost).max(axis=1)
         return found
 
-    least = float(differences(centred[None, new:])[0]) * (1.0 - _ROUNDING)
+    least = float(differences(centred[None, new:])[0]) - _ROUNDING
     own = [np.flatnonzero(groups == g) for g in np.unique(groups)]
     as_much, chunk = 1, max(1, _CHUNK // (n * k))
     for first in range(0, draws, chunk):
@@ -94,7 +96,7 @@ def _standardised(
         centred[own] -= centred[own].mean(axis=0)
         n = int(np.count_nonzero(own))
         spread = (centred[own] ** 2).sum(axis=0) / max(n - 1, 1)
-        for row, size in enumerate(sorted(sizes, reverse=True)):
+        for row, size in enumerate(sizes):
             drawn = int(np.count_nonzero(own[len(own) - size :]))
             variance[row] += spread * drawn * (n - drawn) / n
     scale = (

@@ -121,7 +121,7 @@ class Evidence(NamedTuple):
         changed, by a permutation test. ``allowed`` or less is a change.
     allowed, rate
         The rate of false alarms of the permutation test, and of the whole test. They are equal
-        without an order of time; with one, half of the rate is for the bets.
+        without an order of time; with one, a quarter of the rate is for the bets.
     highest, limit, alarm_after
         Only with an order of time, else None: the most money of a gambler who starts with 1 and
         bets on a change, run by run; the limit at which that is a change; after how many episodes
