@@ -68,11 +68,10 @@ _read_only_view: Any = intrinsic(_as_read_only)
 
 
 @room_kernel
-def array_at(packed: IntArray, place: int, like: AnyArray) -> AnyArray:
+def array_at(packed: IntArray, place: int, like: AnyArray) -> Any:
     """The packed array number ``place``, read-only; ``like`` is any array of the same type."""
     found = carray(_pointer(packed[2 * place]), packed[2 * place + 1], like.dtype)
-    view: AnyArray = _read_only_view(found)
-    return view
+    return _read_only_view(found)
 
 
 @room_kernel
