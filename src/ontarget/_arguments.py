@@ -10,8 +10,6 @@ from typing import Any
 
 from ontarget.errors import Argument, InputError, OntargetError
 
-__all__ = ["fraction", "seed_parts", "share", "usable_path", "whole_number"]
-
 
 def whole_number(
     name: str,

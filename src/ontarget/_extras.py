@@ -7,8 +7,6 @@ from types import ModuleType
 
 from ontarget.errors import MissingExtraError
 
-__all__ = ["require"]
-
 
 def require(module: str, *, extra: str) -> ModuleType:
     """The imported module. If it is not installed, a `MissingExtraError` says how to install it."""

@@ -15,16 +15,6 @@ import numpy as np
 from ontarget._typing import ArrayLike, BoolArray, FloatArray
 from ontarget.errors import InputError
 
-__all__ = [
-    "LARGEST_OUTCOME",
-    "decimals_of",
-    "grid_of",
-    "next_point",
-    "scale_of",
-    "snap",
-    "typical_size",
-]
-
 # Far enough from the largest float that the distance of two outcomes is still a number.
 LARGEST_OUTCOME = 1e300
 

@@ -45,8 +45,6 @@ from numba.core.caching import (
 from numba.core.registry import CPUDispatcher
 from numba.misc.appdirs import AppDirs
 
-__all__ = ["inner_kernel", "kernel", "room_kernel"]
-
 F = TypeVar("F", bound=Callable[..., object])
 
 # Every file with a kernel holds this line, this file included.

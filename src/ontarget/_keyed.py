@@ -13,8 +13,6 @@ import numpy as np
 from ontarget._splitmix import mix
 from ontarget._typing import AnyArray, FloatArray, KeyArray
 
-__all__ = ["keyed_hash", "keyed_uniform", "keys_of", "uniform_by_id"]
-
 
 def keys_of(ids: AnyArray) -> KeyArray:
     """One 64-bit key per id: computed from an integer's value, or a hash of any other id's text."""

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TypeVar
 
-__all__ = ["internal", "is_internal", "lazy_names"]
-
 _MARK = "__ontarget_internal__"
 _Method = TypeVar("_Method")
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["number", "percent"]
-
 
 def number(value: float) -> str:
     """A number as people write it, with a real minus sign.

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["plain"]
-
 
 def plain(text: object, most: int = 2_000) -> str:
     r"""The text as one line of visible characters; other characters become Python escapes.

@@ -18,9 +18,6 @@ from ontarget._plain import plain
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Reached", "announce_compiling", "progress_bar", "working"]
-
-
 # Changes the label of the bar around this work; only one bar is drawn at a time.
 _relabel: ContextVar[Callable[[str], object] | None] = ContextVar("_relabel", default=None)
 

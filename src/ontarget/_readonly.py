@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from ontarget._typing import AnyArray
 
-__all__ = ["freeze", "read_only"]
-
 T = TypeVar("T", bound=np.generic)
 
 

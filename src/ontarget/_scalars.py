@@ -14,8 +14,6 @@ import numpy as np
 
 from ontarget._typing import AnyArray, FloatArray
 
-__all__ = ["NUMBER_KINDS", "number_of", "number_or_nan", "numbers_of", "shown"]
-
 # NumPy's kinds of types whose values are real numbers.
 NUMBER_KINDS: Final = frozenset("fiub")
 _PLAIN: Final = (float, int)  # a tuple, for a union would be built at every reading

@@ -14,8 +14,6 @@ import numpy as np
 
 from ontarget._typing import KeyArray
 
-__all__ = ["GAMMA", "mix", "mix_word"]
-
 GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 

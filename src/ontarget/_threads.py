@@ -11,8 +11,6 @@ from contextvars import ContextVar
 from ontarget._arguments import whole_number
 from ontarget.errors import InputError
 
-__all__ = ["n_threads", "run_blocks", "threads_at_most"]
-
 _BLOCKS_A_THREAD = 4  # at least, before blocks grow: a thread that is done early takes another
 
 _pool: ThreadPoolExecutor | None = None

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-__all__ = ["AnyArray", "ArrayLike", "BoolArray", "FloatArray", "IndexArray", "IntArray", "KeyArray"]
+from numpy.typing import ArrayLike as ArrayLike
+from numpy.typing import NDArray
 
 FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]

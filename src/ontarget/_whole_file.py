@@ -12,8 +12,6 @@ from pathlib import Path
 from ontarget._arguments import usable_path
 from ontarget.errors import InputError
 
-__all__ = ["refuse_unless_file", "replacing", "write_whole"]
-
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a pipe",

@@ -14,8 +14,6 @@ from typing import Any, Final, TypeAlias
 from ontarget._extras import require
 from ontarget.errors import InputError, ServiceError
 
-__all__ = ["AsyncClient", "Client"]
-
 Message: TypeAlias = Mapping[str, Any]
 Answer: TypeAlias = dict[str, Any]
 

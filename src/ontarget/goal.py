@@ -18,8 +18,6 @@ from ontarget._typing import ArrayLike, BoolArray
 from ontarget.errors import TargetError
 from ontarget.target import Target
 
-__all__ = ["Box", "Goal"]
-
 # One target per behavior, by name in order; a behavior that is not in it may end anywhere.
 Box: TypeAlias = tuple[tuple[str, Target], ...]
 

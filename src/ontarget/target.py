@@ -13,8 +13,6 @@ from ontarget._grid import next_point, snap
 from ontarget._typing import ArrayLike, BoolArray
 from ontarget.errors import TargetError
 
-__all__ = ["Closed", "Component", "Target"]
-
 Closed: TypeAlias = Literal["both", "left", "right", "neither"]
 
 _ENDS_CLOSED: Final[dict[str, tuple[bool, bool]]] = {

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from ontarget import Episodes, Evaluation, Goal, GoalMonitor, Target
     from ontarget.study import Study
 
-__all__ = ["beside_rivals", "print_study", "study"]
-
 _FIGURES = (".png", ".svg")
 
 

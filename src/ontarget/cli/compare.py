@@ -31,8 +31,6 @@ from ontarget.cli.options import (
 )
 from ontarget.cli.output import print_facts
 
-__all__ = ["compare"]
-
 
 @reads_runs
 def compare(

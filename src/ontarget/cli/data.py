@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from ontarget.episodes import Episodes
     from ontarget.fitted import Fitted
 
-__all__ = ["fit", "simulate"]
-
 
 def simulate(
     domain: Annotated[

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from ontarget import Episodes, Evaluation, Watch
 
-__all__ = ["demo"]
-
 _TARGET = "-60:"
 _PAUSE = 0.12  # seconds between steps of the replay, on a terminal
 

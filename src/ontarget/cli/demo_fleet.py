@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from ontarget import Episodes
 
-__all__ = ["serve_fleet"]
-
 _RIVERS: Final = 40
 _RECORDED: Final = (
     1_500  # simulated runs that the monitor learns from: enough for a page to look at

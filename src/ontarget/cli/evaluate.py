@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from ontarget import AlarmRule, Evaluation
     from ontarget.study import Study
 
-__all__ = ["evaluate", "inspect", "reliability_table"]
-
-
 _WIDE = 200  # columns
 _MOST_UNANSWERED = 0.1  # a share of steps; with more, --fail-unless-held fails
 

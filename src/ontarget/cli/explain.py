@@ -30,8 +30,6 @@ from ontarget.errors import EpisodesError
 if TYPE_CHECKING:
     from ontarget import AlarmRule, Episodes, Goal, GoalMonitor, Target
 
-__all__ = ["explain"]
-
 _PICTURES = (".png", ".svg")
 _FROM_THE_HIGH = (
     "p had fallen before this step too, so the change since step {} is explained, where p was "

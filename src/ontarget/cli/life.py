@@ -27,8 +27,6 @@ from ontarget.cli.options import (
 from ontarget.cli.output import check_output, print_facts
 from ontarget.cli.rows import log_of, starts_of
 
-__all__ = ["drift", "recalibrate"]
-
 
 @reads_runs
 def drift(

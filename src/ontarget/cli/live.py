@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from ontarget.cli.view.track import Ahead
     from ontarget.drift import DriftGuard
 
-__all__ = ["watch"]
-
 _SPEED = 10  # steps of a replay per second, on a terminal
 _LONGEST_LINE = 1_000_000  # characters: a state of tens of thousands of features
 _LONGEST_NAME = 500

@@ -16,8 +16,6 @@ from ontarget.errors import InputError
 if TYPE_CHECKING:
     from ontarget import Episodes, Goal, Target
 
-__all__ = ["look"]
-
 
 @reads_runs
 def look(

@@ -26,8 +26,6 @@ from ontarget._plain import plain
 from ontarget.cli.output import make_printable
 from ontarget.errors import AlarmWarning, Argument, EpisodesWarning, OntargetError
 
-__all__ = ["Exit", "PlainCommand", "PlainGroup", "as_option", "in_options"]
-
 _DEBUG = "--debug"
 _CAUTIONS = (AlarmWarning, EpisodesWarning)
 

@@ -18,32 +18,6 @@ if TYPE_CHECKING:
     from ontarget import AlarmRule, Episodes, Goal, Target
     from ontarget.episodes.behavior import Bounds
 
-__all__ = [
-    "NOT_SO",
-    "AlarmBelow",
-    "AsJson",
-    "CalibrationOption",
-    "Columns",
-    "Confidence",
-    "FalseAlarmRate",
-    "ForSteps",
-    "Model",
-    "OrderOption",
-    "RewardBounds",
-    "RuledOutRate",
-    "Runs",
-    "TargetOption",
-    "alarm_rule",
-    "bounds_of",
-    "calibration_of",
-    "model_there",
-    "reads_runs",
-    "remark_lines",
-    "runs_there",
-    "target_of",
-    "unseen_line",
-]
-
 _Path = TypeVar("_Path", Path, Path | None)
 _LOGS = frozenset((".csv", ".tsv", ".txt", ".parquet"))
 Columns: TypeAlias = dict[str, Any]  # options of `Episodes.read`; see `reads_runs`

@@ -19,8 +19,6 @@ from ontarget.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["check_folder", "check_output", "make_printable", "print_facts"]
-
 _WIDTHS: Final = range(20, 10_000)  # columns: tables in fewer show nothing, more take memory
 # What stands for characters that the output's encoding lacks; others are spelled in ASCII or "?".
 _STAND_INS: Final = (

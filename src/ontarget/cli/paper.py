@@ -11,8 +11,6 @@ from ontarget._plain import plain
 from ontarget._progress import progress_bar
 from ontarget.cli.output import check_folder
 
-__all__ = ["paper"]
-
 
 def paper(
     output: Annotated[

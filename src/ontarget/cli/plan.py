@@ -16,8 +16,6 @@ from ontarget.cli.output import print_facts
 if TYPE_CHECKING:
     from ontarget.conformal.planning import SizePlan
 
-__all__ = ["plan"]
-
 # How `fit` divides episodes, unless it is told otherwise.
 _LEARN, _ASSURE = 0.8, 0.2
 

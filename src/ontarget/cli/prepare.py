@@ -17,8 +17,6 @@ from ontarget.errors import InputError
 if TYPE_CHECKING:
     from ontarget.episodes.reading._dividing import DividedLog
 
-__all__ = ["prepare", "split"]
-
 _SHARE = 0.8
 
 

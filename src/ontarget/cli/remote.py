@@ -9,8 +9,6 @@ from typing import Any
 
 from ontarget.errors import ServiceError
 
-__all__ = ["answers_of_service"]
-
 
 def answers_of_service(
     server: str, messages: Iterable[dict[str, Any] | str]

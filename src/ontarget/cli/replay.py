@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ontarget._typing import FloatArray
     from ontarget.episodes.schema import Schema
 
-__all__ = ["Replay", "by_name", "read_replay"]
-
 
 class Replay:
     """Recorded episodes as messages, played one episode after the other or all side by side.

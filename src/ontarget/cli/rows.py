@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ontarget._typing import AnyArray, IndexArray
     from ontarget.report import Part
 
-__all__ = ["LogRows", "log_of", "parts_in_json", "parts_table", "starts_of", "without_formulas"]
-
 
 @dataclass(frozen=True, eq=False)
 class LogRows:

@@ -27,8 +27,6 @@ from ontarget.errors import InputError
 if TYPE_CHECKING:
     from ontarget.service import ContractSpec, Hook, Service
 
-__all__ = ["serve"]
-
 _NEEDED = ("msgspec", "starlette", "uvicorn", "prometheus_client", "httpx")
 _DAY = 86_400.0
 

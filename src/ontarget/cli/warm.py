@@ -15,8 +15,6 @@ from ontarget.cli.options import AsJson
 if TYPE_CHECKING:
     from ontarget import Episodes, GoalMonitor
 
-__all__ = ["warm"]
-
 _RUNS, _STEPS = 120, 4
 
 

@@ -14,16 +14,6 @@ from ontarget._typing import AnyArray, ArrayLike, FloatArray, KeyArray
 from ontarget.conformal._levels import Level, ceil_rank, floor_rank, require_reachable
 from ontarget.errors import CalibrationError, InputError, UnfittedError
 
-__all__ = [
-    "CalibrationRows",
-    "Calibrator",
-    "Kind",
-    "checked_keys",
-    "checked_kind",
-    "n_rows",
-    "score_rank",
-]
-
 Kind: TypeAlias = Literal["at_least", "at_most"]
 
 

@@ -16,8 +16,6 @@ from ontarget._readonly import read_only
 from ontarget._typing import FloatArray
 from ontarget.conformal._levels import Level, exact_confidence
 
-__all__ = ["bounds_at_once"]
-
 _DRAWS, _FEWEST_DRAWS = 10_000, 2_000
 _NUMBERS = 40_000_000  # at most so many random numbers, if that leaves the fewest draws
 _BLOCK = 2_000_000

@@ -15,8 +15,6 @@ import numpy as np
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import FloatArray, IndexArray
 
-__all__ = ["end_counts", "end_counts_many", "target_row", "target_rows", "weighted_row"]
-
 
 @inner_kernel
 def end_counts(ranks: FloatArray, query: float) -> tuple[int, int]:

@@ -17,20 +17,6 @@ from scipy.special import bdtr
 
 from ontarget.errors import Argument, CalibrationError, InputError
 
-__all__ = [
-    "Level",
-    "ceil_rank",
-    "exact_confidence",
-    "exact_level",
-    "exact_rate",
-    "floor_rank",
-    "needed_size",
-    "needed_within",
-    "rank_within",
-    "require_reachable",
-    "tail_rank",
-]
-
 Level: TypeAlias = float | str | Fraction | Decimal
 
 _HINT = "0.9 asks for nine in ten"

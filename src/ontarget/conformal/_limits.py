@@ -23,8 +23,6 @@ from ontarget.errors import InputError, TargetError
 from ontarget.models.base import ConditionalDistribution
 from ontarget.target import Component, Target
 
-__all__ = ["TargetEnds", "checked_offset", "raw_probability"]
-
 
 @dataclass(frozen=True, eq=False)
 class TargetEnds:

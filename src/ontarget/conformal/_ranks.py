@@ -21,16 +21,6 @@ from ontarget.conformal._kernels import end_counts_many, target_rows
 from ontarget.conformal.results import CalibratedCDF, Probability
 from ontarget.errors import CalibrationError, InputError
 
-__all__ = [
-    "FEWEST_THINNED",
-    "MOST_RANKS",
-    "Ranks",
-    "TargetCounts",
-    "draw_ranks",
-    "target_counts",
-    "thinned_ranks",
-]
-
 _BLOCK = 16_384
 # A set of more ranks is thinned to at most so many, and never to fewer than about half of them.
 MOST_RANKS = 20_000

@@ -15,8 +15,6 @@ import numpy as np
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import IndexArray
 
-__all__ = ["success_slopes"]
-
 
 @inner_kernel
 def _turn(ox: int, oy: int, ax: int, ay: int, bx: int, by: int) -> int:

@@ -19,8 +19,6 @@ from ontarget.errors import GroupError, InputError, UnfittedError
 from ontarget.models.base import ConditionalDistribution
 from ontarget.target import Target
 
-__all__ = ["GroupedPCQR"]
-
 # A question to one group's PCQR: takes the rows of this group, and their indices among all rows.
 Question: TypeAlias = Callable[[PCQR, FloatArray, IndexArray], tuple[FloatArray, ...]]
 

@@ -23,8 +23,6 @@ from ontarget.errors import InputError
 from ontarget.models.base import ConditionalDistribution, Side
 from ontarget.target import Target
 
-__all__ = ["PCQR"]
-
 
 class PCQR(Calibrator):
     """Probability-space conformalized quantile regression, and its inverse.

@@ -32,17 +32,6 @@ from ontarget._typing import FloatArray, IndexArray
 from ontarget.conformal._levels import Level, exact_level, exact_rate, needed_size, needed_within
 from ontarget.errors import Argument, InputError
 
-__all__ = [
-    "Side",
-    "SizePlan",
-    "coverage_range",
-    "needed_for_cdf",
-    "needed_for_coverage",
-    "needed_successes",
-    "plan_sizes",
-    "uniform_margin",
-]
-
 Side: TypeAlias = Literal["least", "most"]  # k = ⌈coverage(n + 1)⌉ or ⌊coverage(n + 1)⌋
 
 _MOST = 20_000_000

@@ -17,8 +17,6 @@ from ontarget.conformal.results import CalibratedCDF, Interval, Probability
 from ontarget.errors import InputError
 from ontarget.target import Target
 
-__all__ = ["ConformalPredictiveSystem", "Difficulty"]
-
 Difficulty: TypeAlias = Callable[[Any], ArrayLike]
 
 

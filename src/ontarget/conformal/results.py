@@ -8,8 +8,6 @@ import numpy as np
 
 from ontarget._typing import ArrayLike, BoolArray, FloatArray
 
-__all__ = ["CalibratedCDF", "Interval", "Probability"]
-
 
 class Probability(NamedTuple):
     """The probability of a target by a conformal method, per row: ``low <= p <= high``."""

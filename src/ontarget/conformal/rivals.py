@@ -27,8 +27,6 @@ from ontarget.conformal._ranks import Ranks
 from ontarget.conformal.results import Interval, Probability
 from ontarget.target import Target
 
-__all__ = ["CQR", "QuantileRegression", "RawInverse", "SplitConformal"]
-
 
 class QuantileRegression(Calibrator):
     """The model's own intervals, uncalibrated; at level 0.8 from its 10 % to its 90 % quantile.

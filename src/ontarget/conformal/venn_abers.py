@@ -21,8 +21,6 @@ from ontarget.errors import CalibrationError, InputError, UnfittedError
 from ontarget.models.base import ConditionalDistribution
 from ontarget.target import Target
 
-__all__ = ["Envelopes", "Predicate", "Score", "VennAbers"]
-
 Predicate: TypeAlias = Callable[[Any], ArrayLike]
 Score: TypeAlias = Callable[[Any], ArrayLike]
 

@@ -8,8 +8,6 @@ from typing import Any, Final, TypeVar, overload
 from ontarget.domains.domain import Domain
 from ontarget.errors import InputError
 
-__all__ = ["DOMAINS", "domain_of"]
-
 S = TypeVar("S")
 
 # Name -> the module and the class; nothing is imported before it is asked for.

@@ -11,8 +11,6 @@ import numpy as np
 from ontarget._typing import AnyArray, FloatArray, IndexArray, KeyArray
 from ontarget.errors import InputError
 
-__all__ = ["Domain", "count", "join", "take"]
-
 # A simulator's full state: a dataclass of arrays whose first axis counts the episodes.
 S = TypeVar("S")
 

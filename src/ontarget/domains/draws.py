@@ -15,8 +15,6 @@ from ontarget._keyed import keyed_hash, keys_of
 from ontarget._splitmix import GAMMA, mix_word
 from ontarget._typing import FloatArray, KeyArray
 
-__all__ = ["below", "episode_keys", "stream", "streams", "uniform", "uniforms"]
-
 _STEP = np.uint64(0xD1342543DE82EF95)
 _UNIT = 2.0**-53
 

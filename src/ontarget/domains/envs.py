@@ -12,8 +12,6 @@ from typing import Final
 
 from ontarget._extras import require
 
-__all__ = ["ENVIRONMENTS"]
-
 # Environment -> where its class is; nothing is imported before the environment is made.
 ENVIRONMENTS: Final = {
     "ontarget/Tamarisk-v0": "ontarget.domains.tamarisk._env:TamariskEnv",

@@ -21,8 +21,6 @@ from ontarget.domains.domain import Domain, count, take
 from ontarget.errors import InputError
 from ontarget.target import Target
 
-__all__ = ["Truth", "rollout_outcomes", "true_probability"]
-
 S = TypeVar("S")
 
 # Episodes that are rolled out at a time; bounds the memory, never the result.

@@ -19,8 +19,6 @@ from ontarget.domains.draws import episode_keys
 from ontarget.episodes import Episodes
 from ontarget.errors import InputError
 
-__all__ = ["Simulation", "simulate", "simulate_with_snapshots"]
-
 S = TypeVar("S")
 
 # Small enough for a block's arrays to stay in cache, large enough that a step's call costs nothing.

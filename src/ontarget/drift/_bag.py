@@ -6,8 +6,6 @@ from array import array
 from collections.abc import Iterable
 from typing import NamedTuple
 
-__all__ = ["CELLS", "Bag", "Place"]
-
 _LEVELS = 16
 CELLS = 1 << _LEVELS
 

@@ -36,8 +36,6 @@ from ontarget.fitted.target_map import Calibrated, TargetMap
 from ontarget.goal import Goal
 from ontarget.target import Target
 
-__all__ = ["Order", "drift_of", "drift_of_goal"]
-
 # One value per episode that says when it started; or a mapping from a column's name to these.
 Order: TypeAlias = ArrayLike | Mapping[str, ArrayLike]
 

@@ -15,8 +15,6 @@ from ontarget._whole_file import write_whole
 from ontarget.errors import InputError, ModelFileError
 from ontarget.fitted.fitted import Fitted
 
-__all__ = ["KeptFor", "check_ids", "damage_named", "digest_of", "read_kept", "write_kept"]
-
 KEPT_FORMAT: Final = 1
 
 

@@ -13,8 +13,6 @@ import numpy as np
 
 from ontarget._typing import FloatArray, IndexArray
 
-__all__ = ["draws_for", "p_value", "suffixes"]
-
 _MOST_MOVED = 50_000_000  # runs moved in all divisions together: about a second
 _CHUNK = 1_000_000  # numbers in memory at a time
 _LATER = (1, 4 / 3, 2, 4, 8)  # all new runs, the last three quarters, half, quarter, eighth

@@ -17,8 +17,6 @@ from ontarget.conformal._levels import Level, exact_level
 from ontarget.conformal._ranks import draw_ranks
 from ontarget.drift._bag import Bag
 
-__all__ = ["DriftBet", "DriftReading", "HarmBet"]
-
 _JUMP = 0.01
 _DRAWN = 256  # random numbers drawn at a time; NumPy takes hardly longer than for one
 

@@ -12,8 +12,6 @@ from ontarget._plain import plain
 from ontarget.goal import Goal
 from ontarget.target import Target
 
-__all__ = ["UNKNOWN_ORDER", "Bias", "Drift", "DriftJudgement", "Evidence"]
-
 _MOST_NAMED = 8  # values of a column in one line
 _BUILDING = 5.0  # a change "is building" if a test at a rate so many times as high would find it
 

@@ -30,8 +30,6 @@ from ontarget.live.outlook import Status
 from ontarget.live.rules import AlarmRule, Assured, Trigger, clear_at
 from ontarget.live.watch import Watch
 
-__all__ = ["Following", "FollowingInterval"]
-
 FOLLOW_FORMAT: Final = 1
 
 

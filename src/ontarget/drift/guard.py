@@ -42,16 +42,6 @@ from ontarget.fitted.question import Question
 from ontarget.fitted.target_map import Calibrated, TargetMap
 from ontarget.target import Target
 
-__all__ = [
-    "DriftGuard",
-    "NotedGoal",
-    "NotedStep",
-    "check_guarded",
-    "guard_of",
-    "harm_guard_of",
-    "harm_guard_of_goal",
-]
-
 # A function that gives, by id, the numbers that a guard compares of finished episodes. It leaves
 # out episodes that do not reach the guarded step or have a bad reading there.
 Noted: TypeAlias = Callable[[Episodes], dict[object, tuple[float, ...]]]

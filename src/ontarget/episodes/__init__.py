@@ -18,7 +18,10 @@ from ontarget.episodes.builtin_behaviors import (
     behavior_of,
 )
 from ontarget.episodes.episodes import Episodes, PaperSplit, Split
-from ontarget.episodes.look import Caution, ColumnFacts, FileOrder, Look
+from ontarget.episodes.look import Look
+from ontarget.episodes.looking._caution import Caution
+from ontarget.episodes.looking._columns import ColumnFacts
+from ontarget.episodes.looking._order import FileOrder
 from ontarget.episodes.schema import Feature, Schema
 from ontarget.episodes.step import Step
 

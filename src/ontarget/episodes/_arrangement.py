@@ -11,8 +11,6 @@ import numpy as np
 from ontarget._typing import AnyArray, IndexArray
 from ontarget.errors import Argument, EpisodesError, Placeholder
 
-__all__ = ["Arrangement", "arrange"]
-
 _SEVERAL = (Placeholder("NAME"), Placeholder("NAME"))
 Values = TypeVar("Values", bound=AnyArray)
 

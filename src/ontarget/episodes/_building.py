@@ -32,8 +32,6 @@ from ontarget.episodes.schema import Schema, UnknownCategories, joined_unknown
 from ontarget.errors import Argument, CategoryError, CensoredError, EpisodesError, Placeholder
 from ontarget.target import Target
 
-__all__ = ["RawEpisodes", "RawSignal", "build", "remarked"]
-
 
 class RawSignal(NamedTuple):
     """The name of one of several behaviors (numbers that runs are judged by), and its data.

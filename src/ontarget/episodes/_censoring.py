@@ -15,17 +15,6 @@ from ontarget._typing import AnyArray, FloatArray, IndexArray, KeyArray
 from ontarget.episodes._store import Store
 from ontarget.errors import Argument, CensoredError, EpisodesError, Placeholder
 
-__all__ = [
-    "CENSORED",
-    "Censored",
-    "all_taken_over",
-    "chosen_by_lot",
-    "needs",
-    "run_products",
-    "settle_censored",
-    "some_left_out",
-]
-
 Censored: TypeAlias = Literal["refuse", "drop", "worst-case", "weights", "horizon"]
 CENSORED: Final = get_args(Censored)
 

@@ -14,8 +14,6 @@ from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.episodes.episodes import Episodes
 from ontarget.episodes.schema import Schema
 
-__all__ = ["Clocks", "clocks_of"]
-
 _PAIRS = 8  # how many pairs of neighboring steps are examined
 _ENOUGH = 20  # the fewest changes that count as evidence
 

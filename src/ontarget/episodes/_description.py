@@ -11,8 +11,6 @@ from ontarget._typing import FloatArray
 from ontarget.episodes._recorded import Recorded
 from ontarget.episodes.schema import Feature, Schema, unknown_in_words
 
-__all__ = ["describe", "judged_in_words", "listed"]
-
 _NUMBERED = re.compile(r"(.*?)(\d+)")
 
 

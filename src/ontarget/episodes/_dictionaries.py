@@ -22,8 +22,6 @@ from ontarget.episodes.schema import (
 )
 from ontarget.errors import CategoryError
 
-__all__ = ["learned_schema", "recoded_store", "same_dictionaries"]
-
 
 def same_dictionaries(one: Schema, other: Schema) -> bool:
     """Whether the same code stands for the same category in both schemas (lists of features)."""

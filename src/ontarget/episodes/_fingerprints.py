@@ -8,8 +8,6 @@ from ontarget._keyed import keyed_hash
 from ontarget._typing import AnyArray, IndexArray, KeyArray
 from ontarget.episodes._recorded import Recorded
 
-__all__ = ["MOST_FINGERPRINTS", "fingerprints", "known_by", "seen_before"]
-
 # The most fingerprints stored for one part of a split, to keep model files small.
 MOST_FINGERPRINTS = 200_000
 

@@ -17,8 +17,6 @@ from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.episodes._walk import steps_of
 from ontarget.episodes.schema import Feature, Schema
 
-__all__ = ["MOST_STEPS", "measured", "running_means", "state_schema", "state_width"]
-
 MOST_STEPS = 100
 
 

@@ -15,8 +15,6 @@ from ontarget.episodes._store import Signal, Store
 from ontarget.episodes.schema import Schema, joined_unknown
 from ontarget.errors import EpisodesError
 
-__all__ = ["joined_store"]
-
 _LIKE = "read the later ones with like= the first"
 
 

@@ -14,8 +14,6 @@ from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.builtin_behaviors import behavior_of
 from ontarget.errors import EpisodesError
 
-__all__ = ["Judged", "JudgedBy", "OneBehavior", "Reading", "reading_of", "readings_of"]
-
 # Where a spec names its signal: after the behavior's name, or inside a condition.
 _OF_SIGNAL: Final = re.compile(r"(sum|last|max|min|mean|discounted:[^:]+):(.+)")
 _OF_CONDITION: Final = re.compile(r"(first|share):([^<>:]*[^<>:\s])\s*([<>].*)")

@@ -18,8 +18,6 @@ import numpy as np
 from ontarget._typing import AnyArray
 from ontarget.errors import EpisodesError
 
-__all__ = ["SPACES", "Leaf", "Numbers", "ObservationLayout", "ReadPlace", "read_layout"]
-
 # The keys and positions that lead from the whole observation to one of its parts.
 Path: TypeAlias = tuple[str | int, ...]
 

@@ -22,8 +22,6 @@ from ontarget.episodes.step import Step
 from ontarget.errors import EpisodesError, InputError
 from ontarget.target import Target
 
-__all__ = ["Recorded"]
-
 Kind = TypeVar("Kind", bound=np.generic)
 
 _KEPT = ("_store", "_index", "_grid", "_settled")

@@ -11,8 +11,6 @@ from ontarget._keyed import keyed_hash, keys_of
 from ontarget._typing import AnyArray, IndexArray, KeyArray
 from ontarget.errors import EpisodesError
 
-__all__ = ["ByGroup", "asked_parts", "capped_parts", "divide"]
-
 ByGroup: TypeAlias = Literal["stratify", "whole", "cluster"]
 # The name of each part, and a fraction or a count of episodes. Models learn from the first part.
 Parts: TypeAlias = Mapping[str, float]

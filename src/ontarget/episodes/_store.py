@@ -17,8 +17,6 @@ from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.schema import Schema, UnknownCategories
 from ontarget.target import Target
 
-__all__ = ["Roles", "RowValues", "Signal", "Store"]
-
 
 @dataclass(frozen=True)
 class Roles:

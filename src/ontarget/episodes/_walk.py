@@ -13,8 +13,6 @@ import numpy as np
 from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.episodes.behavior import Behavior, Translation
 
-__all__ = ["Walk", "advance", "begin", "steps_of", "values_of", "walk"]
-
 
 class Walk(NamedTuple):
     """The behavior (the number a run is judged by) at each recorded row and at each run's end."""

@@ -14,8 +14,6 @@ from ontarget._grid import snap
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.target import Target
 
-__all__ = ["Behavior", "Bounds", "State", "Translation"]
-
 # A float, or a tuple of floats, whole numbers, booleans and such tuples. Typed loosely, since the
 # built-in behaviors take arrays of floats too.
 State: TypeAlias = Any

@@ -20,19 +20,6 @@ from ontarget._typing import FloatArray
 from ontarget.episodes.behavior import Behavior, Bounds, Translation
 from ontarget.errors import EpisodesError
 
-__all__ = [
-    "Column",
-    "DiscountedSum",
-    "FirstStep",
-    "Last",
-    "Max",
-    "Mean",
-    "Min",
-    "ShareOfSteps",
-    "Sum",
-    "behavior_of",
-]
-
 Number = TypeVar("Number", float, FloatArray)
 
 _COMPARISONS: Final[dict[str, Callable[[Any, float], Any]]] = {

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from ontarget.episodes.look import Look
 
-__all__ = ["Episodes", "PaperSplit", "Split"]
-
 Values: TypeAlias = ArrayLike | Sequence[ArrayLike]
 
 

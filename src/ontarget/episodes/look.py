@@ -24,8 +24,6 @@ from ontarget.episodes.looking._waiting import find_waits
 from ontarget.errors import Argument, TargetError
 from ontarget.target import Target
 
-__all__ = ["Caution", "ColumnFacts", "FileOrder", "Look", "look_at"]
-
 _MOST = 6  # names in one line
 
 

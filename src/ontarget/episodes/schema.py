@@ -16,8 +16,6 @@ from ontarget._scalars import NUMBER_KINDS, number_of, numbers_of, shown
 from ontarget._typing import ArrayLike, BoolArray, FloatArray
 from ontarget.errors import CategoryError, EpisodesError
 
-__all__ = ["Feature", "Schema", "UnknownCategories", "Unseen", "joined_unknown", "unknown_in_words"]
-
 Unseen: TypeAlias = Literal["error", "missing"]
 
 _MOST_NAMED: Final = 4  # unknown categories of a feature that are kept by name

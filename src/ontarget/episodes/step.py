@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from ontarget._typing import AnyArray, FloatArray, IndexArray, KeyArray
 
-__all__ = ["Step"]
-
 
 @dataclass(frozen=True, eq=False)
 class Step:

@@ -7,14 +7,6 @@ import numpy as np
 from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from ontarget.errors import InputError
 
-__all__ = [
-    "check_flags",
-    "check_numbers",
-    "check_panel",
-    "check_probabilities",
-    "check_same_size",
-]
-
 
 def check_numbers(name: str, values: ArrayLike, *, ndim: int = 1) -> FloatArray:
     """The values as a float64 array with this many dimensions; refused if empty or with a NaN."""

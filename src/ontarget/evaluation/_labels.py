@@ -8,8 +8,6 @@ import polars as pl
 from ontarget._typing import AnyArray, IndexArray
 from ontarget.errors import Argument, InputError
 
-__all__ = ["labelled"]
-
 _VALUES = 12  # a column with more different numbers is divided into four ranges of equal size
 _MOST = 100
 

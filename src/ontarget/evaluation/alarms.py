@@ -19,17 +19,6 @@ from ontarget.evaluation._inputs import (
 )
 from ontarget.evaluation.binomial import Rate, exact_interval
 
-__all__ = [
-    "NO_ALARM",
-    "AlarmCurve",
-    "AlarmPoint",
-    "AlarmQuality",
-    "alarm_curve",
-    "alarm_quality",
-    "first_alarms",
-    "sustained",
-]
-
 NO_ALARM = -1
 _MOST_THRESHOLDS = 500
 _QUARTILES = (0.25, 0.5, 0.75)

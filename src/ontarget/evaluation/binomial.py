@@ -12,8 +12,6 @@ from ontarget._arguments import fraction, whole_number
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.errors import InputError
 
-__all__ = ["Rate", "beta_binomial_band", "binomial_band", "exact_interval"]
-
 
 @dataclass(frozen=True, slots=True)
 class Rate:

@@ -18,8 +18,6 @@ from ontarget.evaluation._inputs import (
 )
 from ontarget.evaluation.binomial import exact_interval
 
-__all__ = ["Bin", "Reliability", "bin_of", "ece", "reliability"]
-
 
 class Bin(NamedTuple):
     """One bin of forecasts: their number, their mean, and how often their runs met the target.

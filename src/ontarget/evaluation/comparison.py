@@ -12,8 +12,6 @@ from ontarget._typing import ArrayLike
 from ontarget.evaluation._inputs import check_numbers
 from ontarget.evaluation.resampling import Resampling, pooled_mean
 
-__all__ = ["Difference", "corrected_difference", "paired_difference"]
-
 
 class Difference(NamedTuple):
     """How much two methods differ: mean difference, standard error and confidence interval."""

@@ -13,8 +13,6 @@ from ontarget._typing import ArrayLike, FloatArray
 from ontarget.errors import InputError
 from ontarget.evaluation._inputs import check_numbers, check_same_size
 
-__all__ = ["crps", "crps_of_points"]
-
 # Rows are processed in blocks, so that temporary arrays take only some tens of megabytes.
 _BLOCK = 2**20
 

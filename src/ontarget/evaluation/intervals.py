@@ -16,8 +16,6 @@ from ontarget.evaluation._inputs import (
 )
 from ontarget.evaluation.binomial import Rate, beta_binomial_band
 
-__all__ = ["Band", "Width", "coverage", "coverage_band", "covered", "width"]
-
 
 class Band(NamedTuple):
     """The range in which a calibrated method's coverage lies with a stated probability."""

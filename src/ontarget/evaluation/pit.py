@@ -20,8 +20,6 @@ from ontarget.evaluation._inputs import (
 from ontarget.evaluation.binomial import beta_binomial_band, binomial_band
 from ontarget.evaluation.calibration import bin_of
 
-__all__ = ["PitHistogram", "pit_histogram", "rank_histogram"]
-
 
 @dataclass(frozen=True, slots=True)
 class PitHistogram:

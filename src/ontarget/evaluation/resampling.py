@@ -24,20 +24,6 @@ from ontarget.evaluation._inputs import (
 )
 from ontarget.evaluation.calibration import bin_of
 
-__all__ = [
-    "CalibrationEstimate",
-    "Estimate",
-    "Forecasts",
-    "Resampling",
-    "by_step",
-    "ece_by_step",
-    "mean_by_step",
-    "pool",
-    "pooled_ece",
-    "pooled_mean",
-    "stack_steps",
-]
-
 T = TypeVar("T")
 
 # P(Poisson(1) <= k); a weight of 18 or more has a probability below 1e-16.

@@ -22,19 +22,6 @@ from ontarget.evaluation._inputs import (
 )
 from ontarget.evaluation.calibration import bin_of
 
-__all__ = [
-    "BrierParts",
-    "absolute_error",
-    "brier",
-    "excess_brier",
-    "excess_errors",
-    "log_loss",
-    "log_losses",
-    "murphy",
-    "sharpness",
-    "squared_errors",
-]
-
 
 class BrierParts(NamedTuple):
     """The parts of a Brier score, which is ``reliability - resolution + uncertainty + within``.

@@ -14,8 +14,6 @@ from ontarget._readonly import read_only
 from ontarget._typing import FloatArray
 from ontarget.conformal._kernels import end_counts
 
-__all__ = ["KNOTS", "count_inside", "on_curve"]
-
 # The points where every calibration curve is stored: close together near 0 and 1, where the
 # guarantees for whole runs need precision (M9).
 _N_KNOTS: Final = 129

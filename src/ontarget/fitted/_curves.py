@@ -19,8 +19,6 @@ from ontarget.errors import ModelFileError
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted.ranks import RankTable
 
-__all__ = ["CurveTable", "calibrating_curve", "learned_curves", "without_one"]
-
 # With this many episodes, the ranks and the uncalibrated model count half each (M17).
 _PRIOR = 300.0
 # If the curve of the ranks is this many times farther from the identity than chance puts it on

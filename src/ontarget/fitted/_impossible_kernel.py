@@ -8,8 +8,6 @@ from __future__ import annotations
 from ontarget._kernel import kernel
 from ontarget._typing import FloatArray
 
-__all__ = ["leave_out"]
-
 # If the rest has less probability than this, the distribution stays as it is.
 _LEAST_REST = 1e-3
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from ontarget._typing import BoolArray, FloatArray
 
-__all__ = ["bad_readings", "inputs_of"]
-
 
 def bad_readings(states: FloatArray, may_miss: BoolArray) -> BoolArray:
     """(runs,): whether a feature of the state is infinite, or is missing but must not be.

@@ -18,31 +18,6 @@ from ontarget.conformal._kernels import end_counts, target_row, weighted_row
 from ontarget.fitted._curve_kernel import count_inside, on_curve
 from ontarget.fitted._spread_kernel import share_high, share_low
 
-__all__ = [
-    "ASSURANCE",
-    "DECIDED",
-    "HIGH",
-    "LOW",
-    "NUMBERS",
-    "PLAUSIBILITY",
-    "RAW",
-    "SLACK",
-    "SPREAD_HIGH",
-    "SPREAD_LOW",
-    "UNPROVED",
-    "P",
-    "Stored",
-    "distance",
-    "excess_of_rows",
-    "gather",
-    "holds",
-    "outlook_of_row",
-    "outlook_of_rows",
-    "shift_ends",
-    "shift_row",
-    "snap_value",
-]
-
 # Of a step and group: ranks, excesses, envelopes, calibration curve, target map; then the total
 # weight up to each rank and up to each excess (empty if episodes have no weights).
 Stored: TypeAlias = tuple[

@@ -12,8 +12,6 @@ import numpy as np
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import FloatArray
 
-__all__ = ["fit_slopes"]
-
 _MOST_STEPS: Final = 50
 _LONGEST: Final = 2.0  # the largest change of a coefficient in one step
 _ZERO: Final = 1e-12  # a slope below this is 0, up to rounding

@@ -23,8 +23,6 @@ from ontarget.conformal.venn_abers import Envelopes
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._map_kernel import fit_slopes
 
-__all__ = ["FOLDS", "Maps", "StepAnswers", "fit_maps", "folds_of"]
-
 FOLDS: Final = 5
 _STRENGTHS: Final = (1.0, 10.0, 50.0, 250.0)  # of the penalty on a logistic map
 _PER_UNIT: Final = 64.0  # logits are rounded to a 64th before a logistic map is fitted

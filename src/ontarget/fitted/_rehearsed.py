@@ -19,8 +19,6 @@ from ontarget.fitted.law import NO_CURVE, StepLaw
 from ontarget.fitted.question import Question
 from ontarget.fitted.target_calibration import TargetCalibration
 
-__all__ = ["AskedStep", "RehearsedStep", "rehearsed_laws", "rehearsed_steps"]
-
 
 class RehearsedStep(NamedTuple):
     """The monitor's answers (outlooks) about some learning episodes of one group at one step.

@@ -14,8 +14,6 @@ import numpy as np
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import FloatArray, IndexArray
 
-__all__ = ["SPREAD_LEVEL", "share_bounds", "share_high", "share_low"]
-
 SPREAD_LEVEL: Final = 0.9
 _TAIL: Final = 0.05
 _NORMAL: Final = 1.6448536269514722  # a standard normal number is larger with probability _TAIL

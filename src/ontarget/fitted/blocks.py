@@ -15,16 +15,6 @@ from ontarget._readonly import read_only
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.errors import InputError
 
-__all__ = [
-    "LEAST_SPACING",
-    "Block",
-    "LawTable",
-    "StepsPerModel",
-    "blended_blocks",
-    "opened",
-    "plan_blocks",
-]
-
 StepsPerModel: TypeAlias = int | Literal["auto"]
 
 # Centres of blocks are at least this far apart, if the horizon is that long.

@@ -29,8 +29,6 @@ from ontarget.fitted.target_map import TargetMap
 from ontarget.goal import Goal
 from ontarget.target import Target
 
-__all__ = ["calibrate_target", "map_goal", "map_target"]
-
 # A target map is learned at this many steps at most. A group with fewer episodes than this
 # shares the map of all groups.
 _MOST_STEPS, _ENOUGH_EPISODES = 20, 100

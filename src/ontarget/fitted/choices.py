@@ -12,8 +12,6 @@ from typing import Any, NamedTuple, Self
 
 from ontarget.errors import ModelFileError
 
-__all__ = ["Choices", "Trial"]
-
 _MOST = 64  # entries that a file may hold
 _SURELY = 2.0  # standard errors; a smaller gain may be chance
 

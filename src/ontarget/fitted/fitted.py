@@ -39,8 +39,6 @@ from ontarget.fitted.rehearsal import Rehearsal
 from ontarget.fitted.target_map import Calibrated
 from ontarget.target import Target
 
-__all__ = ["Fitted", "Models", "Trained"]
-
 
 class Models(Protocol):
     """The fitted model of each block (range of steps); loaded when first used, None if missing."""

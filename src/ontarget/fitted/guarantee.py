@@ -29,17 +29,6 @@ from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._kernels import SLACK
 from ontarget.fitted.law import StepLaw
 
-__all__ = [
-    "Threshold",
-    "alarm_scores",
-    "allowance",
-    "band_depth",
-    "band_interval",
-    "check_known",
-    "in_band",
-    "promised_threshold",
-]
-
 
 @dataclass(frozen=True)
 class Threshold:

@@ -29,8 +29,6 @@ from ontarget.fitted.ranks import NO_WEIGHTS
 from ontarget.models._mixture import mixture_limits, mixture_quantile, quantile_of
 from ontarget.models.base import Side, check_values
 
-__all__ = ["NO_CURVE", "NO_ENVELOPES", "StepLaw"]
-
 _BLOCK = 256
 NO_ENVELOPES: FloatArray = read_only(np.empty((3, 0)))
 NO_CURVE: FloatArray = read_only(np.empty(0))

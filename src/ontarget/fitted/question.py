@@ -12,8 +12,6 @@ from ontarget._typing import FloatArray, IndexArray
 from ontarget.conformal._limits import TargetEnds
 from ontarget.target import Target
 
-__all__ = ["Question"]
-
 
 @dataclass(frozen=True, eq=False)
 class Question:

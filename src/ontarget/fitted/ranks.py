@@ -18,8 +18,6 @@ from ontarget.conformal._ranks import Ranks
 from ontarget.errors import ModelFileError
 from ontarget.models._stored import flat_array
 
-__all__ = ["NO_WEIGHTS", "RankTable"]
-
 NO_WEIGHTS: FloatArray = read_only(np.empty(0))
 
 

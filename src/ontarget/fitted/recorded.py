@@ -20,8 +20,6 @@ from ontarget.episodes import Episodes
 from ontarget.errors import InputError, ModelFileError
 from ontarget.models._stored import flat_array
 
-__all__ = ["RecordedRuns", "check_room"]
-
 # A table may always have this many cells; beyond that, this many per recorded step.
 _ALWAYS = 10_000_000
 _PER_STEP = 64

@@ -21,8 +21,6 @@ from ontarget.errors import ModelFileError
 from ontarget.fitted._curves import without_one
 from ontarget.models._stored import flat_array
 
-__all__ = ["MOST_EPISODES", "Rehearsal", "RehearsedLaw", "as_shares"]
-
 MOST_EPISODES = 1_500
 
 _WHOLE = 65_535  # probabilities are stored in two bytes each

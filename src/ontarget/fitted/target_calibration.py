@@ -11,8 +11,6 @@ from ontarget.fitted.law import StepLaw
 from ontarget.goal import Goal
 from ontarget.target import Target
 
-__all__ = ["OfOneTarget", "TargetCalibration"]
-
 
 @dataclass(frozen=True, eq=False)
 class OfOneTarget:

@@ -19,8 +19,6 @@ from ontarget.fitted._mapping import FOLDS
 from ontarget.fitted.law import StepLaw
 from ontarget.fitted.target_calibration import OfOneTarget, TargetCalibration
 
-__all__ = ["Calibrated", "TargetMap"]
-
 
 @dataclass(frozen=True, eq=False)
 class TargetMap(OfOneTarget):

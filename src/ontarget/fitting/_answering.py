@@ -23,16 +23,6 @@ from ontarget.fitting.tasks import step_rows
 from ontarget.models._entry import fits_side_by_side
 from ontarget.models._mixture import weighted
 
-__all__ = [
-    "Answerer",
-    "StepTask",
-    "kept_count",
-    "kept_episodes",
-    "limits_in_tasks",
-    "ranks_in_tasks",
-    "ranks_of_step",
-]
-
 # The monitor keeps assure episodes, because targets are chosen later: at most MOST_KEPT, and fewer
 # (but at least _FEWEST_KEPT) if their states would take more than 20 MB of a model file.
 MOST_KEPT, _MOST_NUMBERS = 20_000, 2_500_000

@@ -10,8 +10,6 @@ from typing import Any, Protocol
 
 from ontarget._extras import require
 
-__all__ = ["cluster_of", "is_lost"]
-
 # The errors that executors, Dask and Ray raise if the worker of a task died.
 _LOST = {
     "BrokenExecutor",

@@ -9,8 +9,6 @@ from ontarget.episodes._splits import capped_parts
 from ontarget.fitting._answering import kept_count
 from ontarget.fitting.recipe import LEAF_ENTRIES
 
-__all__ = ["MEASURED", "Costs", "costs_of"]
-
 MEASURED = "November 2026"
 _TREES = 100
 # Microseconds of one core: to prepare a value; per row and tree, to learn and to predict.

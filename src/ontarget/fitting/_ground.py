@@ -28,8 +28,6 @@ from ontarget.fitting.ranking import Part
 from ontarget.fitting.recipe import Recipe
 from ontarget.models._entry import check_model, takes_missing
 
-__all__ = ["Ground", "ground_of", "with_learned_horizon"]
-
 
 @dataclass(frozen=True)
 class Ground:

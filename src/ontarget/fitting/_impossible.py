@@ -15,8 +15,6 @@ from ontarget._typing import FloatArray
 from ontarget.episodes import Episodes, Translation
 from ontarget.fitted._impossible_kernel import leave_out
 
-__all__ = ["Limits", "doubted_outcomes", "impossible_outcomes", "without_impossible"]
-
 # By step: P(remainder < y) and P(remainder <= y) at the values y that the rows ask about.
 Limits = dict[int, tuple[FloatArray, FloatArray]]
 

@@ -18,8 +18,6 @@ from ontarget.fitting._rehearsing import REHEARSAL, Stage
 from ontarget.fitting.tasks import BlockResult, StepRows
 from ontarget.models._mixture import weighted
 
-__all__ = ["opening_share", "with_opening"]
-
 _EVEN = 0.5  # the first step's own model counts half, until its share is estimated
 _LEAST = 0.05  # if the estimated share is smaller, the model is left out
 

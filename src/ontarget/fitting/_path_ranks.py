@@ -21,8 +21,6 @@ from ontarget.fitted.paths._maps import MOST_STEPS, PathMaps
 from ontarget.fitted.recorded import RecordedRuns
 from ontarget.fitting.tasks import PATHS, StepRows
 
-__all__ = ["PathStage", "learned_maps"]
-
 # The calibration curves are smooth: this many ranks are enough.
 _EPISODES = 250
 

@@ -20,8 +20,6 @@ from ontarget.fitting._rehearsing import Stage, rehearsed
 from ontarget.fitting.ranking import Part, rank_table, whole_run_excess
 from ontarget.fitting.tasks import step_rows
 
-__all__ = ["recalibrated"]
-
 
 def recalibrated(fitted: Fitted, episodes: Episodes, *, seed: int, renew_p: bool) -> Fitted:
     """The same models, with promises that are computed from these new episodes.

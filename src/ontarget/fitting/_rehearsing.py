@@ -17,8 +17,6 @@ from ontarget.episodes import Episodes
 from ontarget.fitted.rehearsal import MOST_EPISODES, Rehearsal, as_shares
 from ontarget.fitting.tasks import StepRows, seen_remainders
 
-__all__ = ["REHEARSAL", "Stage", "rehearsed"]
-
 REHEARSAL = "rehearsal"  # the name of its rows among the parts of a fit
 # A row is an episode at a step. An alarm threshold depends on the lowest p of a run, so it needs
 # every step; more rows than these would hardly make it better.

@@ -29,8 +29,6 @@ from ontarget.fitting.tasks import (
 from ontarget.models._entry import fits_side_by_side
 from ontarget.models._mixture import weighted
 
-__all__ = ["Pilot", "choose_spacing"]
-
 # A forest for a trial is small and learns from few rows: it only has to compare blocks.
 _TREES, _BOOSTED, _FOLDS, _ROWS = 24, 40, 2, 5_000
 _EPISODES, _STEPS, _THRESHOLDS = 2_000, 12, 16

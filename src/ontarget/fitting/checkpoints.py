@@ -21,8 +21,6 @@ from ontarget.modelfile.container import Container, write_container
 from ontarget.models._entry import model_arrays
 from ontarget.models.registry import model_of_kind
 
-__all__ = ["Checkpoint", "digest_of"]
-
 
 class Checkpoint:
     """A folder with one file per fitted block (range of steps that share a model).

@@ -13,8 +13,6 @@ from ontarget._threads import n_threads
 from ontarget.errors import Argument, InputError
 from ontarget.fitting._clusters import cluster_of, is_lost
 
-__all__ = ["ENGINES", "Engine", "Executor", "Keeps", "check_engine", "connected", "run_tasks"]
-
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 

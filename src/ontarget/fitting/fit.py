@@ -45,8 +45,6 @@ from ontarget.fitting.recipe import Plan, Recipe, block_task, fit_numbered
 from ontarget.fitting.tasks import PATHS, BlockResult, BlockTask, fit_block, pace_of, step_rows
 from ontarget.models._entry import fits_side_by_side, serves_whole_run
 
-__all__ = ["Preset", "fit_monitor", "preset_model"]
-
 Preset: TypeAlias = Literal["default", "paper"]
 
 # Paths with this many steps in total take 40 MB of a model file.

@@ -26,8 +26,6 @@ from ontarget.fitted.ranks import RankTable
 from ontarget.fitting.tasks import BlockResult
 from ontarget.models._mixture import weighted
 
-__all__ = ["Part", "blended_limits", "rank_table", "whole_run_excess"]
-
 
 @dataclass(frozen=True)
 class Part:

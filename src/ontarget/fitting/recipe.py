@@ -18,8 +18,6 @@ from ontarget.fitting._rehearsing import REHEARSAL, Stage
 from ontarget.fitting.tasks import PATHS, BlockResult, BlockTask, fit_block, step_rows, thinned
 from ontarget.models._entry import fresh_model, serves_whole_run, trees_of
 
-__all__ = ["LEAF_ENTRIES", "Plan", "Recipe", "block_task", "fit_numbered"]
-
 LEAF_ENTRIES = 15_000_000
 # Two bytes number a block's rows, so there are at most 65,536. With fewer than _LEAST_ROWS a forest
 # would be too coarse.

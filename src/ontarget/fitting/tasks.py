@@ -21,22 +21,6 @@ from ontarget.fitted._inputs import inputs_of
 from ontarget.fitted.paths._gains import Cells, Gains
 from ontarget.models._entry import fit_model
 
-__all__ = [
-    "PATHS",
-    "BlockResult",
-    "BlockTask",
-    "StepLimits",
-    "StepRows",
-    "episodes_of",
-    "fit_block",
-    "fold_of",
-    "honest_limits",
-    "pace_of",
-    "seen_remainders",
-    "step_rows",
-    "thinned",
-]
-
 # A model that is not a forest is fitted this many times more, each time without one fold, so that
 # every training episode gets a prediction by a model that has not seen it.
 _FOLDS = 5

@@ -16,8 +16,6 @@ from ontarget._extras import require
 from ontarget._typing import BoolArray
 from ontarget.errors import InputError
 
-__all__ = ["Autoreset", "Rows"]
-
 
 class Rows(NamedTuple):
     """For each environment of a vector, three flags: its run took a step, ended, or began."""

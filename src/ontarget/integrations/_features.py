@@ -11,8 +11,6 @@ from ontarget.episodes import Schema
 from ontarget.episodes._observations import ObservationLayout
 from ontarget.errors import InputError
 
-__all__ = ["MonitorView"]
-
 
 class MonitorView:
     """Turns observations into rows with the monitor's features in the monitor's order.

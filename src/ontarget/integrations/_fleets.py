@@ -14,10 +14,9 @@ from ontarget.goal import Goal
 from ontarget.integrations._horizons import gone_past, too_short, warn_of_limit
 from ontarget.live._reasons import OVER
 from ontarget.live.outlook import Outlooks, Status
-from ontarget.monitor.monitor import AlarmOptions, GoalMonitor
+from ontarget.monitor._held import AlarmOptions
+from ontarget.monitor.monitor import GoalMonitor
 from ontarget.target import Target
-
-__all__ = ["FleetOptions", "FleetRuns"]
 
 _NUMBERS = ("p", "spread", "low", "high", "plausibility", "assurance")
 

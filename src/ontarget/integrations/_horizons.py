@@ -8,8 +8,6 @@ from typing import Any
 from ontarget._extras import require
 from ontarget.errors import HorizonWarning
 
-__all__ = ["gone_past", "time_limit", "too_short", "warn_of_limit", "warn_of_no_limit"]
-
 
 def time_limit(env: Any) -> int | None:
     """The number of steps after which an environment cuts a run off; None if it is not known.

@@ -7,8 +7,6 @@ from typing import Any
 
 from ontarget._typing import BoolArray
 
-__all__ = ["infos_of_rows"]
-
 
 def infos_of_rows(
     infos: Mapping[str, Any], names: Sequence[str], ended: BoolArray

@@ -11,8 +11,6 @@ from ontarget._extras import require
 from ontarget.episodes._observations import SPACES, Numbers, ObservationLayout, read_layout
 from ontarget.errors import InputError
 
-__all__ = ["layout_of"]
-
 
 def layout_of(space: Any) -> ObservationLayout:
     """How an observation of this Gymnasium space becomes a row of named numbers.

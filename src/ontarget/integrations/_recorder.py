@@ -17,17 +17,6 @@ from ontarget.episodes._observations import ObservationLayout
 from ontarget.errors import CensoredError, EpisodesError, InputError
 from ontarget.integrations._horizons import time_limit
 
-__all__ = [
-    "Recorder",
-    "RecorderOptions",
-    "is_told",
-    "kept_options",
-    "limited",
-    "shares",
-    "signals_in",
-    "unread_value",
-]
-
 
 class RecorderOptions(TypedDict, total=False):
     """The options that every recorder of runs takes."""

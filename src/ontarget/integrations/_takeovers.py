@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["tell_inside"]
-
 
 def tell_inside(env: Any, environments: Sequence[int] | None = None) -> None:
     """Call ``intervene`` of the nearest inner wrapper that has this method.

@@ -12,8 +12,6 @@ from ontarget.integrations._observations import layout_of
 from ontarget.integrations._recorder import Recorder, RecorderOptions, shares
 from ontarget.integrations.policies import Actor
 
-__all__ = ["is_vec_env", "play_vec_env"]
-
 
 def is_vec_env(env: Any) -> bool:
     """Whether this is a ``VecEnv`` of Stable-Baselines3, judged by its methods."""

@@ -28,15 +28,14 @@ from ontarget.live._reasons import OVER
 from ontarget.live.goals.watch import GoalWatch
 from ontarget.live.outlook import Outlook, Status
 from ontarget.live.watch import OnBad, Watch
-from ontarget.monitor.monitor import AlarmOptions, GoalMonitor
+from ontarget.monitor._held import AlarmOptions
+from ontarget.monitor.monitor import GoalMonitor
 from ontarget.target import Target
 
 require("gymnasium", extra="gym")
 
 import gymnasium  # noqa: E402 - the line above says what to install
 from gymnasium.utils import RecordConstructorArgs  # noqa: E402 - as above
-
-__all__ = ["GoalWrapper", "OnAlarm", "WatchOptions"]
 
 OnAlarm: TypeAlias = Callable[[Outlook, "GoalWrapper"], object]
 

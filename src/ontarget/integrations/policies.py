@@ -10,8 +10,6 @@ import numpy as np
 from ontarget._typing import BoolArray
 from ontarget.errors import InputError
 
-__all__ = ["Actor", "ModelPolicy", "actor_of"]
-
 
 class Actor(Protocol):
     """A policy in the form that `record` uses: it is told which runs begin, and returns actions."""

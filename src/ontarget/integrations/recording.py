@@ -39,8 +39,6 @@ from gymnasium.utils import RecordConstructorArgs  # noqa: E402 - as above
 if TYPE_CHECKING:
     from ontarget.monitor.monitor import GoalMonitor
 
-__all__ = ["BehaviorValue", "RecordEpisodes", "record"]
-
 # The behavior after a step, read from the step's observation and info.
 BehaviorValue: TypeAlias = Callable[[Any, dict[str, Any]], float]
 

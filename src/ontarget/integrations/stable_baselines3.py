@@ -20,14 +20,11 @@ from ontarget.integrations._features import MonitorView
 from ontarget.integrations._fleets import FleetOptions, FleetRuns
 from ontarget.integrations._horizons import time_limit
 from ontarget.integrations._observations import layout_of
-from ontarget.integrations.policies import ModelPolicy
 from ontarget.live.outlook import Outlooks, Status
 from ontarget.target import Target
 
 if TYPE_CHECKING:
     from ontarget.monitor.monitor import GoalMonitor
-
-__all__ = ["GoalCallback", "ModelPolicy"]
 
 # Without the package this module still imports; the callback says what to install when made.
 _base: Any = object

@@ -26,8 +26,6 @@ require("gymnasium", extra="gym")
 import gymnasium.vector  # noqa: E402 - the line above says what to install
 from gymnasium.utils import RecordConstructorArgs  # noqa: E402 - as above
 
-__all__ = ["OnVectorAlarm", "VectorGoalWrapper"]
-
 OnVectorAlarm: TypeAlias = Callable[[Outlook, "VectorGoalWrapper", int], object]
 
 

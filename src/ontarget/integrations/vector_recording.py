@@ -32,8 +32,6 @@ require("gymnasium", extra="gym")
 import gymnasium.vector  # noqa: E402 - the line above says what to install
 from gymnasium.utils import RecordConstructorArgs  # noqa: E402 - as above
 
-__all__ = ["RecordVectorEpisodes", "play_vector"]
-
 
 # VectorWrapper takes no parameters before gymnasium 1.4.
 class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs):

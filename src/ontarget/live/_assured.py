@@ -27,8 +27,6 @@ from ontarget.live.contract import Contract
 from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.target import Target
 
-__all__ = ["Contracts"]
-
 Kept = TypeVar("Kept")
 
 _MOST_TARGETS = 4

@@ -36,8 +36,6 @@ from ontarget.live.outlook import Outlooks, Status
 from ontarget.live.rules import NO_ASSURE
 from ontarget.target import Target
 
-__all__ = ["answer_episodes", "outlooks_at", "rehearsed_answers"]
-
 
 def answer_episodes(
     fitted: Fitted,

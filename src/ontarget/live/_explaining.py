@@ -29,17 +29,6 @@ from ontarget.live._shapley import shapley
 from ontarget.live.explanation import Contribution, Explanation, Precedent
 from ontarget.target import Target
 
-__all__ = [
-    "KEPT",
-    "TIME",
-    "Reading",
-    "Seen",
-    "differ",
-    "explained",
-    "moving_together",
-    "value_of",
-]
-
 REWARD, TIME = "reward earned", "time"
 
 KEPT: Final = 64  # readings, besides the first; even a very long run must not take much memory

@@ -12,8 +12,6 @@ import numpy as np
 from ontarget._kernel import kernel
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 
-__all__ = ["recall_rows"]
-
 
 @kernel
 def recall_rows(

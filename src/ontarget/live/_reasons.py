@@ -19,9 +19,6 @@ from ontarget.fitted.joint.joint import Joint
 from ontarget.goal import Goal
 from ontarget.target import Target
 
-__all__ = ["OVER", "Reason", "in_words", "one_sided", "one_sided_goal", "past"]
-
-
 OVER = "the run is over; call reset to begin another"
 
 

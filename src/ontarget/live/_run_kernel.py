@@ -24,22 +24,6 @@ from ontarget.fitted._kernels import (
     snap_value,
 )
 
-__all__ = [
-    "BAD",
-    "LOOK",
-    "N_FACTS",
-    "N_NEWS",
-    "N_REAL",
-    "N_STEP",
-    "N_TRIGGER",
-    "N_WHOLE",
-    "advance_rows",
-    "first_alarms_of_runs",
-    "judge",
-    "judge_rows",
-    "look_rows",
-]
-
 # Columns of the whole numbers of a run.
 T: Final = 0  # the step of its next call
 GROUP: Final = 1

@@ -14,8 +14,6 @@ import numpy as np
 
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 
-__all__ = ["MOST_EXACT", "Shares", "shapley"]
-
 MOST_EXACT = 8
 # If sampled: about this many sets of causes, but at least four orders and their reverses.
 _SETS = 220

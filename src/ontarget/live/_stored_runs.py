@@ -12,8 +12,6 @@ from ontarget.fitted.fitted import Fitted
 from ontarget.live._reasons import Reason
 from ontarget.live.outlook import Status
 
-__all__ = ["check_counts", "check_values"]
-
 _MOST_STEPS: Final = 2**53
 _NAMES: Final = (str, int, float, bool, type(None))
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from ontarget._typing import IndexArray
 
-__all__ = ["stretches"]
-
 
 def stretches(values: IndexArray) -> list[tuple[int, int]]:
     """The start and the end of each stretch of equal neighbouring values, in order.

@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from ontarget.errors import InputError
 
-__all__ = ["Turn"]
-
 
 class Turn:
     """A lock for a ``with`` statement; a second thread does not wait but gets an `InputError`.

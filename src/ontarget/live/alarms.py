@@ -24,8 +24,6 @@ from ontarget.fitted.guarantee import promised_threshold
 from ontarget.live.answers import Answers
 from ontarget.live.rules import AlarmRule, Trigger
 
-__all__ = ["PromisedAlarms", "promised_alarms", "warn_of_one_side", "warn_of_silence"]
-
 _SHOWN = 12
 _HIGHEST = 2.0  # stands for a threshold of +inf: above every p
 

@@ -28,8 +28,6 @@ from ontarget.live._run_kernel import first_alarms_of_runs
 from ontarget.live.outlook import Outlook, Status
 from ontarget.live.rules import AlarmRule, Trigger
 
-__all__ = ["Answers", "Sheet"]
-
 # Episodes are handled in groups whose tables (steps, episodes) have at most this many cells.
 _CELLS = 250_000
 

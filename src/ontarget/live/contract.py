@@ -39,8 +39,6 @@ from ontarget.models._mixture_kernel import blend
 from ontarget.models.base import LiveModel
 from ontarget.target import Target
 
-__all__ = ["Contract"]
-
 # Runs per piece of work: one thread answers a piece, then takes the next.
 _BLOCK = 64
 

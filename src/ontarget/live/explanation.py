@@ -15,8 +15,6 @@ from ontarget._plain import plain
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Contribution", "Explanation", "Precedent"]
-
 _SHOWN = 5  # causes and runs in a table
 _SMALL = 0.0005  # a change that would read as 0.0 points
 

@@ -24,8 +24,6 @@ from ontarget.live.runs import RunState, Standings
 from ontarget.live.watch import judge_own, said_of_taken, words_of_run
 from ontarget.target import Target
 
-__all__ = ["FleetWatch"]
-
 _T = TypeVar("_T")
 
 

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 
-__all__ = ["Change", "Outlook", "Outlooks", "Status"]
-
 
 class Status(IntEnum):
     """The status of a watched run: PENDING, OK, ALARM, UNKNOWN or DONE.

@@ -27,8 +27,6 @@ from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.live.watch import OnBad, Watch
 from ontarget.target import Target
 
-__all__ = ["OwnTargets", "OwnWatch", "answer_own"]
-
 _MOST_CONTRACTS = 64
 
 

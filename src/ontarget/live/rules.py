@@ -23,19 +23,6 @@ from ontarget.fitted._kernels import PLAUSIBILITY, P
 from ontarget.fitted.guarantee import Threshold, allowance, promised_threshold
 from ontarget.live.outlook import Outlook
 
-__all__ = [
-    "NO_ASSURE",
-    "AlarmRule",
-    "Assured",
-    "Below",
-    "Promised",
-    "RuleOptions",
-    "RuledOut",
-    "Trigger",
-    "clear_at",
-    "rule_of",
-]
-
 NO_ASSURE = "this monitor has no assure episodes; fit with a split that has some"
 _NOTHING_RULED_OUT = (
     "ruling a target out needs assure episodes, and this monitor has none; fit with a split that "

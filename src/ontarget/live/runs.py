@@ -20,16 +20,6 @@ from ontarget.live._reasons import Reason
 from ontarget.live._stored_runs import check_counts, check_values
 from ontarget.live.outlook import Status
 
-__all__ = [
-    "RUN_FORMAT",
-    "RunState",
-    "RunTable",
-    "Standings",
-    "admitted",
-    "numbers_or_none",
-    "state_of",
-]
-
 RUN_FORMAT: Final = 1
 # A packed run: this byte; these columns of its row (eight bytes each, little-endian); what it
 # remembers of earlier steps; the last state; and anything else that it has, as JSON.

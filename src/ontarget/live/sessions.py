@@ -21,8 +21,6 @@ from ontarget.live.outlook import Outlook, Status
 from ontarget.live.runs import RunState
 from ontarget.live.watch import Watch
 
-__all__ = ["Sessions"]
-
 
 class Sessions:
     """One watch per agent, made at the agent's first message and dropped at the end of its run.

@@ -34,8 +34,6 @@ from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.live.runs import RunState, RunTable
 from ontarget.target import Target
 
-__all__ = ["OnBad", "Watch", "judge_own", "outlook_of", "said_of_taken", "words_of_run"]
-
 OnBad = Literal["unknown", "raise"]
 _NAN = math.nan
 _STATUSES = tuple(Status)

@@ -17,8 +17,6 @@ from ontarget.modelfile._description import Description
 from ontarget.models._stored import flat_array
 from ontarget.target import Closed, Target
 
-__all__ = ["assure_arrays", "assure_in", "excess_in", "unknown_before"]
-
 _CLOSED: Final[dict[tuple[bool, bool], Closed]] = {
     (True, True): "both",
     (True, False): "left",

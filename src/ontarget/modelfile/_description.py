@@ -21,8 +21,6 @@ from ontarget.fitted.choices import Choices
 from ontarget.fitted.fitted import Fitted
 from ontarget.models.registry import check_kind, kind_of
 
-__all__ = ["Description"]
-
 _PARTS, _PAPER_PARTS = ("learn", "assure"), ("train", "calibrate", "assure")
 _MOST_IMPOSSIBLE = 16
 _GROUP_TYPES = (str, int, float, bool)

@@ -26,18 +26,6 @@ import numpy as np
 
 from ontarget.errors import InputError
 
-__all__ = [
-    "ALIGNMENT",
-    "ArrayPlace",
-    "FileBuffer",
-    "Header",
-    "SectionPlace",
-    "decode_arrays",
-    "decode_header",
-    "dtype_code",
-    "encode_header",
-]
-
 FileBuffer: TypeAlias = mmap.mmap | bytes
 
 VERSION = 1

@@ -10,8 +10,6 @@ import numpy as np
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray
 
-__all__ = ["packed", "unpacked"]
-
 # Arrays of recorded numbers, by section. They are often whole numbers, or have few digits.
 _PACKED: Final[dict[str, tuple[str, ...]]] = {
     "assure": ("states", "before", "ahead", "rewards"),

@@ -37,8 +37,6 @@ from ontarget.modelfile._header import (
     encode_header,
 )
 
-__all__ = ["Container", "container_bytes", "write_container"]
-
 # Files up to this size are copied rather than mapped, unless the caller says otherwise.
 _SMALL = 64_000_000
 

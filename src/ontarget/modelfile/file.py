@@ -29,19 +29,6 @@ from ontarget.models._entry import check_rows, check_width, model_arrays
 from ontarget.models._stored import flat_array
 from ontarget.models.registry import model_of_kind
 
-__all__ = [
-    "Sections",
-    "fitted_bytes",
-    "fitted_from_bytes",
-    "fitted_in",
-    "inspect_file",
-    "load",
-    "outcome_range",
-    "save",
-    "sections_of",
-]
-
-
 # The header may state up to this many pairs of a step and a group without as many ranks in the
 # file. A watch takes 250 bytes for each pair.
 _ALWAYS = 100_000

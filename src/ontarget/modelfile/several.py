@@ -21,8 +21,6 @@ from ontarget.modelfile._description import Description
 from ontarget.modelfile.container import Container, write_container
 from ontarget.modelfile.file import fitted_in, inspect_file, outcome_range, sections_of
 
-__all__ = ["inspect_any", "load_any", "save_several"]
-
 _BEHAVIORS = "behaviors"
 
 

@@ -11,8 +11,6 @@ import math
 from ontarget._kernel import kernel
 from ontarget._typing import FloatArray
 
-__all__ = ["factor", "solve"]
-
 
 @kernel
 def factor(matrix: FloatArray, least: FloatArray, instead: float) -> None:

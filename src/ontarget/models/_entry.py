@@ -23,20 +23,6 @@ from ontarget.models._mixture import mixture_limits
 from ontarget.models.base import ConditionalDistribution, LiveModel
 from ontarget.models.pipeline import PipelineDistribution
 
-__all__ = [
-    "check_model",
-    "check_rows",
-    "check_width",
-    "fit_model",
-    "fits_side_by_side",
-    "fresh_model",
-    "live_model",
-    "model_arrays",
-    "serves_whole_run",
-    "takes_missing",
-    "trees_of",
-]
-
 _METHODS = ("fit", "cdf_limits", "quantile")
 
 

@@ -15,8 +15,6 @@ from ontarget._typing import ArrayLike, FloatArray, KeyArray
 from ontarget.errors import InputError, UnfittedError
 from ontarget.models.base import TrainingRows, check_features
 
-__all__ = ["DistributionEstimator"]
-
 
 class _NotFittedError(UnfittedError, NotFittedError):  # type: ignore[misc]  # untyped base
     """A model was used before it was fitted; also the error type that scikit-learn expects."""

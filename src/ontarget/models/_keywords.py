@@ -6,8 +6,6 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["accepted"]
-
 
 def accepted(function: Callable[..., Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
     """The keywords that the function has a parameter for; all of them if it has ``**kwargs``.

@@ -14,8 +14,6 @@ from ontarget.models._estimator import DistributionEstimator
 from ontarget.models._knots_kernel import knot_limits, knot_means, knot_quantiles
 from ontarget.models.base import Side, TrainingRows, check_levels, check_side, check_values
 
-__all__ = ["KnotEstimator", "even_levels", "outcome_floor"]
-
 _BLOCK = 4096
 
 

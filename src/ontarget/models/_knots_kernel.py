@@ -16,8 +16,6 @@ from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import FloatArray
 from ontarget.models._support_kernel import inverse_of, reaches
 
-__all__ = ["knot_limits", "knot_means", "knot_quantiles", "linear_knots"]
-
 # A tail follows the slope, on the log scale, from the outermost quantile to the first one with at
 # least four times its tail mass: the outermost two alone may lie next to each other by chance.
 _TAIL_RATIO = 4.0

@@ -6,8 +6,6 @@ import numpy as np
 
 from ontarget._typing import FloatArray
 
-__all__ = ["location"]
-
 
 def location(known: FloatArray) -> tuple[float, float]:
     """The mean and the standard deviation of a feature's numbers; a deviation near 0 becomes 0.

@@ -8,8 +8,6 @@ from ontarget._kernel import kernel
 from ontarget._typing import AnyArray, FloatArray
 from ontarget.models._support_kernel import cdf_in_cell, quantile_in_cell, reaches
 
-__all__ = ["marginal_limits", "marginal_quantiles"]
-
 
 @kernel
 def marginal_limits(

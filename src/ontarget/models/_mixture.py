@@ -11,8 +11,6 @@ from ontarget._typing import ArrayLike, BoolArray, FloatArray, IndexArray, KeyAr
 from ontarget.errors import InputError
 from ontarget.models.base import ConditionalDistribution, Side, check_levels, check_side
 
-__all__ = ["Parts", "mixture_limits", "mixture_quantile", "quantile_of", "weighted"]
-
 # Each part's weight, and its fitted model. The weights sum to 1.
 Parts: TypeAlias = Sequence[tuple[float, ConditionalDistribution]]
 

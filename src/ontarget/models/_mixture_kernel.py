@@ -5,8 +5,6 @@ from __future__ import annotations
 from ontarget._kernel import kernel
 from ontarget._typing import FloatArray
 
-__all__ = ["blend"]
-
 
 @kernel
 def blend(found: FloatArray, weights: FloatArray, left: FloatArray, right: FloatArray) -> None:

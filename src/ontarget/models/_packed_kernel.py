@@ -18,8 +18,6 @@ from ontarget._kernel import room_kernel
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IntArray
 
-__all__ = ["array_at", "arrays_in", "pack", "support_at"]
-
 
 def pack(parts: Any) -> IntArray:
     """The address and the size of every array in a nested tuple of arrays, in their order.

@@ -17,8 +17,6 @@ from ontarget._kernel import kernel
 from ontarget._typing import FloatArray
 from ontarget.models._cholesky_kernel import factor, solve
 
-__all__ = ["pinball_fit"]
-
 # How much of the way to the border of the box a step may go.
 _REACH = 0.9995
 _TOLERANCE = 1e-10

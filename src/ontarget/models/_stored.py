@@ -16,8 +16,6 @@ from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, IntArray
 from ontarget.errors import ModelFileError
 
-__all__ = ["flat_array", "partitions", "require", "rises_within", "stored_width"]
-
 T = TypeVar("T", bound=np.generic)
 
 

@@ -17,8 +17,6 @@ from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.errors import ModelFileError
 from ontarget.models._stored import flat_array
 
-__all__ = ["Support", "find_atoms"]
-
 _MIX = 1e-6
 # 1 - (1 - mix) is exact in floats, so that the two parts of the mixture sum to exactly 1.
 _EXACT_MIX = 1.0 - (1.0 - _MIX)

@@ -21,8 +21,6 @@ import numpy as np
 from ontarget._kernel import inner_kernel
 from ontarget._typing import AnyArray, FloatArray
 
-__all__ = ["cdf_in_cell", "inverse_of", "quantile_in_cell", "reaches"]
-
 
 @inner_kernel
 def cdf_in_cell(

@@ -26,21 +26,6 @@ from ontarget._keyed import keys_of
 from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray, KeyArray
 from ontarget.errors import InputError
 
-__all__ = [
-    "ConditionalDistribution",
-    "LiveModel",
-    "Side",
-    "StoredDistribution",
-    "TrainingRows",
-    "check_categorical",
-    "check_features",
-    "check_labels",
-    "check_levels",
-    "check_side",
-    "check_values",
-    "episodes_of",
-]
-
 Side: TypeAlias = Literal["left", "right"]
 
 

@@ -17,8 +17,6 @@ from ontarget.models._pinball_kernel import pinball_fit
 from ontarget.models._stored import flat_array, require, stored_width
 from ontarget.models.base import check_categorical
 
-__all__ = ["LinearQuantiles"]
-
 # In units of the tails' least scale, so 1e-9 of the outcomes' spread: what the solver can tell.
 _RESOLUTION = 1e-6
 

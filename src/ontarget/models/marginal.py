@@ -15,8 +15,6 @@ from ontarget.models._stored import flat_array, require, stored_width
 from ontarget.models._support import Support, find_atoms
 from ontarget.models.base import Side, check_levels, check_side, check_values
 
-__all__ = ["Marginal"]
-
 
 class Marginal(DistributionEstimator):
     """A model that ignores the features: every row gets the distribution of the training outcomes.

@@ -14,8 +14,6 @@ from ontarget.errors import UnfittedError
 from ontarget.models._keywords import accepted
 from ontarget.models.base import Side
 
-__all__ = ["PipelineDistribution"]
-
 
 class PipelineDistribution(BaseEstimator):  # type: ignore[misc]  # untyped base
     """A scikit-learn Pipeline whose last step is a conditional distribution, used as a model.

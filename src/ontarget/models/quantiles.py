@@ -15,8 +15,6 @@ from ontarget.errors import InputError
 from ontarget.models._knots import KnotEstimator, even_levels, outcome_floor
 from ontarget.models.base import TrainingRows
 
-__all__ = ["RegressorQuantiles"]
-
 # Parameters that hold the level of a regressor with one level per fit.
 _LEVEL_NAMES = ("quantile", "alpha")
 

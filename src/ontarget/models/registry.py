@@ -10,16 +10,6 @@ from typing import Any, TypeVar, overload
 from ontarget.errors import Argument, InputError, ModelFileError
 from ontarget.models.base import StoredDistribution
 
-__all__ = [
-    "check_kind",
-    "kind_of",
-    "kinds",
-    "model_named",
-    "model_of_kind",
-    "register",
-    "unfitted_model",
-]
-
 M = TypeVar("M", bound=type[StoredDistribution])
 
 # The group of entry points by which an installed package offers its models: name = kind.

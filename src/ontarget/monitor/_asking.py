@@ -31,8 +31,6 @@ from ontarget.monitor._goals import boxes_at, goal_outlooks, so_far_of
 from ontarget.monitor._held import Calibration, Held, check_target
 from ontarget.target import Target
 
-__all__ = ["Asking"]
-
 
 class Asking(Held):
     """The methods of a fitted `GoalMonitor` that answer about runs at one step."""

@@ -38,8 +38,6 @@ from ontarget.live.goals._answers import map_at
 from ontarget.live.goals.contract import GoalContracts
 from ontarget.live.outlook import Outlooks, Status
 
-__all__ = ["boxes_at", "goal_outlooks", "one_step_depth", "so_far_of"]
-
 
 def goal_outlooks(
     contracts: GoalContracts,

@@ -25,8 +25,6 @@ from ontarget.live.goals.contract import GoalContracts
 from ontarget.live.rules import AlarmRule, RuleOptions, rule_of
 from ontarget.target import Target
 
-__all__ = ["AlarmOptions", "Calibration", "Held", "check_target", "checked_options"]
-
 # How p of one target is calibrated: corrected for this target; in the same way for all targets; or
 # by Venn–Abers.
 Calibration: TypeAlias = Literal["target", "common"] | TargetCalibration

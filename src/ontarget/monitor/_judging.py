@@ -31,8 +31,6 @@ from ontarget.report.evaluation import (
 )
 from ontarget.target import Target
 
-__all__ = ["Judging"]
-
 _EVALUATED_STEPS = 1_000_000  # of prepared episodes; their answers take some 80 bytes each
 
 

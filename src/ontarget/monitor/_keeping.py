@@ -9,8 +9,6 @@ from typing import Any
 from ontarget.errors import InputError, ModelFileError
 from ontarget.models.registry import unfitted_model
 
-__all__ = ["LostModel", "kept_parameters", "restored_parameters"]
-
 
 class LostModel:
     """Stands for a loaded monitor's unfitted model, if the model file could not store it."""

@@ -12,8 +12,6 @@ from ontarget.fitted._spread_kernel import SPREAD_LEVEL, share_bounds
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.guarantee import Threshold
 
-__all__ = ["reach_in_words"]
-
 _RATES = ("0.1", "0.05", "0.01")
 # With this many assure episodes, an alarm's true rate is near the promised one.
 _MANY = 500

@@ -14,8 +14,6 @@ from ontarget.episodes._fingerprints import MOST_FINGERPRINTS, fingerprints
 from ontarget.errors import Argument, EpisodesError, InputError
 from ontarget.fitted.fitted import Fitted
 
-__all__ = ["check_settings", "warm_split"]
-
 
 def check_settings(
     own: Mapping[str, Any], default: Mapping[str, Any], kept: Mapping[str, Any]

@@ -25,8 +25,6 @@ from ontarget.monitor._asking import Asking
 from ontarget.monitor._held import AlarmOptions, Calibration, check_target, checked_options
 from ontarget.target import Target
 
-__all__ = ["Watching"]
-
 _ONE_BY_ONE = "each run has its own weight, so make a watch for each run"
 
 

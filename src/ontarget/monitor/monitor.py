@@ -37,7 +37,6 @@ from ontarget.fitting.recipe import Recipe
 from ontarget.live._assured import Contracts
 from ontarget.live.goals.contract import GoalContracts
 from ontarget.models.registry import model_named
-from ontarget.monitor._held import AlarmOptions
 from ontarget.monitor._judging import Judging
 from ontarget.monitor._keeping import kept_parameters, restored_parameters
 from ontarget.monitor._reach import reach_in_words
@@ -45,8 +44,6 @@ from ontarget.monitor._warm import check_settings, warm_split
 
 if TYPE_CHECKING:
     from ontarget.episodes.prepared.prepared import PreparedEpisodes
-
-__all__ = ["AlarmOptions", "GoalMonitor", "Preset"]
 
 _MAX_LEARN = 20_000
 

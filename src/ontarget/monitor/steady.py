@@ -13,8 +13,6 @@ from ontarget.episodes import Episodes
 from ontarget.monitor.monitor import GoalMonitor
 from ontarget.target import Target
 
-__all__ = ["AverageThreshold", "average_threshold"]
-
 
 @dataclass(frozen=True)
 class AverageThreshold:

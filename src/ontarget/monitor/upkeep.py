@@ -25,8 +25,6 @@ from ontarget.monitor._held import AlarmOptions
 from ontarget.monitor.monitor import GoalMonitor
 from ontarget.target import Target
 
-__all__ = ["Upkeep"]
-
 RESTART: Final = "restart"
 UPKEEP_FORMAT: Final = 1
 _FILE: Final = "upkeep.json"

@@ -23,8 +23,6 @@ from ontarget.report import write_whole
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw_all", "write_figures"]
-
 
 def draw_all(plan: Plan, parts: Parts) -> dict[str, Figure]:
     """All figures of the reproduction by name, ``<what>-<domain>``."""

@@ -18,8 +18,6 @@ from ontarget.paper.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from ontarget.paper.partitions import Partition
 from ontarget.paper.plan import Plan
 
-__all__ = ["METHODS", "Part", "calibrated_at", "part_of", "run_partition"]
-
 # The lower bound, the middle and the upper bound of PCQR⁻¹, and the forest's own probability.
 METHODS: Final = ("low", "p", "high", "raw")
 

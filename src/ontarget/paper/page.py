@@ -14,8 +14,6 @@ from ontarget.report import figure, page, pair, paragraph, section
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["page_of"]
-
 _TITLE: Final = "Will my robot achieve my goals? The paper, reproduced"
 
 _SURROGATE: Final = (

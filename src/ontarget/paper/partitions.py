@@ -21,8 +21,6 @@ from ontarget.episodes import Episodes, PaperSplit, uniform_by_id
 from ontarget.paper.arrays import AnyArray, BoolArray, FloatArray
 from ontarget.paper.plan import Mode, Plan
 
-__all__ = ["Partition", "Rows", "partition_of", "simulated", "split_seed", "train_and_calibrate"]
-
 _HALF_NOISE: Final = 5e-6
 
 

@@ -8,8 +8,6 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from ontarget import QuantileForest
 from ontarget.errors import InputError
 
-__all__ = ["FULL", "LABELS", "MODES", "PAPER", "QUICK", "Mode", "Plan", "Reported"]
-
 Mode: TypeAlias = Literal["noise", "atoms"]
 MODES: Final[tuple[Mode, ...]] = ("noise", "atoms")
 

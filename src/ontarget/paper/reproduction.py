@@ -22,8 +22,6 @@ from ontarget.paper.plan import MODES, Mode, Plan
 from ontarget.paper.summary import summarize
 from ontarget.report import write_whole
 
-__all__ = ["Clock", "Report", "Reproduction", "reproduce"]
-
 # Called with what is being done and the share of all work that is done.
 Report: TypeAlias = Callable[[str, float], object]
 

@@ -13,17 +13,6 @@ from ontarget.paper.arrays import FloatArray, IndexArray
 from ontarget.paper.experiment import METHODS, Part
 from ontarget.paper.plan import PAPER, Mode, Plan
 
-__all__ = [
-    "OPEN",
-    "Parts",
-    "mean_sd",
-    "open_share",
-    "pooled_reliability",
-    "summarize",
-    "summarize_forecasts",
-    "ten_episodes",
-]
-
 # The parts of every partition, by domain and mode.
 Parts = Mapping[tuple[str, Mode], Sequence[Part]]
 

@@ -8,16 +8,6 @@ from typing import Any, Final
 from ontarget.paper.plan import LABELS
 from ontarget.report import Table
 
-__all__ = [
-    "brier_table",
-    "calibration_table",
-    "checks_table",
-    "main_table",
-    "open_table",
-    "plus_minus",
-    "time_table",
-]
-
 Results = Mapping[str, Any]
 
 _MODES: Final = {"noise": "noise", "atoms": "exact atoms"}

@@ -22,16 +22,6 @@ from ontarget.report.verdict import (
     verdict_of,
 )
 
-__all__ = [
-    "NEW_CATEGORIES",
-    "Action",
-    "action_of",
-    "better_than_the_rate",
-    "error_of_the_rate",
-    "is_useful",
-    "mostly_missed",
-]
-
 NEW_CATEGORIES: Final = "fit again once there are enough runs with the new categories"
 _MOSTLY_MISSED = 0.2  # of runs that meet a target: with fewer, an alarm is the normal state
 _USEFUL = 0.05  # by how much less a useful p errs than one that only knows the step

@@ -13,8 +13,6 @@ from ontarget.evaluation import Reliability, pool, reliability
 from ontarget.report._facts import Facts
 from ontarget.report.measured import Measured
 
-__all__ = ["binned", "said_bins", "together_in_words"]
-
 _MANY: Final = 100  # episodes, from which ten bins hold enough each
 _ONE_SIDED = 0.75  # of the points, from which they seem to lie on one side
 

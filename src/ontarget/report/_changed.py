@@ -6,8 +6,6 @@ from ontarget.drift.change import UNKNOWN_ORDER, DriftJudgement
 from ontarget.report._facts import Facts
 from ontarget.report._statement import Statement, sentence, sentences
 
-__all__ = ["drift_statements"]
-
 
 def drift_statements(facts: Facts) -> list[Statement]:
     """A finding on whether the process has changed since it was recorded.

@@ -6,8 +6,6 @@ from typing import Final, NamedTuple
 
 from ontarget.report._facts import Facts, rounded_up
 
-__all__ = ["COARSE", "Enough", "enough_of"]
-
 COARSE: Final = 0.1  # with chance as large as this, agreement means nothing
 
 

@@ -28,22 +28,6 @@ from ontarget.live.rules import AlarmRule, Promised, RuledOut
 from ontarget.report.measured import Measured, RaisedAlarms
 from ontarget.target import Target
 
-__all__ = [
-    "Facts",
-    "Gap",
-    "Lean",
-    "RewardSide",
-    "Shortfall",
-    "counted_false",
-    "explained",
-    "facts_of",
-    "gap_of",
-    "later_runs",
-    "lean_of",
-    "p_in_words",
-    "rounded_up",
-]
-
 _TWO_SIDED_95 = 1.96
 _CLEAR = 0.1  # p nearer to 0 or 1 than this is a clear case
 _MOSTLY, _NEARLY_ALL = 0.5, 0.9  # of an error that goes one way

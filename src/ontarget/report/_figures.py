@@ -34,21 +34,6 @@ from ontarget.target import Target
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "FIGURES",
-    "PATH_LEVEL",
-    "culprit_of",
-    "draw",
-    "draw_run",
-    "example_episode",
-    "example_episodes",
-    "path_level",
-    "path_step",
-    "pit_bars",
-    "pit_step",
-    "pooled_in_words",
-]
-
 _LEVELS: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 PATH_LEVEL: Final = 0.9
 _PATH_LEVELS: Final = (

@@ -41,8 +41,6 @@ from ontarget.report.verdict import (
     verdict_of,
 )
 
-__all__ = ["Statement", "verdict"]
-
 _ASKED = (0.8, 0.7, 0.9, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 _REACH = 0.05
 _ENOUGH = 30  # forecasts behind a headline

@@ -14,18 +14,6 @@ from typing import Final
 from ontarget.errors import InputError
 from ontarget.report._style import style_sheet
 
-__all__ = [
-    "CONTENT_POLICY",
-    "Table",
-    "figure",
-    "page",
-    "pair",
-    "paragraph",
-    "points",
-    "section",
-    "text_of",
-]
-
 # No scripts, frames, forms, fonts or requests: styles and pictures are part of the page.
 CONTENT_POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "

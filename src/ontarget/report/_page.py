@@ -50,8 +50,6 @@ from ontarget.report._why import HEADS, fall_rows
 from ontarget.report.measured import Measured
 from ontarget.report.parts import CHANGE, panels_of
 
-__all__ = ["report_page"]
-
 _WEAK = 2.0  # times as high as expected: a bar that may be so high proves little
 
 

@@ -12,8 +12,6 @@ from ontarget.report._facts import Facts, counted_false, later_runs
 from ontarget.report._words import between
 from ontarget.report.measured import Measured
 
-__all__ = ["Since", "alarms_since", "sure_since"]
-
 _RATE = 0.05  # of what is ruled out or assured
 
 

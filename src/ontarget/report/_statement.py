@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["Statement", "no_tick", "sentence", "sentences"]
-
 
 class Statement(NamedTuple):
     """A finding of a report in one sentence, details about it, and its mark.

@@ -6,8 +6,6 @@ from typing import Final
 
 from ontarget.evaluation.figures import theme_css
 
-__all__ = ["style_sheet"]
-
 _PAGE: Final = """\
 :root { color-scheme: light dark; }
 * { box-sizing: border-box; }

@@ -14,8 +14,6 @@ from ontarget.report._facts import Facts, p_in_words
 from ontarget.report.measured import RaisedAlarms
 from ontarget.report.verdict import luck_in_words, useless_alarm
 
-__all__ = ["failures_in_words", "late_in_words", "lead_in_words", "past_the_end", "summary_of"]
-
 Told: TypeAlias = Callable[[OntargetError], str]
 _GAP: Final = " " * 11
 _LUCKY: Final = 2.0  # times as high as another recording's: a threshold that is much luck

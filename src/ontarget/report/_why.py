@@ -18,8 +18,6 @@ from ontarget.live.goals._explaining import GoalReading, explained_goal
 from ontarget.live.goals.contract import GoalContracts
 from ontarget.report.measured import Measured
 
-__all__ = ["HEADS", "fall_rows", "falls"]
-
 HEADS = ("run", "step", "p before", "p", "why")
 _MOST = 4
 

@@ -20,19 +20,6 @@ from ontarget.report.measured import Measured
 from ontarget.report.verdict import in_points
 from ontarget.target import Component, Target
 
-__all__ = [
-    "argument_in_words",
-    "backing",
-    "behavior_rows",
-    "between",
-    "guaranteed",
-    "measured_only",
-    "said_table",
-    "target_in_words",
-    "void_since_change",
-    "voiding",
-]
-
 
 def target_in_words(target: Target | Goal) -> str:
     """The target as a phrase; for a goal, its conditions on several numbers.

@@ -24,8 +24,6 @@ from ontarget.report.measured import Measured
 from ontarget.report.verdict import MANY_UNANSWERED
 from ontarget.target import Target
 
-__all__ = ["Comparison", "Pair", "compare"]
-
 
 class Pair(NamedTuple):
     """One measure of two monitors: both values, and their difference with its 95 % interval.

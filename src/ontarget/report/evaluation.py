@@ -38,15 +38,6 @@ if TYPE_CHECKING:
     import polars as pl
     from matplotlib.figure import Figure
 
-__all__ = [
-    "Evaluation",
-    "GoalEvaluation",
-    "OwnEvaluation",
-    "evaluate",
-    "evaluate_goal",
-    "evaluate_own",
-]
-
 
 class Evaluation(Measured):
     """A monitor's answers about new episodes, and how these ended; see `GoalMonitor.evaluate`.

@@ -55,8 +55,6 @@ from ontarget.live.rules import AlarmRule, RuleOptions, Trigger, rule_of
 from ontarget.report.unanswered import Unanswered, unanswered_of
 from ontarget.target import Target
 
-__all__ = ["Measured", "RaisedAlarms"]
-
 
 @dataclass(frozen=True, eq=False)
 class RaisedAlarms:

@@ -23,16 +23,6 @@ from ontarget.live.outlook import Status
 from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.report.measured import Measured
 
-__all__ = [
-    "CHANGE",
-    "Part",
-    "answers_in_rows",
-    "answers_of",
-    "panels_of",
-    "parts_by",
-    "with_answers",
-]
-
 CHANGE = "which runs"  # the panel of runs before and since a change
 _VAGUE = 0.2  # an interval as wide as this does not show that p is right
 

@@ -14,8 +14,6 @@ from ontarget.episodes import Episodes
 from ontarget.fitted.fitted import Fitted
 from ontarget.live.answers import Answers
 
-__all__ = ["Unanswered", "unanswered_of"]
-
 _MOST_NAMED = 3  # features
 _WORDS = {
     "bad_reading": "a reading is missing or unusable",

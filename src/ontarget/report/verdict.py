@@ -12,25 +12,6 @@ from ontarget.report._enough import COARSE, enough_of
 from ontarget.report._facts import Facts, Lean
 from ontarget.report.measured import Measured
 
-__all__ = [
-    "COARSE",
-    "MANY_UNANSWERED",
-    "ONE_SIDED_ADVICE",
-    "Judgement",
-    "Verdict",
-    "above_the_promise",
-    "alarm_broken",
-    "between_in_words",
-    "covers_both",
-    "doubtful",
-    "in_points",
-    "luck_in_words",
-    "no_alarm_advice",
-    "no_alarm_in_words",
-    "useless_alarm",
-    "verdict_of",
-]
-
 _RATE = 0.05  # of what is ruled out or assured
 MANY_UNANSWERED = 0.01  # a larger share of steps without an answer qualifies the verdict
 ONE_SIDED_ADVICE = "record runs of the other kind, or choose a target that only some runs meet"

@@ -14,8 +14,6 @@ from ontarget.service._moving import Accepted
 from ontarget.service.contracts import Fleet
 from ontarget.service.messages import Answer
 
-__all__ = ["News", "answers_of"]
-
 _NAMES: Final = tuple(status.name for status in Status)
 
 

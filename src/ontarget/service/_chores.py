@@ -13,8 +13,6 @@ from ontarget.service._export import parquet_of
 from ontarget.service.service import Service
 from ontarget.service.store import Batch, StoredRun
 
-__all__ = ["chores", "let_go", "listen_for_silence"]
-
 _EVERY: Final = 5.0  # seconds
 _AT_ONCE: Final = 500
 _log: Final = logging.getLogger("ontarget.service")

@@ -20,8 +20,6 @@ from ontarget._arguments import usable_path
 from ontarget._extras import require
 from ontarget.errors import StoreError
 
-__all__ = ["Connection", "Database", "copy_file", "open_database", "restore_file"]
-
 _READERS: Final = 4
 _WAIT: Final = 30.0  # seconds for a connection or a lock
 _SIZES: Final = (256, 64, 16, 4, 1)  # rows of one statement; few sizes, so that each is parsed once

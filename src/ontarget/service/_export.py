@@ -14,8 +14,6 @@ from ontarget.monitor.monitor import GoalMonitor
 from ontarget.service.messages import read_payload
 from ontarget.service.store import Store, StoredRun
 
-__all__ = ["frame_of", "parquet_of", "read_runs"]
-
 _ALWAYS = ("episode", "step", "reward")
 
 

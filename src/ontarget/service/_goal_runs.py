@@ -11,8 +11,6 @@ from ontarget.live import GoalFleet, Outlooks
 from ontarget.live.rules import Trigger
 from ontarget.live.runs import Standings
 
-__all__ = ["GoalRuns"]
-
 
 class GoalRuns:
     """Runs that are watched for a goal over several behaviors.

@@ -17,8 +17,6 @@ from ontarget.service.contracts import Fleet, Held
 from ontarget.service.messages import StepMessage
 from ontarget.service.store import StoredRun
 
-__all__ = ["QUARTERS", "Accepted", "Run", "change", "move_on", "moved", "resume"]
-
 QUARTERS: Final = 4  # steps per run whose p is kept, to count how often it came true
 _CUT_OFF: Final = "cut off: the outcome is unknown"
 

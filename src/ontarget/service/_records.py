@@ -7,8 +7,6 @@ from typing import Any, Final
 from ontarget.service._database import Connection
 from ontarget.service.store import Store
 
-__all__ = ["acknowledge", "alarms", "deliveries", "runs_of", "silence", "silenced", "try_again"]
-
 _ALARM: Final = (
     "a.number, a.id, a.kind, a.reason, a.raised_at, a.cleared_at, a.acknowledged_at, "
     "a.acknowledged_by, a.note, r.id, r.agent, r.run, c.name || '@' || c.version, "

@@ -14,8 +14,6 @@ from ontarget.service._export import read_runs
 from ontarget.service.contracts import Held
 from ontarget.service.store import Store
 
-__all__ = ["Renewal", "recalibrated", "renewal"]
-
 # Finished runs of all versions. One whose first message is its last has no step to learn from.
 _RENEWABLE: Final = (
     "runs r JOIN contracts c ON c.id = r.contract WHERE c.name = ? AND r.started_at > ? "

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["MIGRATIONS"]
-
 # {key}: a whole number that counts up to 2**63, {blob} bytes, {real} a double.
 # The table of steps is also the log of events: its ids rise in the order of commits. It has no
 # index on (run, step), which every batch of a fleet would scatter its writes over; each step

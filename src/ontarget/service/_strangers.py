@@ -7,8 +7,6 @@ from typing import Final
 
 from ontarget.episodes.schema import UnknownCategories
 
-__all__ = ["Strangers"]
-
 _MOST: Final = 64  # categories of a feature that are counted by name
 
 

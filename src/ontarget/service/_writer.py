@@ -14,8 +14,6 @@ from ontarget.errors import ServiceError, StoreError
 from ontarget.service.engine import Engine, Reply
 from ontarget.service.messages import StepMessage
 
-__all__ = ["BusyError", "Writer"]
-
 _TOGETHER: Final = 4_000  # steps of one transaction, about: more would keep the first one waiting
 
 

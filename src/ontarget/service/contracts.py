@@ -30,8 +30,6 @@ from ontarget.service.messages import Name
 from ontarget.service.store import Store, reserve
 from ontarget.target import Target
 
-__all__ = ["ContractSpec", "Fleet", "Held", "HeldContracts", "read_contracts"]
-
 Fleet: TypeAlias = FleetWatch | GoalRuns
 Unit: TypeAlias = Annotated[str, Meta(max_length=40, pattern=r"^[^\x00-\x1f\x7f]*$")]
 

@@ -31,8 +31,6 @@ from ontarget.service.messages import (
 )
 from ontarget.service.store import Batch, ConflictError, Progress, Store, StoredRun
 
-__all__ = ["Engine", "Reply"]
-
 Reply: TypeAlias = bytes | Problem  # an answer as JSON, or what is wrong
 Notify: TypeAlias = Callable[[Batch, StoredRun, str, str], None]
 

@@ -24,8 +24,6 @@ from ontarget.service.messages import Answer
 from ontarget.service.store import Store, StoredRun
 from ontarget.target import Target
 
-__all__ = ["Bin", "Health", "HealthWatch"]
-
 Verdict: TypeAlias = Literal["calibrated", "drifting", "too few runs"]
 
 _ENOUGH: Final = 30  # finished runs before anything is said

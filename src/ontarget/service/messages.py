@@ -10,8 +10,6 @@ from typing import Annotated, Any, Final, TypeAlias
 import msgspec
 from msgspec import Meta
 
-__all__ = ["Answer", "EndMessage", "Problem", "StepMessage", "run_id"]
-
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Number: TypeAlias = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 Value: TypeAlias = float | str | bool | None

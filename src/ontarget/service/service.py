@@ -19,8 +19,6 @@ from ontarget.service.store import StoredRun, open_store
 from ontarget.service.tokens import Tokens
 from ontarget.service.webhooks import Courier, Hook
 
-__all__ = ["Limits", "Service"]
-
 _AT_ONCE: Final = 1_000
 _log: Final = logging.getLogger("ontarget.service")
 _DOUBTED: Final = 10.0  # seconds that a service is not ready after steps could not be written

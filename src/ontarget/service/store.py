@@ -12,8 +12,6 @@ from ontarget.errors import StoreError
 from ontarget.service._database import Connection, Database, open_database
 from ontarget.service._schema import MIGRATIONS
 
-__all__ = ["Batch", "ConflictError", "Progress", "Store", "StoredRun", "StoredStep", "open_store"]
-
 _MANY: Final = 400  # keys of one query: SQLite took at most 999 values for long
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ontarget.service.store import Batch, ConflictError, Progress, Store, StoredRun, reserve
 
-__all__ = ["StoreContract"]
-
 
 def a_run(store: Store, *, agent: str = "a", run: str = "1", next_step: int = 1) -> StoredRun:
     """A new run that is not in the database yet; its contract is added if it is missing."""

@@ -12,8 +12,6 @@ from typing import Final
 from ontarget.errors import InputError
 from ontarget.service.store import Store
 
-__all__ = ["SCOPES", "Tokens"]
-
 SCOPES: Final = ("report", "read", "admin")
 _REMEMBERED: Final = 10.0  # seconds that a token may still be taken for after it was revoked
 

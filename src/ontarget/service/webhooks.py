@@ -25,8 +25,6 @@ from ontarget.errors import InputError, StoreError
 from ontarget.service._records import silenced
 from ontarget.service.store import Batch, Store, StoredRun
 
-__all__ = ["Courier", "Hook", "read_hooks", "signature"]
-
 _ATTEMPTS: Final = 12  # the last about two hours after the first
 _LONGEST: Final = 3_600.0  # seconds between two attempts
 _AT_ONCE: Final = 16

@@ -10,8 +10,6 @@ from sklearn.preprocessing import SplineTransformer
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.study.rows import Rows
 
-__all__ = ["Categories", "Design"]
-
 _ONE_STEP_EACH = 15  # up to so many steps have a column each
 _FAR = 6.0  # standard deviations beyond which a number is no further away
 

@@ -22,8 +22,6 @@ from ontarget._typing import BoolArray, FloatArray
 from ontarget.study._design import Categories, Design
 from ontarget.study.rows import Rows
 
-__all__ = ["RIVALS", "Classify", "boosted", "logistic"]
-
 _MOST_TREES, _MOST_BINNED = 400, 254  # scikit-learn has 255 bins, one of them for missing values
 _STRENGTHS, _MOST_ONE_HOT = (0.01, 0.1, 1.0), 50
 _MOST_CELLS = 40_000_000  # of a regression's matrix: 320 MB

@@ -29,8 +29,6 @@ from ontarget.study.measures import MEASURES, Scores, filled, past_rate, score
 from ontarget.study.rows import Rows
 from ontarget.target import Target
 
-__all__ = ["BASELINE", "OURS", "Compared", "Trial"]
-
 OURS: Final = "ontarget"
 BASELINE: Final = "the past's rate"
 

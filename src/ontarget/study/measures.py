@@ -13,8 +13,6 @@ from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.evaluation import brier, ece, log_loss, sharpness
 from ontarget.study.rows import Rows
 
-__all__ = ["MEASURES", "Scores", "filled", "past_rate", "score"]
-
 
 @dataclass(frozen=True)
 class Scores:

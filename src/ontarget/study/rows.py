@@ -12,8 +12,6 @@ from ontarget.episodes import Episodes
 from ontarget.goal import Goal
 from ontarget.target import Target
 
-__all__ = ["Rows", "rows_of"]
-
 
 @dataclass(frozen=True, eq=False)
 class Rows:

@@ -32,8 +32,6 @@ from ontarget.study.rows import rows_of
 from ontarget.study.study import Study
 from ontarget.target import Target
 
-__all__ = ["expected_seconds", "run_study", "study_beside"]
-
 _FEWEST, _FEWEST_OF_A_KIND = 60, 10
 
 

@@ -18,8 +18,6 @@ from ontarget.study.verdict import RivalVerdict, verdict_beside
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Study"]
-
 _HEAD = ("", "Brier", "log loss", "ECE", "by step", "sharpness", "no answer")
 _FEWEST_SHOWN = 20  # forecasts at a step of the figure
 

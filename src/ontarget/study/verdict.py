@@ -14,8 +14,6 @@ from ontarget.evaluation import Difference
 from ontarget.study.compared import BASELINE, OURS, Compared
 from ontarget.study.measures import MEASURES
 
-__all__ = ["RivalVerdict", "Standing", "standing_of", "verdict_beside"]
-
 _JUDGED = ("brier", "log_loss")  # the proper scores: nobody gains by hedging
 _MANY = 0.01  # of the forecasts without an answer
 

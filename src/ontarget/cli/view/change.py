@@ -12,8 +12,6 @@ from ontarget.errors import OntargetError
 if TYPE_CHECKING:
     from ontarget.drift import DriftGuard
 
-__all__ = ["ChangeHint"]
-
 _SILENT: Final = 200  # runs that ended since an open one was heard of: nobody waits for it longer
 _MOST_OPEN: Final = 10_000
 

@@ -14,9 +14,6 @@ from ontarget.cli.view.digits import alike
 if TYPE_CHECKING:
     from rich.text import Text
 
-__all__ = ["Chart", "Line", "outcome_chart", "probability_chart"]
-
-
 _SINGLE = "●▼?"  # marks of one letter, however wide a column is
 _EDGE = 9  # letters left of a chart, so that two of them stand in line
 _NAMES = 16  # letters for the name of a line and its value

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-__all__ = ["Course", "Point", "joined_by"]
-
 _FEWEST = 8  # points of a run that are drawn, if it has so many, before its end is in sight
 _MOST = 1_000  # points that are kept: far more than any terminal is wide
 

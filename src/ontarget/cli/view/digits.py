@@ -6,8 +6,6 @@ import math
 
 from ontarget._numerals import number
 
-__all__ = ["alike"]
-
 _COUNT = 3  # digits that count in the range of the numbers
 _HUGE = 1e9  # beyond, a number is written with its power of ten
 

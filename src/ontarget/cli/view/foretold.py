@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ontarget import GoalMonitor, RunState, Sessions
     from ontarget.fitted.fitted import Fitted
 
-__all__ = ["foretold", "placed"]
-
 _LEVEL = 0.9
 _SHARES = (0.05, 0.95)
 _NUMBERS = 6  # where the numbers of an outlook begin in a stored run

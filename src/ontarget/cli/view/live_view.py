@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ontarget import Target
     from ontarget.live import Contract, GoalContract, Trigger
 
-__all__ = ["COLOURS", "LiveView", "sparkline"]
-
 COLOURS: Final = {
     "OK": "green",
     "ALARM": "bold red",

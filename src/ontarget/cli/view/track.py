@@ -13,8 +13,6 @@ from ontarget._plain import plain
 from ontarget.cli.view.course import Course, Point
 from ontarget.cli.view.digits import alike
 
-__all__ = ["Ahead", "Place", "Track"]
-
 _UNKNOWN: Final = Point.of(math.nan, math.nan, math.nan)
 _KEPT: Final = 3  # changes of a run
 

@@ -20,8 +20,6 @@ require("gymnasium", extra="gym")
 import gymnasium  # noqa: E402 - the line above says what to install
 from gymnasium.spaces import Box, Discrete  # noqa: E402 - as above
 
-__all__ = ["SkirmishEnv"]
-
 
 class SkirmishEnv(gymnasium.Env[FloatArray, np.int64]):
     """A battle in which you command blue, registered as ``ontarget/Skirmish-v0``.

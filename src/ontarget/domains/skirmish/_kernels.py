@@ -15,8 +15,6 @@ from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import AnyArray, FloatArray, KeyArray
 from ontarget.domains.draws import below, stream, uniform
 
-__all__ = ["Units", "advance", "arrange", "draw_armies", "draw_reinforcements", "summarize"]
-
 # A Marine, as the game's data give it; distances between centres, times in game loops.
 HEALTH, DAMAGE = 45.0, 6.0
 RADIUS, SPEED = 0.375, 0.140625

@@ -13,8 +13,6 @@ from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray, KeyArr
 from ontarget.domains.skirmish import _kernels as kernels
 from ontarget.errors import InputError
 
-__all__ = ["Armies", "Battle", "Order", "Skirmish"]
-
 FEATURES = (
     "blue_count",
     "red_count",

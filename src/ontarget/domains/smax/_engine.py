@@ -16,8 +16,6 @@ import numpy as np
 from ontarget._extras import require
 from ontarget._typing import AnyArray, KeyArray
 
-__all__ = ["HEALTH", "PLACES", "START_NOISE", "Engine", "Units", "engine_of", "library"]
-
 # The engine's own values: a Marine's hit points, the start locations of both sides on its map of
 # 32 x 32, and how far from there a unit may start in x and in y.
 HEALTH: Final = 45.0

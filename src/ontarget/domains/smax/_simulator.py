@@ -12,8 +12,6 @@ from ontarget.domains.skirmish import Armies, Skirmish
 from ontarget.domains.skirmish._simulator import FEATURES, features_of
 from ontarget.domains.smax import _engine as engine
 
-__all__ = ["Smax", "SmaxBattle"]
-
 # How many numbers of a stream the sizes of the armies, and of the reinforcements, are drawn from.
 _FOR_ARMIES, _FOR_REINFORCEMENTS = 4, 3
 

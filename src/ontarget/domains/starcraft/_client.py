@@ -19,7 +19,6 @@ require("sc2", extra="starcraft")
 
 import aiohttp  # noqa: E402 - the line above says what to install
 from google.protobuf.message import DecodeError  # noqa: E402 - as above
-from loguru import logger  # noqa: E402 - as above
 from s2clientprotocol import raw_pb2, sc2api_pb2  # noqa: E402 - as above
 from sc2.client import Client  # noqa: E402 - as above
 from sc2.controller import Controller  # noqa: E402 - as above
@@ -32,8 +31,6 @@ from sc2.player import Bot, Computer  # noqa: E402 - as above
 from sc2.position import Point2  # noqa: E402 - as above
 from sc2.protocol import ConnectionAlreadyClosedError, ProtocolError  # noqa: E402 - as above
 from sc2.sc2process import SC2Process  # noqa: E402 - as above
-
-__all__ = ["Marine", "Point2", "Table", "connected", "launched", "logger"]
 
 _TOWN_HALLS = frozenset(kind.value for kind in town_halls[Race.Terran])
 # A game that starts listens before it answers; this many tries, a second apart.

@@ -15,18 +15,13 @@ from ontarget._progress import progress_bar
 from ontarget._typing import FloatArray
 from ontarget.domains.draws import episode_keys
 from ontarget.domains.skirmish._simulator import FEATURES, LOOPS_PER_STEP, Skirmish, features_of
-from ontarget.domains.starcraft._client import (
-    Marine,
-    Point2,
-    Table,
-    connected,
-    launched,
-    logger,
-)
+from ontarget.domains.starcraft._client import Marine, Table, connected, launched
 from ontarget.episodes import Episodes
 from ontarget.errors import GameError, InputError
 
-__all__ = ["Recording", "StarcraftGame"]
+# Below ours: the client says what to install if these are missing.
+from loguru import logger  # isort: skip
+from sc2.position import Point2  # isort: skip
 
 T = TypeVar("T")
 

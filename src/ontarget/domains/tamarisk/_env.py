@@ -19,8 +19,6 @@ require("gymnasium", extra="gym")
 import gymnasium  # noqa: E402 - the line above says what to install
 from gymnasium.spaces import MultiDiscrete  # noqa: E402 - as above
 
-__all__ = ["TamariskEnv"]
-
 Codes = NDArray[np.int64]
 
 

@@ -15,23 +15,6 @@ from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import FloatArray, KeyArray
 from ontarget.domains.draws import below, stream, uniform
 
-__all__ = [
-    "EMPTY",
-    "ERADICATE",
-    "ERADICATE_AND_RESTORE",
-    "ILLEGAL",
-    "NATIVE",
-    "NOTHING",
-    "RESTORE",
-    "TAMARISK",
-    "Tables",
-    "advance",
-    "binomial",
-    "decide",
-    "scatter",
-    "transition",
-]
-
 # Ordered from good to bad, so that a model that takes the code for a number does not go far wrong.
 NATIVE: Final = 0
 EMPTY: Final = 1

@@ -23,18 +23,6 @@ from ontarget.domains.tamarisk._kernel import (
 )
 from ontarget.errors import InputError
 
-__all__ = [
-    "ACTIONS",
-    "AMOUNTS",
-    "EDGE_STATES",
-    "PRESETS",
-    "Dispersal",
-    "TamariskParameters",
-    "dispersal_kernel",
-    "downstream_line",
-    "treatment_chances",
-]
-
 EDGE_STATES: Final = ("native", "empty", "tamarisk")
 ACTIONS: Final = ("nothing", "eradicate", "restore", "eradicate-and-restore")
 

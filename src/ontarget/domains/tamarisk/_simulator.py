@@ -37,8 +37,6 @@ from ontarget.domains.tamarisk._parameters import (
 )
 from ontarget.errors import InputError
 
-__all__ = ["Rivers", "Tamarisk"]
-
 _GUIDES: Final = 256
 
 

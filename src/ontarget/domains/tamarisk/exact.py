@@ -26,8 +26,6 @@ from ontarget.domains.tamarisk._simulator import Rivers, Tamarisk
 from ontarget.errors import InputError
 from ontarget.target import Target
 
-__all__ = ["ExactReturns", "river_index", "rivers", "settling_chances", "transition_matrix"]
-
 _MOST_EDGES: Final = 7
 _ROWS_AT_ONCE: Final = 256
 

@@ -9,8 +9,6 @@ from typing import Literal, TypeAlias
 from ontarget._plain import plain
 from ontarget.errors import Argument
 
-__all__ = ["Caution", "CautionKind"]
-
 CautionKind: TypeAlias = Literal[
     "outcome",
     "length",

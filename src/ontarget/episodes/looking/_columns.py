@@ -10,8 +10,6 @@ from ontarget._typing import FloatArray, IndexArray
 from ontarget.episodes._recorded import Recorded
 from ontarget.episodes.schema import Feature
 
-__all__ = ["ColumnFacts", "column_facts"]
-
 _MANY = 20  # a column with fewer different values is never like an id
 
 

@@ -14,8 +14,6 @@ from ontarget.episodes.looking._strength import determined, linear_share, separa
 from ontarget.errors import Argument
 from ontarget.target import Target
 
-__all__ = ["find_leaks"]
-
 _NEARLY_ALL = 0.95
 _ALL = 0.99
 _LEFT_OVER = 0.02  # the share of a column's variance that the row's reward may leave unexplained

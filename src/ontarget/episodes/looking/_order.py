@@ -15,8 +15,6 @@ from ontarget.episodes.looking._caution import Caution
 from ontarget.episodes.looking._sample import LEAST
 from ontarget.episodes.looking._strength import determined, separated
 
-__all__ = ["FileOrder", "find_order"]
-
 _SORTED = 0.9
 _NOTICEABLE = 0.1  # a share of the outcomes that the order of a file explains
 _PARTS = re.compile(r"[^\W\d_]+|\d+(?:\.\d+)?")

@@ -9,8 +9,6 @@ import numpy as np
 
 from ontarget._typing import FloatArray, IndexArray
 
-__all__ = ["Histogram", "histogram"]
-
 _VALUES = 12  # up to this many different values get a line each
 _BARS = 10
 _WIDTH = 30

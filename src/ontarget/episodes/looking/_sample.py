@@ -10,8 +10,6 @@ from ontarget._typing import FloatArray, IndexArray
 from ontarget.episodes._recorded import Recorded
 from ontarget.episodes._store import Store
 
-__all__ = ["LEAST", "Moment", "Sample", "sampled"]
-
 LEAST = 30  # with fewer episodes, a match between columns is too often mere chance
 _MOST = 2_000
 _STEPS = 8

@@ -16,8 +16,6 @@ from ontarget.errors import TargetError
 from ontarget.goal import Goal
 from ontarget.target import Target
 
-__all__ = ["Unrounded", "check_goal_sides", "check_sides", "outliers_in_words"]
-
 # The values of a behavior, step by step: positions of the runs that are going, and their values.
 Path: TypeAlias = Callable[[], Iterator[tuple[IndexArray, FloatArray]]]
 

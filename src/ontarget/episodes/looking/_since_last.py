@@ -9,8 +9,6 @@ from ontarget.episodes.looking._caution import Caution
 from ontarget.episodes.reading._layout import AN_OUTCOME, FROM_NEXT
 from ontarget.errors import Argument
 
-__all__ = ["find_since_last"]
-
 _LEAST = 20  # the fewest episodes to judge by
 _SELDOM = 0.1
 

@@ -6,8 +6,6 @@ import numpy as np
 
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 
-__all__ = ["determined", "linear_share", "separated"]
-
 _MEMBERS = 5  # a value that fewer rows share does not count as a group
 _BEYOND_CHANCE = 5.0  # groups must explain this many times what groups drawn at random explain
 

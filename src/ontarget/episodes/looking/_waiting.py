@@ -11,8 +11,6 @@ from ontarget.episodes.looking._sample import LEAST
 from ontarget.episodes.reading._layout import ON_CLOCK
 from ontarget.errors import Argument, Placeholder
 
-__all__ = ["find_waits"]
-
 _MOST = 500  # this many episodes are enough to judge by
 _NEARLY_ALL = 0.95
 _ROUNDED = 1.05  # how many ticks a wait may differ, as its ends may be anywhere between two ticks

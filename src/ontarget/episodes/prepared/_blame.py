@@ -13,8 +13,6 @@ from ontarget.episodes.reading._frames import record_frame
 from ontarget.episodes.reading._layout import Layout
 from ontarget.errors import Argument, EpisodesError, Placeholder
 
-__all__ = ["blamed", "refuse_spread"]
-
 _FILES = "ontarget:files"
 _BY_FILE = (
     Argument("file_column", "file"),

@@ -17,8 +17,6 @@ from ontarget.episodes.builtin_behaviors import behavior_of
 from ontarget.episodes.schema import Schema, UnknownCategories
 from ontarget.errors import EpisodesError, EpisodesFileError
 
-__all__ = ["MANIFEST", "Manifest", "PreparedFile", "PreparedPart", "checksum", "is_prepared"]
-
 MANIFEST = "manifest.json"
 _KIND, _FORMAT = "ontarget prepared episodes", 1
 _PARTS = ("learn", "assure")

@@ -24,8 +24,6 @@ from ontarget.episodes.reading._files import explained
 from ontarget.episodes.schema import Schema, UnknownCategories
 from ontarget.errors import EpisodesFileError
 
-__all__ = ["FEATURE", "PreparedRows", "RowColumn", "States"]
-
 FEATURE = "x_"  # put before each feature's name, so that a feature may have any name
 _CACHED_BYTES = 256 << 20  # the most bytes of recently read steps that one process keeps
 

@@ -28,8 +28,6 @@ from ontarget.episodes.reading._parts import Parts
 from ontarget.episodes.reading._times import is_times
 from ontarget.errors import Argument, EpisodesError, Placeholder
 
-__all__ = ["FILE", "ROW", "Buckets"]
-
 ROW, FILE, _BUCKET = "ontarget:row", "ontarget:file", "ontarget:bucket"
 _BUCKET_ROWS, _BUCKET_VALUES = 4_000_000, 24_000_000  # roughly the most that a bucket may have
 _ROWS_A_FILE = 1 << 40  # more rows than any file has, so that row numbers of all files differ

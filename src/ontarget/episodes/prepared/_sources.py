@@ -25,8 +25,6 @@ from ontarget.episodes.reading._lerobot import is_lerobot
 from ontarget.episodes.reading._limits import check_sizes, regular_file
 from ontarget.errors import EpisodesError, EpisodesFileError
 
-__all__ = ["Source", "Sources", "check_alike", "sources_of"]
-
 Sources: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 _ENDINGS = (".parquet", *TEXT_TABLES)

@@ -20,8 +20,6 @@ from ontarget.episodes.reading._files import explained
 from ontarget.episodes.schema import Schema, UnknownCategories, joined_unknown
 from ontarget.errors import EpisodesFileError
 
-__all__ = ["PreparedStore", "opened_store", "prepared_store"]
-
 
 @dataclass(frozen=True)
 class PreparedStore(Store):

@@ -10,8 +10,6 @@ from ontarget.episodes.prepared._manifest import Manifest, checksum
 from ontarget.episodes.prepared._store import opened_store
 from ontarget.errors import EpisodesError, EpisodesFileError
 
-__all__ = ["PreparedEpisodes"]
-
 
 class PreparedEpisodes:
     """Episodes in a folder that `ontarget prepare` wrote, sorted by step.

@@ -42,8 +42,6 @@ from ontarget.episodes.reading._layout import FrameOptions, Layout
 from ontarget.episodes.schema import Schema, UnknownCategories, joined_unknown
 from ontarget.errors import EpisodesError, EpisodesFileError
 
-__all__ = ["prepare"]
-
 _WORK = ".work"
 _FILE_ROWS = 2_000_000
 _GROUP_ROWS = 1_000_000

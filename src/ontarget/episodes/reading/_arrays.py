@@ -17,8 +17,6 @@ from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.schema import Feature, Schema
 from ontarget.errors import EpisodesError
 
-__all__ = ["record_arrays"]
-
 _REWARD = "reward"  # the signal that a behavior reads unless it names another
 
 

@@ -18,8 +18,6 @@ from ontarget.episodes.reading._steps import sortable
 from ontarget.episodes.reading._times import is_times, times_of, year_first
 from ontarget.errors import Argument, EpisodesError
 
-__all__ = ["Clock", "clock_of"]
-
 _UNITS: Final = {"ms": 10**3, "s": 10**6, "m": 6 * 10**7, "h": 36 * 10**8, "d": 864 * 10**8}
 _EVERY: Final = re.compile(r"\s*(\d+)\s*(ms|s|m|h|d)\s*")
 # A clock much finer than the log would fill the memory with copies.

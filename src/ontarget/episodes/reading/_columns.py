@@ -14,24 +14,6 @@ from ontarget.episodes._arrangement import Arrangement
 from ontarget.episodes.schema import Feature, UnknownCategories
 from ontarget.errors import Argument, CategoryError, EpisodesError
 
-__all__ = [
-    "NO_VALUE",
-    "Labels",
-    "Where",
-    "decoded",
-    "encoded",
-    "feature_of",
-    "flags",
-    "is_text",
-    "joined_labels",
-    "labels",
-    "number_feature",
-    "numbers",
-    "says_nothing",
-    "unknown_in",
-    "whole_numbers",
-]
-
 Where: TypeAlias = Callable[[int], str]  # from a row's number to words: "episode 7, step 3"
 
 _TEXT = (pl.String, pl.Categorical, pl.Enum)

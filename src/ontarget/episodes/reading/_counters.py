@@ -13,8 +13,6 @@ from ontarget.episodes.reading._layout import Layout
 from ontarget.episodes.reading._parts import Parts
 from ontarget.errors import Argument, EpisodesError, Placeholder
 
-__all__ = ["check_order"]
-
 _NEARLY_ALL = 0.95  # the share of episodes in which a column must count the rows
 # Two rows may contain 0 and 1 for many reasons, and some longer episodes may look so by chance.
 _LONG, _FEWEST = 3, 5

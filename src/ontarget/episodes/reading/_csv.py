@@ -17,8 +17,6 @@ from ontarget.episodes.reading._columns import NO_VALUE
 from ontarget.episodes.reading._limits import check_sizes
 from ontarget.errors import EpisodesFileError
 
-__all__ = ["TEXT_TABLES", "TextTable", "read_text_table", "separator_in", "with_numbers"]
-
 TEXT_TABLES: Final = (".csv", ".tsv", ".txt")
 
 _SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "spaces"}

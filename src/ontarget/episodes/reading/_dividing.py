@@ -20,8 +20,6 @@ from ontarget.episodes.reading._parts import episode_columns
 from ontarget.episodes.reading._times import is_times, times_of, year_first
 from ontarget.errors import Argument, EpisodesError, EpisodesFileError
 
-__all__ = ["DividedLog", "divided_log"]
-
 
 @dataclass(frozen=True, eq=False)
 class DividedLog:

@@ -32,8 +32,6 @@ from ontarget.errors import (
     OntargetError,
 )
 
-__all__ = ["explained", "layout_in", "read_log", "record_file", "write"]
-
 _KEY = "ontarget"
 _VERSION = 1
 _PARTS = ("episode", "step", "reward", "truncated", "terminated", "group")

@@ -48,8 +48,6 @@ from ontarget.episodes.schema import Feature, Schema, UnknownCategories
 from ontarget.errors import Argument, EpisodesError, Placeholder, TargetError
 from ontarget.target import Target
 
-__all__ = ["KeyedRows", "found_parts", "keyed_rows", "record_frame", "table_of"]
-
 _FEW_CATEGORIES = 20  # up to this many are never remarked on, however few episodes there are
 
 

@@ -16,8 +16,6 @@ from ontarget.episodes.reading._columns import flags
 from ontarget.episodes.reading._layout import Layout
 from ontarget.errors import Argument, CensoredError, EpisodesError
 
-__all__ = ["LeftAlone", "left_alone", "named_column"]
-
 _CUT = "truncated"
 _USUAL = "intervened"
 

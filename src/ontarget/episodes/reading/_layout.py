@@ -14,18 +14,6 @@ from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.schema import Schema
 from ontarget.errors import Argument, EpisodesError
 
-__all__ = [
-    "AN_OUTCOME",
-    "FROM_NEXT",
-    "ON_CLOCK",
-    "Alike",
-    "FrameOptions",
-    "Layout",
-    "feature_names",
-    "kept_columns",
-    "layout_of",
-]
-
 # How a role records that steps are intervals of time (time@1h), that rewards were made from an
 # outcome column (outcome:result), or that rewards were taken from the next row (next:hours).
 ON_CLOCK: Final = "@"

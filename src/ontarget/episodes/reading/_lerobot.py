@@ -18,8 +18,6 @@ from ontarget.episodes.reading._layout import FrameOptions
 from ontarget.episodes.reading._limits import regular_file
 from ontarget.errors import EpisodesFileError
 
-__all__ = ["is_lerobot", "lerobot_table"]
-
 _INFO: Final = Path("meta") / "info.json"
 _OBSERVED: Final = "observation."
 _ROLES: Final = {"episode": "episode_index", "step": "frame_index"}

@@ -16,8 +16,6 @@ import numpy as np
 from ontarget._typing import AnyArray
 from ontarget.errors import EpisodesFileError
 
-__all__ = ["check_sizes", "regular_file"]
-
 _FIELD: Final = 1 << 20  # bytes
 _LINE: Final = 1 << 24
 _COLUMNS: Final = 30_000

@@ -31,8 +31,6 @@ from ontarget.episodes.reading._minari_episode import MinariEpisode, episode_of
 from ontarget.episodes.reading._minari_space import layout_in_file, layout_of_json
 from ontarget.errors import EpisodesError, EpisodesFileError, OntargetError
 
-__all__ = ["record_minari"]
-
 _FILE: Final = "main_data.hdf5"
 _METADATA: Final = "metadata.json"
 # The options that apply to a Minari dataset; its own layout decides all others.

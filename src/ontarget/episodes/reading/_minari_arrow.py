@@ -18,8 +18,6 @@ from ontarget.episodes.reading._limits import regular_file
 from ontarget.episodes.reading._minari_episode import MinariEpisode, episode_of
 from ontarget.errors import EpisodesFileError
 
-__all__ = ["ARROW_FORMATS", "arrow_episodes", "arrow_numbers"]
-
 ARROW_FORMATS: Final = ("arrow", "parquet")
 _COLUMNS: Final = ["observations", "rewards", "terminations", "truncations"]
 

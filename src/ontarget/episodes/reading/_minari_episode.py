@@ -11,8 +11,6 @@ from ontarget._typing import AnyArray, FloatArray
 from ontarget.episodes._observations import Leaf, ObservationLayout
 from ontarget.errors import EpisodesFileError
 
-__all__ = ["MinariEpisode", "episode_of"]
-
 
 class MinariEpisode(NamedTuple):
     """One episode: the state before each action, the rewards, and whether the run was cut off."""

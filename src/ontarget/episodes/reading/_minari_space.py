@@ -17,8 +17,6 @@ from ontarget.episodes._observations import (
 )
 from ontarget.errors import EpisodesError, EpisodesFileError
 
-__all__ = ["layout_in_file", "layout_of_json"]
-
 _WIDEST = 1_000_000
 
 

@@ -13,8 +13,6 @@ from ontarget.episodes._store import Roles
 from ontarget.episodes.reading._layout import FROM_NEXT, ON_CLOCK, Layout
 from ontarget.errors import Argument, EpisodesError, Placeholder
 
-__all__ = ["Parts", "episode_columns", "find_parts", "no_column"]
-
 # Common names of columns, in lower case without punctuation; the first is the usual one.
 _NAMES: Final[Mapping[str, Sequence[str]]] = {
     "episode": (

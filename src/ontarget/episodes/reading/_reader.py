@@ -13,8 +13,6 @@ from ontarget.episodes._arrangement import Arrangement
 from ontarget.episodes.reading._columns import flags, labels, numbers
 from ontarget.errors import Argument, EpisodesError
 
-__all__ = ["Reader"]
-
 
 @dataclass(frozen=True)
 class Reader:

@@ -16,8 +16,6 @@ from ontarget.episodes.reading._parts import Parts
 from ontarget.episodes.reading._times import is_times, times_of, year_first
 from ontarget.errors import Argument, EpisodesError, Placeholder
 
-__all__ = ["Steps", "read_steps", "sortable"]
-
 
 class Steps(NamedTuple):
     """The step of each row (None if the rows are in order), and the number of the first step.

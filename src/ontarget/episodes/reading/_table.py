@@ -10,8 +10,6 @@ from ontarget.episodes._recorded import Recorded
 from ontarget.episodes._store import Store
 from ontarget.episodes.reading._columns import decoded
 
-__all__ = ["frame_of"]
-
 
 def frame_of(episodes: Recorded) -> pl.DataFrame:
     """The episodes as a table, one row per episode and step, sorted by step and then by episode."""

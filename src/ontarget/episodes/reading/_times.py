@@ -13,15 +13,6 @@ from ontarget.episodes.reading._columns import is_text
 from ontarget.episodes.reading._layout import Layout
 from ontarget.errors import Argument, EpisodesError
 
-__all__ = [
-    "checked_times",
-    "is_times",
-    "time_features",
-    "times_of",
-    "with_time_features",
-    "year_first",
-]
-
 _KINDS: Final = ("elapsed_h", "hour", "weekday")
 
 # Dates need the year first, because a program cannot tell whether 03/04 is in March or in April.

@@ -18,22 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "DARK",
-    "LIGHT",
-    "Look",
-    "Theme",
-    "canvas",
-    "dotted",
-    "drawing",
-    "legend_above",
-    "percent_axis",
-    "series_looks",
-    "step_axis",
-    "theme_css",
-    "theme_of",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Theme:

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["came_true_chart", "ece_chart", "pit_chart", "reliability_diagram"]
-
 
 def reliability_diagram(
     found: Reliability | Mapping[str, Reliability], *, dark: bool = False

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["bias_chart", "methods_chart"]
-
 
 def bias_chart(
     column: str, parts: Sequence[tuple[str, float, float, float]], *, dark: bool = False

@@ -17,8 +17,6 @@ from ontarget.evaluation.figures._style import Look
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Curve", "check_curves", "draw_curve"]
-
 
 @dataclass(frozen=True, slots=True)
 class Curve:

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["IntervalCurve", "alarm_chart", "interval_chart"]
-
 
 @dataclass(frozen=True, slots=True)
 class IntervalCurve:

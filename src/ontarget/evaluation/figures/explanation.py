@@ -11,8 +11,6 @@ from ontarget.evaluation.figures._style import canvas, dotted, legend_above, the
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["explanation_chart"]
-
 _MOST = 10  # causes that are drawn
 
 

@@ -13,8 +13,6 @@ from ontarget.evaluation.figures.probability import draw_target
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["path_chart"]
-
 
 def path_chart(
     path: ArrayLike,

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw_target", "episodes_chart", "mean_chart", "outcome_fan"]
-
 
 def episodes_chart(
     p: ArrayLike,

@@ -13,8 +13,6 @@ from ontarget.evaluation.figures._style import DARK, LIGHT, drawing
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["figure_bytes", "svg_of"]
-
 _ID = re.compile(r' id="([^"]*)"')
 _PLACES = re.compile(r' (?:d|x|y|transform)="[^"]*"')
 # matplotlib's style sheet would affect every other picture on the page, so it is removed. The root

@@ -33,8 +33,6 @@ from ontarget.fitted._spread_kernel import share_bounds
 from ontarget.fitted.law import StepLaw
 from ontarget.goal import Goal
 
-__all__ = ["AskedLaw", "answers_by_function"]
-
 # Runs per batch: each needs memory for one outcome per recorded episode.
 _ROWS = 128
 

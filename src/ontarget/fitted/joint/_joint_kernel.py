@@ -32,8 +32,6 @@ from ontarget.fitted._kernels import (
 )
 from ontarget.fitted._spread_kernel import share_high, share_low
 
-__all__ = ["N_SIDES", "Pieces", "goals_of_rows", "pieces_of_rows"]
-
 # A piece (interval) of a target: the probabilities at its two ends, calibrated and uncalibrated.
 N_SIDES: Final = 4
 # For each behavior, row and target: the numbers of its outlook, its pieces, and how far the target

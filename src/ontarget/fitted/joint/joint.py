@@ -36,8 +36,6 @@ from ontarget.fitted.rehearsal import Rehearsal
 from ontarget.goal import Box, Goal
 from ontarget.target import Target
 
-__all__ = ["GoalAnswers", "GoalQuestion", "Joint"]
-
 _BLOCK = 64
 # A group with fewer rehearsed episodes shares those of all groups.
 _ENOUGH_EPISODES = 100

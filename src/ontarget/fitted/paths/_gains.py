@@ -19,8 +19,6 @@ from ontarget.episodes import Behavior, Translation
 from ontarget.fitted.paths._gains_kernel import even_samples, gains_of_samples, limits_of_paths
 from ontarget.models.forest._members import Members
 
-__all__ = ["MOST_CELLS", "Cells", "Gains", "Tail"]
-
 MOST_CELLS = 50
 TAIL = 1e-6
 # This many scales from its centre, a logistic distribution function is 0 or 1 in float64.

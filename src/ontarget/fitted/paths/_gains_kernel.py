@@ -11,8 +11,6 @@ from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import FloatArray, IndexArray, IntArray
 from ontarget.fitted._kernels import snap_value
 
-__all__ = ["even_samples", "gains_of_samples", "limits_of_paths"]
-
 
 @kernel
 def even_samples(

@@ -15,8 +15,6 @@ from ontarget._typing import BoolArray, FloatArray, IntArray
 from ontarget.fitted.paths._gains import Cells, Gains, Tail
 from ontarget.fitted.paths._maps import LEVELS
 
-__all__ = ["PathLaw"]
-
 _SLACK = 1e-12
 # Runs per batch: each needs some ten kilobytes.
 _ROWS, _FEW_ROWS = 256, 32

@@ -17,8 +17,6 @@ from ontarget.errors import ModelFileError
 from ontarget.fitted.paths._gains import MOST_CELLS, Cells
 from ontarget.models._stored import flat_array
 
-__all__ = ["LEVELS", "MOST_STEPS", "NO_MAPS", "PathMaps"]
-
 MOST_STEPS = 12  # enough, because these curves change slowly from step to step
 # A rank is stored in two bytes by its log odds, up to ±21, so that ranks very close to 0 or 1 stay
 # distinct from 0 and 1.

@@ -26,8 +26,6 @@ from ontarget.fitted.paths._gains import Cells, Gains
 from ontarget.fitted.paths._law import PathLaw
 from ontarget.fitted.recorded import RecordedRuns
 
-__all__ = ["PathBand", "PathBands"]
-
 Kept = TypeVar("Kept")
 
 # For a band of all steps, about _MOST_ROWS rows of assure episodes are evaluated, but at least

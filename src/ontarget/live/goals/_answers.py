@@ -19,8 +19,6 @@ from ontarget.fitted.law import NO_CURVE
 from ontarget.fitted.target_map import TargetMap
 from ontarget.live.answers import Answers, Sheet
 
-__all__ = ["answer_goal", "map_at", "rehearsed_goal"]
-
 
 def answer_goal(
     joint: Joint,

@@ -22,8 +22,6 @@ from ontarget.live._shapley import shapley
 from ontarget.live.explanation import Contribution, Explanation, Precedent
 from ontarget.live.goals._answers import map_at
 
-__all__ = ["GoalReading", "explained_goal"]
-
 
 class GoalReading(NamedTuple):
     """What was known of a run at one step: its state, and the value so far of each behavior.

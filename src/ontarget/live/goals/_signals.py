@@ -17,8 +17,6 @@ from ontarget.live.contract import Contract
 from ontarget.live.outlook import Outlook, Status
 from ontarget.live.watch import OnBad, Watch
 
-__all__ = ["SignalWatch", "news_of", "standing_of"]
-
 
 def standing_of(whole: list[int]) -> tuple[int, bool, int, bool]:
     """A run's group number, whether it is in alarm, since which step, and whether it is over."""

@@ -34,8 +34,6 @@ from ontarget.live.goals._answers import answer_goal, map_at, rehearsed_goal
 from ontarget.live.rules import AlarmRule, Below, Trigger
 from ontarget.live.runs import RunState, RunTable, admitted
 
-__all__ = ["GoalContract", "GoalContracts", "GoalRoom"]
-
 Kept = TypeVar("Kept")
 
 _MOST_KEPT = 16  # questions, maps, answers and contracts that are cached

@@ -19,8 +19,6 @@ from ontarget.live.outlook import Outlooks
 from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.live.runs import RunState, state_of
 
-__all__ = ["GoalFleet"]
-
 
 class GoalFleet:
     """Follows many runs for a goal over several behaviors; see `GoalMonitor.fleet`.

@@ -29,8 +29,6 @@ from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.live.runs import RunState, RunTable, state_of
 from ontarget.live.watch import OnBad, Watch, judge_own, outlook_of, said_of_taken
 
-__all__ = ["GoalWatch"]
-
 _FIRST = np.zeros(1, dtype=np.intp)
 # Columns that have the same value for the goal and for each of its behaviors.
 _SHARED = (k.T, k.ENDED, k.LAST_T, k.LAST_N)

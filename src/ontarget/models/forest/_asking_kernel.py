@@ -17,22 +17,6 @@ from ontarget.models.forest._binning_kernel import BinTable, bin_row
 from ontarget.models.forest._leaf_kernel import counts_in_leaf
 from ontarget.models.forest._node_kernel import LOW16, LOW31, LOW32
 
-__all__ = [
-    "ForestTable",
-    "Scratch",
-    "fill_buckets",
-    "find_leaves",
-    "limits_of_row",
-    "masses_of_sums",
-    "mean_of_leaf",
-    "new_scratch",
-    "quantile_of_row",
-    "row_to_leaves",
-    "rows_of_rank",
-    "shares_of_leaf",
-]
-
-
 # A quantile among so few outcomes, or out of leaves this long on average, is sought by halving.
 _FEW_VALUES = 64
 _LONG_LEAF = 256

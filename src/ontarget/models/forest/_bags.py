@@ -19,8 +19,6 @@ from ontarget.errors import InputError
 from ontarget.models.base import TrainingRows, episodes_of
 from ontarget.models.forest._draw_kernel import draw_with_replacement, draw_without_replacement
 
-__all__ = ["Bags", "Sampling"]
-
 
 @dataclass(frozen=True, slots=True)
 class Sampling:

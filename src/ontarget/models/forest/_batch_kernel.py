@@ -30,15 +30,6 @@ from ontarget.models.forest._asking_kernel import (
 )
 from ontarget.models.forest._binning_kernel import bin_values, write_code
 
-__all__ = [
-    "leaves_of_rows",
-    "limits_of_rows",
-    "means_of_leaves",
-    "means_of_rows",
-    "out_of_bag_limits_of_rows",
-    "quantiles_of_rows",
-]
-
 # So few rows are asked about one by one: down a single tree their cache misses would not overlap.
 _FEW = 16
 # Ranks fall into so many buckets when a quantile is sought.

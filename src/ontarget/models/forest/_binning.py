@@ -18,16 +18,6 @@ from ontarget.models.forest._binning_kernel import (
     outcomes_by_code,
 )
 
-__all__ = [
-    "MAX_BINS",
-    "Distinct",
-    "bin_by_value",
-    "bin_features",
-    "choose_bins",
-    "distinct_values",
-    "reorder_categories",
-]
-
 MAX_BINS = 65_535
 _FEW_NUMBERS = 4096
 

@@ -9,16 +9,6 @@ import numpy as np
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "MISSING",
-    "BinTable",
-    "bin_column",
-    "bin_row",
-    "bin_values",
-    "outcomes_by_code",
-    "write_code",
-]
-
 # No bin has this code: a feature has at most 65,535 bins, with codes from 0 to 65,534.
 MISSING = 65_535
 

@@ -8,8 +8,6 @@ from ontarget._kernel import kernel
 from ontarget._splitmix import GAMMA, mix_word
 from ontarget._typing import AnyArray, IntArray, KeyArray
 
-__all__ = ["draw_below", "draw_with_replacement", "draw_without_replacement"]
-
 _S32 = np.uint64(32)
 
 

@@ -18,8 +18,6 @@ from ontarget.models.forest._origins import in_few_bytes
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["ForestEstimator"]
-
 # Leaves on pooled steps have at least this many rows, however short most episodes are.
 _LEAST_POOLED = 5
 _BLOCK = 32

@@ -21,15 +21,6 @@ from ontarget.models.forest._growing_kernel import grow_tree
 from ontarget.models.forest._split_kernel import GrowthRules, TrainingTable
 from ontarget.models.forest._store import Tree, assemble, entry_type
 
-__all__ = [
-    "SPLIT_SCORES",
-    "Ground",
-    "GrowthPlan",
-    "grow_forest",
-    "in_canonical_order",
-    "prepare_ground",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class GrowthPlan:

@@ -40,8 +40,6 @@ from ontarget.models.forest._split_kernel import (
     least_gain,
 )
 
-__all__ = ["grow_tree"]
-
 
 class _Bag(NamedTuple):
     """The rows that one tree drew, in the order of its nodes."""

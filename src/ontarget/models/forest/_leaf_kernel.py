@@ -13,8 +13,6 @@ import numpy as np
 from ontarget._kernel import inner_kernel
 from ontarget._typing import IntArray
 
-__all__ = ["LONG", "SPAN", "counts_in_leaf"]
-
 # Entries that are compared together.
 SPAN = 32
 # Leaves with more entries than these are halved.

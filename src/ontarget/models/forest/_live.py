@@ -11,8 +11,6 @@ from ontarget.models.forest._members import Members, every_tree, most_members
 from ontarget.models.forest._members_kernel import add_members_of_rows
 from ontarget.models.forest._store import table_from_arrays, table_to_arrays
 
-__all__ = ["LiveForest"]
-
 
 class LiveForest:
     """A forest that does not check its rows; several threads may ask it at once.

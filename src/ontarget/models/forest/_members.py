@@ -14,8 +14,6 @@ from ontarget.models.forest._node_kernel import LOW31, LOW32
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["Members", "by_outcome", "by_row", "every_tree", "most_members"]
-
 
 class Members(NamedTuple):
     """The training rows that the prediction for each row is made from, each with its weight.

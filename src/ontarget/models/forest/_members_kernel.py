@@ -15,8 +15,6 @@ from ontarget._typing import BoolArray, FloatArray, IntArray
 from ontarget.models.forest._asking_kernel import ForestTable, new_scratch, row_to_leaves
 from ontarget.models.forest._node_kernel import LOW31, LOW32
 
-__all__ = ["MOST_OF_LEAF", "add_members_of_rows"]
-
 # So many rows stand for a larger leaf, evenly spread over its outcomes.
 MOST_OF_LEAF: Final = 64
 

@@ -15,8 +15,6 @@ import numpy as np
 
 from ontarget._kernel import inner_kernel
 
-__all__ = ["LOW16", "LOW31", "LOW32", "MAX_SLOTS", "pack_leaf", "pack_split"]
-
 LOW16 = 0xFFFF
 LOW31 = 0x7FFF_FFFF
 LOW32 = 0xFFFF_FFFF

@@ -12,8 +12,6 @@ from ontarget._typing import AnyArray, IntArray
 from ontarget.models._stored import flat_array, require
 from ontarget.models.base import TrainingRows
 
-__all__ = ["RowOrigins", "in_few_bytes"]
-
 _SMALL = np.iinfo(np.uint16).max
 
 

@@ -25,17 +25,6 @@ from ontarget.models.forest._split_kernel import (
     least_gain,
 )
 
-__all__ = [
-    "SMALL",
-    "Growth",
-    "OfRow",
-    "SmallPart",
-    "grow_small",
-    "new_small_part",
-    "push",
-    "write_leaf",
-]
-
 # Rows of which codes, sums and lists of ten features fit in a second-level cache.
 SMALL = 4096
 

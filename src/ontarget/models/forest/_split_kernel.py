@@ -15,18 +15,6 @@ from ontarget._kernel import inner_kernel
 from ontarget._typing import FloatArray, IntArray, KeyArray
 from ontarget.models.forest._draw_kernel import draw_below
 
-__all__ = [
-    "NO_SPLIT",
-    "GrowthRules",
-    "Index",
-    "Split",
-    "Sums",
-    "TrainingTable",
-    "draw_feature",
-    "gain_of",
-    "least_gain",
-]
-
 # An unsigned index spares the question whether it counts from the end.
 Index: TypeAlias = int | np.unsignedinteger
 # Rows, weight, and the weighted sums of both scores.

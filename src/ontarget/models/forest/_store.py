@@ -16,16 +16,6 @@ from ontarget.models.forest._asking_kernel import ForestTable
 from ontarget.models.forest._binning_kernel import MISSING, BinTable
 from ontarget.models.forest._node_kernel import LOW31, LOW32, MAX_SLOTS
 
-__all__ = [
-    "Tree",
-    "assemble",
-    "check_bins",
-    "drop_unused_edges",
-    "entry_type",
-    "table_from_arrays",
-    "table_to_arrays",
-]
-
 
 class Tree(NamedTuple):
     """One grown tree; its nodes, and the entries of its leaves (training rows), as arrays.

@@ -51,8 +51,6 @@ from ontarget.models.forest._store import table_from_arrays, table_to_arrays
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["QuantileForest", "SplitRule"]
-
 SplitRule: TypeAlias = Literal["distribution", "variance"]
 
 # Rows that one thread answers before it takes the next block. A tree that was fetched for one row

@@ -31,8 +31,6 @@ from ontarget.models.guided._boosting_kernel import (
     start_boosting,
 )
 
-__all__ = ["NO_TREES", "Binned", "Learned", "bin_rows", "boost_by_fold"]
-
 # A guide's cuts per feature: its trees are small, so finer cuts would not be found.
 _MOST_BINS = 64
 # So many trees grow between two looks at the held-out rows.

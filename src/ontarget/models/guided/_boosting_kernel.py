@@ -20,16 +20,6 @@ from ontarget._typing import AnyArray, FloatArray, IntArray
 from ontarget.models.forest._binning_kernel import BinTable
 from ontarget.models.forest._node_kernel import LOW16, pack_split
 
-__all__ = [
-    "BoostedGuide",
-    "BoostedRows",
-    "BoostingRules",
-    "boost",
-    "boosted_value",
-    "squared_errors",
-    "start_boosting",
-]
-
 # The highest code of any bin: no known value lies beyond it.
 _HIGHEST = 65_534
 # Sums of what is left over stay below so many bits, with room for rounding, and sums of weights

@@ -26,18 +26,6 @@ from ontarget.models.guided._boosting_kernel import BoostedGuide, BoostingRules
 from ontarget.models.guided._guides_kernel import Guides, append_guides_of_rows
 from ontarget.models.guided._ridge_kernel import TERM_WIDTH, LinearGuide, solve_ridge, sums_by_fold
 
-__all__ = [
-    "GUIDES",
-    "FoldGuides",
-    "Guide",
-    "GuideGround",
-    "GuidePlan",
-    "fit_guides",
-    "guide_ground",
-    "guide_plan",
-    "guide_rows",
-]
-
 Guide: TypeAlias = Literal["ridge", "boosted"]
 GUIDES: Final[tuple[Guide, ...]] = ("ridge", "boosted")
 

@@ -18,8 +18,6 @@ from ontarget.models.forest._members_kernel import add_members_of_rows
 from ontarget.models.guided._boosting_kernel import BoostedGuide, boosted_value
 from ontarget.models.guided._ridge_kernel import LinearGuide, linear_value
 
-__all__ = ["Guides", "append_guides_of_rows", "limits_of_guided_rows", "members_of_guided_rows"]
-
 # Guides are in units of the outcome's spread, so this is a billionth of it.
 _SCALE = 2.0**30
 

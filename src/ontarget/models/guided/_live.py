@@ -15,8 +15,6 @@ from ontarget.models.guided._guides_kernel import (
 )
 from ontarget.models.guided._store import guides_from_arrays, guides_to_arrays
 
-__all__ = ["LiveGuidedForest"]
-
 
 class LiveGuidedForest:
     """A guided forest that does not check its rows; several threads may ask it at once."""

@@ -14,8 +14,6 @@ from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import AnyArray, FloatArray, IntArray
 from ontarget.models._cholesky_kernel import factor, solve
 
-__all__ = ["FURTHEST", "TERM_WIDTH", "LinearGuide", "linear_value", "solve_ridge", "sums_by_fold"]
-
 # Numbers per feature: its centre, one over its spread, its slope, and the effect of missing it.
 TERM_WIDTH = 4
 # How many spreads from its centre a feature counts at most, so that no sum overflows.

@@ -14,8 +14,6 @@ from ontarget.models.guided._boosting_kernel import BoostedGuide
 from ontarget.models.guided._guides_kernel import Guides
 from ontarget.models.guided._ridge_kernel import TERM_WIDTH, LinearGuide
 
-__all__ = ["guides_from_arrays", "guides_to_arrays", "width_of"]
-
 # Guides are in units of the outcome's spread, so theirs are small; beyond this a sum may overflow.
 _LARGEST = 1e100
 

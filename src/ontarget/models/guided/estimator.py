@@ -31,8 +31,6 @@ from ontarget.models.guided._store import guides_from_arrays, guides_to_arrays, 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["GuidedForest"]
-
 
 class GuidedForest(ForestEstimator):
     """A quantile forest that uses predictions of the mean as additional features.

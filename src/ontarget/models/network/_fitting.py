@@ -23,8 +23,6 @@ from ontarget.models.ranked._law_kernel import RankedOutcomes
 from ontarget.models.ranked._levels import folds_of
 from ontarget.models.ranked._ranks import Ranked, learned_ranks
 
-__all__ = ["FittedNetworks", "NetworkPlan", "fit_networks"]
-
 
 @dataclass(frozen=True, slots=True)
 class NetworkPlan:

@@ -17,8 +17,6 @@ from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import AnyArray, FloatArray
 from ontarget.models.ranked._columns_kernel import Columns, column_of, time_of
 
-__all__ = ["TIMES", "Networks", "inputs_of_rows", "knots_of_rows"]
-
 # After the columns a network reads the time: as it is, and as logarithms from either end.
 TIMES = 3
 

@@ -11,8 +11,6 @@ from ontarget.models._stored import flat_array, require
 from ontarget.models.network._network_kernel import TIMES, Networks
 from ontarget.models.ranked._columns import columns_from_arrays
 
-__all__ = ["LARGEST_WEIGHT", "networks_from_arrays", "networks_to_arrays"]
-
 _PREFIX = "network_"
 # Inputs are standardised, so weights are small; far beyond this a sum may overflow.
 LARGEST_WEIGHT = 1e4

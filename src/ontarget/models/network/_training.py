@@ -17,8 +17,6 @@ from ontarget._progress import Reached
 from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.errors import InputError
 
-__all__ = ["Examples", "TrainingRules", "Weights", "train"]
-
 # Cosines that embed a level, and levels that a batch is asked about.
 _COSINES, _LEVELS_AT_ONCE = 32, 16
 # A network looks at no more of its held-out rows than this after an epoch.

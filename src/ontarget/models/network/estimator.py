@@ -20,8 +20,6 @@ from ontarget.models.ranked._estimator import RankedEstimator
 from ontarget.models.ranked._law_kernel import RankedOutcomes
 from ontarget.models.ranked._ranks import check_time, ranks_from_arrays, ranks_to_arrays
 
-__all__ = ["QuantileNetwork"]
-
 _WIDEST = 1024
 
 

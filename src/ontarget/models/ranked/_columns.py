@@ -17,8 +17,6 @@ from ontarget.models._stored import flat_array, partitions, require
 from ontarget.models.base import TrainingRows
 from ontarget.models.ranked._columns_kernel import Columns
 
-__all__ = ["columns_from_arrays", "columns_of", "time_feature", "times_of"]
-
 # Of all categories of all features, this many of the most frequent ones have a column.
 _MOST_CATEGORIES = 60
 

@@ -9,8 +9,6 @@ import numpy as np
 from ontarget._kernel import inner_kernel
 from ontarget._typing import AnyArray, FloatArray, IntArray
 
-__all__ = ["Columns", "column_of", "time_of"]
-
 # How many spreads from its centre a feature counts at most.
 _FURTHEST = 6.0
 

@@ -21,8 +21,6 @@ from ontarget.models.ranked._law_kernel import (
     quantiles_of_knots,
 )
 
-__all__ = ["LiveRanked", "RankedEstimator"]
-
 _BLOCK = 256
 
 

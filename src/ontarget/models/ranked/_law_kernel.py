@@ -23,8 +23,6 @@ from ontarget.models._support_kernel import cdf_in_cell
 from ontarget.models.ranked._columns_kernel import time_of
 from ontarget.models.ranked._levels_kernel import level_of, node_at
 
-__all__ = ["RankedOutcomes", "limits_of_knots", "masses_of_knots", "quantiles_of_knots"]
-
 
 class RankedOutcomes(NamedTuple):
     """The training outcomes around each step, as kernels take them; flat read-only arrays.

@@ -18,8 +18,6 @@ from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray, KeyArr
 from ontarget.models._support import Support, find_atoms
 from ontarget.models.base import TrainingRows
 
-__all__ = ["Outcomes", "cut_outcomes", "folds_of", "levels_by_node", "row_keys"]
-
 # Of many outcomes, so many of the outermost on each side are kept one by one.
 _OUTERMOST = 20
 # A node's levels come from at least so many rows.

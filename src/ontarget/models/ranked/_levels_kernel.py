@@ -12,8 +12,6 @@ import numpy as np
 from ontarget._kernel import inner_kernel
 from ontarget._typing import AnyArray
 
-__all__ = ["level_of", "node_at"]
-
 
 @inner_kernel
 def node_at(t: float, n_nodes: int) -> tuple[int, float]:

@@ -17,8 +17,6 @@ from ontarget.models.ranked._columns import time_feature
 from ontarget.models.ranked._law_kernel import RankedOutcomes
 from ontarget.models.ranked._levels import cut_outcomes, levels_by_node
 
-__all__ = ["Ranked", "check_time", "learned_ranks", "ranks_from_arrays", "ranks_to_arrays"]
-
 # Continuous outcomes are cut at so many quantiles, and levels kept at so many nodes.
 _MOST_VALUES, _MOST_NODES = 2000, 64
 # A row has so many knots.

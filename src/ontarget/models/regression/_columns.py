@@ -14,8 +14,6 @@ from ontarget.models.ranked._columns import columns_of
 from ontarget.models.ranked._columns_kernel import Columns
 from ontarget.models.regression._law_kernel import GLOBALS, WIDTH
 
-__all__ = ["Encoding", "choose_columns"]
-
 # Beyond this many effects, interactions and squares are left out, the less useful ones first.
 _MOST_EFFECTS = 80
 

@@ -32,8 +32,6 @@ from ontarget.models.regression._law_kernel import (
 from ontarget.models.regression._newton import Problem, minimise
 from ontarget.models.regression._newton_kernel import squares
 
-__all__ = ["FoldRegressions", "RegressionPlan", "answer_limits", "fit_regression"]
-
 # Continuous outcomes are cut at so many quantiles, and levels kept at so many nodes.
 _MOST_VALUES, _MOST_NODES = 1000, 24
 # Few rows are asked about several thresholds each, so that the draw hardly matters.

@@ -26,17 +26,6 @@ from ontarget.models._support_kernel import cdf_in_cell
 from ontarget.models.ranked._columns_kernel import Columns, column_of, time_of
 from ontarget.models.ranked._levels_kernel import level_of, node_at
 
-__all__ = [
-    "GLOBALS",
-    "WIDTH",
-    "Columns",
-    "Regression",
-    "fill_design",
-    "limits_of_rows",
-    "masses_of_rows",
-    "quantiles_of_rows",
-]
-
 # Effects that no feature has a part in: the spline in t (4), the slope of each piece of z (4), and
 # how the two inner slopes change with t.
 GLOBALS = 10

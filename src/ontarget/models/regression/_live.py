@@ -8,8 +8,6 @@ from ontarget._typing import FloatArray
 from ontarget.models.regression._law_kernel import Regression, limits_of_rows
 from ontarget.models.regression._store import regression_from_arrays, regression_to_arrays
 
-__all__ = ["LiveRegression"]
-
 
 class LiveRegression:
     """A distribution regression that does not check its rows; several threads may ask it."""

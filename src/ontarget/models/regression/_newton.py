@@ -10,8 +10,6 @@ from ontarget._typing import BoolArray, FloatArray
 from ontarget.models._cholesky_kernel import factor, solve
 from ontarget.models.regression._newton_kernel import curvature, slope
 
-__all__ = ["CLOSE", "Problem", "minimise"]
-
 # The loss lies above its minimum by about half of this when the search ends: far less than the
 # half per effect by which chance moves it.
 CLOSE = 1e-5

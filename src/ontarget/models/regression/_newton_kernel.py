@@ -13,8 +13,6 @@ import numpy as np
 from ontarget._kernel import kernel
 from ontarget._typing import BoolArray, FloatArray
 
-__all__ = ["curvature", "slope", "squares"]
-
 
 @kernel
 def slope(

@@ -12,8 +12,6 @@ from ontarget.models._support import Support
 from ontarget.models.ranked._columns import columns_from_arrays
 from ontarget.models.regression._law_kernel import GLOBALS, WIDTH, Regression
 
-__all__ = ["regression_from_arrays", "regression_to_arrays"]
-
 # So that a model with other parts can hold these arrays beside theirs.
 _PREFIX = "regression_"
 # Effects of standardised columns are small; beyond this a sum may overflow.

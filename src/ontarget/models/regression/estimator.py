@@ -32,8 +32,6 @@ from ontarget.models.regression._law_kernel import Regression, masses_of_rows, q
 from ontarget.models.regression._live import LiveRegression
 from ontarget.models.regression._store import regression_from_arrays, regression_to_arrays
 
-__all__ = ["DistributionRegression"]
-
 _BLOCK = 256
 
 

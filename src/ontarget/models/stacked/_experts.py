@@ -31,8 +31,6 @@ from ontarget.models.stacked._stack_kernel import LARGE, LINEAR, SHIFT, SMALL, S
 from ontarget.models.stacked._store import no_forest, no_guides, no_regression
 from ontarget.models.stacked._weights import learned_weights, some_rows, thresholds_of
 
-__all__ = ["EXPERTS", "Expert", "HonestStack", "StackPlan", "fit_stack", "places_of"]
-
 Expert: TypeAlias = Literal["small_leaves", "large_leaves", "shift", "linear"]
 EXPERTS: Final[tuple[Expert, ...]] = ("small_leaves", "large_leaves", "shift", "linear")
 

@@ -15,8 +15,6 @@ from ontarget.models.stacked._stack_kernel import (
 )
 from ontarget.models.stacked._store import stack_from_arrays, stack_to_arrays
 
-__all__ = ["LiveStackedForest"]
-
 
 class LiveStackedForest:
     """A stacked forest that does not check its rows; several threads may ask it at once."""

@@ -18,15 +18,6 @@ from ontarget.models._stored import flat_array, require
 from ontarget.models.base import Side, TrainingRows, check_values
 from ontarget.models.stacked._shift_kernel import ShiftTable, limits_of_shifts
 
-__all__ = [
-    "NO_SHIFT",
-    "ShiftLaw",
-    "learned_shift",
-    "shift_from_arrays",
-    "shift_to_arrays",
-    "spread_around_mean",
-]
-
 # The scale of a row is at least this share of the mean distance.
 _LEAST_SCALE = 0.05
 # The shape is kept at so many levels: more than its noise can tell apart.

@@ -13,8 +13,6 @@ import numpy as np
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import FloatArray
 
-__all__ = ["ShiftTable", "limits_of_shifts", "shifts_of_guides"]
-
 
 class ShiftTable(NamedTuple):
     """One shape that is shifted and stretched for each row; flat read-only arrays.

@@ -18,20 +18,10 @@ from ontarget.models.forest._members_kernel import add_members_of_rows
 from ontarget.models.guided._boosting_kernel import BoostedGuide
 from ontarget.models.guided._guides_kernel import Guides, append_guides_of_rows
 from ontarget.models.guided._ridge_kernel import LinearGuide
-from ontarget.models.regression._law_kernel import Columns, Regression
+from ontarget.models.ranked._columns_kernel import Columns
+from ontarget.models.regression._law_kernel import Regression
 from ontarget.models.regression._law_kernel import limits_of_rows as limits_of_regressed_rows
 from ontarget.models.stacked._shift_kernel import ShiftTable, limits_of_shifts, shifts_of_guides
-
-__all__ = [
-    "LARGE",
-    "LINEAR",
-    "SHIFT",
-    "SMALL",
-    "Stack",
-    "kinds_of",
-    "limits_of_stacked_rows",
-    "members_of_stacked_rows",
-]
 
 # The experts by place.
 SMALL, LARGE, SHIFT, LINEAR = 0, 1, 2, 3

@@ -17,12 +17,11 @@ from ontarget.models.guided._boosting_kernel import BoostedGuide
 from ontarget.models.guided._guides_kernel import Guides
 from ontarget.models.guided._ridge_kernel import LinearGuide
 from ontarget.models.guided._store import guides_from_arrays, guides_to_arrays, width_of
-from ontarget.models.regression._law_kernel import Columns, Regression
+from ontarget.models.ranked._columns_kernel import Columns
+from ontarget.models.regression._law_kernel import Regression
 from ontarget.models.regression._store import regression_from_arrays, regression_to_arrays
 from ontarget.models.stacked._shift import NO_SHIFT, shift_from_arrays, shift_to_arrays
 from ontarget.models.stacked._stack_kernel import LARGE, LINEAR, SHIFT, SMALL, Stack
-
-__all__ = ["no_forest", "no_guides", "no_regression", "stack_from_arrays", "stack_to_arrays"]
 
 # What both forests share: they learned from the same rows.
 _SHARED = ("support", "atoms", "tail", "row_start")

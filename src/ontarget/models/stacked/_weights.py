@@ -13,8 +13,6 @@ from ontarget._keyed import keyed_hash, keys_of
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.models.base import TrainingRows
 
-__all__ = ["learned_weights", "some_rows", "thresholds_of"]
-
 # Rows and thresholds that weights are learned from: more would not move them.
 _ROWS, _THRESHOLDS = 2_048, 4
 _ROUNDS, _STILL = 200, 1e-7  # rounds, unless no weight moves by so much any more

@@ -51,8 +51,6 @@ from ontarget.models.stacked._store import stack_from_arrays, stack_to_arrays
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["StackedForest"]
-
 # A tree that was fetched for one row serves all rows of a block; with many values, fewer rows fit
 # into the fastest memory.
 _BLOCK, _MOST_ANSWERS = 256, 4096

@@ -10,8 +10,6 @@ import msgspec
 from ontarget.service.messages import Problem, StepMessage
 from ontarget.service.web._http import Refusal
 
-__all__ = ["Body", "read_steps"]
-
 _one: Final = msgspec.json.Decoder(StepMessage)
 _many: Final = msgspec.json.Decoder(list[StepMessage])
 _raw: Final = msgspec.json.Decoder(list[msgspec.Raw])

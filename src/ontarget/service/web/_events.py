@@ -18,8 +18,6 @@ from ontarget.errors import StoreError
 from ontarget.service.store import Store
 from ontarget.service.web._http import Refusal
 
-__all__ = ["Streams"]
-
 _PAGE: Final = 1_000
 _BEAT: Final = 15.0  # seconds after which a proxy may think that a silent connection is dead
 _LOOK: Final = 1.0  # seconds after which to look for what other workers have committed

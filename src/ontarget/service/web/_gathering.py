@@ -12,8 +12,6 @@ from ontarget.service._writer import Replies, Writer
 from ontarget.service.engine import Reply
 from ontarget.service.messages import StepMessage
 
-__all__ = ["Gathering"]
-
 _log: Final = logging.getLogger("ontarget.service")
 _ENOUGH: Final = 256  # steps that gain nothing by waiting for more
 _SHARE: Final = 0.5  # of the time of the last write, to wait for more

@@ -26,19 +26,6 @@ from ontarget.service._writer import BusyError
 from ontarget.service.messages import Problem
 from ontarget.service.service import Service
 
-__all__ = [
-    "SESSION",
-    "Endpoint",
-    "Refusal",
-    "answered",
-    "holds_token",
-    "is_local",
-    "is_loopback",
-    "json_response",
-    "refused",
-    "strict",
-]
-
 Handler: TypeAlias = Callable[[Request, Service], Awaitable[Response]]
 
 _log: Final = logging.getLogger("ontarget.service")

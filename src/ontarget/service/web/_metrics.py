@@ -10,8 +10,6 @@ from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-__all__ = ["Metrics"]
-
 
 class _Spread:
     """A histogram that takes little time to update, as is needed at every request."""

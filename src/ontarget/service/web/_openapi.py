@@ -12,8 +12,6 @@ from ontarget._version import __version__
 from ontarget.service.messages import Problem
 from ontarget.service.web._http import Endpoint
 
-__all__ = ["described"]
-
 
 def described(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     """The OpenAPI 3.1 document of these endpoints."""

@@ -20,8 +20,6 @@ from ontarget.service.service import Service
 from ontarget.service.tokens import SCOPES
 from ontarget.service.web._http import SESSION, Refusal, decoded, json_response, refused, strict
 
-__all__ = ["page_routes"]
-
 _KINDS: Final = {
     ".css": "text/css",
     ".html": "text/html",

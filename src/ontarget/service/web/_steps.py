@@ -16,8 +16,6 @@ from ontarget.service.web._gathering import Gathering
 from ontarget.service.web._http import Buckets, Refusal, problem_response
 from ontarget.service.web._metrics import Metrics
 
-__all__ = ["Steps", "response_of"]
-
 
 class Steps:
     """Takes the steps in a request's body, and makes the response.

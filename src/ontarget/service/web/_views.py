@@ -15,17 +15,13 @@ from ontarget.service._records import (
     acknowledge,
     alarms,
     deliveries,
-    runs_of,
     silence,
-    try_again,
 )
 from ontarget.service.contracts import ContractSpec, Held
 from ontarget.service.messages import Answer, Moment, Value, read_payload
 from ontarget.service.service import Service
 from ontarget.service.store import Store, StoredRun
 from ontarget.service.web._http import Refusal
-
-__all__ = ["alarm", "contracts", "episodes", "history", "page", "page_of", "runs_of", "try_again"]
 
 T = TypeVar("T")
 _HISTORY = 10_000  # answers of one response

@@ -18,8 +18,6 @@ from ontarget.service.store import StoredRun, StoredStep
 from ontarget.service.web._http import Refusal
 from ontarget.target import Target
 
-__all__ = ["why"]
-
 _LEVEL: Final = 0.9
 
 

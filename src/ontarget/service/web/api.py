@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from ontarget.errors import InputError
 from ontarget.service._chores import chores
+from ontarget.service._records import runs_of, try_again
 from ontarget.service._renewing import recalibrated
 from ontarget.service.contracts import ContractSpec, Held
 from ontarget.service.health import Health, HealthWatch
@@ -40,8 +41,6 @@ from ontarget.service.web._openapi import described
 from ontarget.service.web._page import page_routes
 from ontarget.service.web._steps import Steps, response_of
 from ontarget.service.web._why import why
-
-__all__ = ["create_app"]
 
 T = TypeVar("T")
 
@@ -203,7 +202,7 @@ class Api:
     async def delete_agent(self, request: Request, service: Service) -> Response:
         """Delete an agent with all its runs."""
         agent = request.path_params["agent"]
-        n = await self.in_writer(lambda: service.forget(views.runs_of(service.store, agent)))
+        n = await self.in_writer(lambda: service.forget(runs_of(service.store, agent)))
         if not n:
             raise Refusal(404, "unknown agent", "no run of this agent is stored")
         return json_response(views.Deleted(n))
@@ -293,9 +292,7 @@ class Api:
     async def retry(self, request: Request, service: Service) -> Response:
         """Retry immediately a message about an alarm that had been given up."""
         number = views.whole(request.path_params["id"])
-        if not await self.in_writer(
-            lambda: views.try_again(service.store, number, at=service.clock())
-        ):
+        if not await self.in_writer(lambda: try_again(service.store, number, at=service.clock())):
             raise Refusal(
                 404, "unknown message", "there is no message with this id that was given up"
             )

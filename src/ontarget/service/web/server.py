@@ -19,8 +19,6 @@ from ontarget.service.service import Service
 from ontarget.service.web._http import is_loopback
 from ontarget.service.web.api import create_app
 
-__all__ = ["serve_on", "tune"]
-
 _log: Final = logging.getLogger("ontarget.service")
 
 
