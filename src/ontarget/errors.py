@@ -84,6 +84,8 @@ class OntargetError(Exception):
     >>> error = InputError("pass ", Argument("alarm_below"), " alone")
     >>> str(error)
     'pass `alarm_below` alone'
+    >>> error.argument
+    'alarm_below'
     >>> error.told(lambda argument: f"--{argument.name}")
     'pass --alarm_below alone'
     """
@@ -91,6 +93,11 @@ class OntargetError(Exception):
     def __init__(self, *parts: str | Argument) -> None:
         super().__init__(plain("".join(map(str, parts))))
         self.parts = parts
+
+    @property
+    def argument(self) -> str | None:
+        """The name of the argument at fault, the first that the message names; None if none is."""
+        return next((part.name for part in self.parts if isinstance(part, Argument)), None)
 
     def told(self, spell: Callable[[Argument], str]) -> str:
         """The message, with each argument's name replaced by what ``spell`` returns for it."""
