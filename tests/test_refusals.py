@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from refusals import refuses
 
 from ontarget.errors import Argument, CensoredError, EpisodesError, InputError
+from refusals import refuses
 
 
 def raised(error: type[Exception]) -> None:
