@@ -356,6 +356,10 @@ def written() -> dict[str, str]:
         "Written from the docstrings by `python docs/write_api.py --update`; do not edit. The "
         "[glossary](../glossary.md) explains the words, and [the method](../methods.md) the "
         "mathematics. A signature begins with the package to import from.",
+        "",
+        "Later versions keep the names in [surface.txt](../surface.txt): those of `ontarget` "
+        "itself with most of their methods, and the errors. Everything else here is yours to use, "
+        "and may change in any version ([what stays as it is](../stability.md)).",
     ]
     for name, entries in by_page.items():
         links = ", ".join(f"[`{who}`]({name}.md#{who.lower()})" for who, _, _ in entries)

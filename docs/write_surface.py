@@ -1,55 +1,98 @@
-"""Writes docs/surface.txt: all that docs/stability.md promises not to change, one line each.
+"""Checks docs/surface.txt, the list of what docs/stability.md promises not to change.
 
     python docs/write_surface.py             # says what has changed
     python docs/write_surface.py --update    # writes it
 
-A changed line is a change that users may notice: describe it in CHANGELOG.md, then update.
+Python names are promised by writing them into the list: what it does not name is not promised. The
+commands, the requests of the service and the formats of files are listed by this script. A changed
+line is a change that users may notice: describe it in CHANGELOG.md, then update.
 """
 
 from __future__ import annotations
 
 import difflib
 import inspect
+import re
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import typer
 
-sys.path.insert(0, str(Path(__file__).parent))
-import write_api
+import ontarget
 
 SURFACE = Path(__file__).parent / "surface.txt"
+# Ontarget makes these and hands them out; how they are made is not promised.
+HANDED_OUT = (
+    ontarget.AlarmRule,
+    ontarget.Episodes,
+    ontarget.Evaluation,
+    ontarget.Explanation,
+    ontarget.FleetWatch,
+    ontarget.Interval,
+    ontarget.Outlook,
+    ontarget.Outlooks,
+    ontarget.Probability,
+    ontarget.RunState,
+    ontarget.Sessions,
+    ontarget.Status,
+    ontarget.Watch,
+)
 
 
 def python_names() -> Iterator[str]:
-    """A line for every public name with its parameters, and for every public member of a class."""
-    for name, (package, thing) in sorted(write_api.public().items()):
-        if inspect.isclass(thing):
-            yield _call(f"{package}.{name}", thing)
-            if is_dataclass(thing):
-                yield from (f"{package}.{name}.{own.name}" for own in fields(thing))
-            for member, value in write_api.members(thing):
-                own = f"{package}.{name}.{member}"
-                yield own if isinstance(value, property) else _call(own, value)
+    """The names of the list as they are now, with their parameters; names that are gone are not."""
+    listed = re.findall(r"^ontarget\.[\w.]+", SURFACE.read_text(), flags=re.MULTILINE)
+    faces = [f"ontarget.{name}" for name in ontarget.__all__ if name != "__version__"]
+    for name in sorted({*listed, *faces}, key=lambda name: (name.lower(), name)):
+        try:
+            yield name + _parameters(_found(name))
+        except AttributeError:
+            continue
+
+
+def _found(name: str) -> object:
+    """The object of this name; None for a field of a class."""
+    owner: object = ontarget
+    for part in name.split(".")[1:]:
+        if not inspect.isclass(owner):
+            owner = getattr(owner, part)
+        elif part in inspect.get_annotations(owner):
+            return None
         else:
-            yield _call(f"{package}.{name}", thing) if callable(thing) else f"{package}.{name}"
+            owner = inspect.getattr_static(owner, part)
+    return owner
 
 
-def _call(name: str, thing: object) -> str:
-    flat = " ".join(write_api.signature(name, thing).split())
-    return flat.replace("( ", "(").replace(", )", ")")
+def _parameters(thing: object) -> str:
+    """How it is called, without types; nothing for what users read, raise or are handed."""
+    if isinstance(thing, classmethod | staticmethod):
+        thing = thing.__func__
+    raised = inspect.isclass(thing) and issubclass(thing, BaseException)
+    if raised or thing in HANDED_OUT or not callable(thing):
+        return ""
+    words = []
+    for parameter in inspect.signature(thing).parameters.values():
+        if parameter.name in ("self", "cls"):
+            continue
+        if parameter.kind is parameter.KEYWORD_ONLY and not any(word[0] == "*" for word in words):
+            words.append("*")
+        shown = str(parameter.replace(annotation=parameter.empty))
+        words.append(re.sub(r"<(?:function|class) '?([\w.]+).*>", r"\1", shown))
+    return f"({', '.join(words)})"
 
 
 def commands() -> Iterator[str]:
-    """A line for every command of the command line, with its arguments and options."""
+    """A line for every argument and option of the command line, with the commands that have it."""
     from ontarget.cli import app
 
+    having: dict[str, list[str]] = defaultdict(list)
     for name, command in sorted(typer.main.get_command(app).commands.items()):  # type: ignore[attr-defined]
         for parameter in command.params:
-            spelled = ", ".join([*parameter.opts, *parameter.secondary_opts])
-            yield f"ontarget {name} {spelled}"
+            having[", ".join([*parameter.opts, *parameter.secondary_opts])].append(name)
+    for option, names in sorted(having.items()):
+        yield f"ontarget {option}: {', '.join(names)}"
 
 
 def requests() -> Iterator[str]:
@@ -81,8 +124,7 @@ def surface() -> str:
 
 def main() -> None:
     """Say what has changed since docs/surface.txt was written, or write it with --update."""
-    now = surface()
-    then = SURFACE.read_text() if SURFACE.exists() else ""
+    now, then = surface(), SURFACE.read_text()
     if "--update" in sys.argv:
         SURFACE.write_text(now)
     changes = [
