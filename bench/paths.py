@@ -20,7 +20,7 @@ from ontarget._typing import FloatArray
 from ontarget.domains import simulate
 from ontarget.episodes import Episodes, Split
 from ontarget.fitted.guarantee import band_depth
-from ontarget.fitted.paths import PathBands
+from ontarget.fitted.paths.bands import PathBands
 from ontarget.fitted.recorded import RecordedRuns
 from yardstick.figures import keep
 

@@ -25,7 +25,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from ontarget.service import open_store
+from ontarget.service.store import open_store
 from service_runs import HORIZON, TARGET, message, oracle, write_model
 from yardstick.figures import keep
 

@@ -29,7 +29,9 @@ import numpy as np
 
 from ontarget._threads import threads_at_most
 from ontarget.live.contract import Contract
-from ontarget.service import ContractSpec, Service, StepMessage
+from ontarget.service.contracts import ContractSpec
+from ontarget.service.messages import StepMessage
+from ontarget.service.service import Service
 from ontarget.service.web.server import tune
 from service_runs import HORIZON, TARGET, message, write_model
 from yardstick.figures import keep
@@ -39,7 +41,7 @@ import sys, msgspec, uvicorn
 from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
-from ontarget.service import StepMessage
+from ontarget.service.messages import StepMessage
 
 async def echo(request):
     body = await request.body()

@@ -33,7 +33,7 @@ from ontarget import GoalMonitor, Target
 from ontarget.errors import OntargetError
 from ontarget.live.rules import Below
 from ontarget.models import Marginal
-from ontarget.monitor import Upkeep
+from ontarget.monitor.upkeep import Upkeep
 from ontarget.report import evaluation as report
 from ontarget.report._page import report_page
 from tests.walks import shifted, walks

@@ -16,7 +16,7 @@ from ontarget.errors import (
     InputError,
     ModelFileError,
 )
-from ontarget.monitor import GoalMonitor
+from ontarget.monitor.monitor import GoalMonitor
 
 REFUSED, ANSWERED = "refused", "answered"
 NESTED = (Target(-0.5, 0.5), Target(-2.0, 1.0), Target.at_least(-4.0) | Target.at_most(-5.0))

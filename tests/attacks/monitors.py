@@ -23,7 +23,7 @@ from ontarget.models import (
 from ontarget.models.forest._node_kernel import LOW31, LOW32
 from ontarget.models.network import _fitting
 from ontarget.models.network._training import Weights
-from ontarget.monitor import GoalMonitor
+from ontarget.monitor.monitor import GoalMonitor
 
 HORIZON = 5
 Contents = tuple[dict[str, Any], dict[str, dict[str, AnyArray]]]

@@ -15,7 +15,7 @@ from ontarget.errors import AlarmWarning, InputError, ModelFileError
 from ontarget.fitted.law import StepLaw
 from ontarget.fitted.paths._law import PathLaw
 from ontarget.modelfile.container import container_bytes
-from ontarget.monitor import GoalMonitor
+from ontarget.monitor.monitor import GoalMonitor
 from tests.attacks.test_forgeries import TARGET, Forge, asked, contents
 
 pytestmark = pytest.mark.filterwarnings("ignore::ontarget.errors.AlarmWarning")

@@ -21,7 +21,7 @@ from ontarget.live import Below
 from ontarget.live.contract import Contract
 from ontarget.modelfile.container import container_bytes
 from ontarget.modelfile.file import fitted_bytes, inspect_file
-from ontarget.monitor import GoalMonitor
+from ontarget.monitor.monitor import GoalMonitor
 from tests.attacks.monitors import Contents, contents_of, monitor_of
 
 TARGET = Target(-2.0, 1.0)

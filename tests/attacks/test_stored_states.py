@@ -25,7 +25,7 @@ from ontarget.episodes import PreparedEpisodes, prepare
 from ontarget.errors import AlarmWarning, InputError, OntargetError
 from ontarget.live.runs import RunState
 from ontarget.models import Marginal
-from ontarget.monitor import Upkeep
+from ontarget.monitor.upkeep import Upkeep
 from tests.attacks.mutants import forge_json
 from tests.walks import shifted, walks
 

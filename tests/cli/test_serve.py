@@ -12,7 +12,9 @@ from typer.testing import CliRunner
 from ontarget import Episodes, GoalMonitor
 from ontarget import service as service_package
 from ontarget.cli import app
-from ontarget.service import Service, Tokens, open_store
+from ontarget.service.service import Service
+from ontarget.service.store import open_store
+from ontarget.service.tokens import Tokens
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ontarget.domains.domain import count, join, take
-from ontarget.domains.tamarisk import Rivers
+from ontarget.domains.tamarisk._simulator import Rivers
 from ontarget.errors import InputError
 
 RIVERS = Rivers(np.arange(6, dtype=np.int8).reshape(3, 2))

@@ -26,7 +26,7 @@ def test_every_public_name_is_found(package: ModuleType) -> None:
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'chess'"):
+    with pytest.raises(AttributeError, match="chess"):
         domains.chess  # noqa: B018 - the look-up is what is tested
 
 

@@ -12,7 +12,7 @@ from ontarget.domains import (
     true_probability,
 )
 from ontarget.domains.domain import take
-from ontarget.domains.tamarisk import Rivers
+from ontarget.domains.tamarisk._simulator import Rivers
 from ontarget.domains.tamarisk.exact import ExactReturns, rivers
 from ontarget.errors import InputError
 from ontarget.target import Target

@@ -24,7 +24,7 @@ from ontarget.errors import (
     ModelFileError,
 )
 from ontarget.models import Marginal, QuantileForest
-from ontarget.monitor import GoalMonitor
+from ontarget.monitor.monitor import GoalMonitor
 from tests.walks import shifted, walks
 
 GOAL = Target.at_least(0.3)

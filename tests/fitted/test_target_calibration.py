@@ -8,7 +8,7 @@ from ontarget.episodes import PaperSplit
 from ontarget.errors import CalibrationError, EpisodesError, InputError
 from ontarget.fitted.guarantee import alarm_scores
 from ontarget.models import Marginal, QuantileForest
-from ontarget.monitor import GoalMonitor
+from ontarget.monitor.monitor import GoalMonitor
 from ontarget.report._facts import facts_of
 from ontarget.report._words import guaranteed, measured_only
 from tests.live.test_fleet import live_at_random

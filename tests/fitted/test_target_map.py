@@ -12,11 +12,11 @@ from scipy.stats import poisson
 from ontarget import Episodes, GoalMonitor, Target
 from ontarget.episodes import Split
 from ontarget.errors import InputError
-from ontarget.fitted import map_target
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._kernels import DECIDED
 from ontarget.fitted._mapping import FOLDS
 from ontarget.fitted._rehearsed import rehearsed_steps
+from ontarget.fitted.calibrating import map_target
 from ontarget.fitted.question import Question
 from ontarget.models import Marginal, QuantileForest
 from tests.walks import replay, walks

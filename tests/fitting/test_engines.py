@@ -17,7 +17,7 @@ from ontarget.errors import InputError, ModelFileError
 from ontarget.fitting.engines import connected
 from ontarget.modelfile.container import Container, write_container
 from ontarget.models import Marginal, QuantileForest, StackedForest
-from ontarget.monitor import GoalMonitor
+from ontarget.monitor.monitor import GoalMonitor
 from tests.clusters import two_workers
 from tests.walks import walks
 

@@ -155,7 +155,9 @@ def _service(case: Case, monitor: GoalMonitor, new: Episodes) -> list[Any]:
     """The same runs, reported to a service."""
     from starlette.testclient import TestClient
 
-    from ontarget.service import ContractSpec, Service, create_app
+    from ontarget.service.contracts import ContractSpec
+    from ontarget.service.service import Service
+    from ontarget.service.web.api import create_app
 
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)

@@ -20,7 +20,7 @@ import numpy as np
 
 from ontarget import Goal, Target
 from ontarget.errors import AlarmWarning, CalibrationError
-from ontarget.monitor import GoalMonitor
+from ontarget.monitor.monitor import GoalMonitor
 
 KEPT = Path(__file__).parent / "kept"
 STATES = [[-1.25, 0.0], [0.0, 1.0], [0.75, 2.0], [1.5, 1.0]]

@@ -11,7 +11,7 @@ from ontarget import Target
 from ontarget.errors import ModelFileError
 from ontarget.modelfile.file import inspect_file
 from ontarget.models import DistributionRegression, LinearQuantiles, Marginal, QuantileForest
-from ontarget.monitor import GoalMonitor
+from ontarget.monitor.monitor import GoalMonitor
 from tests.outside.first_loss import FirstLoss
 from tests.walks import walks
 

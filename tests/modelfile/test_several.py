@@ -8,7 +8,7 @@ import pytest
 
 from ontarget import Episodes, GoalMonitor, QuantileForest
 from ontarget.errors import ModelFileError
-from ontarget.modelfile import Container, write_container
+from ontarget.modelfile.container import Container, write_container
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from ontarget import GoalMonitor, Target
 from ontarget.errors import FewEpisodesError, InputError
 from ontarget.fitted.guarantee import promised_threshold
 from ontarget.models import QuantileForest
-from ontarget.monitor import average_threshold
+from ontarget.monitor.steady import average_threshold
 from ontarget.report._summary import _luck
 from tests.walks import walks
 

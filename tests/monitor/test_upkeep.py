@@ -9,7 +9,7 @@ import pytest
 from ontarget import Episodes, GoalMonitor, Target
 from ontarget.errors import CensoredError, InputError, ModelFileError
 from ontarget.models import Marginal
-from ontarget.monitor import Upkeep
+from ontarget.monitor.upkeep import Upkeep
 from tests.walks import shifted, walks
 
 GOAL = Target.at_least(0.3)

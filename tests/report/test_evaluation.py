@@ -16,7 +16,7 @@ from ontarget.evaluation import Resampling, ece
 from ontarget.live._assured import Contracts
 from ontarget.live._batch import answer_episodes
 from ontarget.models import QuantileForest
-from ontarget.monitor import GoalMonitor
+from ontarget.monitor.monitor import GoalMonitor
 from ontarget.report.evaluation import evaluate
 from tests.walks import replay, walks
 

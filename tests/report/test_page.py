@@ -21,7 +21,7 @@ from ontarget.errors import FewEpisodesError, InputError
 from ontarget.evaluation import pool, reliability
 from ontarget.fitted._kernels import ASSURANCE, PLAUSIBILITY, P
 from ontarget.models import Marginal, QuantileForest
-from ontarget.monitor import GoalMonitor
+from ontarget.monitor.monitor import GoalMonitor
 from ontarget.report import _words as words
 from ontarget.report._binned import binned
 from ontarget.report._facts import Facts, Gap, facts_of

@@ -14,7 +14,7 @@ from ontarget.evaluation import Rate
 from ontarget.fitted._kernels import PLAUSIBILITY, P
 from ontarget.live._assured import Contracts
 from ontarget.models import Marginal
-from ontarget.monitor import GoalMonitor
+from ontarget.monitor.monitor import GoalMonitor
 from ontarget.report import Judgement
 from ontarget.report._facts import Gap, facts_of, gap_of, lean_of
 from ontarget.report._findings import verdict

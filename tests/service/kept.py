@@ -14,7 +14,11 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
-from ontarget.service import ContractSpec, Hook, Service, StepMessage, _schema
+from ontarget.service import _schema
+from ontarget.service.contracts import ContractSpec
+from ontarget.service.messages import StepMessage
+from ontarget.service.service import Service
+from ontarget.service.webhooks import Hook
 
 KEPT = Path(__file__).parent / "kept"
 MODEL = KEPT / "walk.ontarget.gz"

@@ -17,7 +17,11 @@ from starlette.testclient import TestClient
 
 from ontarget import Episodes, GoalMonitor
 from ontarget.errors import InputError, StoreError
-from ontarget.service import ContractSpec, Limits, Service, create_app, run_id, serve_on
+from ontarget.service.contracts import ContractSpec
+from ontarget.service.messages import run_id
+from ontarget.service.service import Limits, Service
+from ontarget.service.web.api import create_app
+from ontarget.service.web.server import serve_on
 
 LOCAL = "http://127.0.0.1:8400"
 

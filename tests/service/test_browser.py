@@ -18,7 +18,10 @@ import polars as pl
 import pytest
 import uvicorn
 
-from ontarget.service import ContractSpec, Service, create_app, run_id
+from ontarget.service.contracts import ContractSpec
+from ontarget.service.messages import run_id
+from ontarget.service.service import Service
+from ontarget.service.web.api import create_app
 from tests.service.test_api import made, step
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -18,7 +18,9 @@ from ontarget import Episodes, GoalMonitor, Target
 from ontarget import client as clients
 from ontarget.client import AsyncClient, Client
 from ontarget.errors import InputError, ServiceError
-from ontarget.service import ContractSpec, Service, create_app
+from ontarget.service.contracts import ContractSpec
+from ontarget.service.service import Service
+from ontarget.service.web.api import create_app
 
 LOCAL = "http://127.0.0.1:8400"
 

@@ -13,8 +13,9 @@ import yaml
 from typer.testing import CliRunner
 
 from ontarget.cli import app
-from ontarget.service import read_contracts, read_hooks
+from ontarget.service.contracts import read_contracts
 from ontarget.service.web._metrics import Metrics
+from ontarget.service.webhooks import read_hooks
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 METRIC = re.compile(r"\bontarget_\w+")

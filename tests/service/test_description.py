@@ -10,7 +10,9 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from starlette.testclient import TestClient
 
-from ontarget.service import ContractSpec, Limits, Service, create_app
+from ontarget.service.contracts import ContractSpec
+from ontarget.service.service import Limits, Service
+from ontarget.service.web.api import create_app
 
 EXAMPLES = 1_250  # of each endpoint
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ontarget.service import StepMessage
 from ontarget.service._writer import BusyError, Replies
+from ontarget.service.messages import StepMessage
 from ontarget.service.web._gathering import Gathering
 
 

@@ -13,7 +13,9 @@ from starlette.testclient import TestClient
 from ontarget import Episodes, GoalMonitor, Target
 from ontarget.models import QuantileForest, QuantileNetwork
 from ontarget.models.network import _fitting
-from ontarget.service import ContractSpec, Service, create_app
+from ontarget.service.contracts import ContractSpec
+from ontarget.service.service import Service
+from ontarget.service.web.api import create_app
 from tests.attacks.monitors import drawn_weights
 from tests.cli.river import call, told
 

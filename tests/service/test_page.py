@@ -13,8 +13,10 @@ from starlette.testclient import TestClient
 
 from ontarget import Episodes, GoalMonitor, QuantileForest
 from ontarget.errors import InputError
-from ontarget.service import ContractSpec, Service, create_app, run_id
-from ontarget.service.contracts import HeldContracts
+from ontarget.service.contracts import ContractSpec, HeldContracts
+from ontarget.service.messages import run_id
+from ontarget.service.service import Service
+from ontarget.service.web.api import create_app
 from tests.service.test_api import LOCAL, made, step, whole_runs
 
 PAGE = ["index.html", "main.js", "style.css", "theme.css", "icon.svg"]

@@ -18,10 +18,13 @@ import pytest
 
 from ontarget import Target
 from ontarget.errors import StoreError
-from ontarget.service import Engine, HeldContracts, Problem, StepMessage, _schema, run_id
+from ontarget.service import _schema
 from ontarget.service import store as stores
 from ontarget.service._database import PostgresDatabase, copy_file
 from ontarget.service._records import alarms
+from ontarget.service.contracts import HeldContracts
+from ontarget.service.engine import Engine
+from ontarget.service.messages import Problem, StepMessage, run_id
 from ontarget.service.store import Store, open_store
 from ontarget.service.testing import StoreContract, a_run, write
 from tests.service.kept import KEPT, MODEL, path_of

@@ -10,7 +10,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from ontarget import Episodes, GoalMonitor, QuantileForest
-from ontarget.service import ContractSpec, Service, create_app
+from ontarget.service.contracts import ContractSpec
+from ontarget.service.service import Service
+from ontarget.service.web.api import create_app
 
 LOCAL = "http://127.0.0.1:8400"
 URL = "/v1/contracts/ticket/health"

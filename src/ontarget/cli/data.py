@@ -29,7 +29,7 @@ from ontarget.errors import EpisodesWarning
 if TYPE_CHECKING:
     from ontarget import GoalMonitor
     from ontarget.episodes import Episodes
-    from ontarget.fitted import Fitted
+    from ontarget.fitted.fitted import Fitted
 
 
 def simulate(

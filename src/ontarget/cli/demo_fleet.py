@@ -46,7 +46,9 @@ def serve_fleet(console: Console, folder: Path, target: str, *, port: int, seed:
         require(name, extra="service")
     from ontarget import GoalMonitor
     from ontarget.domains import simulate
-    from ontarget.service import ContractSpec, Service, serve_on
+    from ontarget.service.contracts import ContractSpec
+    from ontarget.service.service import Service
+    from ontarget.service.web.server import serve_on
 
     console.print(f"[bold]1. Record and fit[/] {_RECORDED:,} runs of a river")
     model = folder / "fleet.ontarget"

@@ -25,7 +25,9 @@ from ontarget.cli.options import (
 from ontarget.errors import InputError
 
 if TYPE_CHECKING:
-    from ontarget.service import ContractSpec, Hook, Service
+    from ontarget.service.contracts import ContractSpec
+    from ontarget.service.service import Service
+    from ontarget.service.webhooks import Hook
 
 _NEEDED = ("msgspec", "starlette", "uvicorn", "prometheus_client", "httpx")
 _DAY = 86_400.0
@@ -150,8 +152,9 @@ def serve(
     """
     for name in _NEEDED:
         require(name, extra="service")
-    from ontarget.service import Service, serve_on
     from ontarget.service._database import copy_file, restore_file
+    from ontarget.service.service import Service
+    from ontarget.service.web.server import serve_on
 
     if backup is not None:
         copy_file(Path(database), backup)
@@ -212,7 +215,8 @@ def serve(
 def _asked(
     alone: dict[str, Any] | None, contracts: Path | None
 ) -> tuple[list[ContractSpec], list[Hook]]:
-    from ontarget.service import ContractSpec, read_contracts, read_hooks
+    from ontarget.service.contracts import ContractSpec, read_contracts
+    from ontarget.service.webhooks import read_hooks
 
     specs = [] if alone is None else [ContractSpec(**alone)]
     if contracts is None:

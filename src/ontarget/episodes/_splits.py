@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from ontarget._keyed import keyed_hash, keys_of
+from ontarget._keyed import uniform_by_id as uniform_by_id
 from ontarget._typing import AnyArray, IndexArray, KeyArray
 from ontarget.errors import EpisodesError
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ontarget._grid import snap
-from ontarget._lazy import internal
+from ontarget._internal import internal
 from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import BoolArray, FloatArray, IndexArray

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ontarget._arguments import whole_number
-from ontarget._lazy import internal
+from ontarget._internal import internal
 from ontarget._scalars import NUMBER_KINDS, numbers_of, shown
 from ontarget._typing import ArrayLike, BoolArray, FloatArray, IndexArray
 from ontarget.errors import EpisodesError, InputError

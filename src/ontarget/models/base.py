@@ -23,6 +23,7 @@ import numpy as np
 
 from ontarget._grid import LARGEST_OUTCOME
 from ontarget._keyed import keys_of
+from ontarget._threads import n_threads as n_threads
 from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray, KeyArray
 from ontarget.errors import InputError
 

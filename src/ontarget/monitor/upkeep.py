@@ -59,7 +59,7 @@ class Upkeep:
     --------
     >>> import numpy as np
     >>> from ontarget import Episodes, GoalMonitor
-    >>> from ontarget.monitor import Upkeep
+    >>> from ontarget.monitor.upkeep import Upkeep
     >>> rng = np.random.default_rng(0)
     >>> def walks(n, first, drift=0.0):
     ...     gains = rng.normal(drift, 1.0, size=(n, 3))

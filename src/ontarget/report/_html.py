@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
+from ontarget._whole_file import write_whole as write_whole
 from ontarget.errors import InputError
 from ontarget.report._style import style_sheet
 

@@ -24,7 +24,7 @@ from ontarget.errors import (
 )
 from ontarget.goal import Goal
 from ontarget.live.goals.contract import GoalContracts
-from ontarget.monitor import GoalMonitor
+from ontarget.monitor.monitor import GoalMonitor
 from ontarget.report import Evaluation
 from ontarget.study.classifiers import RIVALS, Classify
 from ontarget.study.compared import OURS, Trial

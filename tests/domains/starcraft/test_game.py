@@ -15,8 +15,8 @@ from s2clientprotocol import sc2api_pb2
 
 from ontarget.domains.draws import episode_keys
 from ontarget.domains.skirmish._simulator import FEATURES, Skirmish
-from ontarget.domains.starcraft import Recording, StarcraftGame
 from ontarget.domains.starcraft._client import Marine
+from ontarget.domains.starcraft._game import Recording, StarcraftGame
 from ontarget.errors import GameError, InputError, MissingExtraError, OntargetError
 from tests.domains.starcraft import fake_game as fake
 

@@ -9,8 +9,8 @@ from scipy.stats import binom
 from ontarget.domains import Tamarisk, TamariskParameters, simulate
 from ontarget.domains.domain import take
 from ontarget.domains.draws import episode_keys
-from ontarget.domains.tamarisk import Rivers
 from ontarget.domains.tamarisk._parameters import PRESETS, dispersal_kernel
+from ontarget.domains.tamarisk._simulator import Rivers
 from ontarget.domains.tamarisk.exact import (
     ExactReturns,
     river_index,

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from ontarget.domains.draws import streams, uniform
-from ontarget.domains.tamarisk import Tamarisk
 from ontarget.domains.tamarisk._kernel import (
     EMPTY,
     ERADICATE,
@@ -27,6 +26,7 @@ from ontarget.domains.tamarisk._parameters import (
     TamariskParameters,
     dispersal_kernel,
 )
+from ontarget.domains.tamarisk._simulator import Tamarisk
 
 ODD = TamariskParameters(edges=3, native_seeds=3, tamarisk_seeds=5, competition=2.5, arrivals=2)
 

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from ontarget.domains import Tamarisk, TamariskParameters
 from ontarget.domains.draws import episode_keys
-from ontarget.domains.tamarisk import Rivers
 from ontarget.domains.tamarisk._kernel import (
     EMPTY,
     ERADICATE,
@@ -28,6 +27,7 @@ from ontarget.domains.tamarisk._kernel import (
     RESTORE,
     TAMARISK,
 )
+from ontarget.domains.tamarisk._simulator import Rivers
 from tests.domains.bounds import agrees
 
 pytestmark = pytest.mark.slow

@@ -9,9 +9,9 @@ from ontarget._typing import FloatArray
 from ontarget.domains import Tamarisk, TamariskParameters, simulate
 from ontarget.domains.domain import take
 from ontarget.domains.draws import episode_keys
-from ontarget.domains.tamarisk import Rivers
 from ontarget.domains.tamarisk._kernel import EMPTY, NATIVE, TAMARISK
 from ontarget.domains.tamarisk._parameters import PRESETS
+from ontarget.domains.tamarisk._simulator import Rivers
 from ontarget.errors import InputError
 from tests.domains.bounds import agrees
 

@@ -3,15 +3,6 @@
 No data of the game are used.
 """
 
-from typing import TYPE_CHECKING
+import lazy_loader
 
-from ontarget._lazy import lazy_names
-
-if TYPE_CHECKING:
-    from ontarget.domains.skirmish._simulator import Armies, Battle, Order, Skirmish
-
-__all__ = ["Armies", "Battle", "Order", "Skirmish"]
-
-__getattr__, __dir__ = lazy_names(
-    __name__, dict.fromkeys(__all__, "ontarget.domains.skirmish._simulator")
-)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

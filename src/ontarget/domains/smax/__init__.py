@@ -1,14 +1,5 @@
 """Battles in SMAX, an engine in the style of StarCraft II by the authors of JaxMARL."""
 
-from typing import TYPE_CHECKING
+import lazy_loader
 
-from ontarget._lazy import lazy_names
-
-if TYPE_CHECKING:
-    from ontarget.domains.smax._simulator import Smax, SmaxBattle
-
-__all__ = ["Smax", "SmaxBattle"]
-
-__getattr__, __dir__ = lazy_names(
-    __name__, dict.fromkeys(__all__, "ontarget.domains.smax._simulator")
-)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

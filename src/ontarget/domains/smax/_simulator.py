@@ -8,8 +8,7 @@ import numpy as np
 
 from ontarget._typing import AnyArray, FloatArray, IndexArray, KeyArray
 from ontarget.domains.draws import streams, uniforms
-from ontarget.domains.skirmish import Armies, Skirmish
-from ontarget.domains.skirmish._simulator import FEATURES, features_of
+from ontarget.domains.skirmish._simulator import FEATURES, Armies, Skirmish, features_of
 from ontarget.domains.smax import _engine as engine
 
 # How many numbers of a stream the sizes of the armies, and of the reinforcements, are drawn from.

@@ -4,15 +4,6 @@ The game is not part of this package and must be installed by the user. No resul
 comes from it: the adapter is tested against a server that speaks the game's protocol.
 """
 
-from typing import TYPE_CHECKING
+import lazy_loader
 
-from ontarget._lazy import lazy_names
-
-if TYPE_CHECKING:
-    from ontarget.domains.starcraft._game import Recording, StarcraftGame
-
-__all__ = ["Recording", "StarcraftGame"]
-
-__getattr__, __dir__ = lazy_names(
-    __name__, dict.fromkeys(__all__, "ontarget.domains.starcraft._game")
-)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

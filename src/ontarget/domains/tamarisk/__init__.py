@@ -31,23 +31,6 @@ One step
    β is the parameter ``competition``.
 """
 
-from typing import TYPE_CHECKING
+import lazy_loader
 
-from ontarget._lazy import lazy_names
-
-if TYPE_CHECKING:
-    from ontarget.domains.tamarisk._parameters import PRESETS, TamariskParameters, dispersal_kernel
-    from ontarget.domains.tamarisk._simulator import Rivers, Tamarisk
-
-__all__ = ["PRESETS", "Rivers", "Tamarisk", "TamariskParameters", "dispersal_kernel"]
-
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "PRESETS": "ontarget.domains.tamarisk._parameters",
-        "Rivers": "ontarget.domains.tamarisk._simulator",
-        "Tamarisk": "ontarget.domains.tamarisk._simulator",
-        "TamariskParameters": "ontarget.domains.tamarisk._parameters",
-        "dispersal_kernel": "ontarget.domains.tamarisk._parameters",
-    },
-)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ontarget._lazy import internal
+from ontarget._internal import internal
 from ontarget._progress import Reached
 from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ontarget._arguments import whole_number
-from ontarget._lazy import internal
+from ontarget._internal import internal
 from ontarget._scalars import shown
 from ontarget._typing import BoolArray, IndexArray
 from ontarget.errors import InputError

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ontarget._lazy import internal
+from ontarget._internal import internal
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.episodes._judged import Reading
 from ontarget.errors import InputError

@@ -1,0 +1,17 @@
+from .groups import GroupedPCQR as GroupedPCQR
+from .pcqr import PCQR as PCQR
+from .planning import SizePlan as SizePlan
+from .planning import coverage_range as coverage_range
+from .planning import needed_for_cdf as needed_for_cdf
+from .planning import needed_for_coverage as needed_for_coverage
+from .planning import needed_successes as needed_successes
+from .planning import plan_sizes as plan_sizes
+from .planning import uniform_margin as uniform_margin
+from .predictive_system import ConformalPredictiveSystem as ConformalPredictiveSystem
+from .results import Interval as Interval
+from .results import Probability as Probability
+from .rivals import CQR as CQR
+from .rivals import QuantileRegression as QuantileRegression
+from .rivals import RawInverse as RawInverse
+from .rivals import SplitConformal as SplitConformal
+from .venn_abers import VennAbers as VennAbers

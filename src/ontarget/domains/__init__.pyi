@@ -1,0 +1,16 @@
+from .domain import Domain as Domain
+from .domain import take as take
+from .draws import episode_keys as episode_keys
+from .draws import uniforms as uniforms
+from .oracle import Truth as Truth
+from .oracle import rollout_outcomes as rollout_outcomes
+from .oracle import true_probability as true_probability
+from .simulation import Simulation as Simulation
+from .simulation import simulate as simulate
+from .simulation import simulate_with_snapshots as simulate_with_snapshots
+from .skirmish._simulator import Skirmish as Skirmish
+from .smax._simulator import Smax as Smax
+from .tamarisk._parameters import TamariskParameters as TamariskParameters
+from .tamarisk._simulator import Rivers as Rivers
+from .tamarisk._simulator import Tamarisk as Tamarisk
+from .tamarisk.exact import ExactReturns as ExactReturns

@@ -1,0 +1,2 @@
+from ._game import Recording as Recording
+from ._game import StarcraftGame as StarcraftGame

@@ -1,0 +1,10 @@
+from .bets import DriftBet as DriftBet
+from .bets import DriftReading as DriftReading
+from .bets import HarmBet as HarmBet
+from .change import Bias as Bias
+from .change import Drift as Drift
+from .change import DriftJudgement as DriftJudgement
+from .change import Evidence as Evidence
+from .follow import Following as Following
+from .follow import FollowingInterval as FollowingInterval
+from .guard import DriftGuard as DriftGuard

@@ -1,0 +1,12 @@
+from .base import ConditionalDistribution as ConditionalDistribution
+from .base import n_threads as n_threads
+from .forest.estimator import QuantileForest as QuantileForest
+from .guided.estimator import GuidedForest as GuidedForest
+from .linear import LinearQuantiles as LinearQuantiles
+from .marginal import Marginal as Marginal
+from .network.estimator import QuantileNetwork as QuantileNetwork
+from .pipeline import PipelineDistribution as PipelineDistribution
+from .quantiles import RegressorQuantiles as RegressorQuantiles
+from .registry import register as register
+from .regression.estimator import DistributionRegression as DistributionRegression
+from .stacked.estimator import StackedForest as StackedForest
