@@ -52,13 +52,16 @@ PACKAGES = [
     "ontarget.live",
     "ontarget.drift",
     "ontarget.report",
-    "ontarget.monitor",
     "ontarget.study",
     "ontarget.domains",
     "ontarget.integrations",
 ]
 # What a monitor hands out from `ontarget.fitted`; the rest of that package is not for users.
-HANDED_OUT = ("PathBand", "TargetCalibration", "Threshold")
+HANDED_OUT = {
+    "ontarget.fitted.paths.bands": "PathBand",
+    "ontarget.fitted.target_calibration": "TargetCalibration",
+    "ontarget.fitted.guarantee": "Threshold",
+}
 SECTIONS = ("Parameters", "Attributes", "Notes", "Examples", "References", "Returns", "Yields")
 LONGEST = 88
 
@@ -145,10 +148,10 @@ def public() -> dict[str, tuple[str, object]]:
             if not name.startswith("__") and name not in found:
                 found[name] = (package, getattr(module, name))
     errors = importlib.import_module("ontarget.errors")
-    fitted = importlib.import_module("ontarget.fitted")
-    for module, names in ((errors, errors.__all__), (fitted, HANDED_OUT)):
-        for name in names:
-            found.setdefault(name, (module.__name__, getattr(module, name)))
+    for name in errors.__all__:
+        found.setdefault(name, (errors.__name__, getattr(errors, name)))
+    for module, name in HANDED_OUT.items():
+        found[name] = ("ontarget.fitted", getattr(importlib.import_module(module), name))
     return found
 
 
