@@ -72,7 +72,9 @@ def seed_parts(seed: Any) -> tuple[int, ...]:
     """
     parts = (seed,) if isinstance(seed, Integral) else tuple(seed)
     if not parts:
-        raise InputError("`seed` needs one whole number or several, got an empty sequence")
+        raise InputError(
+            Argument("seed"), " needs one whole number or several, got an empty sequence"
+        )
     return tuple(whole_number("seed", part, least=0) for part in parts)
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ontarget._arguments import usable_path
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -67,7 +67,7 @@ def write_whole(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
 def refuse_unless_file(path: Path) -> None:
     """Raise an `InputError` if a file cannot be at `path`, or something else is there."""
     if not path.name:
-        raise InputError(f"`path` needs the name of a file, got {str(path)!r}")
+        raise InputError(Argument("path"), f" needs the name of a file, got {str(path)!r}")
     usable_path(path)
     try:
         mode = path.stat().st_mode

@@ -6,6 +6,7 @@ import pytest
 
 from ontarget import Episodes
 from ontarget.errors import CensoredError, EpisodesError
+from refusals import refuses
 
 
 def log(takeovers: dict[int, int], *, runs: int = 6, **columns: object) -> pl.DataFrame:
@@ -50,7 +51,7 @@ def test_logged_probabilities_of_a_takeover_make_up_for_those_left_out() -> None
     )
     assert 1 not in runs.ids.tolist()
     assert runs.censoring == "weights"
-    with pytest.raises(EpisodesError, match=r"from 0 to below 1, got -0\.1"):
+    with refuses(EpisodesError, "stop_probability", -0.1, "episode 0, step 0"):
         Episodes.from_frame(
             table.with_columns(chance=pl.lit(-0.1)),
             intervened="safe", censored="weights", stop_probability="chance", stop_bound=1.6,
@@ -75,11 +76,9 @@ def test_a_column_called_intervened_is_taken_for_what_it_says() -> None:
 
 
 def test_what_cannot_be_read_is_refused() -> None:
-    with pytest.raises(
-        EpisodesError, match=r"`intervened` needs a column of the table \(.*\), got 'taken'"
-    ):
+    with refuses(EpisodesError, "intervened", "'taken'"):
         Episodes.from_frame(log({}), intervened="taken")
-    with pytest.raises(CensoredError, match="somebody took over all 2 runs"):
+    with refuses(CensoredError, None, "all 2", "'safe'"):
         Episodes.from_frame(log({0: 1, 1: 1}, runs=2), intervened="safe")
-    with pytest.raises(EpisodesError, match="intervened"):
+    with refuses(EpisodesError, None, "'safe'", "'perhaps'"):
         Episodes.from_frame(log({0: 1}).with_columns(safe=pl.lit("perhaps")), intervened="safe")

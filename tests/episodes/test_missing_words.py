@@ -16,6 +16,7 @@ from ontarget.episodes import prepare
 from ontarget.episodes.prepared import _sources
 from ontarget.errors import EpisodesError
 from ontarget.models import QuantileForest
+from refusals import refuses
 
 WORDS = [
     "nan",
@@ -97,7 +98,7 @@ def test_a_column_of_such_words_alone_is_read_as_missing_numbers_like_a_monitor(
 
 @pytest.mark.parametrize("word", ["inf", "-inf", "Inf", "Infinity", "-INFINITY"])
 def test_an_infinite_number_is_refused_and_never_a_category(tmp_path: Path, word: str) -> None:
-    with pytest.raises(EpisodesError, match="speed"):
+    with refuses(EpisodesError, None, "'speed'", "inf"):
         Episodes.read(csv(tmp_path, speed=[1, 2, word, 4, 5, 6]))
 
 
@@ -105,7 +106,7 @@ def test_an_infinite_number_is_refused_and_never_a_category(tmp_path: Path, word
 @pytest.mark.parametrize("column", ["episode", "step", "reward"])
 def test_it_is_refused_where_a_value_is_needed(tmp_path: Path, column: str, word: str) -> None:
     usual = {"episode": [1, 1, 1, 2, 2], "step": [0, 1, 2, 0, 1], "reward": [1.0] * 5}[column]
-    with pytest.raises(EpisodesError, match=column):
+    with pytest.raises(EpisodesError, match=f"column {column!r}"):
         Episodes.read(csv(tmp_path, **{column: [*usual, word]}))
 
 
@@ -113,7 +114,7 @@ def test_it_is_refused_where_a_value_is_needed(tmp_path: Path, column: str, word
 def test_it_is_no_name_of_an_episode(tmp_path: Path, word: str) -> None:
     names = ["case-1"] * 3 + ["case-2"] * 2 + [word]
     for read in (Episodes.read, lambda path: prepare(path, tmp_path / "out", progress=False)):
-        with pytest.raises(EpisodesError, match="episode"):
+        with refuses(EpisodesError, None, "'episode'", "row 5"):
             read(csv(tmp_path, episode=names, step=[0, 1, 2, 0, 1, 0]))
 
 

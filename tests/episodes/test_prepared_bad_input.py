@@ -14,6 +14,7 @@ from ontarget import Episodes
 from ontarget.episodes import PreparedEpisodes, prepare
 from ontarget.episodes.prepared import _manifest, _scattering, preparing
 from ontarget.errors import EpisodesError, EpisodesFileError
+from refusals import refuses
 from tests.prepared_logs import finished, halves, in_files, log, same
 
 
@@ -29,11 +30,10 @@ def test_files_of_different_columns_are_told_apart(tmp_path: Path) -> None:
     path = folder / "1.parquet"
     table = pl.read_parquet(path)
     table.drop("mode").write_parquet(path)
-    with pytest.raises(EpisodesError, match=r"1\.parquet has no column 'mode', which 0\.parquet"):
+    with refuses(EpisodesError, None, "1.parquet", "'mode'", "0.parquet"):
         prepare(folder, tmp_path / "out", progress=False)
     table.with_columns(pl.col("speed").cast(pl.String)).write_parquet(path)
-    words = r"'speed' has numbers in 0\.parquet and text in 1\.parquet"
-    with pytest.raises(EpisodesError, match=words):
+    with refuses(EpisodesError, None, "'speed'", "0.parquet", "1.parquet"):
         prepare(folder, tmp_path / "other", progress=False)
 
 
@@ -44,8 +44,8 @@ def test_a_step_in_two_files_names_both(tmp_path: Path) -> None:
     pl.concat([pl.read_parquet(folder / "2.parquet"), pl.DataFrame([own])]).write_parquet(
         folder / "2.parquet"
     )
-    words = rf"episode {own['run']} has step {own['step']} both in 0\.parquet and in 2\.parquet"
-    with pytest.raises(EpisodesError, match=words):
+    where = (f"episode {own['run']}", f"step {own['step']}", "0.parquet", "2.parquet")
+    with refuses(EpisodesError, "file_column", *where):
         prepare(folder, tmp_path / "out", progress=False)
 
 
@@ -54,7 +54,7 @@ def test_files_that_number_their_episodes_alike_are_told_apart_by_name(tmp_path:
     folder.mkdir()
     for i in range(2):
         log(20, seed=i).write_parquet(folder / f"{i}.parquet")
-    with pytest.raises(EpisodesError, match="file_column"):
+    with refuses(EpisodesError, "file_column", "0.parquet"):
         prepare(folder, tmp_path / "out", progress=False)
     options: Any = {"file_column": "file", "episode": ["file", "run"]}
     found = prepare(folder, tmp_path / "two", progress=False, **options)
@@ -63,38 +63,41 @@ def test_files_that_number_their_episodes_alike_are_told_apart_by_name(tmp_path:
 
 def test_rows_without_a_step_may_not_be_spread_over_files(tmp_path: Path) -> None:
     folder = in_files(tmp_path / "runs", log().drop("step"))
-    with pytest.raises(EpisodesError, match=r"has rows in \d\.parquet and \d\.parquet"):
+    with refuses(EpisodesError, "file_column", "0.parquet, 1.parquet, 2.parquet"):
         prepare(folder, tmp_path / "out", progress=False)
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "refusal"),
     [
         (
             lambda a, b: (a, b.filter((pl.col("run") != 100) | (pl.col("step") != 2))),
-            r"episode 100 lacks step .* \(in b\.parquet\)",
+            (EpisodesError, "step", "episode 100", "b.parquet"),
         ),
-        (lambda a, b: (a, pl.concat([b, b[-1:]])), r"has step \d twice.* \(in b\.parquet\)"),
+        (
+            lambda a, b: (a, pl.concat([b, b[-1:]])),
+            (EpisodesError, "episode", "twice", "b.parquet"),
+        ),
         (
             lambda a, b: (a, b.with_columns(pl.col("run").replace(100, None))),
-            r"'run'\) needs a value in every row, got none in row \d+ of b\.parquet",
+            (EpisodesError, None, "'run'", "got none", "b.parquet"),
         ),
         (
             lambda a, b: (a, b.with_columns(pl.col("run").cast(pl.Float64))),
-            r"'run' has whole numbers in a\.parquet and fractional numbers in b\.parquet",
+            (EpisodesError, None, "'run'", "a.parquet", "b.parquet"),
         ),
         (
             lambda a, b: (a, b.with_columns(pl.concat_list("speed", "speed").alias("speed"))),
-            r"'speed' has numbers in a\.parquet and lists in b\.parquet",
+            (EpisodesError, None, "'speed'", "lists", "b.parquet"),
         ),
-        (lambda a, b: (a[:0], b[:0]), "the files have no row"),
+        (lambda a, b: (a[:0], b[:0]), (EpisodesError, None, "no rows")),
     ],
 )
 def test_what_is_wrong_in_one_of_two_files_names_it(
-    change: Any, words: str, tmp_path: Path
+    change: Any, refusal: tuple, tmp_path: Path
 ) -> None:
     folder = halves(tmp_path / "runs", change)
-    with pytest.raises(EpisodesError, match=words):
+    with refuses(*refusal):
         prepare(folder, tmp_path / "out", progress=False)
 
 
@@ -127,7 +130,7 @@ def test_a_column_that_a_text_file_leaves_empty_is_missing_there(tmp_path: Path)
     found = prepare(folder, tmp_path / "out", progress=False)
     same(Episodes.from_frame(pl.concat([first, table[300:]])).split().learn, found.split.learn)
     table[:9].with_columns(pl.lit("fast").alias("speed")).write_csv(folder / "c.csv")
-    with pytest.raises(EpisodesError, match=r"has numbers in b\.csv and text in c\.csv"):
+    with refuses(EpisodesError, None, "'speed'", "b.csv", "c.csv"):
         prepare(folder, tmp_path / "other", progress=False)
 
 
@@ -135,7 +138,7 @@ def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> No
     for name in ("x", "y"):
         (tmp_path / "runs" / name).mkdir(parents=True)
         log(20, seed=ord(name)).write_parquet(tmp_path / "runs" / name / "1.parquet")
-    with pytest.raises(EpisodesError, match=r"both in x/1\.parquet and in y/1\.parquet"):
+    with refuses(EpisodesError, "file_column", "x/1.parquet", "y/1.parquet"):
         prepare(tmp_path / "runs", tmp_path / "out", progress=False)
     options: Any = {"file_column": "file", "episode": ["file", "run"]}
     assert len(prepare(tmp_path / "runs", tmp_path / "two", progress=False, **options)) == 40
@@ -151,7 +154,7 @@ def test_the_output_may_lie_among_the_files(tmp_path: Path) -> None:
 def test_a_link_that_leads_nowhere_is_named(tmp_path: Path) -> None:
     folder = in_files(tmp_path / "runs", log())
     (folder / "3.parquet").symlink_to(tmp_path / "gone.parquet")
-    with pytest.raises(EpisodesFileError, match=r"3\.parquet: no such file"):
+    with refuses(EpisodesFileError, None, "3.parquet"):
         prepare(folder, tmp_path / "out", progress=False)
 
 
@@ -159,7 +162,7 @@ def test_a_bad_value_names_its_file(tmp_path: Path) -> None:
     folder = in_files(tmp_path / "runs", log())
     table = pl.read_parquet(folder / "1.parquet")
     table.with_columns(pl.lit(np.nan).alias("reward")).write_parquet(folder / "1.parquet")
-    with pytest.raises(EpisodesError, match=r"reward.*1\.parquet"):
+    with refuses(EpisodesError, None, "'reward'", "1.parquet"):
         prepare(folder, tmp_path / "out", progress=False)
 
 
@@ -172,7 +175,7 @@ def test_a_file_that_vanishes_is_named(tmp_path: Path, monkeypatch: pytest.Monke
         true_scatter(self, number)
 
     monkeypatch.setattr(_scattering.Buckets, "scatter", scatter)
-    with pytest.raises(EpisodesFileError, match=r"2\.parquet: no such file"):
+    with refuses(EpisodesFileError, None, "2.parquet"):
         prepare(folder, tmp_path / "out", progress=False)
 
 
@@ -180,81 +183,162 @@ def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
     out = prepare(in_files(tmp_path / "runs", log()), tmp_path / "out", progress=False).folder
     path = next((out / "part=learn").rglob("rows.parquet"))
     path.write_bytes(path.read_bytes()[:-1] + b"x")
-    with pytest.raises(EpisodesFileError, match="has changed since it was prepared"):
+    with refuses(EpisodesFileError, None, "rows.parquet", "changed"):
         PreparedEpisodes(out).check()
     path.unlink()
-    with pytest.raises(EpisodesFileError, match="no such file"):
+    with refuses(EpisodesFileError, None, "rows.parquet:"):
         PreparedEpisodes(out).check()
     text = (out / "manifest.json").read_text()
-    for bad, words in (
-        ("{", "cannot be read"),
-        (text.replace('"format": 1', '"format": 9'), "its format is 9"),
-        (text.replace("part=learn/episodes", "../episodes"), "below the folder"),
-        (text.replace('"before"', '"after"'), "columns needs before"),
+    for bad, refusal in (
+        ("{", (EpisodesFileError, None, "manifest.json")),
+        (
+            text.replace('"format": 1', '"format": 9'),
+            (EpisodesFileError, None, "manifest.json", "format is 9"),
+        ),
+        (
+            text.replace("part=learn/episodes", "../episodes"),
+            (EpisodesFileError, None, "manifest.json", "the folder"),
+        ),
+        (
+            text.replace('"before"', '"after"'),
+            (EpisodesFileError, None, "manifest.json", "columns", "'after'"),
+        ),
     ):
         (out / "manifest.json").write_text(bad)
-        with pytest.raises(EpisodesFileError, match=words):
+        with refuses(*refusal):
             PreparedEpisodes(out)
     assert _manifest.is_prepared(out)
 
 
 @pytest.mark.parametrize(
-    ("forge", "words"),
+    ("forge", "refusal"),
     [
-        (lambda m: m.update(horizon=10**12), "`horizon` needs a whole number"),
-        (lambda m: m.update(horizon=True), "`horizon` needs a whole number"),
-        (lambda m: m.update(horizon=2), "horizon needs the 7 steps of the files, got 2"),
-        (lambda m: m.update(horizon_declared="no"), "horizon_declared needs true or false"),
-        (lambda m: m.update(dropped=-1), "`dropped` needs a whole number"),
-        (lambda m: m.update(behavior="sum of it"), "sum of it"),
-        (lambda m: m.update(features={}), "`features` needs a list"),
-        (lambda m: m.update(features=[{"name": "speed"}] * 2), "cannot be read"),
-        (lambda m: m.update(columns=["before", "before"]), "columns needs before"),
-        (lambda m: m.update(roles={"episode": ["run"]}), "roles needs the name of a column"),
-        (lambda m: m.update(roles={"hero": "run"}), "hero"),
-        (lambda m: m["parts"]["learn"].update(steps=[]), "at least one file of rows"),
-        (lambda m: m["parts"]["learn"].update(rows=1e400), "`rows` needs a whole number"),
-        (lambda m: m["parts"]["learn"].update(episodes="all"), "`episodes` needs a whole number"),
-        (lambda m: m["parts"]["learn"]["table"].update(path=""), "path below the folder"),
-        (lambda m: m["parts"]["learn"]["table"].update(path="a\0b"), "path below the folder"),
-        (lambda m: m["parts"]["learn"]["table"].update(path="/etc/passwd"), "below the folder"),
-        (lambda m: m["parts"]["learn"]["steps"][0].update(start=1), "needs to begin with step"),
-        (lambda m: m["parts"]["learn"]["steps"][-1].update(stop=10**15), "`stop` needs a whole"),
-        (lambda m: m.update(parts=[]), "cannot be read"),
-        (lambda m: m.update(parts={"test": m["parts"]["learn"]}), "parts needs one or more of"),
+        (lambda m: m.update(horizon=10**12), (EpisodesFileError, None, "`horizon`", 10**12)),
+        (lambda m: m.update(horizon=True), (EpisodesFileError, None, "`horizon`", True)),
+        (
+            lambda m: m.update(horizon=2),
+            (EpisodesFileError, None, "manifest.json", "7 steps", "got 2"),
+        ),
+        (
+            lambda m: m.update(horizon_declared="no"),
+            (EpisodesFileError, None, "manifest.json", "horizon_declared", "'no'"),
+        ),
+        (
+            lambda m: m.update(dropped=-1),
+            (EpisodesFileError, None, "manifest.json", "`dropped`", -1),
+        ),
+        (
+            lambda m: m.update(behavior="sum of it"),
+            (EpisodesFileError, None, "manifest.json", "'sum of it'"),
+        ),
+        (lambda m: m.update(features={}), (EpisodesFileError, None, "manifest.json", "`features`")),
+        (
+            lambda m: m.update(features=[{"name": "speed"}] * 2),
+            (EpisodesFileError, None, "manifest.json", "'dtype'"),
+        ),
+        (
+            lambda m: m.update(columns=["before", "before"]),
+            (EpisodesFileError, None, "manifest.json", "columns"),
+        ),
+        (
+            lambda m: m.update(roles={"episode": ["run"]}),
+            (EpisodesFileError, None, "manifest.json", "roles", "['run']"),
+        ),
+        (
+            lambda m: m.update(roles={"hero": "run"}),
+            (EpisodesFileError, None, "manifest.json", "'hero'"),
+        ),
+        (
+            lambda m: m["parts"]["learn"].update(steps=[]),
+            (EpisodesFileError, None, "manifest.json", "a part"),
+        ),
+        (
+            lambda m: m["parts"]["learn"].update(rows=1e400),
+            (EpisodesFileError, None, "manifest.json", "`rows`"),
+        ),
+        (
+            lambda m: m["parts"]["learn"].update(episodes="all"),
+            (EpisodesFileError, None, "manifest.json", "`episodes`"),
+        ),
+        (
+            lambda m: m["parts"]["learn"]["table"].update(path=""),
+            (EpisodesFileError, None, "manifest.json", "'' needs", "the folder"),
+        ),
+        (
+            lambda m: m["parts"]["learn"]["table"].update(path="a\0b"),
+            (EpisodesFileError, None, "manifest.json", "the folder"),
+        ),
+        (
+            lambda m: m["parts"]["learn"]["table"].update(path="/etc/passwd"),
+            (EpisodesFileError, None, "manifest.json", "/etc/passwd", "the folder"),
+        ),
+        (
+            lambda m: m["parts"]["learn"]["steps"][0].update(start=1),
+            (EpisodesFileError, None, "manifest.json", "step 0"),
+        ),
+        (
+            lambda m: m["parts"]["learn"]["steps"][-1].update(stop=10**15),
+            (EpisodesFileError, None, "manifest.json", "`stop`"),
+        ),
+        (lambda m: m.update(parts=[]), (EpisodesFileError, None, "manifest.json", "'list'")),
+        (
+            lambda m: m.update(parts={"test": m["parts"]["learn"]}),
+            (EpisodesFileError, None, "manifest.json", "parts", "test"),
+        ),
     ],
 )
-def test_a_hostile_manifest_is_refused(forge: Any, words: str, tmp_path: Path) -> None:
+def test_a_hostile_manifest_is_refused(forge: Any, refusal: tuple, tmp_path: Path) -> None:
     source = finished(tmp_path)
     manifest = json.loads((source / "manifest.json").read_text())
     forge(manifest)
     (source / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(EpisodesFileError, match=words):
+    with refuses(*refusal):
         PreparedEpisodes(source)
 
 
 def test_a_manifest_of_ten_thousand_brackets_is_refused(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text("[" * 100_000)
-    with pytest.raises(EpisodesFileError, match="nested too deeply"):
+    with refuses(EpisodesFileError, None, "manifest.json", "nested"):
         PreparedEpisodes(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("forge", "words"),
+    ("forge", "refusal"),
     [
-        (lambda t: t.with_columns(pl.lit(10**15).alias("length")), "a length of 1 to 7 steps"),
-        (lambda t: t.with_columns(pl.lit(None, dtype=pl.Int64).alias("length")), "1 to 7 steps"),
-        (lambda t: t.with_columns(pl.lit(np.nan).alias("outcome")), "a finite outcome"),
-        (lambda t: t.with_columns(pl.lit(None, dtype=pl.Float64).alias("outcome")), "finite"),
-        (lambda t: t.with_columns(pl.lit(1).alias("length")), "lengths that sum to .* steps"),
-        (lambda t: t.with_columns(pl.lit(7).alias("id")), "needs different ids"),
-        (lambda t: t.with_columns(pl.lit(0).alias("episode")), "numbered from 0"),
-        (lambda t: t.drop("outcome"), "cannot be read"),
+        (
+            lambda t: t.with_columns(pl.lit(10**15).alias("length")),
+            (EpisodesFileError, None, "episodes.parquet", "1 to 7"),
+        ),
+        (
+            lambda t: t.with_columns(pl.lit(None, dtype=pl.Int64).alias("length")),
+            (EpisodesFileError, None, "episodes.parquet", "1 to 7"),
+        ),
+        (
+            lambda t: t.with_columns(pl.lit(np.nan).alias("outcome")),
+            (EpisodesFileError, None, "episodes.parquet", "outcome", 24),
+        ),
+        (
+            lambda t: t.with_columns(pl.lit(None, dtype=pl.Float64).alias("outcome")),
+            (EpisodesFileError, None, "episodes.parquet", "outcome", 24),
+        ),
+        (
+            lambda t: t.with_columns(pl.lit(1).alias("length")),
+            (EpisodesFileError, None, "episodes.parquet", "sum to", "got 24"),
+        ),
+        (
+            lambda t: t.with_columns(pl.lit(7).alias("id")),
+            (EpisodesFileError, None, "episodes.parquet", "ids"),
+        ),
+        (
+            lambda t: t.with_columns(pl.lit(0).alias("episode")),
+            (EpisodesFileError, None, "episodes.parquet", "from 0", "24 rows"),
+        ),
+        (lambda t: t.drop("outcome"), (EpisodesFileError, None, "episodes.parquet", "outcome")),
     ],
 )
-def test_a_hostile_table_of_episodes_is_refused(forge: Any, words: str, tmp_path: Path) -> None:
+def test_a_hostile_table_of_episodes_is_refused(forge: Any, refusal: tuple, tmp_path: Path) -> None:
     source = finished(tmp_path)
     path = source / "part=learn" / "episodes.parquet"
     forge(pl.read_parquet(path)).write_parquet(path)
-    with pytest.raises(EpisodesFileError, match=words):
+    with refuses(*refusal):
         _ = PreparedEpisodes(source).split

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from ontarget import Episodes
 from ontarget.errors import EpisodesError
+from refusals import refuses
 
 
 def runs(n: int, *, ids=None, groups=None) -> Episodes:
@@ -71,30 +72,30 @@ def test_whole_groups_stay_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "refusal"),
     [
-        ({"train": 0}, "the part `train` would be empty"),
-        ({"learn": 0}, "the part `learn` would be empty"),
-        ({"learn": 0.9, "assure": 0.9}, "learn and assure ask for 18 of 10"),
-        ({"learn": 0.5, "train": 0.5}, "either `learn` and `assure`, or the paper's"),
-        ({"learn": 0.5, "calibrate": 0.5}, "either `learn` and `assure`, or the paper's"),
-        ({"train": 0.9, "calibrate": 0.9}, "ask for 20 of 10"),
-        ({"train": 20}, "ask for"),
-        ({"train": -1}, "`train` needs a fraction"),
-        ({"train": 1.5}, "`train` needs a fraction"),
-        ({"train": float("nan")}, "`train` needs a fraction"),
-        ({"assure": 0.01}, "the part `assure` would be empty"),
-        ({"by_group": "stratify"}, "needs episodes with groups"),
-        ({"by_group": "any"}, "by_group needs"),
+        ({"train": 0}, (EpisodesError, "train", "0 of 10")),
+        ({"learn": 0}, (EpisodesError, "learn", "0 of 10")),
+        ({"learn": 0.9, "assure": 0.9}, (EpisodesError, None, "learn and assure", "18 of 10")),
+        ({"learn": 0.5, "train": 0.5}, (EpisodesError, "learn", "learn=0.5", "train=0.5")),
+        ({"learn": 0.5, "calibrate": 0.5}, (EpisodesError, "learn", "learn=0.5", "calibrate=0.5")),
+        ({"train": 0.9, "calibrate": 0.9}, (EpisodesError, None, "20 of 10")),
+        ({"train": 20}, (EpisodesError, None, "26 of 10")),
+        ({"train": -1}, (EpisodesError, "train", "got -1")),
+        ({"train": 1.5}, (EpisodesError, "train", "got 1.5")),
+        ({"train": float("nan")}, (EpisodesError, "train", "got nan")),
+        ({"assure": 0.01}, (EpisodesError, "assure", "0.01 of 10")),
+        ({"by_group": "stratify"}, (EpisodesError, "by_group", "'stratify'", "none")),
+        ({"by_group": "any"}, (EpisodesError, "by_group", "'any'")),
     ],
 )
-def test_a_split_that_cannot_be_is_refused(options, message: str) -> None:
-    with pytest.raises(EpisodesError, match=message):
+def test_a_split_that_cannot_be_is_refused(options, refusal: tuple) -> None:
+    with refuses(*refusal):
         runs(10).split(**options)
 
 
 def test_counts_cannot_be_stratified() -> None:
-    with pytest.raises(EpisodesError, match="needs fractions"):
+    with refuses(EpisodesError, "by_group", "(5, 0.4, 0.2)"):
         runs(10, groups=[0, 1] * 5).split(train=5, by_group="stratify")
 
 

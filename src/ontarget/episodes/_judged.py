@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.builtin_behaviors import behavior_of
-from ontarget.errors import EpisodesError
+from ontarget.errors import Argument, EpisodesError
 
 # Where a spec names its signal: after the behavior's name, or inside a condition.
 _OF_SIGNAL: Final = re.compile(r"(sum|last|max|min|mean|discounted:[^:]+):(.+)")
@@ -152,9 +152,10 @@ def _check_names(names: Iterable[str]) -> None:
     """
     found = list(names)
     if not found:
-        raise EpisodesError("behavior needs at least one name, got an empty mapping")
+        raise EpisodesError(Argument("behavior"), " needs at least one name, got an empty mapping")
     for name in found:
         if _NAME.fullmatch(str(name)) is None:
             raise EpisodesError(
-                f"behavior needs names of letters, digits and underscores, got {name!r}"
+                Argument("behavior"),
+                f" needs names of letters, digits and underscores, got {name!r}",
             )

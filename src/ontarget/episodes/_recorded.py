@@ -19,7 +19,7 @@ from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.looking._sides import Unrounded
 from ontarget.episodes.schema import Schema, UnknownCategories
 from ontarget.episodes.step import Step
-from ontarget.errors import EpisodesError, InputError
+from ontarget.errors import Argument, EpisodesError, InputError
 from ontarget.target import Target
 
 Kind = TypeVar("Kind", bound=np.generic)
@@ -285,7 +285,7 @@ class Recorded:
         is passed.
         """
         if not 0 <= t < self.horizon:
-            raise InputError(f"`t` needs a step from 0 to {self.horizon - 1}, got {t}")
+            raise InputError(Argument("t"), f" needs a step from 0 to {self.horizon - 1}, got {t}")
         store, grid = self._judged, self.grid if grid is None else grid
         rows, alive = store.rows(t, self._index)
         behavior = snap(store.before[rows], grid)

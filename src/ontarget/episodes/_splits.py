@@ -10,7 +10,7 @@ import numpy as np
 from ontarget._keyed import keyed_hash, keys_of
 from ontarget._keyed import uniform_by_id as uniform_by_id
 from ontarget._typing import AnyArray, IndexArray, KeyArray
-from ontarget.errors import EpisodesError
+from ontarget.errors import Argument, EpisodesError
 
 ByGroup: TypeAlias = Literal["stratify", "whole", "cluster"]
 # The name of each part, and a fraction or a count of episodes. Models learn from the first part.
@@ -29,9 +29,9 @@ def asked_parts(
         return {"learn": learn, "assure": 0.2 if assure is None else assure}
     if learn is not None:
         raise EpisodesError(
-            "split() needs either `learn` and `assure`, or the paper's `train`, `calibrate` and "
-            "`assure`; got "
-            f"learn={learn!r} with train={train!r} and calibrate={calibrate!r}"
+            Argument("learn", learn),
+            f" cannot be combined with the paper's parts, got train={train!r} and "
+            f"calibrate={calibrate!r}; pass either learn, or train and calibrate",
         )
     return {
         "train": 0.4 if train is None else train,
@@ -73,7 +73,7 @@ def divide(
     """
     if by_group not in (None, "stratify", "whole", "cluster"):
         raise EpisodesError(
-            f"by_group needs 'stratify', 'whole', 'cluster' or None, got {by_group!r}"
+            Argument("by_group"), f" needs 'stratify', 'whole', 'cluster' or None, got {by_group!r}"
         )
 
     def cut(among: IndexArray) -> list[IndexArray]:
@@ -84,7 +84,9 @@ def divide(
     if by_group is None:
         chosen = cut(np.arange(ids.size))
     elif groups is None:
-        raise EpisodesError(f"by_group={by_group!r} needs episodes with groups; these have none")
+        raise EpisodesError(
+            Argument("by_group", by_group), " needs episodes with groups; these have none"
+        )
     elif by_group == "stratify":
         chosen = _stratify(cut, groups, parts)
     elif by_group == "whole":
@@ -94,7 +96,9 @@ def divide(
     for (name, asked), part in zip(parts.items(), chosen, strict=False):
         if not part.size and (asked or name != "assure"):
             raise EpisodesError(
-                f"the part `{name}` would be empty: {asked} of {ids.size} episodes; ask for more"
+                "the part ",
+                Argument(name),
+                f" would be empty: {asked} of {ids.size} episodes; ask for more",
             )
     return dict(zip([*parts, _REST], chosen, strict=True))
 
@@ -104,7 +108,8 @@ def _stratify(
 ) -> list[IndexArray]:
     if any(isinstance(part, int) and part > 1 for part in parts.values()):
         raise EpisodesError(
-            f"by_group='stratify' needs fractions, got counts {tuple(parts.values())}"
+            Argument("by_group", "stratify"),
+            f" needs fractions, got counts {tuple(parts.values())}",
         )
     _, which = np.unique(groups, return_inverse=True)
     divided = [cut(np.flatnonzero(which == g)) for g in range(which.max() + 1)]
@@ -158,7 +163,8 @@ def _counts(parts: Parts, n: int) -> list[int]:
         is_count = isinstance(part, (int, np.integer)) and not isinstance(part, bool)
         if not (part >= 0 and (is_count or part <= 1)):
             raise EpisodesError(
-                f"`{name}` needs a fraction from 0.0 to 1.0 or a count of episodes, got {part!r}"
+                Argument(name),
+                f" needs a fraction from 0.0 to 1.0 or a count of episodes, got {part!r}",
             )
         counts.append(int(part) if is_count else None)
     asked = list(zip(counts, parts.values(), strict=True))

@@ -18,7 +18,7 @@ import numpy as np
 
 from ontarget._typing import FloatArray
 from ontarget.episodes.behavior import Behavior, Bounds, Translation
-from ontarget.errors import EpisodesError
+from ontarget.errors import Argument, EpisodesError
 
 Number = TypeVar("Number", float, FloatArray)
 
@@ -241,7 +241,9 @@ class FirstStep(_Conditional):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not (math.isfinite(self.never) and self.never > 0.0):
-            raise EpisodesError(f"`never` needs a finite number above 0, got {self.never}")
+            raise EpisodesError(
+                Argument("never"), f" needs a finite number above 0, got {self.never}"
+            )
 
     @property
     def spec(self) -> str:  # noqa: D102
@@ -352,7 +354,7 @@ def behavior_of(spec: str | Behavior, *, columns: tuple[str, ...] = ()) -> Behav
         )
     known = ", ".join([*_NAMED, *_FURTHER])
     at_hand = f" or a column ({', '.join(columns)})" if columns else ""
-    raise EpisodesError(f"behavior needs one of {known}{at_hand}, got {spec!r}")
+    raise EpisodesError(Argument("behavior"), f" needs one of {known}{at_hand}, got {spec!r}")
 
 
 def _conditional(

@@ -275,8 +275,9 @@ class Episodes(Recorded):
         folder = getattr(getattr(path, "storage", None), "data_path", None)
         if folder is None:
             raise EpisodesError(
-                f"`path` needs a file, a folder or a Minari dataset, got {type(path).__name__}; "
-                "pass a table to Episodes.from_frame"
+                Argument("path"),
+                f" needs a file, a folder or a Minari dataset, got {type(path).__name__}; "
+                "pass a table to Episodes.from_frame",
             )
         chosen = [int(one) for one in path.episode_indices]
         return cls._built(*record_file(Path(folder), options, chosen))
@@ -354,21 +355,27 @@ class Episodes(Recorded):
         if chosen.dtype == np.bool_:
             if chosen.shape != (len(self),):
                 raise InputError(
-                    f"`index` as a mask needs shape ({len(self)},), got shape {chosen.shape}"
+                    Argument("index"),
+                    f" as a mask needs shape ({len(self)},), got shape {chosen.shape}",
                 )
             chosen = np.flatnonzero(chosen)
         chosen = chosen.astype(np.intp)
         if chosen.ndim != 1 or (chosen.size and not -len(self) <= chosen.min()):
             raise InputError(
-                f"`index` needs a 1-D array of positions from -{len(self)} to {len(self) - 1}"
+                Argument("index"),
+                f" needs a 1-D array of positions from -{len(self)} to {len(self) - 1}",
             )
         if chosen.size and chosen.max() >= len(self):
-            raise InputError(f"`index` needs positions below {len(self)}, got {chosen.max()}")
+            raise InputError(
+                Argument("index"), f" needs positions below {len(self)}, got {chosen.max()}"
+            )
         if chosen.size == 0:
-            raise EpisodesError("`index` chooses no episode; choose at least one")
+            raise EpisodesError(Argument("index"), " chooses no episode; choose at least one")
         chosen = chosen % len(self)
         if np.unique(chosen).size != chosen.size:
-            raise InputError("`index` needs different positions, got the same one twice")
+            raise InputError(
+                Argument("index"), " needs different positions, got the same one twice"
+            )
         index = chosen if self._index is None else self._index[chosen]
         return self._on_same_grid(self._store, index)
 
@@ -414,7 +421,7 @@ class Episodes(Recorded):
                 "with behavior={NAME: …}"
             )
         raise EpisodesError(
-            f"`name` needs one of the behaviors {', '.join(self.names)}, got {name!r}"
+            Argument("name"), f" needs one of the behaviors {', '.join(self.names)}, got {name!r}"
         )
 
     def with_history(self, history: int) -> Episodes:
@@ -549,12 +556,14 @@ class Episodes(Recorded):
         given = tuple(targets)
         if len(given) != len(self):
             raise InputError(
-                f"targets need one entry for each of {len(self)} episodes, got {len(given)}"
+                Argument("targets"),
+                f" need one entry for each of {len(self)} episodes, got {len(given)}",
             )
         for i, one in enumerate(given):
             if not isinstance(one, Target | None):
                 raise InputError(
-                    f"targets need a Target or None each, got {one!r} for episode {self.ids[i]!s}"
+                    Argument("targets"),
+                    f" need a Target or None each, got {one!r} for episode {self.ids[i]!s}",
                 )
         store = self.compact()._store
         return self._on_same_grid(replace(store, wanted=given))
@@ -595,8 +604,9 @@ class Episodes(Recorded):
         if bad.any():
             i = int(np.argmax(bad))
             raise InputError(
-                f"ratios need finite numbers from 0 up, got a product of {weights[i]} for episode "
-                f"{self.ids[i]!s}"
+                Argument("ratios"),
+                f" need finite numbers from 0 up, got a product of {weights[i]} for episode "
+                f"{self.ids[i]!s}",
             )
         lots = chosen_by_lot(
             weights,
@@ -624,16 +634,20 @@ class Episodes(Recorded):
             return ratios.astype(np.float64)
         rows = [np.asarray(one, dtype=np.float64) for one in ratios]
         if len(rows) != n:
-            raise InputError(f"ratios need one entry for each of {n} episodes, got {len(rows)}")
+            raise InputError(
+                Argument("ratios"), f" need one entry for each of {n} episodes, got {len(rows)}"
+            )
         for i, (own, length) in enumerate(zip(rows, self.lengths.tolist(), strict=True)):
             if own.shape not in ((), (length,)):
                 raise InputError(
-                    f"ratios of episode {self.ids[i]!s} need one for each of its {length} steps, "
-                    f"got shape {own.shape}"
+                    Argument("ratios"),
+                    f" of episode {self.ids[i]!s} need one for each of its {length} steps, "
+                    f"got shape {own.shape}",
                 )
             if np.any(own < 0.0):
                 raise InputError(
-                    f"ratios need numbers from 0 up, got {own.min()} for episode {self.ids[i]!s}"
+                    Argument("ratios"),
+                    f" need numbers from 0 up, got {own.min()} for episode {self.ids[i]!s}",
                 )
         return np.array([own.prod() for own in rows])
 

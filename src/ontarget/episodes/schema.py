@@ -14,7 +14,7 @@ import numpy as np
 from ontarget._plain import plain
 from ontarget._scalars import NUMBER_KINDS, number_of, numbers_of, shown
 from ontarget._typing import ArrayLike, BoolArray, FloatArray
-from ontarget.errors import CategoryError, EpisodesError
+from ontarget.errors import Argument, CategoryError, EpisodesError
 
 Unseen: TypeAlias = Literal["error", "missing"]
 
@@ -255,7 +255,9 @@ class Schema:
         counts = Counter(feature.name for feature in self.features)
         twice = sorted(name for name, count in counts.items() if count > 1)
         if twice:
-            raise EpisodesError(f"`features` need different names, got {twice[0]!r} twice")
+            raise EpisodesError(
+                Argument("features"), f" need different names, got {twice[0]!r} twice"
+            )
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from ontarget.episodes.episodes import Episodes, Split
 from ontarget.episodes.prepared._manifest import Manifest, checksum
 from ontarget.episodes.prepared._store import opened_store
-from ontarget.errors import EpisodesError, EpisodesFileError
+from ontarget.errors import Argument, EpisodesError, EpisodesFileError
 
 
 class PreparedEpisodes:
@@ -46,7 +46,7 @@ class PreparedEpisodes:
         """The episodes of one part: ``"learn"`` (for the models) or ``"assure"`` (held out)."""
         if name not in self.manifest.parts:
             known = ", ".join(self.manifest.parts)
-            raise EpisodesError(f"`name` needs one of the parts {known}, got {name!r}")
+            raise EpisodesError(Argument("name"), f" needs one of the parts {known}, got {name!r}")
         return Episodes(opened_store(self.folder, (name,)))
 
     @cached_property

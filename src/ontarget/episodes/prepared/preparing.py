@@ -40,7 +40,7 @@ from ontarget.episodes.reading._files import explained
 from ontarget.episodes.reading._frames import record_frame
 from ontarget.episodes.reading._layout import FrameOptions, Layout
 from ontarget.episodes.schema import Schema, UnknownCategories, joined_unknown
-from ontarget.errors import EpisodesError, EpisodesFileError
+from ontarget.errors import Argument, EpisodesError, EpisodesFileError
 
 _WORK = ".work"
 _FILE_ROWS = 2_000_000
@@ -131,7 +131,9 @@ def _refuse_unprepared(options: FrameOptions) -> None:
         )
     if options.get("target") is not None:
         raise EpisodesError(
-            "prepare() takes no column of targets (`target`); read the episodes with Episodes.read"
+            "prepare() takes no column of targets (",
+            Argument("target"),
+            "); read the episodes with Episodes.read",
         )
 
 

@@ -15,7 +15,7 @@ from ontarget.episodes._judged import JudgedBy, Reading, reading_of, readings_of
 from ontarget.episodes._store import Roles
 from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.schema import Feature, Schema
-from ontarget.errors import EpisodesError
+from ontarget.errors import Argument, EpisodesError
 
 _REWARD = "reward"  # the signal that a behavior reads unless it names another
 
@@ -42,7 +42,8 @@ def record_arrays(
     unknown = [name for name in categorical if name not in names]
     if unknown:
         raise EpisodesError(
-            f"`categorical` needs names of features ({', '.join(names)}), got {unknown[0]!r}"
+            Argument("categorical"),
+            f" needs names of features ({', '.join(names)}), got {unknown[0]!r}",
         )
     schema = Schema(tuple(Feature(x, dtype, categorical=x in categorical) for x in names))
     arrangement = _arrangement(lengths, rectangular=whole.ndim == 3)
@@ -104,8 +105,9 @@ def _signals(
         return reading.behavior, None if named else rewards, []
     if told:
         raise EpisodesError(
-            "several behaviors read their signals from `rewards`; pass rewards={SIGNAL: …}, and "
-            "leave out behavior_values"
+            "several behaviors read their signals from ",
+            Argument("rewards"),
+            "; pass rewards={SIGNAL: …}, and leave out behavior_values",
         )
     readings = readings_of(behavior)
     given = rewards if isinstance(rewards, Mapping) else {_REWARD: rewards}
@@ -136,8 +138,9 @@ def _read_by(reading: Reading, name: str, signals: Mapping[str, Any]) -> tuple[R
     known = ", ".join(map(repr, signals)) or "none"
     needed = reading.column or _REWARD
     raise EpisodesError(
-        f"behavior {name or reading.spec!r} needs the signal {needed!r}, but `rewards` has "
-        f"{known}; pass rewards={{{needed!r}: …}}"
+        f"behavior {name or reading.spec!r} needs the signal {needed!r}, but ",
+        Argument("rewards"),
+        f" has {known}; pass rewards={{{needed!r}: …}}",
     )
 
 
@@ -154,23 +157,27 @@ def _states(states: Any) -> tuple[AnyArray, AnyArray, str]:
     if isinstance(states, np.ndarray) and states.dtype != np.object_:
         if states.ndim != 3:
             raise EpisodesError(
-                f"states need shape (episodes, steps, features), got {states.shape}; "
-                "for episodes of different lengths pass a list of (steps, features)"
+                Argument("states"),
+                f" need shape (episodes, steps, features), got {states.shape}; "
+                "for episodes of different lengths pass a list of (steps, features)",
             )
         _check_numeric(states, "states")
         if 0 in states.shape:
             what = "step" if 0 in states.shape[:2] else "feature"
-            raise EpisodesError(f"states need at least one {what}, got shape {states.shape}")
+            raise EpisodesError(
+                Argument("states"), f" need at least one {what}, got shape {states.shape}"
+            )
         return states, np.full(states.shape[0], states.shape[1]), states.dtype.name
     parts = [np.asarray(part) for part in states]
     if not parts:
-        raise EpisodesError("states need at least one episode, got none")
+        raise EpisodesError(Argument("states"), " need at least one episode, got none")
     for i, part in enumerate(parts):
         _check_numeric(part, f"states of episode {i}")
         if part.ndim != 2 or part.shape[1] != parts[0].shape[1]:
             raise EpisodesError(
-                f"states of episode {i} need shape (steps, {parts[0].shape[-1]}) as those of "
-                f"episode 0, got {part.shape}"
+                Argument("states"),
+                f" of episode {i} need shape (steps, {parts[0].shape[-1]}) as those of "
+                f"episode 0, got {part.shape}",
             )
         if not part.shape[0]:
             raise EpisodesError(f"episode {i} has no step; leave it out")
@@ -231,7 +238,7 @@ def _names(features: Sequence[str] | None, d: int) -> tuple[str, ...]:
     names = tuple(str(name) for name in features)
     if len(names) != d:
         raise EpisodesError(
-            f"`features` need {d} names, one per column of states, got {len(names)}"
+            Argument("features"), f" need {d} names, one per column of states, got {len(names)}"
         )
     return names
 
@@ -239,7 +246,9 @@ def _names(features: Sequence[str] | None, d: int) -> tuple[str, ...]:
 def _per_episode(values: ArrayLike, n: int, what: str) -> AnyArray:
     array = np.array(values)
     if array.shape != (n,):
-        raise EpisodesError(f"{what} need one value for each of {n} episodes, got {array.shape}")
+        raise EpisodesError(
+            Argument(what), f" need one value for each of {n} episodes, got {array.shape}"
+        )
     return array
 
 
@@ -249,7 +258,9 @@ def _ids(ids: ArrayLike | None, n: int) -> AnyArray:
     array = _per_episode(ids, n, "ids")
     found, counts = np.unique(array, return_counts=True)
     if found.size != n:
-        raise EpisodesError(f"`ids` need to differ, got {found[np.argmax(counts)]!s} twice")
+        raise EpisodesError(
+            Argument("ids"), f" need to differ, got {found[np.argmax(counts)]!s} twice"
+        )
     return array
 
 
@@ -263,5 +274,7 @@ def _flags(values: ArrayLike, n: int) -> BoolArray:
     array = _per_episode(values, n, "truncated")
     strange = ~np.isin(array, (0, 1))
     if strange.any():
-        raise EpisodesError(f"truncated needs true or false, got {array[strange][0]!s}")
+        raise EpisodesError(
+            Argument("truncated"), f" needs true or false, got {array[strange][0]!s}"
+        )
     return array.astype(np.bool_)

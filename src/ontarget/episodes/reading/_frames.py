@@ -59,7 +59,8 @@ def table_of(frame: Any) -> pl.LazyFrame | pl.DataFrame:
         wrapped = nw.from_native(frame)
     except TypeError as error:
         raise EpisodesError(
-            f"`frame` needs a dataframe (pandas, polars, PyArrow, …), got {type(frame).__name__}"
+            Argument("frame"),
+            f" needs a dataframe (pandas, polars, PyArrow, …), got {type(frame).__name__}",
         ) from error
     eager = wrapped.collect() if isinstance(wrapped, nw.LazyFrame) else wrapped
     if eager.implementation.is_pyarrow():

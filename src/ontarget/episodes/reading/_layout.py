@@ -154,7 +154,7 @@ def layout_of(options: FrameOptions, known: Layout | None = None) -> Layout:
     if like is not None:
         if not all(hasattr(like, part) for part in ("schema", "readings", "roles")):
             raise EpisodesError(
-                f"`like` needs episodes or a fitted monitor, got {type(like).__name__}"
+                Argument("like"), f" needs episodes or a fitted monitor, got {type(like).__name__}"
             )
         _refuse_unlike(options, like.schema)
         layout = replace(
@@ -267,7 +267,8 @@ def feature_names(
     stray = [name for name in layout.categorical if name not in names]
     if stray:
         raise EpisodesError(
-            f"`categorical` needs names of features ({', '.join(names)}), got {stray[0]!r}"
+            Argument("categorical"),
+            f" needs names of features ({', '.join(names)}), got {stray[0]!r}",
         )
     unfit = [name for name in names if name in late]
     if unfit:
