@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from ontarget._typing import ArrayLike, BoolArray, FloatArray
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 
 # Far enough from the largest float that the distance of two outcomes is still a number.
 LARGEST_OUTCOME = 1e300
@@ -56,7 +56,7 @@ def typical_size(outcomes: ArrayLike) -> float:
     sizes = np.abs(np.asarray(outcomes, dtype=np.float64))
     if not np.isfinite(sizes).all():
         worst = sizes[~np.isfinite(sizes)][0]
-        raise InputError(f"the rounding grid needs finite outcomes, got {worst}")
+        raise InputError(Argument("outcomes"), f" need finite numbers, got {worst}")
     sizes = sizes[sizes > 0.0]
     return float(np.median(sizes)) if sizes.size else 1.0
 
@@ -111,7 +111,7 @@ def scale_of(grid: float) -> float:
     by division by the unit, such as 1e-7, would not give that.
     """
     if not (math.isfinite(grid) and grid > 0.0):
-        raise InputError(f"grid needs a finite number above 0, got {grid}")
+        raise InputError(Argument("grid"), f" needs a finite number above 0, got {grid}")
     exponent = round(math.log10(grid))
     return float(f"1e{-exponent}") if exponent < 0 and grid == float(f"1e{exponent}") else 0.0
 

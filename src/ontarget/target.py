@@ -11,7 +11,7 @@ import numpy as np
 
 from ontarget._grid import next_point, snap
 from ontarget._typing import ArrayLike, BoolArray
-from ontarget.errors import TargetError
+from ontarget.errors import Argument, TargetError
 
 Closed: TypeAlias = Literal["both", "left", "right", "neither"]
 
@@ -79,13 +79,17 @@ class Target:
         self, lower: float = -math.inf, upper: float = math.inf, closed: Closed = "both"
     ) -> None:
         if closed not in _ENDS_CLOSED:
-            raise TargetError(f"`closed` needs one of {', '.join(_ENDS_CLOSED)}, got {closed!r}")
+            raise TargetError(
+                Argument("closed"), f" needs one of {', '.join(_ENDS_CLOSED)}, got {closed!r}"
+            )
         low, high = _number("lower", lower), _number("upper", upper)
         if low > high or low == math.inf or high == -math.inf:
             raise TargetError(f"target needs lower <= upper, got [{low:g}, {high:g}]")
         if low == high and closed != "both":
             raise TargetError(
-                f"target at the single point {low:g} is empty unless closed='both', got {closed!r}"
+                f"target at the single point {low:g} is empty unless ",
+                Argument("closed", "both"),
+                f", got {closed!r}",
             )
         lower_closed, upper_closed = _ENDS_CLOSED[closed]
         component = Component(
@@ -214,7 +218,7 @@ class Target:
         """
         moved = float(snap(_number("amount", amount), grid))
         if not math.isfinite(moved):
-            raise TargetError(f"shift needs a finite amount, got {moved}")
+            raise TargetError(Argument("amount"), f" needs a finite number, got {moved}")
         ends = [
             (c, *snap([c.lower + moved, c.upper + moved], grid).tolist()) for c in self.snap(grid)
         ]
@@ -312,9 +316,9 @@ def _number(name: str, value: float) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError) as error:
-        raise TargetError(f"target's {name} needs a number, got {value!r}") from error
+        raise TargetError(Argument(name), f" needs a number, got {value!r}") from error
     if math.isnan(number):
-        raise TargetError(f"target's {name} needs a number, got NaN")
+        raise TargetError(Argument(name), " needs a number, got NaN")
     return number + 0.0
 
 

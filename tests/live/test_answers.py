@@ -16,6 +16,7 @@ from ontarget.live._batch import answer_episodes
 from ontarget.live.answers import Answers, Sheet
 from ontarget.live.rules import Below
 from ontarget.models import Marginal
+from refusals import refuses
 
 pytestmark = pytest.mark.filterwarnings("ignore::ontarget.errors.AlarmWarning")
 
@@ -110,7 +111,7 @@ def test_nothing_known_and_too_large_a_table_are_refused() -> None:
     lengths = np.ones(4_000, dtype=np.intp)
     lengths[0] = 4_000
     found = Sheet(lengths, 4_000).answers(np.ones(4_000, dtype=np.bool_))
-    with pytest.raises(FewEpisodesError, match="needs episodes with a known p at some step"):
+    with refuses(FewEpisodesError, None, "known p", "min_calibration="):
         found.scores(1)
-    with pytest.raises(InputError, match="too uneven for a table"):
+    with refuses(InputError, None, "4,000 episodes", "7,999"):
         _ = found.p

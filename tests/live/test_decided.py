@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ontarget import Episodes, GoalMonitor, Status, Target
 from ontarget.errors import EpisodesError, InputError
 from ontarget.models import Marginal
+from refusals import refuses
 from tests.walks import replay, walks
 
 pytestmark = pytest.mark.filterwarnings("ignore::ontarget.errors.AlarmWarning")
@@ -115,16 +116,17 @@ def test_an_inferred_horizon_leaves_only_signs_to_decide() -> None:
 
 
 def test_rewards_outside_the_bounds_are_refused_in_a_fit_and_unknown_live() -> None:
-    with pytest.raises(EpisodesError, match=r"reward_bounds=\(0\.0, 1\.0\) do not hold: an"):
+    with refuses(EpisodesError, "reward_bounds", "(0.0, 1.0)", "learn", "earned 2"):
         steps((0, 1))
     for wrong in ((2, 1), (0,), "ab", (None, "x")):
-        with pytest.raises(InputError, match="`reward_bounds` needs"):
+        with refuses(InputError, "reward_bounds", repr(wrong)):
             steps(wrong)
     watch = BOUNDED.watch(Target.at_least(4), alarm_below=0.0)
     watch.step(STATE)
     broken = watch.step(STATE, 3.0)
     assert broken.status is Status.UNKNOWN
-    assert "reward 3 at step 1 is outside the declared bounds (0, 2)" in broken.reason
+    assert "reward 3 at step 1" in broken.reason
+    assert "(0, 2)" in broken.reason
     assert not watch.step(STATE, 1.0).known
     assert not watch.step(STATE, 1.0, behavior=5.0).known  # what was decided before may be wrong
     assert watch.end(1.0).status is Status.UNKNOWN
@@ -143,7 +145,7 @@ def test_lead_is_told_to_the_step_at_which_the_outcome_was_decided() -> None:
     curve = found.alarm_curve()
     assert np.nanmax(curve.lead_to_decision) < np.nanmax(curve.lead_steps)
     table = str(monitor.alarm_curve(target, rates=[0.1]))
-    assert "before it was decided" in table.splitlines()[0]
+    assert "decided" in table.splitlines()[0]
 
 
 def test_a_lost_run_alarms_at_once_whatever_the_rule_waits_for() -> None:
@@ -214,7 +216,8 @@ def test_what_is_decided_is_exact_also_where_no_model_answers(face: str, t: int)
     assert lost.decided
     if face != "outlook":
         assert lost.status is Status.ALARM
-        assert lost.reason == "the target is out of reach with sum of rewards at 40"
+        assert "out of reach" in lost.reason
+        assert "at 40" in lost.reason
     assert (still_open.known, still_open.status) == (False, Status.UNKNOWN)
     assert still_open.reason == trouble
 

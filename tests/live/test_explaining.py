@@ -19,6 +19,7 @@ from ontarget.errors import CalibrationError, InputError
 from ontarget.live._explaining import KEPT, Reading, Seen
 from ontarget.live._shapley import shapley
 from ontarget.models import Marginal, QuantileForest, StackedForest
+from refusals import refuses
 from tests.walks import walks
 
 TARGET = Target.at_least(0.0)
@@ -123,7 +124,7 @@ def test_a_watch_keeps_the_first_step_and_the_latest_ones() -> None:
     now, before = seen.pair(0)
     assert (now.t, before.t) == (KEPT + 39, 0)
     assert seen.pair(40)[1].t == 40
-    with pytest.raises(InputError, match=r"keeps \(0, and some of 40 to 102\), got 39"):
+    with refuses(InputError, "since", "40 to 102", "got 39"):
         seen.pair(39)
 
 
@@ -132,14 +133,14 @@ def test_a_step_that_is_no_earlier_one_is_refused(monitor: GoalMonitor, since: A
     watch = monitor.watch(TARGET, alarm_below=0.1)
     watch.step([0.5, 0.1])
     watch.step([0.5, 0.1], reward=-1.0)
-    with pytest.raises(InputError, match=r"`?since=?`? needs"):
+    with refuses(InputError, "since", f"got {since!r}"):
         watch.explain(since=since)
-    with pytest.raises(InputError, match=r"`?since=?`? needs"):
+    with refuses(InputError, "since", f"got {since!r}"):
         monitor.explain(1, [0.5, 0.1], -1.0, TARGET, before=([0.5, 0.1], 0.0), since=since)
 
 
 def test_since_alone_names_no_state_to_compare_with(monitor: GoalMonitor) -> None:
-    with pytest.raises(InputError, match="pass before= too"):
+    with refuses(InputError, "since", "`before`"):
         monitor.explain(3, [0.5, 0.1], -1.0, TARGET, since=1)
 
 
@@ -199,14 +200,14 @@ def test_experts_without_runs_are_left_out_and_said() -> None:
     shares = [w * monitor.fitted.models[b].row_share for w, b in monitor.fitted.law.at(1)]
     assert why.row_share == pytest.approx(sum(shares))
     assert why.row_share < 1.0
-    assert "of the model's answer; the rest, and calibration, are why p is not just" in str(why)
+    assert "calibration" in str(why)
     assert sum(one.weight for one in why.precedents) < 1.0
 
 
 def test_a_model_without_runs_says_so() -> None:
     why = fitted(Marginal()).explain(1, [0.3, 0.2], 0.1, TARGET)
     assert (why.missed, why.precedents, why.row_share) == (None, (), 0.0)
-    assert "no recorded runs" in str(why)
+    assert "recorded runs" in str(why)
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -258,8 +259,8 @@ def test_an_explanation_reads_as_a_table_a_line_and_json(monitor: GoalMonitor) -
     assert shown[0].startswith("step 2: p = ")
     assert "after" in shown[0]
     assert any(line.startswith("  reward earned  0.1 → -0.5") for line in shown)
-    assert "was based on at step 2, " in why.in_a_line
-    assert "(weighted) miss the target from there" in why.in_a_line
+    assert "step 2" in why.in_a_line
+    assert "(weighted)" in why.in_a_line
     assert why.in_a_line.startswith(f"p fell from {percent(why.p_before)} at step 1 to ")
     assert " at step 2: reward earned -" in why.in_a_line
     alone = monitor.explain(2, [0.3, 0.4], -0.5, TARGET)
@@ -284,13 +285,13 @@ def test_a_first_maximum_has_no_number_before_it() -> None:
 
 
 def test_what_cannot_be_explained_says_why(monitor: GoalMonitor) -> None:
-    with pytest.raises(InputError, match="call step first"):
+    with refuses(InputError, None, "call step"):
         monitor.watch(TARGET, alarm_below=0.1).explain()
-    with pytest.raises(InputError, match="leave before= out"):
+    with refuses(InputError, "before", "t=0"):
         monitor.explain(0, [0.3, 0.2], 0.0, TARGET, before=([0.3, 0.2], 0.0))
-    with pytest.raises(CalibrationError, match="step 6 cannot be explained"):
+    with refuses(CalibrationError, None, "step 6"):
         monitor.explain(6, [0.3, 0.2], 0.0, TARGET)
-    with pytest.raises(InputError, match="'x1' is missing"):
+    with refuses(InputError, None, "run 0", "'x1'"):
         monitor.explain(1, [0.3, np.nan], 0.0, TARGET)
 
 
@@ -301,7 +302,7 @@ def test_a_new_run_is_not_explained_by_the_last_one(monitor: GoalMonitor) -> Non
     watch.step([0.2, 0.1])
     assert watch.explain().p_before is None
     resumed = monitor.watch(TARGET, alarm_below=0.1).resume(watch.run_state)
-    with pytest.raises(InputError, match="call step first"):
+    with refuses(InputError, None, "call step"):
         resumed.explain()
     resumed.step([0.2, 0.3], reward=0.1)
     assert resumed.explain().t == 1
@@ -331,7 +332,7 @@ def test_causes_that_only_ever_move_together_are_told_with_their_sum() -> None:
     found = watch.explain()
     assert set(found.together) == {"elapsed", "charge", "reward earned", "time"}
     total = sum(one.change for one in found.contributions if one.cause in found.together)
-    assert f"always move together: {100 * total:+.1f} in all" in str(found)
+    assert f"together: {100 * total:+.1f}" in str(found)
     assert f" together {100 * total:+.1f}" in found.causes
     assert found.causes in found.in_a_line
     told = [float(one.split()[-1]) for one in found.causes.removesuffix(" points").split(", ")[-2:]]

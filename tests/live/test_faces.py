@@ -20,6 +20,7 @@ from ontarget import Below, GoalMonitor, GuidedForest, Promised, RuledOut, Statu
 from ontarget.errors import InputError
 from ontarget.live import RunState, Watch
 from ontarget.models import Marginal, QuantileForest
+from refusals import refuses
 from tests.live.test_fleet import same
 from tests.walks import walks
 
@@ -202,7 +203,7 @@ def test_a_message_can_say_that_a_run_was_cut_off() -> None:
     sessions.answer({"agent": "a", "state": [0.0, 0.0]})
     answer = sessions.answer({"agent": "a", "reward": 1.0, "truncated": True})
     assert (answer["status"], answer["p"], answer["end"]) == ("UNKNOWN", None, True)
-    assert "cut off after 1 step, before" in answer["reason"]
+    assert "after 1 step" in answer["reason"]
     assert "outcome" not in answer
     assert "a" not in sessions
     horizon = monitor_of("sum").horizon
@@ -231,7 +232,7 @@ def test_sessions_forget_who_ended_and_who_fell_silent() -> None:
     state = sessions.run_state("b")
     sessions.resume("f", state)
     assert same(sessions.peek("f"), sessions.peek("b"))
-    with pytest.raises(InputError, match="agent 'a' has no run"):
+    with refuses(InputError, None, "'a'"):
         sessions.peek("a")
 
 
@@ -248,22 +249,22 @@ def test_agents_come_and_go_under_any_name() -> None:
     fleet.join(["new"])  # takes a free row, at the beginning of a run
     assert fleet.steps.tolist() == [1, 0, 0]
     assert fleet.peek().of(2).status is Status.PENDING
-    with pytest.raises(InputError, match="'new' is already in the fleet"):
+    with refuses(InputError, "agents", "'new'"):
         fleet.join(["new"])
-    with pytest.raises(InputError, match="names of this fleet"):
+    with refuses(InputError, "agents", "'left'", "'new'"):
         fleet.leave(["left"])
 
 
 def test_a_state_of_another_target_or_form_is_refused() -> None:
     monitor = monitor_of("sum")
     state = monitor.watch(TARGET).run_state
-    with pytest.raises(InputError, match="the stored run needs the target"):
+    with refuses(InputError, None, "[0, inf)", "[0.4, inf)"):
         monitor.watch(Target.at_least(0)).resume(state)
-    with pytest.raises(InputError, match="needs format 1, got 9"):
+    with refuses(InputError, None, "format 1", "got 9"):
         RunState.from_json({**state.to_json(), "format": 9})
-    with pytest.raises(InputError, match="stored state of a run is not valid"):
+    with refuses(InputError, None, "not valid"):
         RunState.from_json({"format": 1})
-    with pytest.raises(InputError, match="needs a step from 0 to 7, got 99"):
+    with refuses(InputError, None, "0 to 7", "got 99"):
         monitor.watch(TARGET).resume(RunState.from_json({**state.to_json(), "step": 99}))
 
 
@@ -273,6 +274,7 @@ import numpy as np
 from ontarget import Target
 from ontarget.live._run_kernel import advance_rows, look_rows
 from ontarget.models.forest._batch_kernel import limits_of_rows
+from refusals import refuses
 
 def count():
     return sum(len(kernel.signatures) for kernel in (advance_rows, look_rows, limits_of_rows))

@@ -9,6 +9,7 @@ from ontarget import Episodes, GoalMonitor, Outlooks, Status, Target
 from ontarget.episodes import Column
 from ontarget.errors import InputError
 from ontarget.models import GuidedForest, Marginal, QuantileForest
+from refusals import refuses
 from tests.walks import walks
 
 MODELS = {
@@ -157,22 +158,22 @@ def test_sums_beyond_floats_are_unknown_and_not_healthy() -> None:
     for _ in range(2):
         one, many = watch.step([0.0, 0.0], 1.7e308), fleet.step(np.zeros((1, 2)), 1.7e308)
         assert same(one, many.of(0))
-    assert one.reason == "the behavior so far is unknown"
+    assert "behavior so far" in one.reason
 
 
 def test_agents_that_do_not_exist_or_come_twice_are_refused() -> None:
     monitor = GoalMonitor(Marginal(), min_calibration=5).fit(walks(), progress=False)
     fleet = monitor.fleet(TARGET, 3)
-    with pytest.raises(InputError, match="names of this fleet \\(0, 1, 2\\), got 3"):
+    with refuses(InputError, "agents", "(0, 1, 2)", "got 3"):
         fleet.step(np.zeros((1, 2)), agents=[3])
-    with pytest.raises(InputError, match="`agents` need different names"):
+    with refuses(InputError, "agents", "twice"):
         fleet.step(np.zeros((2, 2)), agents=[1, 1])
     for names in (["0", "1"], [[0], [1]]):
-        with pytest.raises(InputError, match="names of this fleet"):
+        with refuses(InputError, "agents", "(0, 1, 2)", f"got {names[0]!r}"):
             fleet.step(np.zeros((2, 2)), agents=names)
-    with pytest.raises(InputError, match="`states` need shape"):
+    with refuses(InputError, "states", "(3, 2)", "(3, 1)"):
         fleet.step(np.zeros((3, 1)))
-    with pytest.raises(InputError, match="rewards need one number or one for each of 3"):
+    with refuses(InputError, None, "rewards", "of 3", "(2,)"):
         fleet.step(np.zeros((3, 2)), [0.0, 1.0])
     assert fleet.steps.tolist() == [0, 0, 0]  # nothing has moved
 

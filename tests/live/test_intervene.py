@@ -8,6 +8,7 @@ import pytest
 from ontarget import AlarmRule, Below, Episodes, Goal, GoalMonitor, RunState, Status, Target
 from ontarget.errors import InputError
 from ontarget.models import QuantileForest
+from refusals import refuses
 from tests.walks import walks
 
 GOAL = Target.at_least(0.3)
@@ -28,13 +29,13 @@ def test_an_alarm_that_was_acted_on_stays_on_until_the_end(rule: AlarmRule) -> N
         assert one.step([-2.0, 0.0]).alarm
     taken = watch.intervene()
     assert taken.alarm
-    assert "taken over at step 0: the numbers are those of a run that is left alone" in taken.reason
+    assert "step 0" in taken.reason
     better = [one.step([2.0, 0.0], reward=5.0) for one in (watch, alone)]
     assert [one.status for one in better] == [Status.ALARM, Status.OK]
     assert better[0].p == better[1].p
     end = watch.end(0.0)
     assert (end.status, end.p) == (Status.DONE, 1.0)
-    assert end.reason.endswith("taken over at step 0")
+    assert end.reason.endswith("step 0")
     watch.reset()
     assert watch.intervened_at is None
     assert not watch.step([2.0, 0.0], reward=0.0).reason
@@ -57,25 +58,25 @@ def test_a_run_without_an_alarm_may_be_taken_over_too() -> None:
     watch = MONITOR.watch(GOAL, alarm_below=0.1)
     watch.step([2.0, 0.0])
     assert watch.intervene().status is Status.OK
-    assert watch.changes[-1].reason.startswith("taken over at step 0")
+    assert "step 0" in watch.changes[-1].reason
 
 
 def test_nobody_takes_over_a_run_that_is_over() -> None:
     watch = MONITOR.watch(GOAL)
     watch.step([0.0, 0.0])
     watch.end(1.0)
-    with pytest.raises(InputError, match="the run is over; call reset"):
+    with refuses(InputError, None, "run is over"):
         watch.intervene()
 
 
 def test_a_message_takes_a_run_over() -> None:
     sessions = MONITOR.sessions(GOAL, alarm_below=0.5)
     sessions.answer({"agent": "a", "state": [-2.0, 0.0]})
-    assert "taken over at step 0" in sessions.answer({"agent": "a", "intervene": True})["reason"]
+    assert "step 0" in sessions.answer({"agent": "a", "intervene": True})["reason"]
     assert sessions.answer({"agent": "a", "state": [2.0, 0.0], "reward": 5.0})["status"] == "ALARM"
     both = sessions.answer({"agent": "b", "state": [-2.0, 0.0], "intervene": True})
-    assert "taken over at step 0" in both["reason"]
-    assert "has no run" in sessions.answer({"agent": "c", "intervene": True})["reason"]
+    assert "step 0" in both["reason"]
+    assert "'c' has" in sessions.answer({"agent": "c", "intervene": True})["reason"]
 
 
 def test_every_answer_of_a_run_that_was_taken_over_says_so() -> None:
@@ -109,7 +110,7 @@ def test_a_fleet_treats_runs_that_were_taken_over_as_a_watch_does(rule: AlarmRul
     other.resume(0, RunState.from_json(fleet.run_state("b").to_json()))
     assert other.intervened.tolist() == [True]
     assert fleet.end(0.0, agents=["b"]).of(0) == watch.end(0.0)
-    with pytest.raises(InputError, match="the run of agent 'b' is over; call reset"):
+    with refuses(InputError, None, "'b'", "over"):
         fleet.intervene(["a", "b"])
     assert fleet.intervened.tolist() == [False, True, False, False]
     fleet.reset(["b"])
@@ -130,14 +131,14 @@ def test_a_run_held_to_a_goal_is_taken_over_as_any_other() -> None:
     fleet.step([[-3.0], [-3.0]])
     assert fleet.peek().alarm.tolist() == [True, True]
     taken = fleet.intervene(["a"]).of(0)
-    assert "taken over at step 0" in taken.reason
+    assert "step 0" in taken.reason
     assert fleet["a"].intervened_at == 0
     earned = {"reward": 20.0, "energy": 0.0}
     better = fleet.step([[3.0], [3.0]], [earned, earned])
     assert better.status.tolist() == [Status.ALARM, Status.OK]
     assert better.p[0] == better.p[1]
     assert fleet["b"].end(earned).status is Status.DONE
-    with pytest.raises(InputError, match="the run of agent 'b' is over; call reset"):
+    with refuses(InputError, None, "'b'", "over"):
         fleet.intervene(["b"])
     fleet.reset(["a"])
     assert fleet["a"].intervened_at is None

@@ -16,6 +16,7 @@ from ontarget.fitted.calibrating import map_target
 from ontarget.live._batch import rehearsed_answers
 from ontarget.modelfile.file import fitted_bytes
 from ontarget.models import Marginal, QuantileForest
+from refusals import refuses
 from tests.walks import replay, walks
 
 TARGET = Target.at_least(0.05)
@@ -75,9 +76,7 @@ def test_a_threshold_is_measured_and_refused_like_a_promised_one() -> None:
     assert trigger.promised is None
     assert (trigger.measured.m, trigger.measured.k) == (met.size, (met.size + 1) // 10)
     assert trigger.threshold == met[trigger.measured.k - 1]
-    with pytest.raises(
-        FewEpisodesError, match=r"at least 99 learning episodes that met the target, has \d\d;"
-    ):
+    with refuses(FewEpisodesError, "false_alarm_rate", "=0.01", "99 learning"):
         monitor.watch(TARGET, false_alarm_rate=0.01)
     curve = monitor.alarm_curve(TARGET, rates=[0.1])
     assert not curve.promised
@@ -87,9 +86,9 @@ def test_a_threshold_is_measured_and_refused_like_a_promised_one() -> None:
 
 def test_what_only_assure_episodes_can_do_is_refused() -> None:
     monitor = rehearsed(walks(60))
-    with pytest.raises(FewEpisodesError, match="ruling a target out needs assure episodes"):
+    with refuses(FewEpisodesError, "false_alarm_rate", "ruling", "assure"):
         monitor.watch(TARGET, alarm=RuledOut(0.1))
-    with pytest.raises(FewEpisodesError, match="a drift guard needs assure episodes"):
+    with refuses(FewEpisodesError, None, "guard", "step 0"):
         monitor.drift_guard()
     outlook = monitor.outlook(0, np.zeros((1, 2)), 0.0, TARGET)
     assert (outlook.plausibility[0], outlook.assurance[0]) == (1.0, 0.0)

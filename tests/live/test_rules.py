@@ -16,6 +16,7 @@ from ontarget.episodes import PaperSplit
 from ontarget.errors import AlarmWarning, CalibrationError, FewEpisodesError, InputError
 from ontarget.live.rules import rule_of
 from ontarget.models import Marginal
+from refusals import refuses
 from tests.walks import replay, walks
 
 MONITOR = GoalMonitor(Marginal(), min_calibration=5).fit(walks(), progress=False)
@@ -29,20 +30,23 @@ def test_shorthands_are_rules() -> None:
     assert rule_of(false_alarm_rate="0.05", clear_above=0.5) == Promised("0.05", 1, 0.5)
     assert rule_of(RuledOut(0.1)) == RuledOut(0.1)
     assert rule_of(false_alarm_rate=0.1, confidence=0.9) == Promised(0.1, confidence=0.9)
-    for wrong, message in (
-        ({"alarm": 0.5}, "`alarm` needs a rule such as Below"),
-        ({"alarm": Below(0.5), "for_steps": 2}, "pass `alarm` or `for_steps`, not both"),
-        ({"alarm_below": 0.5, "false_alarm_rate": 0.1}, "not both"),
-        ({"alarm_below": 1.5}, "from 0 to 1, got 1.5"),
-        ({"false_alarm_rate": 7}, "`false_alarm_rate` needs a number strictly between"),
-        ({"for_steps": 0}, "`for_steps` needs a whole number from 1"),
+    for wrong, refusal in (
+        ({"alarm": 0.5}, (InputError, "alarm", "got 0.5")),
+        ({"alarm": Below(0.5), "for_steps": 2}, (InputError, "alarm", "`for_steps`")),
+        (
+            {"alarm_below": 0.5, "false_alarm_rate": 0.1},
+            (InputError, "alarm_below", "`false_alarm_rate`"),
+        ),
+        ({"alarm_below": 1.5}, (InputError, "alarm_below", "0 to 1", "got 1.5")),
+        ({"false_alarm_rate": 7}, (InputError, "false_alarm_rate", "got 7")),
+        ({"for_steps": 0}, (InputError, "for_steps", "got 0")),
         (
             {"confidence": 0.9},
-            "`confidence` is only for a promised rate; pass false_alarm_rate=0.05",
+            (InputError, "confidence", "false_alarm_rate=0.05"),
         ),
-        ({"false_alarm_rate": 0.1, "confidence": 95}, "`confidence` needs a number strictly"),
+        ({"false_alarm_rate": 0.1, "confidence": 95}, (InputError, "confidence", "got 95")),
     ):
-        with pytest.raises(InputError, match=message):
+        with refuses(*refusal):
             rule_of(**wrong)
 
 
@@ -53,24 +57,20 @@ def test_a_confidence_sets_the_alarm_lower_or_says_how_many_episodes_it_needs() 
     assert (sure.promised.confidence, plain.promised.confidence) == (0.9, None)
     assert sure.promised.spread(0.8)[1] <= 0.3 < plain.promised.spread(0.8)[1]
     met = int(TARGET.contains(MONITOR.fitted.assure.outcomes).sum())
-    with pytest.raises(
-        FewEpisodesError,
-        match=rf"false_alarm_rate=0.05 with confidence 0.95 needs at least 59 assure episodes that "
-        rf"met the target, has {met}; record more, or accept a higher rate or a lower confidence",
-    ):
+    with refuses(FewEpisodesError, "false_alarm_rate", "=0.05", 0.95, 59, f"has {met};"):
         MONITOR.watch(TARGET, false_alarm_rate=0.05, confidence=0.95)
-    with pytest.raises(FewEpisodesError, match="needs at least 459 assure episodes, got 60"):
+    with refuses(FewEpisodesError, None, 0.01, 459, "got 60"):
         MONITOR.watch(TARGET, alarm=RuledOut(0.01, confidence=0.99))
     band = [MONITOR.band(0, [STATE], 0.0, 0.8, confidence=sure) for sure in (None, 0.9)]
     assert band[1].lower[0] <= band[0].lower[0] < band[0].upper[0] <= band[1].upper[0]
-    with pytest.raises(CalibrationError, match=r"0.99 with confidence=0.95 needs at least 299"):
+    with refuses(CalibrationError, None, "level=0.99", "confidence=0.95", 299, "has 60"):
         MONITOR.interval(0, [STATE], 0.0, 0.99, confidence=0.95)
 
 
 def test_learning_episodes_cannot_make_anything_sure() -> None:
     monitor = GoalMonitor(Marginal()).fit(split=walks(100).split(assure=0), progress=False)
     assert monitor.watch(TARGET, false_alarm_rate=0.2).trigger.measured is not None
-    with pytest.raises(FewEpisodesError, match="`confidence` needs assure episodes"):
+    with refuses(FewEpisodesError, "confidence", "measured"):
         monitor.watch(TARGET, false_alarm_rate=0.2, confidence=0.9)
     assert np.isnan(monitor.alarm_curve(TARGET, rates=[0.2]).rate_at_most).all()
 
@@ -80,7 +80,7 @@ def test_an_alarm_curve_bounds_the_rates_of_all_rows_at_once() -> None:
     assert (curve.rate_at_most > curve.false_alarm_rate).all()
     assert (np.diff(curve.rate_at_most) > 0).all()
     assert (MONITOR.alarm_curve(TARGET, confidence=0.5).rate_at_most < curve.rate_at_most).all()
-    assert "surely up to: with 95 % confidence, the true rates are at most these" in str(curve)
+    assert "95 % confidence" in str(curve)
 
 
 @given(st.floats(0, 1))
@@ -112,7 +112,7 @@ def test_an_alarm_latches_through_everything_unknown() -> None:
     assert blind.reason.startswith("in alarm since step 0; feature 'x0' is missing")
     late = [watch.step(STATE) for _ in range(3)][-1]
     assert (late.status, late.known) == (Status.ALARM, False)  # too few runs reach this step
-    assert "learning episodes reach this step" in late.reason
+    assert "learning episodes" in late.reason
     assert watch.end(-1.0).status is Status.DONE
     watch.reset()
     assert watch.step([math.nan, 0.0]).status is Status.UNKNOWN
@@ -150,11 +150,9 @@ NEW = walks(60, seed=11, ragged=True)
 
 
 def test_a_rule_that_never_fires_says_so_when_it_is_made() -> None:
-    with pytest.warns(
-        AlarmWarning, match=r"below p = 0 would not have been raised on any of the 60 assure"
-    ):
+    with pytest.warns(AlarmWarning, match="60 assure"):
         MONITOR.watch(TARGET, alarm=Below(0.0))
-    with pytest.warns(AlarmWarning, match="of which missed the target"):
+    with pytest.warns(AlarmWarning, match="missed"):
         MONITOR.fleet(TARGET, 2, alarm=RuledOut(0.001))
     MONITOR.watch(Target(-math.inf, math.inf), alarm=Below(0.0))  # nothing can be missed
 
@@ -164,7 +162,7 @@ def test_without_assure_episodes_there_is_nothing_to_promise_or_rule_out() -> No
     monitor = GoalMonitor(Marginal()).fit(split=parts, progress=False)
     assert monitor.watch(TARGET).step(STATE).known
     for rule in (Promised(0.1), RuledOut(0.1)):
-        with pytest.raises(FewEpisodesError, match="has no assure episodes"):
+        with refuses(FewEpisodesError, None, "no assure"):
             monitor.watch(TARGET, alarm=rule)
 
 

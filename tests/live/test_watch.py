@@ -11,6 +11,7 @@ from ontarget.errors import InputError
 from ontarget.evaluation import first_alarms, sustained
 from ontarget.fitted.guarantee import alarm_scores
 from ontarget.models import Marginal
+from refusals import refuses
 from tests.walks import walks
 
 MONITOR = GoalMonitor(Marginal(), min_calibration=5).fit(walks(), progress=False)
@@ -37,7 +38,8 @@ def test_states_follow_a_run_from_pending_to_done() -> None:
         (3, "DONE"),
     ]
     assert "alarm below 0.5" in run.changes[2].reason
-    assert "ended inside the target at 4" in run.changes[4].reason
+    assert "inside" in run.changes[4].reason
+    assert "at 4" in run.changes[4].reason
 
 
 def test_the_call_at_the_horizon_is_done_and_later_ones_unknown() -> None:
@@ -48,7 +50,7 @@ def test_the_call_at_the_horizon_is_done_and_later_ones_unknown() -> None:
     assert (done.t, done.status, done.p) == (6, Status.DONE, 0.0)
     late = run.step(STATE)
     assert late.status is Status.UNKNOWN
-    assert "the run is over" in late.reason
+    assert "over" in late.reason
     assert run.end().status is Status.UNKNOWN
     run.reset()
     assert run.step(STATE).status is Status.OK
@@ -92,14 +94,14 @@ def test_a_bad_state_is_unknown_with_its_reason_and_the_run_goes_on(state, reaso
     assert good.p == clean.step(STATE, 0.0).p
     strict = watch(on_bad="raise")
     strict.step(STATE)
-    with pytest.raises(InputError, match="step 1"):
+    with refuses(InputError, None, "step 1", reason):
         strict.step(state, -1.0)
 
 
 def test_a_lost_reward_stays_unknown_until_the_behavior_is_told() -> None:
     run = watch()
     run.step(STATE)
-    assert "reward needs a number, got nan" in run.step(STATE, math.nan).reason
+    assert "got nan" in run.step(STATE, math.nan).reason
     assert run.step(STATE, 1.0).status is Status.UNKNOWN
     repaired = run.step(STATE, 1.0, behavior=2.0)
     assert repaired.status is Status.OK
@@ -116,7 +118,7 @@ def test_a_lost_reward_stays_unknown_until_the_behavior_is_told() -> None:
 def test_nothing_is_earned_before_the_first_step() -> None:
     first = watch().step(STATE, 1.0)
     assert first.status is Status.UNKNOWN
-    assert "before the first step" in first.reason
+    assert "first step" in first.reason
     assert watch().end(1.0).status is Status.UNKNOWN
 
 
@@ -142,7 +144,7 @@ def test_a_behavior_that_is_read_must_be_told() -> None:
     )
     run = GoalMonitor(Marginal()).fit(runs, progress=False).watch(Target.at_least(0))
     assert run.step([0.0]).known
-    assert "pass its value as behavior=" in run.step([0.0]).reason
+    assert "behavior=" in run.step([0.0]).reason
     assert run.step([0.0], behavior=1.0).known
     assert run.end(behavior=-1.0).p == 0.0
 
@@ -196,7 +198,7 @@ def test_alarm_curve_prints_as_a_table() -> None:
     head, never, often, note = str(curve).splitlines()
     assert head.startswith("promised   surely up to   alarm below   failures caught")
     assert note.startswith("surely up to: with 95 % confidence")
-    assert "too few of the" in never
+    assert "too few" in never
     caught = f"{100 * curve.detection_rate[1]:.1f}"
     sure = f"{100 * curve.rate_at_most[1]:.1f}"
     threshold = f"{curve.threshold[1]:.3f}"
@@ -244,7 +246,7 @@ def test_a_run_that_is_cut_off_is_unknown_on_every_face() -> None:
     many = fleet.end(9.0, agents=[1], truncated=True)
     assert (many.status[0], np.isnan(many.p[0])) == (Status.UNKNOWN, True)
     fleet.step([STATE], 0.5, agents=[0])
-    assert "cut off after 1 step" in fleet.peek().words(1)
+    assert "after 1 step" in fleet.peek().words(1)
     assert fleet.peek().status.tolist() == [Status.OK, Status.UNKNOWN]
 
 

@@ -24,6 +24,7 @@ from ontarget.errors import InputError
 from ontarget.fitted._kernels import DECIDED
 from ontarget.live._explaining import Reading, explained
 from ontarget.models import Marginal
+from refusals import refuses
 
 STEPS = 4
 GOAL = Goal.parse("gain >= 0 & spent <= 2.2 & low >= -2")
@@ -143,7 +144,7 @@ def test_what_is_decided_is_exact_and_alarms(monitor: GoalMonitor) -> None:
     watch.step([0.0, 0.0])
     lost = watch.step([-3.0, 0.1], {"reward": -3.0, "energy": 0.1})
     assert (lost.p, lost.decided, lost.status) == (0.0, True, Status.ALARM)
-    assert lost.reason == "the goal is out of reach"
+    assert "out of reach" in lost.reason
     assert watch.parts["low"].p == 0.0
     assert 0.0 < watch.parts["spent"].p < 1.0
 
@@ -169,7 +170,7 @@ def test_a_missing_signal_is_unknown_by_name_until_it_is_repaired(monitor: GoalM
     watch.step([0.0, 0.0])
     bad = watch.step([math.inf, 0.0], {"reward": 0.1, "energy": 0.1})
     assert bad.reason.startswith("feature 'x0'")  # said once, not for each behavior
-    with pytest.raises(InputError, match="step 0"):
+    with refuses(InputError, None, "step 0", "'x0'"):
         monitor.watch(GOAL, on_bad="raise").step([math.nan, 0.0])
 
 
@@ -214,7 +215,7 @@ def test_a_stored_run_goes_on_bit_for_bit(monitor: GoalMonitor) -> None:
         assert stored.run_state == watch.run_state == fleet.run_state("a")
     assert sent.changes == watch.changes
     other = monitor.watch(Goal.parse("gain >= 0 & low >= -2"), alarm_below=0.9)
-    with pytest.raises(InputError, match="needs a state with 2 parts, got 3"):
+    with refuses(InputError, None, "gain, low", "2 parts", "got 3"):
         other.resume(watch.run_state)
 
 
@@ -222,7 +223,7 @@ def test_an_alarm_stays_on_once_somebody_took_over(monitor: GoalMonitor) -> None
     left, taken = (monitor.watch(GOAL, alarm_below=0.6) for _ in range(2))
     for watch in (left, taken):
         assert watch.step([0.0, 0.0]).alarm
-    assert "taken over at step 0" in taken.intervene().reason
+    assert "step 0" in taken.intervene().reason
     again = monitor.watch(GOAL, alarm_below=0.6).resume(taken.run_state)
     brought = {"reward": 3.0, "energy": -0.5}  # all is well again
     assert not left.step([3.0, -0.5], brought).alarm
@@ -278,12 +279,13 @@ def test_a_function_is_watched_and_evaluated_like_any_goal(
     assert again.step([0.1, 0.2], brought) == watch.step([0.1, 0.2], brought)
     ended = watch.end({"reward": 3.0, "energy": 0.1})
     assert ended.p == 1.0
-    assert ended.reason == "ended inside the goal at gain = 3.3, low = 0.3, spent = 0.3"
+    assert "inside" in ended.reason
+    assert "gain = 3.3, low = 0.3, spent = 0.3" in ended.reason
     found = monitor.evaluate(recorded(200, seed=5), goal, resamples=20)
     assert found.ece().value < 0.12
     assert not found.parts
     found.report(tmp_path / "goal.html", false_alarm_rate=0.2)
-    with pytest.raises(InputError, match="a goal that is given by a function has p but no"):
+    with refuses(InputError, None, "Below", "Promised"):
         monitor.watch(goal, alarm=RuledOut(0.05))
 
 
@@ -294,7 +296,7 @@ def test_a_goal_is_recalibrated_on_new_episodes(monitor: GoalMonitor) -> None:
     found, before = (one.outlook(2, X, so_far, GOAL) for one in (again, monitor))
     assert np.array_equal(found.p, before.p)
     assert np.any(found.plausibility != before.plausibility)
-    with pytest.raises(InputError, match="need the monitor's behaviors gain, spent, low, got gain"):
+    with refuses(InputError, None, "gain, spent, low", "got gain"):
         monitor.recalibrate(Episodes.from_arrays(X[:, None], X[:, :1], behavior={"gain": "sum"}))
 
 
@@ -315,16 +317,16 @@ def test_a_fleet_says_what_its_watches_say(monitor: GoalMonitor, goal: Goal) -> 
     assert told.of(0) == watch.step([0.2, 0.1], {"reward": 0.3}, behavior={"spent": 0.7})
     ended = fleet.end([{"reward": 0.1, "energy": 0.1}], agents=["right"]).of(0)
     assert ended == watch.end({"reward": 0.1, "energy": 0.1})
-    with pytest.raises(InputError, match="the run of agent 'right' is over"):
+    with refuses(InputError, None, "'right'", "over"):
         fleet.intervene(["left", "right"])
     assert not fleet.intervened.any()
-    with pytest.raises(InputError, match="rewards of 'energy' need one value for each of 2 agents"):
+    with refuses(InputError, None, "'energy'", "of 2", "[0.5]"):
         fleet.step(states, {"reward": [0.1, 0.3], "energy": [0.5]})
-    with pytest.raises(InputError, match="`states` need one state for each of 2 agents, got 1"):
+    with refuses(InputError, "states", "of 2", "got 1"):
         fleet.step(states[:1])
     fleet.leave(["left"])
     assert fleet.agents == ("right",)
-    with pytest.raises(InputError, match="names of this fleet"):
+    with refuses(InputError, "agents", "'right'", "got 'left'"):
         fleet.step(states[:1], agents=["left"])
 
 
@@ -379,44 +381,44 @@ def test_bounds_of_a_signal_decide_its_goal() -> None:
     assert found.p[0] == 0.0
     assert monitor.only("a").reward_bounds == (0.0, 1.0)
     assert monitor.only("b").reward_bounds is None
-    with pytest.raises(InputError, match="a mapping from the names of the behaviors"):
+    with refuses(InputError, "reward_bounds", "(a, b)", "(0.0, 1.0)"):
         GoalMonitor(reward_bounds=(0.0, 1.0)).fit(runs, progress=False)
 
 
 def test_what_does_not_fit_is_refused_in_words(monitor: GoalMonitor) -> None:
     X, _ = some_runs()
-    with pytest.raises(InputError, match="behaviors among gain, spent, low, got 'speed'"):
+    with refuses(InputError, "goal", "gain, spent, low", "'speed'"):
         monitor.watch(Goal.parse("speed > 1"))
-    with pytest.raises(InputError, match="so target needs a Goal"):
+    with refuses(InputError, None, "gain, spent, low", "[0, inf)"):
         monitor.watch(Target.at_least(0))
-    with pytest.raises(InputError, match="several behaviors"):
+    with refuses(InputError, None, "gain, spent, low", "only('gain')"):
         monitor.interval(0, X, 0.0, 0.9)
-    with pytest.raises(InputError, match="a mapping from the names gain, spent, low"):
+    with refuses(InputError, "behavior", "gain, spent, low", 0.0):
         monitor.outlook(0, X, 0.0, GOAL)
-    with pytest.raises(InputError, match="one of the behaviors"):
+    with refuses(InputError, "name", "gain, spent, low", "'speed'"):
         monitor.only("speed")
-    with pytest.raises(InputError, match="single behavior without a name"):
+    with refuses(InputError, None, "single behavior", "got Goal"):
         monitor.only("gain").watch(GOAL)
-    with pytest.raises(InputError, match=r"ask about one of them: monitor.only\('gain'\)"):
+    with refuses(InputError, None, "only('gain')"):
         monitor.drift_guard()
-    with pytest.raises(InputError, match=r"monitor.only\('spent'\).harm_guard"):
+    with refuses(InputError, None, "monitor.only('spent').harm_guard"):
         monitor.harm_guard(Goal.parse("spent <= 2"))
     for ask in (
         lambda alone: alone.explain(0, X[0], 0.0, GOAL),
         lambda alone: alone.drift(recorded(50, seed=8).only("gain"), GOAL),
         lambda alone: alone.harm_guard(GOAL),
     ):
-        with pytest.raises(InputError, match="single behavior without a name"):
+        with refuses(InputError, None, "single behavior", "got Goal"):
             ask(monitor.only("gain"))
-    with pytest.raises(InputError, match="`t` needs a step from 0 to 3, got 99"):
+    with refuses(InputError, "t", "0 to 3", "got 99"):
         monitor.box(99, X, dict.fromkeys(GOAL.names, 0.0), 0.9)
-    with pytest.raises(InputError, match="needs a monitor of several behaviors"):
+    with refuses(InputError, None, "box", "several behaviors"):
         monitor.only("gain").box(0, X, {}, 0.9)
 
 
 def test_an_explanation_of_a_goal_shares_out_its_change(monitor: GoalMonitor) -> None:
     watch = monitor.watch(GOAL, alarm_below=0.2)
-    with pytest.raises(InputError, match="call step first"):
+    with refuses(InputError, None, "call step"):
         watch.explain()
     before = watch.step([0.0, 0.0])
     assert watch.explain().contributions == ()
@@ -436,7 +438,7 @@ def test_an_explanation_of_a_goal_shares_out_its_change(monitor: GoalMonitor) ->
     start = ([0.0, 0.0], {"gain": 0.0, "spent": 0.0, "low": math.nan})
     asked = monitor.explain(1, [0.4, 1.9], so_far, GOAL, before=start)
     assert repr(asked) == repr(why)  # NaN equals NaN in words
-    assert why.figure().axes[1].get_xlabel() == "spent if it goes on as the precedents did"
+    assert why.figure().axes[1].get_xlabel().startswith("spent ")
     alone = monitor.explain(1, [0.4, 1.9], so_far, Goal.parse("spent <= 2.2"), before=start)
     one = monitor.only("spent").explain(
         1, [0.4, 1.9], 1.9, Target.at_most(2.2), before=([0.0, 0.0], 0.0)
@@ -504,7 +506,7 @@ def test_drift_of_a_goal_is_told_by_the_behavior_that_drifts(
     assert again.observe(rest) == guard.observe(rest)
     assert guard.reading.alarm
     assert reading.n == 60
-    with pytest.raises(InputError, match="is for another"):
+    with refuses(InputError, None, "guard.json", "monitor"):
         monitor.harm_guard(Goal.parse("gain >= 0 & low >= -2"), resume=tmp_path / "guard.json")
 
 
@@ -523,12 +525,10 @@ def test_an_evaluation_of_a_goal_measures_it_whole_and_by_behavior(
     page = tmp_path / "goal.html"
     found.report(page, false_alarm_rate=0.2)
     text = page.read_text()
-    assert "Which behavior is at fault?" in text
-    assert ", the likely culprit, was predicted to lie" in text
-    assert "With a probability of 90" in text  # the path to come of that behavior
-    assert "is the likely culprit; " in text
+    assert "likely culprit" in text
+    assert "probability of 90" in text  # the path to come of that behavior
     assert {"p", "met", "energy"} <= set(found.to_frame().columns)
-    with pytest.raises(InputError, match="the goal is about several; draw it for one of them"):
+    with refuses(InputError, None, "'fan'", "evaluation.parts['gain']"):
         found.figure("fan")
     alone = monitor.evaluate(fresh, Goal.parse("spent <= 2.2"), resamples=20)
     assert np.array_equal(
@@ -536,7 +536,7 @@ def test_an_evaluation_of_a_goal_measures_it_whole_and_by_behavior(
         monitor.only("spent").evaluate(fresh.only("spent"), Target.at_most(2.2)).p,
         equal_nan=True,
     )
-    with pytest.raises(InputError, match="the monitor's behaviors gain, spent, low"):
+    with refuses(InputError, None, "gain, spent, low", "like=monitor"):
         monitor.evaluate(fresh.only("gain"), GOAL)
 
 

@@ -19,11 +19,11 @@ from ontarget.errors import (
     FewEpisodesError,
     GroupError,
     InputError,
-    OntargetError,
     UnfittedError,
 )
 from ontarget.models import Marginal, QuantileForest
 from ontarget.monitor._reach import _rank_shift
+from refusals import refuses
 from tests.walks import replay, walks
 
 # Targets that nearly every run meets leave an alarm nothing to say.
@@ -104,7 +104,7 @@ def test_late_steps_that_few_episodes_reach_are_unknown_and_say_so() -> None:
     live = replay(monitor.watch(Target.at_least(0)), new, 0)
     assert live[0].known
     assert live[5].status is Status.UNKNOWN
-    assert "learning episodes reach this step, fewer than 10" in live[5].reason
+    assert "fewer than 10" in live[5].reason
     batch = monitor.outlook(5, new.at(5).states, new.at(5).behavior, Target.at_least(0))
     assert not batch.known.any()
     assert 0 < monitor.fitted.learned[5, 0] < 10
@@ -116,8 +116,9 @@ def test_a_step_that_no_training_episode_reaches_is_unknown() -> None:
     runs = Episodes.from_arrays(states, [np.ones(2)] * 90, horizon=8)
     monitor = GoalMonitor(Marginal(), steps_per_model=1).fit(runs, progress=False)
     batch = monitor.outlook(5, [[0.0]], 0.0, Target.at_least(0))
-    assert batch.reason.tolist() == ["no model was fitted for this step"]
-    with pytest.raises(CalibrationError, match="step 5 is unknown: no model was fitted"):
+    (reason,) = batch.reason.tolist()
+    assert "no model" in reason
+    with refuses(CalibrationError, None, "step 5", "unknown"):
         monitor.interval(5, [[0.0]], 0.0, 0.9)
 
 
@@ -131,20 +132,18 @@ def test_steps_that_are_fitted_alone_answer_as_in_a_whole_fit() -> None:
         one, other = (m.outlook(t, rows.states, rows.behavior, target) for m in (whole, some))
         assert np.array_equal(one.p, other.p) == (t in (2, 3))
         assert other.known.all() == (t in (2, 3))
-    with pytest.raises(InputError, match="`steps` needs step numbers from 0 to 5, got"):
+    with refuses(InputError, "steps", "0 to 5"):
         GoalMonitor(FOREST).fit(split=parts, steps=[6], progress=False)
 
 
 def test_no_interval_promise_or_band_is_given_for_a_bad_reading() -> None:
     monitor, _ = fitted()
     for ask in (monitor.interval, monitor.promise, monitor.band):
-        with pytest.raises(
-            InputError, match="run 1: feature 'x0' is missing, and it was never missing"
-        ):
+        with refuses(InputError, None, "run 1", "'x0'"):
             ask(1, [[0.0, 0.0], [math.nan, 0.0]], 0.0, 0.8)
-        with pytest.raises(InputError, match="run 0: behavior needs a number, got nan"):
+        with refuses(InputError, None, "run 0", "nan"):
             ask(1, [[0.0, 0.0]], math.nan, 0.8)
-        with pytest.raises(InputError, match="`t` needs a whole number from 0 up, got True"):
+        with refuses(InputError, "t", "got True"):
             ask(True, [[0.0, 0.0]], 0.0, 0.8)
 
 
@@ -248,76 +247,92 @@ def test_groups_are_calibrated_by_themselves() -> None:
     assert (monitor.fitted.learned >= 158).all()  # hardly any run is in every bag
     alone = monitor.outlook(1, step.states[:1], step.behavior[:1], TARGETS[0], groups=["0"])
     assert alone.p[0] == found.p[0]
-    with pytest.raises(GroupError, match="one of the calibrated groups '0', '1', '2', got '7'"):
+    with refuses(GroupError, "group", "'0', '1', '2'", "got '7'"):
         monitor.watch(TARGETS[0], group="7")
-    with pytest.raises(GroupError, match="got None"):
+    with refuses(GroupError, "group", "'0', '1', '2'", "got None"):
         monitor.watch(TARGETS[0])
-    with pytest.raises(GroupError, match="without groups"):
+    with refuses(GroupError, None, "'0'", "without groups"):
         fitted(Marginal())[0].watch(TARGETS[0], group="0")
-    with pytest.raises(GroupError, match="needs episodes with that group column"):
+    with refuses(GroupError, "group", "'team'", "'group'"):
         GoalMonitor(group="team").fit(walks(groups=2), progress=False)
-    with pytest.raises(GroupError, match="fewer than min_calibration=20"):
+    with refuses(GroupError, None, "group 0", "8 episodes", "min_calibration=20"):
         GoalMonitor(group="group").fit(walks(30, groups=3), progress=False)
 
 
 @pytest.mark.parametrize(
-    ("ask", "error", "message"),
+    ("ask", "refusal"),
     [
         (
             lambda m: m.outlook(7, np.zeros((1, 2)), 0, TARGETS[0]),
-            InputError,
-            "up to the horizon 6, got 7",
+            (InputError, "t", "horizon 6", "got 7"),
         ),
-        (lambda m: m.outlook(0, np.zeros((1, 3)), 0, TARGETS[0]), InputError, r"\(runs, 2\)"),
+        (
+            lambda m: m.outlook(0, np.zeros((1, 3)), 0, TARGETS[0]),
+            (InputError, "states", "(runs, 2)", "(1, 3)"),
+        ),
         (
             lambda m: m.outlook(0, np.zeros((1, 2)), [0, 1], TARGETS[0]),
-            InputError,
-            "`behavior` needs",
+            (InputError, "behavior", "of 1", "(2,)"),
         ),
-        (lambda m: m.watch(TARGETS[0], alarm_below=2), InputError, "from 0 to 1, got 2"),
+        (
+            lambda m: m.watch(TARGETS[0], alarm_below=2),
+            (InputError, "alarm_below", "0 to 1", "got 2"),
+        ),
         (
             lambda m: m.watch(TARGETS[0], alarm_below=0.5, false_alarm_rate=0.1),
-            InputError,
-            "not both",
+            (InputError, "alarm_below", "`false_alarm_rate`"),
         ),
-        (lambda m: m.watch(TARGETS[0], for_steps=0), InputError, "`for_steps` needs"),
-        (lambda m: m.watch(60), InputError, "`target` needs a Target, got 60; Target.at_least"),
-        (lambda m: m.evaluate(walks(20), "60:"), InputError, "`target` needs a Target, got '60:'"),
+        (
+            lambda m: m.watch(TARGETS[0], for_steps=0),
+            (InputError, "for_steps", "got 0"),
+        ),
+        (
+            lambda m: m.watch(60),
+            (InputError, "target", "got 60;", "Target.at_least(60)"),
+        ),
+        (lambda m: m.evaluate(walks(20), "60:"), (InputError, "target", "got '60:'")),
         (
             lambda m: m.watch(TARGETS[0], false_alarm=0.1),
-            InputError,
-            "no option 'false_alarm'; did you mean false_alarm_rate",
+            (InputError, None, "'false_alarm'", "false_alarm_rate"),
         ),
-        (lambda m: m.watch(TARGETS[0], clear_above=0.1), InputError, "`clear_above` needs to be"),
-        (lambda m: m.watch(TARGETS[0], on_bad="ignore"), InputError, "`on_bad` needs"),
+        (
+            lambda m: m.watch(TARGETS[0], clear_above=0.1),
+            (InputError, "clear_above", 0.9, "got 0.1"),
+        ),
+        (
+            lambda m: m.watch(TARGETS[0], on_bad="ignore"),
+            (InputError, "on_bad", "'ignore'"),
+        ),
         (
             lambda m: m.watch(TARGETS[0], false_alarm_rate=0.001),
-            CalibrationError,
-            "needs at least 999 assure episodes that met the target, has",
+            (FewEpisodesError, "false_alarm_rate", "=0.001", "999 assure"),
         ),
-        (lambda m: m.interval(0, np.zeros((1, 2)), 0, 1.5), OntargetError, "level"),
-        (lambda m: m.fleet(TARGETS[0], 0), InputError, "`agents` needs"),
-        (lambda m: m.drift_guard(level=2), InputError, "`level` needs"),
+        (
+            lambda m: m.interval(0, np.zeros((1, 2)), 0, 1.5),
+            (InputError, "level", "got 1.5"),
+        ),
+        (lambda m: m.fleet(TARGETS[0], 0), (InputError, "agents", "got 0")),
+        (lambda m: m.drift_guard(level=2), (InputError, "level", "got 2")),
     ],
 )
-def test_what_cannot_be_asked_is_refused(ask, error, message: str) -> None:
-    with pytest.raises(error, match=message):
+def test_what_cannot_be_asked_is_refused(ask, refusal: tuple) -> None:
+    with refuses(*refusal):
         ask(MONITORS["sum"][0])
 
 
 def test_an_unfitted_monitor_says_so() -> None:
-    with pytest.raises(UnfittedError, match="not fitted yet"):
+    with refuses(UnfittedError, None, "not fitted"):
         GoalMonitor().watch(TARGETS[0])
-    with pytest.raises(InputError, match="preset"):
+    with refuses(InputError, "preset", "'best'"):
         GoalMonitor(preset="best")
-    with pytest.raises(InputError, match="fit needs episodes"):
+    with refuses(InputError, "episodes", "`split`"):
         GoalMonitor().fit()
 
 
 def test_an_episode_in_two_parts_of_a_split_is_refused() -> None:
     runs = walks(200, ragged=True)
     leaky = PaperSplit(runs.take(np.arange(80)), runs.take(np.arange(75, 200)), None, None)
-    with pytest.raises(CalibrationError, match=r"5 episodes are both in train and in calibrate"):
+    with refuses(CalibrationError, None, "5 episodes", "train", "calibrate"):
         GoalMonitor(Marginal()).fit(split=leaky, progress=False)
 
 
@@ -327,7 +342,7 @@ def test_other_recordings_may_number_their_episodes_alike() -> None:
         return Episodes.from_arrays(np.zeros((60, 3, 1)), rng.integers(0, 2, size=(60, 3)))
 
     parts = PaperSplit(recording(0), recording(1), recording(2), None)
-    with pytest.raises(CalibrationError, match="both in train and in calibrate"):
+    with refuses(CalibrationError, None, "7 episodes", "train", "calibrate"):
         # Sixty runs of coin flips: some are the same by chance, and nobody could tell.
         GoalMonitor(Marginal()).fit(split=parts, progress=False)
     rng = np.random.default_rng(3)
@@ -340,14 +355,12 @@ def test_other_recordings_may_number_their_episodes_alike() -> None:
 
 def test_parts_of_a_split_need_to_be_alike() -> None:
     split = walks(100).split(train=0.4)._replace(calibrate=walks(50, horizon=4))
-    with pytest.raises(EpisodesError, match="need the same horizon, got 6 and 4"):
+    with refuses(EpisodesError, None, "horizon", "6 and 4"):
         GoalMonitor(Marginal()).fit(split=split, progress=False)
 
 
 def test_a_fit_that_could_say_nothing_is_refused() -> None:
-    with pytest.raises(
-        FewEpisodesError, match="too few episodes: 16 can be used to calibrate p, and"
-    ):
+    with refuses(FewEpisodesError, None, 16, "needs 20"):
         GoalMonitor(Marginal()).fit(walks(20), progress=False)
     monitor = GoalMonitor(Marginal(), min_calibration=12).fit(walks(20), progress=False)
     assert not monitor.fitted.unknown(0, 0)
@@ -356,7 +369,7 @@ def test_a_fit_that_could_say_nothing_is_refused() -> None:
 def test_a_fit_says_how_far_p_may_be_off_and_with_what_confidence() -> None:
     monitor = GoalMonitor(Marginal()).fit(walks(300), progress=False)
     (line,) = [one for one in monitor.summary().splitlines() if one.startswith("accuracy")]
-    assert "by chance in the calibration curve alone" in line
+    assert "by chance" in line
     assert "points with 240 episodes (90 % confidence)" in line
     assert line.endswith("the model's own error is not included")
 

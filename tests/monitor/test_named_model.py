@@ -10,6 +10,7 @@ import pytest
 from ontarget import Episodes, GoalMonitor
 from ontarget.errors import InputError
 from ontarget.models import DistributionRegression
+from refusals import refuses
 from tests.outside.nearest_outcomes import NearestOutcomes
 
 
@@ -24,7 +25,7 @@ def walks(n: int, seed: int = 0) -> Episodes:
 def test_a_name_stands_for_a_model_with_its_defaults() -> None:
     monitor = GoalMonitor("distribution_regression").fit(walks(60), progress=False)
     assert isinstance(monitor.fitted.models[0], DistributionRegression)
-    with pytest.raises(InputError, match="'forst'"):
+    with refuses(InputError, "model", "'forst'"):
         GoalMonitor("forst").fit(walks(60), progress=False)
 
 

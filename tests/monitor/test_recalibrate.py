@@ -12,6 +12,7 @@ from ontarget.errors import (
     InputError,
 )
 from ontarget.models import Marginal, QuantileForest
+from refusals import refuses
 from tests.walks import shifted, walks
 
 FOREST = QuantileForest(n_trees=12, min_leaf=5)
@@ -69,7 +70,7 @@ def test_a_recalibrated_monitor_is_saved_and_loaded(tmp_path) -> None:
     )
     for name in ("p", "low", "high", "plausibility"):
         assert np.array_equal(getattr(one, name), getattr(other, name))
-    with pytest.raises(CalibrationError, match="needs new episodes, and 80 of these 80"):
+    with refuses(CalibrationError, None, "recalibrate", "80 of"):
         loaded.recalibrate(NEW)
 
 
@@ -86,7 +87,7 @@ def test_groups_are_recalibrated_each_by_itself() -> None:
     new = walks(40, groups=2, seed=3)
     again = monitor.recalibrate(new)
     assert again.fitted.counts[0].tolist() == [20, 20]
-    with pytest.raises(GroupError, match="of every group, got none of '1'"):
+    with refuses(GroupError, None, "recalibrate", "'1'"):
         monitor.recalibrate(new.take(new.groups == "0"))
 
 
@@ -94,7 +95,7 @@ def test_the_paper_way_takes_half_for_its_ranks() -> None:
     monitor = GoalMonitor(Marginal(), "paper", min_calibration=5).fit(walks(200), progress=False)
     again = monitor.recalibrate(walks(60, seed=3))
     assert again.sizes == {"train": 80, "calibrate": 30, "assure": 30}
-    with pytest.raises(FewEpisodesError, match="2 can be used to calibrate p"):
+    with refuses(FewEpisodesError, None, "2 can", "needs 5"):
         monitor.recalibrate(walks(4, seed=3))
 
 
@@ -111,28 +112,32 @@ def test_cut_off_episodes_count_as_the_worst_case() -> None:
 
 
 @pytest.mark.parametrize(
-    ("episodes", "error", "message"),
+    ("episodes", "refusal"),
     [
-        (OLD.take(range(5)), CalibrationError, "5 of these 5 are among those that the monitor was"),
-        (walks(20, behavior="max"), EpisodesError, "the monitor's behavior sum, got max"),
-        (walks(20, 5, seed=3), EpisodesError, "the monitor's horizon of 6 steps, got 5"),
+        (OLD.take(range(5)), (CalibrationError, None, "recalibrate", "5 of")),
+        (
+            walks(20, behavior="max"),
+            (EpisodesError, None, "behavior sum", "got max"),
+        ),
+        (walks(20, 5, seed=3), (EpisodesError, None, "6 steps", "got 5")),
         (
             Episodes.from_arrays(np.zeros((4, 6, 1)), np.zeros((4, 6)), horizon=6),
-            EpisodesError,
-            r"the monitor's features \(x0, x1\), got \(x0\)",
+            (EpisodesError, None, "(x0, x1)", "(x0)"),
         ),
     ],
 )
-def test_episodes_that_cannot_recalibrate_are_refused(episodes, error, message) -> None:
-    with pytest.raises(error, match=message):
+def test_episodes_that_cannot_recalibrate_are_refused(episodes, refusal) -> None:
+    with refuses(*refusal):
         MONITOR.recalibrate(episodes)
 
 
 def test_the_summary_says_how_much_luck_fifty_episodes_leave() -> None:
     said = MONITOR.recalibrate(NEW.take(range(50))).summary()
-    assert "with 50 assure episodes the true rate is 0.7\xa0% to 9.1\xa0%" in said
+    assert "50 assure" in said
+    assert "0.7\xa0% to 9.1\xa0%" in said
     assert "confidence=0.95 needs 59" in said
-    assert "at most 1\xa0% false alarms needs 99 assure episodes" in said
+    assert "1\xa0% false" in said
+    assert "99 assure" in said
     assert "luck" not in GoalMonitor(Marginal()).fit(walks(3000), progress=False).summary()
 
 
@@ -146,7 +151,7 @@ def test_only_with_a_declared_horizon_longer_runs_need_a_new_fit() -> None:
     for steps in (2, 4):
         assert monitor.recalibrate(runs(20, steps, 100)).horizon == 3
     strict = GoalMonitor(Marginal(), min_calibration=5).fit(runs(50, 3, 0, 3), progress=False)
-    with pytest.raises(EpisodesError, match="horizon of 3"):
+    with refuses(EpisodesError, None, "of 3", "got 4"):
         strict.recalibrate(runs(20, 4, 100))
 
 
@@ -167,20 +172,18 @@ def test_a_warm_fit_of_the_old_episodes_alone_is_the_old_fit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "refusal"),
     [
-        ({"warm": "river.ontarget"}, "`warm` needs a fitted GoalMonitor, got 'river.ontarget'"),
-        ({"warm": MONITOR, "split": OLD.split()}, "pass `warm` with episodes"),
+        ({"warm": "river.ontarget"}, (InputError, "warm", "'river.ontarget'")),
+        ({"warm": MONITOR, "split": OLD.split()}, (InputError, "warm", "a split")),
     ],
 )
-def test_what_is_not_a_warm_start_is_refused(options, message) -> None:
+def test_what_is_not_a_warm_start_is_refused(options, refusal) -> None:
     given = None if "split" in options else OLD
-    with pytest.raises(InputError, match=message):
+    with refuses(*refusal):
         GoalMonitor().fit(given, **options)
 
 
 def test_other_settings_than_those_of_the_warm_monitor_are_refused() -> None:
-    with pytest.raises(
-        InputError, match="takes all settings from the earlier monitor, which has policy=''"
-    ):
+    with refuses(InputError, "warm", "policy=''", "policy='v2'"):
         GoalMonitor(policy="v2").fit(OLD, warm=MONITOR)

@@ -12,6 +12,7 @@ import pytest
 from ontarget import Episodes, Goal, GoalMonitor, Target
 from ontarget.errors import EpisodesWarning, TargetError
 from ontarget.live.outlook import Status
+from refusals import refuses
 
 HORIZON = 6
 
@@ -109,7 +110,7 @@ def test_whoever_would_change_sides_is_named_and_refused() -> None:
         lambda: monitor.drift(runs(rewards(80, 1), 1000), target),
         lambda: monitor.harm_guard(target),
     ):
-        with pytest.raises(TargetError, match=rf"episode {first}\b"):
+        with refuses(TargetError, None, f"episode {first} "):
             asked()
     # A target far from everybody's outcome is answered.
     assert monitor.watch(Target.at_least(-1e6)).step([0.0]).p > 0.9

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from ontarget import Episodes, Goal, GoalMonitor, Status, Target
 from ontarget.episodes import Feature, PaperSplit, Schema
-from ontarget.errors import CategoryError
+from ontarget.errors import CategoryError, EpisodesError
 from ontarget.models import LinearQuantiles, QuantileForest
+from refusals import refuses
 
 TARGET = Target.at_least(0.0)
 MODES, GEARS = ("a", "b", "c"), (1, 2, 5)
@@ -211,7 +212,7 @@ def test_known_numbers_are_kept_in_the_model_file(tmp_path) -> None:
 
 @pytest.mark.parametrize("known", [(2.0, 1.0), (math.nan,), (math.inf,), (1.0, 1.0)])
 def test_known_numbers_are_ascending(known: tuple[float, ...]) -> None:
-    with pytest.raises(ValueError, match="gear"):
+    with refuses(EpisodesError, None, "'gear'"):
         Feature("gear", categorical=True, known=known)
 
 

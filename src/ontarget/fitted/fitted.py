@@ -217,7 +217,9 @@ class Fitted:
         except TypeError:  # not even a whole number
             known = False
         if not known:
-            raise InputError(f"`t` needs a step from 0 to {self.horizon - 1}, got {t!r:.80}")
+            raise InputError(
+                Argument("t"), f" needs a step from 0 to {self.horizon - 1}, got {t!r:.80}"
+            )
         weighted = [(weight, self.models[block]) for weight, block in self.law.at(t)]
         least, most = self.ahead[t].tolist()
         step = StepLaw(
@@ -343,7 +345,9 @@ class Fitted:
         found = self._places.get(group) if isinstance(group, Hashable) else None
         if found is None:
             known = ", ".join(repr(one) for one in self.groups[:10])
-            raise GroupError(f"`group` needs one of the calibrated groups {known}, got {group!r}")
+            raise GroupError(
+                Argument("group"), f" needs one of the calibrated groups {known}, got {group!r}"
+            )
         return found
 
     @cached_property
@@ -369,7 +373,8 @@ class Fitted:
         given = np.asarray(groups)
         if given.shape != (n,):
             raise InputError(
-                f"`groups` needs one value for each of {n} runs, got shape {given.shape}"
+                Argument("groups"),
+                f" needs one value for each of {n} runs, got shape {given.shape}",
             )
         place = {name: self.group_of(name) for name in set(given.tolist())}
         return np.array([place[name] for name in given.tolist()], dtype=np.intp)

@@ -17,7 +17,7 @@ from ontarget._grid import LARGEST_OUTCOME, snap
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.episodes import Episodes
-from ontarget.errors import InputError, ModelFileError
+from ontarget.errors import Argument, InputError, ModelFileError
 from ontarget.models._stored import flat_array
 
 # A table may always have this many cells; beyond that, this many per recorded step.
@@ -71,15 +71,16 @@ class RecordedRuns:
         if self.ids is None:
             raise InputError(
                 "this monitor does not keep the ids of the runs it learned from, so it cannot "
-                "name precedents; fit it with precedents=True"
+                "name precedents; fit it with ",
+                Argument("precedents", True),
             )
 
     def check_paths(self) -> None:
         """Raise an `InputError` if the fit did not keep the behavior at every step of its runs."""
         if self.before is None:
             raise InputError(
-                "this monitor does not keep the paths of the runs it learned from; fit it with "
-                "paths=True"
+                "this monitor does not keep the paths of the runs it learned from; fit it with ",
+                Argument("paths", True),
             )
 
     @cached_property

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ontarget._readonly import read_only
 from ontarget._typing import FloatArray, IndexArray
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 from ontarget.fitted.law import StepLaw
 from ontarget.goal import Goal
 from ontarget.target import Target
@@ -22,8 +22,9 @@ class OfOneTarget:
         """Raise an `InputError` if ``target`` is not the target of this calibration."""
         if not isinstance(target, Target) or target.shift(0.0, grid) != self.target:
             raise InputError(
-                f"this calibration is only for the target {self.target}, got {target}; call "
-                f"calibrate_target for each target"
+                Argument("calibration"),
+                f" is only for the target {self.target}, got {target}; call "
+                "calibrate_target for each target",
             )
 
 

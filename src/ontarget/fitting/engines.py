@@ -138,8 +138,9 @@ def _runner(engine: Any, side_by_side: bool) -> _Run:
     if isinstance(engine, str):
         if engine not in ENGINES:
             raise InputError(
-                f"`engine` needs one of {', '.join(ENGINES)}, an object with submit (as executors "
-                f"have) or one called like joblib.Parallel, got {engine!r}"
+                Argument("engine"),
+                f" needs one of {', '.join(ENGINES)}, an object with submit (as executors "
+                f"have) or one called like joblib.Parallel, got {engine!r}",
             )
         if engine == "local":
             return _on_threads if side_by_side and n_threads() > 1 else _in_turn
@@ -149,8 +150,9 @@ def _runner(engine: Any, side_by_side: bool) -> _Run:
     if callable(engine):
         return _in_batches(engine)
     raise InputError(
-        f"`engine` needs one of {', '.join(ENGINES)}, an object with submit (as executors have) or "
-        f"one called like joblib.Parallel, got {engine!r}"
+        Argument("engine"),
+        f" needs one of {', '.join(ENGINES)}, an object with submit (as executors have) or "
+        f"one called like joblib.Parallel, got {engine!r}",
     )
 
 

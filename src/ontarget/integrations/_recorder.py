@@ -14,7 +14,7 @@ from ontarget.episodes import Episodes
 from ontarget.episodes._censoring import Censored, all_taken_over, some_left_out
 from ontarget.episodes._judged import JudgedBy, reading_of
 from ontarget.episodes._observations import ObservationLayout
-from ontarget.errors import CensoredError, EpisodesError, InputError
+from ontarget.errors import Argument, CensoredError, EpisodesError, InputError
 from ontarget.integrations._horizons import time_limit
 
 
@@ -268,8 +268,9 @@ def is_told(behavior: JudgedBy) -> bool:
 def unread_value(behavior: JudgedBy) -> InputError:
     """The error for a ``behavior_value`` that the behavior does not need."""
     return InputError(
-        f"`behavior_value` needs a behavior that reads it, got behavior {behavior!r}, which is "
-        f"computed from rewards; pass behavior='column:NAME' with a name for that value"
+        Argument("behavior_value"),
+        f" needs a behavior that reads it, got behavior {behavior!r}, which is "
+        f"computed from rewards; pass behavior='column:NAME' with a name for that value",
     )
 
 

@@ -14,7 +14,7 @@ from ontarget._progress import progress_bar
 from ontarget.episodes import Episodes
 from ontarget.episodes._censoring import Censored
 from ontarget.episodes._judged import Judged, JudgedBy
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 from ontarget.integrations._horizons import warn_of_no_limit
 from ontarget.integrations._observations import layout_of
 from ontarget.integrations._recorder import (
@@ -234,9 +234,10 @@ def record(
     single, sb3 = isinstance(env, gymnasium.Env), is_vec_env(env)
     if not (single or sb3 or isinstance(env, gymnasium.vector.VectorEnv)):
         raise InputError(
-            "`env` needs a Gymnasium environment, or a vector of them, as gymnasium.make and "
+            Argument("env"),
+            " needs a Gymnasium environment, or a vector of them, as gymnasium.make and "
             "gymnasium.make_vec return them, or a VecEnv of Stable-Baselines3, got "
-            f"{type(env).__name__}"
+            f"{type(env).__name__}",
         )
     count = whole_number("episodes", episodes, least=1)
     actor = actor_of(policy)
@@ -259,8 +260,9 @@ def record(
         signals = _signals_of(judged)
         if behavior_value is not None:
             raise InputError(
-                "`behavior_value` needs a single environment, got a vector; for a vector, read a "
-                "key of its infos: behavior={'NAME': 'last:KEY'}"
+                Argument("behavior_value"),
+                " needs a single environment, got a vector; for a vector, read a "
+                "key of its infos: behavior={'NAME': 'last:KEY'}",
             )
         if sb3 and signals:
             raise InputError(

@@ -19,7 +19,7 @@ from ontarget._grid import snap
 from ontarget._typing import BoolArray, FloatArray
 from ontarget.conformal.results import Interval
 from ontarget.episodes import Schema
-from ontarget.errors import CalibrationError, InputError
+from ontarget.errors import Argument, CalibrationError, InputError
 from ontarget.fitted._kernels import P
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.law import StepLaw
@@ -94,8 +94,9 @@ class Seen(Generic[R]):
         kept = {one.t: one for one in (self._first, *earlier) if one is not now}
         if since not in kept:
             raise InputError(
-                f"since= needs an earlier step that had an outlook and that the watch still keeps "
-                f"({_in_words(list(kept))}), got {since}"
+                Argument("since"),
+                " needs an earlier step that had an outlook and that the watch still keeps "
+                f"({_in_words(list(kept))}), got {since}",
             )
         return now, kept[since]
 
@@ -199,7 +200,9 @@ def _contributions(
     A feature that did not change contributes nothing and is left out.
     """
     if before.t >= now.t:
-        raise InputError(f"before= needs a step earlier than t={now.t}, got step {before.t}")
+        raise InputError(
+            Argument("before"), f" needs a step earlier than t={now.t}, got step {before.t}"
+        )
     earlier = asking.law(before.t)
     differs = np.flatnonzero(differ(now.state, before.state))
     earned = bool(differ(np.array(now.so_far), np.array(before.so_far)))

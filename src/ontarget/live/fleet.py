@@ -11,7 +11,7 @@ from ontarget._arguments import whole_number
 from ontarget._internal import internal
 from ontarget._scalars import NUMBER_KINDS, numbers_of, shown
 from ontarget._typing import ArrayLike, BoolArray, FloatArray, IndexArray
-from ontarget.errors import EpisodesError, InputError
+from ontarget.errors import Argument, EpisodesError, InputError
 from ontarget.fitted._kernels import ASSURANCE, HIGH, LOW, PLAUSIBILITY, SPREAD_HIGH, SPREAD_LOW, P
 from ontarget.live import _run_kernel as k
 from ontarget.live._reasons import Reason
@@ -108,9 +108,11 @@ class FleetWatch:
         names = list(agents)
         for name in names:
             if name in self._rows:
-                raise InputError(f"`agents` need different names, {name!r} is already in the fleet")
+                raise InputError(
+                    Argument("agents"), f" need different names, {name!r} is already in the fleet"
+                )
         if len(set(names)) != len(names):
-            raise InputError("`agents` need different names, got the same name twice")
+            raise InputError(Argument("agents"), " need different names, got the same name twice")
         own = self._contract.fitted.groups_of(groups, len(names))
         with self._turn:
             self._grow(len(names) - len(self._free))
@@ -299,14 +301,18 @@ class FleetWatch:
         schema = self._contract.fitted.schema
         if type(states) is np.ndarray and states.dtype.kind in NUMBER_KINDS:
             if states.shape != (n, len(schema)):
-                raise InputError(f"`states` need shape ({n}, {len(schema)}), got {states.shape}")
+                raise InputError(
+                    Argument("states"), f" need shape ({n}, {len(schema)}), got {states.shape}"
+                )
             return schema.settled(np.ascontiguousarray(states, dtype=np.float64)), {}
         try:
             X, unread = schema.encode_many(states)
         except EpisodesError as error:
             return np.full((n, len(schema)), np.nan), dict.fromkeys(range(n), str(error))
         if len(X) != n:
-            raise InputError(f"`states` need shape ({n}, {len(schema)}), got {len(X)} states")
+            raise InputError(
+                Argument("states"), f" need shape ({n}, {len(schema)}), got {len(X)} states"
+            )
         return np.ascontiguousarray(X), unread
 
     def _recalled(self, rows: IndexArray, news: FloatArray, given: FloatArray) -> FloatArray:
@@ -413,8 +419,8 @@ class FleetWatch:
             raise
         if len(set(names)) != len(names):
             raise InputError(
-                "`agents` need different names, because each takes one step per call; got a name "
-                "twice"
+                Argument("agents"),
+                " need different names, because each takes one step per call; got a name twice",
             )
         return rows
 
@@ -425,7 +431,7 @@ class FleetWatch:
             some = ", ".join(repr(name) for name in list(self._rows)[:5])
             more = ", …" if len(self._rows) > 5 else ""
             raise InputError(
-                f"`agents` need names of this fleet ({some}{more}), got {agent!r}"
+                Argument("agents"), f" need names of this fleet ({some}{more}), got {agent!r}"
             ) from None
 
     def _grow(self, more: int) -> None:

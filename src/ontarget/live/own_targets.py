@@ -17,7 +17,7 @@ import numpy as np
 
 from ontarget._typing import ArrayLike, BoolArray
 from ontarget.episodes import Episodes
-from ontarget.errors import FewEpisodesError, InputError
+from ontarget.errors import Argument, FewEpisodesError, InputError
 from ontarget.fitted.fitted import Fitted
 from ontarget.live._batch import answer_episodes
 from ontarget.live.answers import Answers, Sheet
@@ -83,7 +83,8 @@ class OwnTargets:
         """
         if not isinstance(target, Target):
             raise InputError(
-                f"`target` needs a Target, got {target!r}; Target.at_least(60) makes one"
+                Argument("target"),
+                f" needs a Target, got {target!r}; Target.at_least(60) makes one",
             )
         with self._lock:
             if target not in self._contracts:

@@ -392,8 +392,9 @@ def rule_of(
     if alarm is not None:
         if not isinstance(alarm, AlarmRule):
             raise InputError(
-                f"`alarm` needs a rule such as Below(0.9), Promised(0.05) or RuledOut(0.05), "
-                f"got {alarm!r}"
+                Argument("alarm"),
+                " needs a rule such as Below(0.9), Promised(0.05) or RuledOut(0.05), "
+                f"got {alarm!r}",
             )
         if given:
             raise InputError(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any
 
 from ontarget._arguments import whole_number
-from ontarget.errors import InputError, OntargetError
+from ontarget.errors import Argument, InputError, OntargetError
 from ontarget.live.contract import Contract
 from ontarget.live.explanation import Explanation
 from ontarget.live.goals.contract import GoalContract
@@ -59,7 +59,9 @@ class Sessions:
         self._make = make or (lambda group: Watch(single, group=group))
         self._most = whole_number("max_agents", max_agents, least=1)
         if idle_seconds is not None and not idle_seconds > 0.0:
-            raise InputError(f"`idle_seconds` needs a number above 0, got {idle_seconds!r}")
+            raise InputError(
+                Argument("idle_seconds"), f" needs a number above 0, got {idle_seconds!r}"
+            )
         self._idle = math.inf if idle_seconds is None else idle_seconds
         self._clock = clock
         # Agents in the order of their last message, the one that was silent for longest first.
@@ -222,7 +224,7 @@ class Sessions:
 
     def _made(self, group: Any) -> Watch | GoalWatch:
         if isinstance(group, list | dict):
-            raise InputError(f"`group` needs the name of a group, got {group!r}")
+            raise InputError(Argument("group"), f" needs the name of a group, got {group!r}")
         return self._make(self.contract.fitted.group_of(group))
 
     def _known(self, agent: Hashable) -> Watch | GoalWatch:

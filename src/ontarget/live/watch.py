@@ -12,7 +12,7 @@ import numpy as np
 from ontarget._readonly import read_only
 from ontarget._scalars import NUMBER_KINDS, number_or_nan, shown
 from ontarget._typing import ArrayLike, FloatArray
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 from ontarget.fitted._kernels import (
     ASSURANCE,
     DECIDED,
@@ -95,7 +95,7 @@ class Watch:
         weight: float | None = None,
     ) -> None:
         if on_bad not in ("unknown", "raise"):
-            raise InputError(f"`on_bad` needs 'unknown' or 'raise', got {on_bad!r}")
+            raise InputError(Argument("on_bad"), f" needs 'unknown' or 'raise', got {on_bad!r}")
         self._contract = contract
         self._group = group
         self._raises = on_bad == "raise"

@@ -13,7 +13,7 @@ from ontarget._typing import ArrayLike, FloatArray
 from ontarget.conformal._levels import Level, exact_level
 from ontarget.conformal.results import Interval
 from ontarget.episodes import Episodes
-from ontarget.errors import CalibrationError, InputError
+from ontarget.errors import Argument, CalibrationError, InputError
 from ontarget.fitted.calibrating import calibrate_target
 from ontarget.fitted.guarantee import band_depth, band_interval
 from ontarget.fitted.law import StepLaw
@@ -76,7 +76,9 @@ class Asking(Held):
         fitted = self._shared
         t = whole_number("t", t, least=0)
         if t > fitted.horizon and fitted.horizon_declared:
-            raise InputError(f"`t` needs a step up to the horizon {fitted.horizon}, got {t}")
+            raise InputError(
+                Argument("t"), f" needs a step up to the horizon {fitted.horizon}, got {t}"
+            )
         if self._goals is not None:
             return self._goal_outlooks(
                 self._goals, t, states, behavior, target, groups=groups, calibration=calibration
@@ -375,13 +377,19 @@ class Asking(Held):
         t = whole_number("t", t, least=0)
         if before is not None and t == 0:
             raise InputError(
-                "before= needs a step earlier than t, and there is none for t=0; leave before= out"
+                Argument("before"),
+                " needs a step earlier than t, and there is none for t=0; leave it out",
             )
         earlier = t - 1 if since is None else whole_number("since", since, least=0)
         if since is not None and before is None:
-            raise InputError("since= needs before=(state, behavior) at that step; pass before= too")
+            raise InputError(
+                Argument("since"),
+                " needs ",
+                Argument("before"),
+                " too, as (state, behavior) at that step",
+            )
         if before is not None and earlier >= t:
-            raise InputError(f"since= needs a step earlier than t={t}, got {earlier}")
+            raise InputError(Argument("since"), f" needs a step earlier than t={t}, got {earlier}")
         if self._goals is not None:
             readings = [(t, state, behavior), *([] if before is None else [(earlier, *before)])]
             return self._explain_goal(
@@ -479,7 +487,7 @@ class Asking(Held):
     def _check_known(self, t: int, group: int, states: FloatArray, so_far: FloatArray) -> None:
         """Raise an error if no model answers at step t, or a value in the state is bad."""
         if t >= self.horizon:
-            raise InputError(f"`t` needs a step from 0 to {self.horizon - 1}, got {t}")
+            raise InputError(Argument("t"), f" needs a step from 0 to {self.horizon - 1}, got {t}")
         trouble = self.fitted.unknown(t, group)
         if trouble:
             raise CalibrationError(f"step {t} is unknown: {trouble}")

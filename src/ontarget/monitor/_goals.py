@@ -16,7 +16,7 @@ from ontarget._grid import snap
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.conformal._levels import Level
 from ontarget.conformal.results import Interval
-from ontarget.errors import CalibrationError, InputError
+from ontarget.errors import Argument, CalibrationError, InputError
 from ontarget.fitted._kernels import (
     ASSURANCE,
     DECIDED,
@@ -112,7 +112,9 @@ def so_far_of(joint: Joint, behavior: Any, n: int) -> dict[str, FloatArray]:
     if not isinstance(behavior, Mapping) or set(behavior) != set(joint.parts):
         known = ", ".join(joint.parts)
         got = ", ".join(map(str, behavior)) if isinstance(behavior, Mapping) else repr(behavior)
-        raise InputError(f"`behavior` needs a mapping from the names {known}, got {got}")
+        raise InputError(
+            Argument("behavior"), f" needs a mapping from the names {known}, got {got}"
+        )
     found = {}
     for name, fitted in joint.parts.items():
         values = np.asarray(behavior[name], dtype=np.float64)
@@ -165,7 +167,9 @@ def boxes_at(
     """
     t = whole_number("t", t, least=0)
     if t >= joint.first.horizon:
-        raise InputError(f"`t` needs a step from 0 to {joint.first.horizon - 1}, got {t}")
+        raise InputError(
+            Argument("t"), f" needs a step from 0 to {joint.first.horizon - 1}, got {t}"
+        )
     ends = {name: np.empty((2, len(states))) for name in joint.parts}
     for g in np.unique(groups).tolist():
         own = np.flatnonzero(groups == g)

@@ -14,7 +14,7 @@ from ontarget._typing import ArrayLike, FloatArray
 from ontarget.episodes import Behavior, Schema
 from ontarget.episodes._judged import Reading
 from ontarget.episodes._store import Roles
-from ontarget.errors import InputError, UnfittedError
+from ontarget.errors import Argument, InputError, UnfittedError
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.target_calibration import TargetCalibration
 from ontarget.fitted.target_map import Calibrated, TargetMap
@@ -136,7 +136,7 @@ class Held:
             )
         if name not in goals.parts:
             known = ", ".join(goals.parts)
-            raise InputError(f"`name` needs one of the behaviors {known}, got {name!r}")
+            raise InputError(Argument("name"), f" needs one of the behaviors {known}, got {name!r}")
         twin = copy(self)
         twin._contracts = goals.parts[name]
         return twin
@@ -215,8 +215,8 @@ class Held:
             return asked
         if asked not in ("target", "common"):
             raise InputError(
-                f"`calibration` needs 'target', 'common' or a result of calibrate_target, got "
-                f"{asked!r}"
+                Argument("calibration"),
+                f" needs 'target', 'common' or a result of calibrate_target, got {asked!r}",
             )
         if asked == "common":
             return None
@@ -231,7 +231,9 @@ class Held:
         if X.ndim != 2 or X.shape[1] != width:
             fitting = f"; episodes.with_history({history}).at(t).states have that shape"
             hint = fitting if history else ""
-            raise InputError(f"`states` need shape (runs, {width}), got {X.shape}{hint}")
+            raise InputError(
+                Argument("states"), f" need shape (runs, {width}), got {X.shape}{hint}"
+            )
         return fitted.state_schema.settled(X)
 
     def _runs(self, states: ArrayLike, behavior: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -243,7 +245,8 @@ class Held:
         so_far = np.asarray(behavior, dtype=np.float64)
         if so_far.shape not in ((), (len(X),)):
             raise InputError(
-                f"`behavior` needs one number or one for each of {len(X)} runs, got {so_far.shape}"
+                Argument("behavior"),
+                f" needs one number or one for each of {len(X)} runs, got {so_far.shape}",
             )
         return X, snap(np.broadcast_to(so_far, (len(X),)), self.fitted.grid)
 
@@ -261,6 +264,7 @@ def checked_options(options: AlarmOptions) -> dict[str, Any]:
 def check_target(target: object) -> None:
     if not isinstance(target, Target):
         raise InputError(
-            f"`target` needs a Target, got {target!r}; Target.at_least(60), Target.at_most(60) and "
-            'Target.parse("60:") make one'
+            Argument("target"),
+            f" needs a Target, got {target!r}; Target.at_least(60), Target.at_most(60) and "
+            'Target.parse("60:") make one',
         )

@@ -8,7 +8,7 @@ from typing import Any, Unpack, overload
 
 from ontarget.conformal._levels import Level
 from ontarget.episodes._judged import Reading
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 from ontarget.goal import Goal
 from ontarget.live.alarms import PromisedAlarms, promised_alarms
 from ontarget.live.contract import Contract
@@ -134,8 +134,9 @@ class Watching(Asking):
         rest = checked_options(alarm)
         if rest.pop("calibration", "common") != "common":
             raise InputError(
-                "`calibration` needs 'common' if targets differ from run to run, got "
-                f"{alarm['calibration']!r}; leave it out"
+                Argument("calibration"),
+                " needs 'common' if targets differ from run to run, got "
+                f"{alarm['calibration']!r}; leave it out",
             )
         own = OwnTargets(fitted, rule_of(**rest))
         return OwnWatch(own, group=fitted.group_of(group), on_bad=on_bad)

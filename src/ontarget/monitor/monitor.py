@@ -135,9 +135,9 @@ class GoalMonitor(Judging):
         history: int = 0,
     ) -> None:
         if preset not in ("default", "paper"):
-            raise InputError(f"`preset` needs 'default' or 'paper', got {preset!r}")
+            raise InputError(Argument("preset"), f" needs 'default' or 'paper', got {preset!r}")
         if unseen not in ("missing", "error"):
-            raise InputError(f"`unseen` needs 'missing' or 'error', got {unseen!r}")
+            raise InputError(Argument("unseen"), f" needs 'missing' or 'error', got {unseen!r}")
         self.model = model
         self.preset = preset
         self.window = window
@@ -253,7 +253,9 @@ class GoalMonitor(Judging):
             split = _prepared_split(episodes)
         elif split is None:
             if episodes is None:
-                raise InputError("fit needs episodes, or split= with a split of them, got neither")
+                raise InputError(
+                    "fit needs ", Argument("episodes"), " or ", Argument("split"), ", got neither"
+                )
             episodes = episodes if weights is None else episodes.weighted(weights)
             share = 0.2 if assure is None else assure
             most = whole_number("max_learn", max_learn, least=1)
@@ -628,7 +630,9 @@ def _asked_steps(steps: Collection[int] | None, horizon: int) -> frozenset[int] 
         return None
     asked = frozenset(whole_number("steps", t, least=0) for t in steps)
     if not asked or max(asked) >= horizon:
-        raise InputError(f"`steps` needs step numbers from 0 to {horizon - 1}, got {sorted(asked)}")
+        raise InputError(
+            Argument("steps"), f" needs step numbers from 0 to {horizon - 1}, got {sorted(asked)}"
+        )
     return asked
 
 

@@ -24,7 +24,7 @@ from ontarget.conformal._ranks import draw_ranks
 from ontarget.episodes import Episodes, Translation
 from ontarget.episodes._judged import Reading
 from ontarget.episodes.looking._sides import check_goal_sides
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 from ontarget.fitted._kernels import DECIDED, NUMBERS
 from ontarget.fitted._rehearsed import AskedStep, rehearsed_laws
 from ontarget.fitted.fitted import Fitted
@@ -174,7 +174,9 @@ class Joint:
             )
         for name in goal.names:
             if name not in self.parts:
-                raise InputError(f"`goal` needs behaviors among {known}, got {name!r} in {goal}")
+                raise InputError(
+                    Argument("goal"), f" needs behaviors among {known}, got {name!r} in {goal}"
+                )
         return goal
 
     def alike(self, episodes: Episodes, *, any_horizon: bool = False) -> dict[str, Episodes]:

@@ -19,7 +19,7 @@ from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.conformal._levels import Level
 from ontarget.episodes import Episodes, Translation
-from ontarget.errors import FewEpisodesError, InputError
+from ontarget.errors import Argument, FewEpisodesError, InputError
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.guarantee import band_depth
 from ontarget.fitted.paths._gains import Cells, Gains
@@ -195,8 +195,8 @@ class PathBands:
     def _assure(self) -> Episodes:
         if self.fitted.assure is None:
             raise FewEpisodesError(
-                "a path band needs assure episodes, and this monitor has none; fit it with "
-                "assure=0.2"
+                "a path band needs assure episodes, and this monitor has none; fit it with ",
+                Argument("assure", 0.2),
             )
         return self.fitted.assure
 
@@ -212,7 +212,8 @@ class PathBands:
         if not parts or not all(hasattr(model, "members") for _, model in parts):
             raise InputError(
                 "a path band needs a model that predicts with recorded runs: StackedForest, "
-                "GuidedForest or QuantileForest; fit the monitor with one of these as model="
+                "GuidedForest or QuantileForest; fit the monitor with one of these as ",
+                Argument("model"),
             )
         if self._gains is None:
             runs = fitted.runs

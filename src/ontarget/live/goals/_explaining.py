@@ -11,7 +11,7 @@ import numpy as np
 from ontarget._grid import snap
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.conformal.results import Interval
-from ontarget.errors import CalibrationError, InputError
+from ontarget.errors import Argument, CalibrationError, InputError
 from ontarget.fitted._kernels import P
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.joint.joint import GoalQuestion, Joint
@@ -118,7 +118,9 @@ def _contributions(
 ) -> tuple[tuple[Contribution, ...], float, float]:
     """What each cause contributed to the change of p, the largest first; p before; and p now."""
     if before.t >= now.t:
-        raise InputError(f"before= needs a step earlier than t={now.t}, got step {before.t}")
+        raise InputError(
+            Argument("before"), f" needs a step earlier than t={now.t}, got step {before.t}"
+        )
     differs = np.flatnonzero(differ(now.state, before.state))
     earned = np.flatnonzero(differ(now.so_far, before.so_far))
     n = differs.size

@@ -11,7 +11,7 @@ from ontarget._arguments import whole_number
 from ontarget._internal import internal
 from ontarget._scalars import shown
 from ontarget._typing import BoolArray, IndexArray
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 from ontarget.goal import Goal
 from ontarget.live.goals._signals import SignalWatch
 from ontarget.live.goals.watch import GoalWatch
@@ -98,7 +98,7 @@ class GoalFleet:
             some = ", ".join(repr(name) for name in list(self._watches)[:5])
             more = ", …" if len(self._watches) > 5 else ""
             raise InputError(
-                f"`agents` need names of this fleet ({some}{more}), got {agent!r}"
+                Argument("agents"), f" need names of this fleet ({some}{more}), got {agent!r}"
             ) from None
 
     def join(self, agents: Iterable[Hashable], *, groups: Any = None) -> None:
@@ -106,9 +106,11 @@ class GoalFleet:
         names = list(agents)
         for name in names:
             if name in self._watches:
-                raise InputError(f"`agents` need different names, {name!r} is already in the fleet")
+                raise InputError(
+                    Argument("agents"), f" need different names, {name!r} is already in the fleet"
+                )
         if len(set(names)) != len(names):
-            raise InputError("`agents` need different names, got the same name twice")
+            raise InputError(Argument("agents"), " need different names, got the same name twice")
         own = self._like.contract.fitted.groups_of(groups, len(names))
         for name, group in zip(names, own.tolist(), strict=True):
             self._watches[name] = self._make(group)
@@ -146,7 +148,8 @@ class GoalFleet:
         rows = list(states)
         if len(rows) != len(names):
             raise InputError(
-                f"`states` need one state for each of {len(names)} agents, got {len(rows)}"
+                Argument("states"),
+                f" need one state for each of {len(names)} agents, got {len(rows)}",
             )
         earned = _by_agent(rewards, len(names), "rewards")
         told = _by_agent(behavior, len(names), "behavior")
@@ -232,8 +235,8 @@ class GoalFleet:
             _ = self[name]
         if len(set(names)) != len(names):
             raise InputError(
-                "`agents` need different names, because each takes one step per call; got a name "
-                "twice"
+                Argument("agents"),
+                " need different names, because each takes one step per call; got a name twice",
             )
         return names
 

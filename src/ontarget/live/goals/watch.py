@@ -13,7 +13,7 @@ import numpy as np
 from ontarget._internal import internal
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.episodes._judged import Reading
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 from ontarget.fitted._kernels import DECIDED, NUMBERS, P
 from ontarget.goal import Goal
 from ontarget.live import _run_kernel as k
@@ -70,7 +70,7 @@ class GoalWatch:
         on_bad: OnBad = "unknown",
     ) -> None:
         if on_bad not in ("unknown", "raise"):
-            raise InputError(f"`on_bad` needs 'unknown' or 'raise', got {on_bad!r}")
+            raise InputError(Argument("on_bad"), f" needs 'unknown' or 'raise', got {on_bad!r}")
         self._contract, self._group, self._raises = contract, group, on_bad == "raise"
         self._readings = readings
         names = contract.question.names
