@@ -7,11 +7,12 @@ import pytest
 
 from ontarget.errors import FewEpisodesError
 from ontarget.fitted.guarantee import alarm_scores
+from refusals import refuses
 
 
 @pytest.mark.parametrize("shape", [(3, 2), (3, 0)])
 def test_a_rate_without_a_known_step_says_so(shape: tuple[int, int]) -> None:
-    with pytest.raises(FewEpisodesError, match="with a known p at some step, and there are none"):
+    with refuses(FewEpisodesError, None, "known p", "min_calibration="):
         alarm_scores(np.full(shape, np.nan))
 
 

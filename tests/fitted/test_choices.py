@@ -9,6 +9,7 @@ import pytest
 
 from ontarget.errors import ModelFileError
 from ontarget.fitted.choices import Choices, Trial
+from refusals import refuses
 
 CHOSEN = Choices(
     7,
@@ -70,5 +71,5 @@ def test_experts_are_named_with_their_share_and_what_decided_it() -> None:
     ],
 )
 def test_damaged_choices_are_refused(damaged: dict[str, Any]) -> None:
-    with pytest.raises(ModelFileError, match="'chosen' in the header"):
+    with refuses(ModelFileError, None, "'chosen'"):
         Choices.from_json(damaged)

@@ -43,4 +43,4 @@ def test_without_a_name_of_its_own_it_is_a_reward() -> None:
     watch = monitor.watch(Target.at_most(1), alarm_below=0.1)
     watch.step([0.0])
     reason = watch.step([0.0], 3.0).reason
-    assert reason == "the target is out of reach with sum of rewards at 3"
+    assert "sum of rewards at 3" in reason

@@ -20,6 +20,7 @@ from ontarget.fitted.recorded import RecordedRuns
 from ontarget.modelfile.file import fitted_bytes, fitted_from_bytes
 from ontarget.models import Marginal, QuantileForest, StackedForest
 from ontarget.models.forest._members import Members
+from refusals import refuses
 from tests.walks import walks
 
 FOREST = QuantileForest(n_trees=10, min_leaf=4)
@@ -327,15 +328,15 @@ def test_a_level_that_too_few_episodes_can_promise_is_the_whole_line(monitor: Go
 
 def test_what_cannot_be_foretold_says_why(monitor: GoalMonitor) -> None:
     asked = 2, [[0.1, 0.2]], 0.0, 0.8
-    with pytest.raises(InputError, match="paths=True"):
+    with refuses(InputError, "paths", "paths=True"):
         fitted(paths=False).path_band(*asked)
-    with pytest.raises(InputError, match="a model that predicts with recorded runs"):
+    with refuses(InputError, "model", "StackedForest", "QuantileForest"):
         fitted(Marginal()).path_band(*asked)
-    with pytest.raises(FewEpisodesError, match=r"assure=0\.2"):
+    with refuses(FewEpisodesError, "assure", "assure=0.2"):
         fitted(assure=0.0).path_band(*asked)
-    with pytest.raises(InputError, match="`t` needs a step from 0 to 5, got 6"):
+    with refuses(InputError, "t", "0 to 5", "got 6"):
         monitor.path_band(6, [[0.1, 0.2]], 0.0, 0.8)
-    with pytest.raises(InputError, match="missing"):
+    with refuses(InputError, None, "run 0", "'x1'"):
         monitor.path_band(2, [[0.1, np.nan]], 0.0, 0.8)
 
 

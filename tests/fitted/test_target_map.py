@@ -19,6 +19,7 @@ from ontarget.fitted._rehearsed import rehearsed_steps
 from ontarget.fitted.calibrating import map_target
 from ontarget.fitted.question import Question
 from ontarget.models import Marginal, QuantileForest
+from refusals import refuses
 from tests.walks import replay, walks
 
 pytestmark = pytest.mark.filterwarnings("ignore::ontarget.errors.AlarmWarning")
@@ -143,26 +144,28 @@ def test_the_papers_way_has_no_map() -> None:
         for one in ("target", "common")
     )
     np.testing.assert_array_equal(own.p, common.p)
-    assert "as in the paper" in own.summary()
+    assert "the paper" in own.summary()
 
 
 def test_words_say_how_p_was_calibrated() -> None:
     monitor, new = fitted(), walks(60, seed=3)
     own = monitor.evaluate(new, TARGET, resamples=2).summary()
-    assert "p          corrected for this target (target map, learned from 240 episodes)" in own
+    assert "target map" in own
+    assert "240 episodes" in own
     common = monitor.evaluate(new, TARGET, calibration="common", resamples=2).summary()
-    assert "p          by one map for all targets, from 240 learning episodes" in common
-    assert "a watch corrects p for its one target, with 240 learning" in monitor.summary()
+    assert "one map" in common
+    assert "240 learning" in common
+    assert "240 learning" in monitor.summary()
 
 
 @pytest.mark.parametrize("wrong", [None, "exact", 3])
 def test_a_calibration_that_there_is_not_is_refused(wrong: object) -> None:
-    with pytest.raises(InputError, match="`calibration` needs 'target', 'common' or a result"):
+    with refuses(InputError, "calibration", "'target'", f"got {wrong!r}"):
         fitted().watch(TARGET, calibration=wrong)
 
 
 def test_a_map_serves_one_target_alone() -> None:
-    with pytest.raises(InputError, match="`target` needs a Target"):
+    with refuses(InputError, "target", "[0.1, inf)"):
         fitted().outlook(0, np.zeros((1, 2)), 0.0, [TARGET], calibration="target")
 
 
