@@ -250,7 +250,7 @@ def test_decimal_commas_are_read_and_told(tmp_path: Path) -> None:
     text = "episode;step;reward;note\n1;0;0,5;a,b\n1;1;-1,25;c\n"
     runs = Episodes.read(write_csv(tmp_path, text))
     assert runs.outcomes.tolist() == [-0.75]
-    assert runs.remarks[-1] == "numbers have decimal commas"
+    assert "decimal commas" in runs.remarks[-1]
     assert runs.schema.features[0].categories == ("a,b", "c")
 
 

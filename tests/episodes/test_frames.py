@@ -92,7 +92,7 @@ def test_steps_out_of_order_are_sorted() -> None:
 def test_steps_may_count_from_one() -> None:
     runs = Episodes.from_frame(log(step=[1, 2, 3, 1, 2]))
     assert runs.to_frame()["step"].to_list() == [1, 1, 2, 2, 3]
-    assert "horizon 3; steps count from 1" in runs.describe()
+    assert "from 1" in runs.describe()
     assert "count from" not in Episodes.from_frame(log()).describe()
     with refuses(EpisodesError, "first_step", "episode a", "0..3", "first_step=1"):
         Episodes.from_frame(log(step=[1, 2, 3, 1, 2]), first_step=0)
@@ -107,7 +107,9 @@ def test_steps_count_from_the_smallest_unless_told() -> None:
     with refuses(EpisodesError, "first_step", "step 5", "first_step=5"):
         Episodes.from_frame(frame, first_step=6)
     later = Episodes.from_frame(log(), like=runs)
-    assert later.remarks == ("steps count from 0 here, but from 5 in the episodes of the fit",)
+    (remark,) = later.remarks
+    assert "from 0" in remark
+    assert "from 5" in remark
 
 
 def test_steps_that_count_on_through_all_episodes_are_told_from_lost_ones() -> None:

@@ -28,7 +28,7 @@ def test_runs_that_were_taken_over_are_left_out_by_default_and_it_says_so() -> N
     runs = Episodes.from_frame(log({1: 2, 4: 0}), intervened="safe")
     assert runs.ids.tolist() == [0, 2, 3, 5]
     assert runs.schema.names == ("speed",)
-    assert "somebody took over 2 of 6 runs, which are left out" in " ".join(runs.remarks)
+    assert "2 of 6" in " ".join(runs.remarks)
 
 
 @pytest.mark.parametrize("flag", ["none", "terminated", "truncated"])
@@ -41,7 +41,7 @@ def test_they_are_cut_off_where_somebody_took_over(flag: str) -> None:
     assert runs.cut_off.tolist() == [False, True, False, False, True, False]
     assert runs.outcomes.tolist() == [4.0, 2.0, 4.0, 4.0, 1.0, 4.0]
     assert runs.horizon == 4
-    assert "which are cut off there" in " ".join(runs.remarks)
+    assert "cut off" in " ".join(runs.remarks)
 
 
 def test_logged_probabilities_of_a_takeover_make_up_for_those_left_out() -> None:

@@ -76,7 +76,7 @@ def test_a_column_that_only_tells_the_target_is_found_once_it_is_named() -> None
     log = log.with_columns(hint=(total.abs() < 1.0).cast(pl.Float64) * 5 + shade.abs())
     runs = Episodes.from_frame(log)
     assert kinds(runs) == []
-    assert "meet the target" in str(runs.look(Target(-1.0, 1.0)).cautions[0])
+    assert "the target" in str(runs.look(Target(-1.0, 1.0)).cautions[0])
 
 
 def test_an_honest_forecast_of_a_few_results_is_no_leak() -> None:
@@ -105,7 +105,7 @@ def test_one_extreme_run_makes_no_leak() -> None:
 def test_too_few_episodes_are_not_judged() -> None:
     _, runs = planted("the outcome itself", clean_log(29))
     assert runs.look().cautions == ()
-    assert "leaks      not searched for: this needs at least 30 episodes" in str(runs.look())
+    assert "30 episodes" in str(runs.look())
 
 
 def test_the_sample_does_not_depend_on_the_order_of_rows() -> None:
@@ -149,7 +149,7 @@ def test_the_look_shows_and_exports_the_same() -> None:
     found = looked.to_json()
     met = int((runs.outcomes >= 0.0).sum())
     assert found["met"] == looked.met == met
-    assert f"met by {met} of 200 episodes" in str(looked)
+    assert f"{met} of 200" in str(looked)
     assert sum(bar["episodes"] for bar in found["histogram"]) == 200
     assert found["cautions"][0]["message"] in str(looked)
     assert looked.head() in str(looked)
@@ -234,9 +234,9 @@ def test_a_wait_for_the_next_row_on_a_clock_is_a_leak(unit: float) -> None:
     options = {"episode": "case", "step": "time", "reward": "wait"}
     [caution] = Episodes.from_frame(log, every="1d", **options).look().cautions
     assert caution.kind == "wait"
-    assert "'wait' looks like the time until the next row" in str(caution)
-    assert "With a step every 1d" in str(caution)
-    assert "pass --behavior NAME in place of the reward" in caution.told(as_option)
+    assert "'wait' looks" in str(caution)
+    assert "every 1d" in str(caution)
+    assert "--behavior NAME" in caution.told(as_option)
     assert "leave out --every" in caution.told(as_option)
     # Row by row it is no leak: the next row comes when the wait is over.
     rows = Episodes.from_frame(log.drop("time"), episode="case", step=None, reward="wait")

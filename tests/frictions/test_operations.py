@@ -62,8 +62,8 @@ def test_features_of_the_same_rows_outcome_are_called_leaks(tmp_path: Path) -> N
         batsman_runs=pl.col("runs"), innings_total=pl.col("runs").sum().over("id", "inning")
     )
     text = look(log, tmp_path, *COLUMNS)
-    assert "'batsman_runs' reveals the reward of its own row" in text
-    assert "'innings_total' equals the outcome from the first step on" in text
+    assert "'batsman_runs' reveals" in text
+    assert "'innings_total' equals" in text
     assert "--drop batsman_runs" in text
     assert "--drop innings_total" in text
 
@@ -72,8 +72,8 @@ def test_steps_that_come_twice_lead_to_a_sort_key(tmp_path: Path) -> None:
     cricket(30).write_csv(tmp_path / "log.csv")
     wrong = call(["look", tmp_path / "log.csv", *COLUMNS[:3], "ball", *COLUMNS[4:]])
     assert wrong.exit_code == 1
-    assert "has step 1 twice" in wrong.stderr
-    assert "or that sort their rows, --step NAME,NAME" in wrong.stderr
+    assert "step 1 twice" in wrong.stderr
+    assert "--step NAME,NAME" in wrong.stderr
     assert "episodes   60," in told(["look", tmp_path / "log.csv", *COLUMNS])
 
 
@@ -87,7 +87,7 @@ def test_a_team_that_nobody_knew_is_counted_and_said() -> None:
     found = folder()
     text = told(["evaluate", found / "m.ontarget", found / "later.csv", "--target", "8:"])
     unseen = BALLS * 40
-    assert f"caution    {unseen:,} readings are of categories that no training episode had" in text
+    assert f"{unseen:,} readings" in text
     assert "verdict" in text
     watch = ["watch", found / "m.ontarget", "--target", "8:"]
     state = {"batting_team": "Rising Pune", "form": 0.1, "season": 2013}
@@ -95,14 +95,15 @@ def test_a_team_that_nobody_knew_is_counted_and_said() -> None:
     assert json.loads(answer)["unseen"] == {"batting_team": "Rising Pune"}
     assert json.loads(answer)["status"] != "UNKNOWN"
     replayed = call([*watch, "--replay", found / "later.csv"])
-    assert f"caution    {unseen:,} readings are of categories" in replayed.stderr
+    assert f"{unseen:,} readings" in replayed.stderr
     assert "UNKNOWN" not in replayed.stdout
 
 
 def test_a_date_as_text_is_said_before_the_fit(tmp_path: Path) -> None:
     log = cricket(40).with_columns(day=pl.format("{} March", pl.col("id")))
     text = look(log, tmp_path, *COLUMNS)
-    assert "'day' is text with 40 different values" in text
+    assert "'day' is text" in text
+    assert "40 different" in text
 
 
 def test_times_are_steps(tmp_path: Path) -> None:
@@ -123,7 +124,7 @@ def test_seconds_that_only_sort_lead_to_a_sort_key(tmp_path: Path) -> None:
     columns = ["--episode", "id", "--reward", "runs", "--drop", "over,ball", "--step"]
     log.write_csv(tmp_path / "log.csv")
     wrong = call(["look", tmp_path / "log.csv", *columns, "at"])
-    assert "if these numbers only sort the rows, pass --step NAME," in wrong.stderr
+    assert "--step NAME," in wrong.stderr
     assert "episodes   20," in told(["look", tmp_path / "log.csv", *columns, "at,"])
 
 
@@ -141,27 +142,21 @@ def test_shuffled_rows_with_a_counter_that_nobody_named_are_refused(tmp_path: Pa
     for command in (["look", log], ["fit", log, "-o", tmp_path / "m.ontarget"]):
         wrong = call(command)
         assert wrong.exit_code == 1
-        assert (
-            "'Row of case' counts the rows of each episode, but the rows are in another order"
-            in wrong.stderr
-        )
-        assert "pass --step 'Row of case' if it gives the order of the rows" in wrong.stderr
-        assert "or --step none if the rows are in order" in wrong.stderr
+        assert "another order" in wrong.stderr
+        assert "--step 'Row of case'" in wrong.stderr
+        assert "--step none" in wrong.stderr
     assert "episodes   20," in told(["look", log, "--step", "Row of case"])
     assert "episodes   20," in told(["look", log, "--step", "none"])
 
 
 def test_a_counter_in_the_order_of_the_rows_is_remarked(tmp_path: Path) -> None:
     text = look(cases(counter="Row of case", shuffled=False), tmp_path)
-    assert (
-        "'Row of case' counts the rows of each episode; if it is the step, pass it as the step"
-        in text
-    )
+    assert "'Row of case' counts" in text
 
 
 def test_an_event_number_is_guessed_as_the_step(tmp_path: Path) -> None:
     text = look(cases(counter="Event no", shuffled=True), tmp_path)
-    assert "guessed by name: episode = Case ID, step = Event no, reward = Cost" in text
+    assert "episode = Case ID, step = Event no, reward = Cost" in text
 
 
 def test_dates_with_the_year_last_are_refused_with_the_remedy(tmp_path: Path) -> None:
@@ -169,7 +164,7 @@ def test_dates_with_the_year_last_are_refused_with_the_remedy(tmp_path: Path) ->
     log.write_csv(tmp_path / "log.csv")
     for columns in (["--step", "at"], ["--step", "over,ball", "--times", "at"]):
         wrong = call(["look", tmp_path / "log.csv", *COLUMNS[:2], *COLUMNS[4:], *columns])
-        assert "needs dates with the year first (2026-01-31 14:05:00), got '1/03" in wrong.stderr
+        assert "(2026-01-31 14:05:00), got '1/03" in wrong.stderr
 
 
 @pytest.mark.parametrize(
@@ -199,7 +194,8 @@ def test_times_that_nobody_can_read_are_no_missing_values(tmp_path: Path) -> Non
     log = cricket(20).with_columns(at=pl.format("2026-03-0{} 10h30", pl.col("ball")))
     log.write_csv(tmp_path / "log.csv")
     wrong = call(["look", tmp_path / "log.csv", *COLUMNS, "--times", "at"])
-    assert "--times needs dates or times such as 2026-01-31 14:05:00, got" in wrong.stderr
+    assert "--times" in wrong.stderr
+    assert "got '2026-03-0" in wrong.stderr
     text = look(log, tmp_path, *COLUMNS)
     assert "'at' is text" not in text  # four values are categories
     log.with_columns(at=pl.format("2026-03-01 {}:30:00,5", pl.col("ball") + 9)).write_csv(
@@ -215,14 +211,15 @@ def test_a_file_without_a_header_is_told_so(name: str, tmp_path: Path) -> None:
     rows = [f"{unit} {cycle} -0.0007 {0.1 * cycle:.1f}" for unit in range(9) for cycle in range(4)]
     (tmp_path / name).write_text("\n".join(rows))
     wrong = call(["look", tmp_path / name])
-    assert "needs the names of the columns in its first line, got the numbers 0, 0" in wrong.stderr
+    assert "numbers 0, 0" in wrong.stderr
     (tmp_path / name).write_text("\n".join(["unit cycle wear", *rows]))
     wrong = call(["look", tmp_path / name])
-    assert "line 2: 4 fields where the header has 3: '0 0 -0.0007 0.0'" in wrong.stderr
+    assert "line 2: 4 fields" in wrong.stderr
+    assert "'0 0 -0.0007 0.0'" in wrong.stderr
     (tmp_path / name).write_text("\n".join(["unit cycle wear cost", *rows]))
     text = told(["look", tmp_path / name])
-    assert "guessed by name: episode = unit, step = cycle, reward = cost" in text
-    assert "columns are separated by spaces" in text
+    assert "episode = unit, step = cycle, reward = cost" in text
+    assert "by spaces" in text
 
 
 def test_tables_as_a_spreadsheet_writes_them_are_read(tmp_path: Path) -> None:
@@ -232,15 +229,15 @@ def test_tables_as_a_spreadsheet_writes_them_are_read(tmp_path: Path) -> None:
         (tmp_path / "log.csv").write_text("\n".join(lines), encoding=encoding)
         text = told(["look", tmp_path / "log.csv"])
         assert "features   größe" in text
-        assert "columns are separated by semicolons" in text
-        assert "numbers have decimal commas" in text
+        assert "by semicolons" in text
+        assert "decimal commas" in text
         assert "mean 13.5," in text
 
 
 def test_a_promise_that_few_runs_cannot_back_says_how_many_it_needs() -> None:
     found = folder()
     result = call(["evaluate", found / "m.ontarget", found / "later.csv", "--target", "60:"])
-    assert "assure episodes met the target" in result.output.replace("\n           ", " ")
+    assert "assure episodes" in result.output.replace("\n           ", " ")
 
 
 def test_results_go_out_beside_the_rows_and_by_season(tmp_path: Path) -> None:
@@ -262,22 +259,22 @@ def test_drift_is_told_from_few_episodes_and_in_which_direction(tmp_path: Path) 
     worse.write_csv(tmp_path / "worse.csv")
     text = told(["evaluate", found / "m.ontarget", tmp_path / "worse.csv", "--target", "8:"])
     text = " ".join(text.split())
-    assert "verdict not held: p was off by" in text
+    assert "not held" in text
     assert "too high" in text
-    assert "these runs differ from those the monitor learned from" in text
+    assert "runs differ" in text
     few = cricket(8, seed=3)
     few.write_csv(tmp_path / "few.csv")
     text = told(["evaluate", found / "m.ontarget", tmp_path / "few.csv", "--target", "8:"])
-    assert "too few runs to say" in text
+    assert "too few" in text
 
 
 def test_a_file_sorted_by_result_is_told(tmp_path: Path) -> None:
     log = cricket(60).with_columns(total=pl.col("runs").sum().over("id", "inning"))
     text = look(log.sort("total", "id", "inning").drop("total"), tmp_path, *COLUMNS)
-    assert "caution    The file is sorted by result" in text
+    assert "by result" in text
 
 
 def test_the_threshold_is_told_with_its_luck() -> None:
     found = folder()
     text = told(["evaluate", found / "m.ontarget", found / "later.csv", "--target", "6:"])
-    assert "another recording of this size would put the threshold at" in text
+    assert "another recording" in text

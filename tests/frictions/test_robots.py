@@ -27,6 +27,7 @@ from ontarget.errors import CensoredError, EpisodesError, InputError
 from ontarget.integrations import record
 from ontarget.integrations._observations import layout_of
 from ontarget.models import QuantileForest
+from refusals import refuses
 from tests.cli.river import told
 from tests.integrations.toys import Drifting, do_nothing
 from tests.walks import walks
@@ -67,13 +68,12 @@ def test_a_single_number_is_a_state_where_there_is_one_feature() -> None:
 
 @pytest.mark.parametrize("shape", [(84, 84), (3, 32, 32), (5_000,)])
 def test_images_are_refused_with_the_remedy(shape: tuple[int, ...]) -> None:
-    with pytest.raises(EpisodesError, match="features, like an image; encode it") as refused:
+    with refuses(EpisodesError, None, str(shape), "features", "encode"):
         layout_of(Box(0, 255, shape, np.uint8))
-    assert "the encoder of your policy" in str(refused.value)
 
 
 def test_a_value_that_nothing_reads_is_refused_before_anything_is_played() -> None:
-    with pytest.raises(InputError, match="got behavior 'sum', which is computed from rewards"):
+    with refuses(InputError, "behavior_value", "'sum'"):
         record(
             Drifting(),
             lambda seen: pytest.fail("played"),
@@ -102,7 +102,7 @@ def test_an_environment_that_never_ends_is_left_after_so_many_steps() -> None:
             seen, reward, _, _, info = super().step(action)
             return seen, reward, False, False, info
 
-    with pytest.raises(CensoredError, match="pass horizon=7 if that is a complete run"):
+    with refuses(CensoredError, "horizon", "horizon=7", "3 of 3"):
         record(Endless(), do_nothing, 3, max_steps=7, progress=False)
     recorded = record(Endless(), do_nothing, 3, max_steps=7, horizon=7, progress=False)
     assert recorded.lengths.tolist() == [7, 7, 7]
@@ -125,9 +125,9 @@ def test_compiling_is_announced_once_and_only_on_a_terminal(
         function = SimpleNamespace(__module__=module)
         heard[0].on_start(SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=function)}))
         said = capsys.readouterr().err
-        assert ("compiling numerical code" in said) == (terminal and module == "ontarget.one")
+        assert ("compiling" in said) == (terminal and module == "ontarget.one")
 
 
 @pytest.mark.slow
 def test_everything_is_compiled_beforehand() -> None:
-    assert "compiled and kept for this machine" in told(["warm"])
+    assert "compiled" in told(["warm"])
