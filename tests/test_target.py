@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import copy
 import math
-import re
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from ontarget import Target
 from ontarget.errors import TargetError
 from ontarget.target import Closed
+from refusals import refuses
 
 ends = st.integers(-6, 6).map(float)
 closings = st.sampled_from(["both", "left", "right", "neither"])
@@ -136,7 +136,7 @@ def test_shift_moves_the_target_with_the_values(target: Target, amount: float) -
 
 def test_between_includes_both_ends() -> None:
     assert Target.between(0, 5) == Target(0, 5, "both")
-    with pytest.raises(TargetError, match="lower <= upper"):
+    with refuses(TargetError, None, "[5, 0]"):
         Target.between(5, 0)
 
 
@@ -186,46 +186,65 @@ def test_parse_reads_what_people_type(text: str, expected: Target) -> None:
     assert Target.parse(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", ":", "5", "a:b", "1:2:3", "5:3", "nan:3", "0:1,"])
-def test_parse_refuses_with_what_it_got(text: str) -> None:
-    with pytest.raises(TargetError, match="target needs"):
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("", "''"),
+        (":", "':'"),
+        ("5", "'5'"),
+        ("a:b", "'a' in 'a:b'"),
+        ("1:2:3", "'1:2:3'"),
+        ("5:3", "[5, 3]"),
+        ("nan:3", "NaN"),
+        ("0:1,", "'0:1,'"),
+    ],
+)
+def test_parse_refuses_with_what_it_got(text: str, shown: str) -> None:
+    with refuses(TargetError, None, shown):
         Target.parse(text)
 
 
 @pytest.mark.parametrize(
     ("text", "spelled"),
     [
-        ("<=8", "write :8 for at most 8"),
-        ("< 8.5", "write :8.5 for at most 8.5"),
-        ("at most 8", "write :8 for at most 8"),
-        (">=-60", "write -60: for at least -60"),
-        ("At least 60", "write 60: for at least 60"),
-        ("5-8", "write 5:8 for 5 to 8"),
-        ("[5, 8]", "write 5:8 for 5 to 8"),
-        ("-5..-3", "write -5:-3 for -5 to -3"),
-        ("8", "write 8: for at least 8, or :8 for at most 8"),
+        ("<=8", " :8 "),
+        ("< 8.5", " :8.5 "),
+        ("at most 8", " :8 "),
+        (">=-60", " -60: "),
+        ("At least 60", " 60: "),
+        ("5-8", " 5:8 "),
+        ("[5, 8]", " 5:8 "),
+        ("-5..-3", " -5:-3 "),
+        ("8", " 8: "),
+        ("8", " :8 "),
     ],
 )
 def test_another_way_of_writing_is_answered_with_ours(text: str, spelled: str) -> None:
-    with pytest.raises(TargetError, match=re.escape(f"got {text!r}; {spelled}") + "$"):
+    with refuses(TargetError, None, repr(text), spelled):
         Target.parse(text)
-    Target.parse(spelled.split()[1])
+    Target.parse(spelled)
 
 
 @pytest.mark.parametrize(
-    ("build", "message"),
+    ("build", "refusal"),
     [
-        (lambda: Target(5, 3), r"target needs lower <= upper, got \[5, 3\]"),
-        (lambda: Target(math.nan, 3), "lower needs a number, got NaN"),
-        (lambda: Target("x", 3), "lower needs a number, got 'x'"),
-        (lambda: Target(1, 1, "left"), "single point 1 is empty unless closed='both'"),
-        (lambda: Target(0, 1, "open"), "`closed` needs one of both, left, right, neither"),
-        (lambda: Target(math.inf), "lower <= upper"),
-        (lambda: Target(0, 1).shift(math.inf), "finite amount"),
+        (lambda: Target(5, 3), (TargetError, None, "[5, 3]")),
+        (lambda: Target(math.nan, 3), (TargetError, "lower", "NaN")),
+        (lambda: Target("x", 3), (TargetError, "lower", "'x'")),
+        (
+            lambda: Target(1, 1, "left"),
+            (TargetError, "closed", "point 1", "closed='both'", "'left'"),
+        ),
+        (
+            lambda: Target(0, 1, "open"),
+            (TargetError, "closed", "both, left, right, neither", "'open'"),
+        ),
+        (lambda: Target(math.inf), (TargetError, None, "[inf, inf]")),
+        (lambda: Target(0, 1).shift(math.inf), (TargetError, "amount", "inf")),
     ],
 )
-def test_a_target_that_is_no_set_is_refused(build, message) -> None:
-    with pytest.raises(TargetError, match=message):
+def test_a_target_that_is_no_set_is_refused(build, refusal) -> None:
+    with refuses(*refusal):
         build()
 
 
@@ -252,6 +271,5 @@ def test_ends_describe_the_hull() -> None:
 
 
 def test_a_lone_number_is_told_what_it_may_mean() -> None:
-    advice = "got '-60'; write -60: for at least -60, or :-60 for at most -60"
-    with pytest.raises(TargetError, match=advice):
+    with refuses(TargetError, None, "'-60'", " -60: ", " :-60 "):
         Target.parse("-60")

@@ -10,6 +10,7 @@ import pytest
 from ontarget import _threads
 from ontarget._threads import run_blocks, threads_at_most
 from ontarget.errors import InputError
+from refusals import refuses
 
 
 class CountingPool:
@@ -78,5 +79,5 @@ def test_a_limit_within_another_never_raises_it(pool: CountingPool) -> None:
 
 @pytest.mark.parametrize("limit", [0, -2, 1.5, True])
 def test_a_limit_that_is_no_number_of_threads_is_refused(limit: object) -> None:
-    with pytest.raises(InputError, match="`n_jobs` needs a whole number from 1 up"):
+    with refuses(InputError, "n_jobs", f"got {limit!r}"):
         threads_at_most(limit).__enter__()  # type: ignore[arg-type]
