@@ -1,1 +1,1 @@
-"""`GoalMonitor`, the main class of the library, and `Upkeep`, which recalibrates it after drift."""
+"""`GoalMonitor`, the main class of the library."""

@@ -161,10 +161,7 @@ def _luck(alarms: RaisedAlarms) -> list[str]:
     ends = ", ".join(f"{low} to {high}" for low, high in told)
     lines = [f"another recording of this size would put the threshold at {ends} (9 in 10 times)"]
     if any(high > _LUCKY * low for low, high in found):
-        lines.append(
-            "that leaves much to luck: record more runs. Until then, ontarget.monitor."
-            "average_threshold takes the mean over several fits; its rate is measured, not promised"
-        )
+        lines.append("that leaves much to luck: record more runs")
     return lines
 
 
