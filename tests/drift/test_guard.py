@@ -235,3 +235,104 @@ def test_a_guard_is_not_resumed_from_a_pipe(tmp_path: Path) -> None:
     for name in ("guard.json", "a\0b", "x" * 5_000):
         with pytest.raises(ModelFileError):
             MONITOR.drift_guard(resume=tmp_path / name)
+
+
+def alarmed(*, announced: bool) -> tuple[DriftGuard, Episodes, int]:
+    """A guard just after its alarm, the changed runs, and which of them raised it."""
+    guard, worse = MONITOR.drift_guard(), shifted(200, 3, -0.3)
+    for name in worse.ids.tolist() if announced else ():
+        guard.begin(name)
+    last = next(i for i in range(200) if guard.observe(worse.take([i])).alarm)
+    assert guard.since_alarm == ()
+    return guard, worse, last
+
+
+def test_runs_after_the_alarm_are_those_to_recalibrate_on() -> None:
+    guard, worse, last = alarmed(announced=False)
+    later = worse.take(range(last + 1, last + 61))
+    guard.observe(later)
+    assert list(guard.since_alarm) == later.ids.tolist()
+    renewed = MONITOR.recalibrate(later)
+    assert not renewed.drift_guard().observe(shifted(60, 4, -0.3)).alarm
+
+
+@pytest.mark.parametrize("announced", [False, True])
+def test_many_runs_at_once_are_told_apart_like_one_by_one(announced: bool) -> None:
+    one_by_one, worse, last = alarmed(announced=announced)
+    one_by_one.observe(worse.take(range(last + 1, 200)))
+    at_once = MONITOR.drift_guard()
+    for name in worse.ids.tolist() if announced else ():
+        at_once.begin(name)
+    at_once.observe(worse)
+    assert at_once.since_alarm == one_by_one.since_alarm
+    assert len(at_once.since_alarm) == (0 if announced else 199 - last)
+
+
+def test_runs_that_were_under_way_at_the_alarm_are_left_out() -> None:
+    guard, worse, last = alarmed(announced=True)
+    later = shifted(7, 4, -0.3)
+    for name in later.ids.tolist():
+        guard.begin(name)
+    guard.observe(later)
+    assert guard.since_alarm == ()  # they wait for those that began before them
+    guard.observe(worse.take(range(last + 2, 200)))
+    guard.withdraw(worse.ids[last + 1])
+    assert list(guard.since_alarm) == later.ids.tolist()
+
+
+def test_the_first_to_start_come_first_and_not_the_first_to_end() -> None:
+    guard, worse, last = alarmed(announced=True)
+    guard.observe(worse.take(range(last + 1, 200)))
+    later = shifted(9, 4, -0.3)
+    for name in later.ids.tolist():
+        guard.begin(name)
+    guard.observe(later.take([8, 7, 4, 3, 2, 1]))
+    assert guard.since_alarm == ()
+    guard.withdraw(later.ids[0])  # it broke down
+    assert list(guard.since_alarm) == later.ids[1:5].tolist()
+    guard.observe(later.take([5]))
+    assert list(guard.since_alarm) == later.ids[1:6].tolist()
+
+
+def test_a_run_that_ends_before_the_guarded_step_is_recalibrated_on_too() -> None:
+    guard = MONITOR.drift_guard(t=4)
+    assert guard.observe(shifted(200, 3, -0.3)).alarm
+    before = len(guard.since_alarm)
+    short = Episodes.from_arrays(np.zeros((1, 2, 2)), np.zeros((1, 2)), ids=["short"], horizon=6)
+    n = guard.reading.n
+    assert guard.observe(short).n == n
+    assert guard.since_alarm[before:] == ("short",)
+
+
+@pytest.mark.parametrize("announced", [False, True])
+def test_a_guard_saved_after_every_run_knows_the_runs_since_its_alarm(
+    tmp_path: Path, announced: bool
+) -> None:
+    path, worse = tmp_path / "guard.json", shifted(60, 3, -0.3)
+    one = again = MONITOR.drift_guard(level=0.9)
+    names = worse.ids.tolist()
+    for i in range(60):
+        for guard in {id(one): one, id(again): again}.values():
+            if announced:
+                for name in names[i + 3 : i + 4] if i else names[:4]:  # four at a time
+                    guard.begin(name)
+            guard.observe(worse.take([i]))
+        again.save(path)
+        again = MONITOR.drift_guard(level=0.9, resume=path)
+        assert again.since_alarm == one.since_alarm
+    assert 5 < len(one.since_alarm) < 60
+
+
+def test_a_guard_saved_by_0_2_trusts_only_runs_that_begin_from_now_on(tmp_path: Path) -> None:
+    guard, worse, last = alarmed(announced=True)
+    path = tmp_path / "guard.json"
+    guard.save(path)
+    kept = json.loads(path.read_text())
+    del kept["under_way"], kept["since_alarm"]
+    path.write_text(json.dumps(kept))
+    again = MONITOR.drift_guard(resume=path)
+    again.begin("later")
+    again.observe(worse.take(range(last + 1, 200)))
+    assert again.since_alarm == ()
+    again.note("later", 0.4, 0.5)
+    assert again.since_alarm == ("later",)

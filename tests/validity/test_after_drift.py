@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from ontarget.drift import DriftBet, HarmBet
+from ontarget.drift import DriftBet, DriftGuard, HarmBet
+from ontarget.drift._kept import KeptFor
 from validity.turns import (
     Turns,
     World,
@@ -64,17 +65,31 @@ def test_a_recalibrated_monitor_keeps_every_promise(world: World) -> None:
 def missed_after_an_alarm(run: int, *, restarts: bool, move: float = 2.0) -> bool:
     """Whether a new run lies above the upper tenth of the 39 runs that recalibrate.
 
-    The process moves up after 40 runs, and the guard soon alarms. The restart takes runs that
-    started after the alarm; the trap takes the last ones before it, which are of both processes.
+    The process moves up after 40 runs, and the guard soon alarms; 40 runs are under way at a time.
+    The restart takes the runs that began after the alarm, as the guard names them; the trap takes
+    the last ones before it, which are of both processes.
     """
     rng = np.random.default_rng([26, run])
     bet = DriftBet(norm.cdf(rng.normal(size=60)), seed=run, level=0.9)
+    guard = DriftGuard(bet, lambda _: {}, KeptFor("drift", "", 0, "0.9", ""))
     seen = rng.normal(size=200) + move * (np.arange(200) >= 40)
-    ranks = norm.cdf(seen)
-    readings = bet.observe_noted(np.stack([ranks, ranks], axis=1))
-    alarm = next(i for i, reading in enumerate(readings) if reading.alarm and i >= 39)
-    kept = rng.normal(move, size=39) if restarts else seen[alarm - 38 : alarm + 1]
-    return bool(rng.normal(move) > np.sort(kept)[-4])  # k = ⌊0.1 · 40⌋ = 4
+    outcomes = np.append(seen, rng.normal(move, size=39) if restarts else [])
+    ranks = norm.cdf(outcomes).tolist()
+    for name in range(40):
+        guard.begin(name)
+    alarm = 0
+    while not guard.note(alarm, ranks[alarm], ranks[alarm]).alarm:
+        guard.begin(alarm + 40)
+        alarm += 1
+    later = range(200, len(ranks))
+    for name in later:
+        guard.begin(name)
+    for name in [*range(alarm + 1, alarm + 40), *later]:
+        guard.note(name, ranks[name], ranks[name])
+    last = max(alarm, 39)
+    kept = list(guard.since_alarm if restarts else range(last - 38, last + 1))
+    assert len(kept) == 39
+    return bool(rng.normal(move) > np.sort(outcomes[kept])[-4])  # k = ⌊0.1 · 40⌋ = 4
 
 
 def test_a_restart_on_runs_after_the_alarm_keeps_its_promise() -> None:

@@ -9,6 +9,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -58,7 +59,8 @@ class DriftGuard:
     it have been observed. If an announced episode will never be observed, `withdraw` it.
 
     Every episode counts only once: an id that the guard has seen before raises an error. The guard
-    remembers the last 100,000 ids.
+    remembers the last 100,000 ids. After its alarm, `since_alarm` has the episodes to recalibrate
+    the monitor on.
 
     `save` writes a guard to a small file; ``monitor.drift_guard(resume=path)`` continues with the
     same evidence in another process. A guard can also be pickled and deep-copied.
@@ -87,12 +89,25 @@ class DriftGuard:
         self._order: dict[object, None] = {}  # announced but not yet counted, in order of start
         self._announced = False
         self._held: dict[object, tuple[float, ...] | None] = {}
+        self._under_way: set[object] = set()  # begun before the alarm, and not counted by then
+        self._since: dict[object, None] = {}  # begun after the alarm and counted, in order of start
         self.reading = DriftReading(0, math.nan, 1.0, alarm=False)
 
     @property
     def t(self) -> int:
         """The step at which episodes are compared."""
         return self._about.t
+
+    @property
+    def since_alarm(self) -> tuple[object, ...]:
+        """The ids of counted episodes that began after the alarm, in order of start.
+
+        Recalibrate on these: the promises hold anew if the process changes no further. Episodes
+        that led to the alarm, or were under way at the time, would break them (method M26 in
+        docs/methods.md). An episode is counted once it and all that began before it are over, so
+        none is left out because it takes long. At most the first 100,000 are remembered.
+        """
+        return tuple(self._since)
 
     def begin(self, episode_id: object) -> None:
         """Announce an episode that starts now."""
@@ -117,6 +132,7 @@ class DriftGuard:
                 f"got {episode_id!r}"
             )
         del self._order[episode_id]
+        self._under_way.discard(episode_id)
         return self._count()
 
     def observe(self, episodes: Episodes) -> DriftReading:
@@ -170,14 +186,22 @@ class DriftGuard:
 
     def _count(self) -> DriftReading:
         """Count the episodes that wait, up to the first announced one that is not observed yet."""
-        counted = []
+        ready: dict[object, tuple[float, ...] | None] = {}
         while self._order and (first := next(iter(self._order))) in self._held:
             del self._order[first]
-            values = self._held.pop(first)
+            ready[first] = self._held.pop(first)
+        compared = [values for values in ready.values() if values is not None]
+        readings = iter(self._bet.observe_noted(compared) if compared else ())
+        for place, (episode_id, values) in enumerate(ready.items()):
+            alarmed = self.reading.alarm
+            if episode_id in self._under_way:
+                self._under_way.remove(episode_id)
+            elif alarmed and len(self._since) < _REMEMBERED:
+                self._since[episode_id] = None
             if values is not None:
-                counted.append(values)
-        if counted:
-            self.reading = self._bet.observe_noted(counted)[-1]
+                self.reading = next(readings)
+            if self.reading.alarm and not alarmed and self._announced:
+                self._under_way = {*islice(ready, place + 1, None), *self._order}
         return self.reading
 
     def _remember(self, episode_id: object) -> None:
@@ -202,6 +226,8 @@ class DriftGuard:
             "seen": list(self._seen),
             "order": list(self._order),
             "held": [[name, values] for name, values in self._held.items()],
+            "under_way": list(self._under_way),
+            "since_alarm": list(self._since),
         }
 
     def restore(self, kept: Mapping[str, Any]) -> None:
@@ -221,6 +247,10 @@ class DriftGuard:
             name: None if values is None else tuple(map(float, values))
             for name, values in kept["held"]
         }
+        # A guard that ontarget 0.2 saved does not say when an episode began: only those that begin
+        # from now on have surely begun after its alarm.
+        self._under_way = set(kept.get("under_way", self._order))
+        self._since = dict.fromkeys(kept.get("since_alarm", ()))
 
     def _resume(self, path: str | Path) -> DriftGuard:
         """Continue from a file that `save` wrote; returns this `DriftGuard`."""
