@@ -11,13 +11,12 @@ import resource
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import gymnasium
 import numpy as np
 
 from ontarget import Episodes, GoalMonitor, Target
-from ontarget.drift import Following
+from ontarget.drift import DriftGuard
 from ontarget.integrations import record
 from ontarget.models import Marginal
 from yardstick.figures import keep
@@ -113,9 +112,8 @@ def guards(monitor: GoalMonitor, runs: int) -> None:
 def stream(runs: int, at_once: int = 100) -> None:
     """Print what a run costs in time and memory, early and late in a long stream of runs.
 
-    Every run is passed to two guards (they collect evidence of a change), and to an interval and an
-    alarm that adapt after each run (`follow_interval`, `Following`). Then these four objects are
-    saved and loaded, and must continue as if they had not been saved.
+    Every run is passed to two guards, which collect evidence of a change. Then these are saved and
+    loaded, and must continue as if they had not been saved.
     """
     rng = np.random.default_rng(0)
 
@@ -125,56 +123,41 @@ def stream(runs: int, at_once: int = 100) -> None:
 
     monitor = GoalMonitor(Marginal()).fit(walks(1000, 10**9), progress=False)
     target = Target.at_least(0.0)
-    taking = {
-        "drift guard": monitor.drift_guard(),
-        "harm guard": monitor.harm_guard(target),
-        "interval": monitor.follow_interval(0.9),
-    }
-    rule, seconds = Following(0.05, threshold=0.2), dict.fromkeys([*taking, "alarm"], 0.0)
+    guards = {"drift guard": monitor.drift_guard(), "harm guard": monitor.harm_guard(target)}
+    seconds = dict.fromkeys(guards, 0.0)
     print(f"\nµs a run, {at_once} at once\n{'runs':>10}", *(f"{name:>13}" for name in seconds),
           f"{'MB':>8}")  # fmt: skip
     for first in range(0, runs, at_once):
-        some, lowest = walks(at_once, first), rng.beta(2.0, 2.0, size=at_once).tolist()
-        for name, one in taking.items():
+        some = walks(at_once, first)
+        for name, guard in guards.items():
             began = time.process_time()
-            one.observe(some)
+            guard.observe(some)
             seconds[name] += time.process_time() - began
-        began = time.process_time()
-        for p in lowest:
-            rule.observe(alarmed=p < rule.threshold, met=True)
-        seconds["alarm"] += time.process_time() - began
         done = first + at_once
         if done % (runs // 5) == 0:
             each = (f"{1e6 * one / (runs // 5):>13.1f}" for one in seconds.values())
             micros = 1e6 * sum(seconds.values()) / (runs // 5)
-            keep(f"two guards, interval and alarm, after {done:,} runs", micros, "µs a run")
+            keep(f"two guards, after {done:,} runs", micros, "µs a run")
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             print(f"{done:>10,}", *each, f"{peak:>8.0f}", flush=True)
             seconds = dict.fromkeys(seconds, 0.0)
-    print(f"false alarms of the alarm that follows: {rule.share:.4f} of 0.05 ± {rule.within:.4f}")
-    _resumed(monitor, target, taking, rule, walks(200, runs))
+    _resumed(monitor, target, guards, walks(200, runs))
 
 
 def _resumed(
-    monitor: GoalMonitor,
-    target: Target,
-    taking: dict[str, Any],
-    rule: Following,
-    later: Episodes,
+    monitor: GoalMonitor, target: Target, guards: dict[str, DriftGuard], later: Episodes
 ) -> None:
-    """Print whether guards and alarms that are loaded from a file continue as if never saved."""
+    """Print whether guards that are loaded from a file continue as if never saved."""
     with tempfile.TemporaryDirectory() as folder:
-        paths = {name: Path(folder) / f"{name}.json" for name in (*taking, "alarm")}
-        for name, one in (taking | {"alarm": rule}).items():
-            one.save(paths[name])
+        paths = {name: Path(folder) / f"{name}.json" for name in guards}
+        for name, guard in guards.items():
+            guard.save(paths[name])
         size = sum(path.stat().st_size for path in paths.values())
         again = {
             "drift guard": monitor.drift_guard(resume=paths["drift guard"]),
             "harm guard": monitor.harm_guard(target, resume=paths["harm guard"]),
-            "interval": monitor.follow_interval(0.9, resume=paths["interval"]),
         }
-        same = [again[name].observe(later) == one.observe(later) for name, one in taking.items()]
-        same.append(vars(Following.load(paths["alarm"])) == vars(rule))
+        same = [again[name].observe(later) == one.observe(later) for name, one in guards.items()]
     print(f"saved in {size / 1e6:.1f} MB; resumed alike: {all(same)}")
 
 

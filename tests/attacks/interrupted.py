@@ -33,14 +33,12 @@ from ontarget import GoalMonitor, Target
 from ontarget.errors import OntargetError
 from ontarget.live.rules import Below
 from ontarget.models import Marginal
-from ontarget.monitor.upkeep import Upkeep
 from ontarget.report import evaluation as report
 from ontarget.report._page import report_page
-from tests.walks import shifted, walks
+from tests.walks import walks
 
 FILES = (
     "model.ontarget", "fit.ontarget", "runs.csv", "runs.parquet", "report.html", "guard.json",
-    "upkeep.json",
 )  # fmt: skip
 CHANGES = ("os.chmod", "os.mkdir", "os.remove", "os.rename")
 RUNS = walks(120, horizon=4)
@@ -66,14 +64,12 @@ def drawn(evaluation: report.Evaluation, kept: Path) -> str:
 
 def works(folder: Path) -> dict[Path, Callable[[], object]]:
     """What writes each file; all that it needs is made before."""
-    model, fit, csv, parquet, html, kept, upkept = (folder / n / n for n in FILES)
+    model, fit, csv, parquet, html, kept = (folder / n / n for n in FILES)
     monitor = fitted()
     evaluation = monitor.evaluate(RUNS, Target.at_least(0.0))
     page = drawn(evaluation, folder / "page.html")
     report.report_page = lambda *_: page  # drawn once: only its writing is interrupted
-    guard, upkeep = monitor.drift_guard(), Upkeep(monitor, episodes_needed=30)
-    upkeep.observe(shifted(30, 1, 3.0, 4))
-    assert 0 < upkeep.missing < 30  # so it holds runs, and writes them too
+    guard = monitor.drift_guard()
     return {
         model: lambda: monitor.save(model),
         fit: lambda: fitted(fit.parent / "blocks").save(fit),
@@ -81,7 +77,6 @@ def works(folder: Path) -> dict[Path, Callable[[], object]]:
         parquet: lambda: RUNS.write(parquet),
         html: lambda: evaluation.report(html),
         kept: lambda: guard.save(kept),
-        upkept: lambda: upkeep.save(upkept.parent),
     }
 
 

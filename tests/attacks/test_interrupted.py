@@ -22,8 +22,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits files as
 ROOT = Path(__file__).parents[2]
 OLD = b"old, \xff\nuneven\n"  # nothing that a message about writing should speak of
 PART = re.compile(r"\.ontarget-[0-9a-f]{16}\.part")
-# What an upkeep names, written before its own file.
-BESIDE = re.compile(r"(monitor|runs)-[0-9a-f]{32}\.(ontarget|parquet)")
 
 
 class Writer:
@@ -63,9 +61,8 @@ class Writer:
         """Every name holds something whole, and what was begun is finished by the next attempt."""
         assert self.path.read_bytes() in (OLD, self.new)
         others = {path.name for path in self.path.parent.iterdir()} - {self.path.name, "blocks"}
-        beside = BESIDE if self.path.name == "upkeep.json" else PART
-        assert all(PART.fullmatch(name) or beside.fullmatch(name) for name in others)
-        if self.path.name in ("fit.ontarget", "upkeep.json"):  # goes on from what is there
+        assert all(PART.fullmatch(name) for name in others)
+        if self.path.name == "fit.ontarget":  # goes on from what is there
             assert self.attempt()["ending"] == "done"
             assert self.path.read_bytes() == self.new
         self.clear()
@@ -125,8 +122,7 @@ def test_a_full_disk_at_any_write_leaves_no_part_and_says_so(
     for at, point, reason in asked:
         ending = one.attempt(at=at, point=point, how="fail")["ending"]
         assert reason in ending, (at, point)
-        named = name in ending or BESIDE.search(ending)  # the file, or the folder of its blocks
-        assert named, (at, point)
+        assert name in ending, (at, point)  # the file, or the folder of its blocks
         assert "\n" not in ending
         assert one.parts == []
         one.check()

@@ -177,7 +177,7 @@ def test_a_guard_is_resumed_only_as_it_was_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda kept: [], "not a file that the save method of a guard or an interval wrote"),
+        (lambda kept: [], "not a file that the save method of a guard wrote"),
         (lambda kept: {**kept, "format": 2}, "the file needs format 1, got 2"),
         (lambda kept: {**kept, "bet": {**kept["bet"], "bag": [[70_000], [1]]}}, "damaged: a bag"),
         (lambda kept: {**kept, "bet": {**kept["bet"], "jumpers": [[1, 1, 1, 0]] * 2}}, "sum to 1"),

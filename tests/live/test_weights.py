@@ -195,7 +195,6 @@ def test_what_has_no_meaning_with_weights_says_so() -> None:
             0, [STATE], 0.0, 0.9
         ),
         "no interval, promise or band": lambda: MONITOR.band(0, [STATE], 0.0, 0.9),
-        "no drift guard; guard a monitor": lambda: MONITOR.follow_interval(0.9),
         "no drift guard; guard": lambda: MONITOR.drift(walks(30, seed=3), TARGET),
         "no alarm curve": lambda: MONITOR.alarm_curve(TARGET),
         "no evaluation": lambda: MONITOR.evaluate(RUNS, TARGET),

@@ -1,4 +1,4 @@
-"""For the time after a fit: has the process changed, does that do harm, and what to do then."""
+"""For the time after a fit: has the process changed, and does that do harm."""
 
 import lazy_loader
 

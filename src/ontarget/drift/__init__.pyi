@@ -5,6 +5,4 @@ from .change import Bias as Bias
 from .change import Drift as Drift
 from .change import DriftJudgement as DriftJudgement
 from .change import Evidence as Evidence
-from .follow import Following as Following
-from .follow import FollowingInterval as FollowingInterval
 from .guard import DriftGuard as DriftGuard

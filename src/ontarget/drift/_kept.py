@@ -1,10 +1,9 @@
-"""Saves the state of tests for drift, and of intervals that adapt to changes, in JSON files."""
+"""Saves the state of tests for drift in JSON files."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -20,11 +19,11 @@ KEPT_FORMAT: Final = 1
 
 @dataclass(frozen=True)
 class KeptFor:
-    """Says which drift test (guard) or adapting interval a saved state belongs to.
+    """Says which drift test (guard) a saved state belongs to.
 
-    Only a test or interval for which all these fields are the same can continue from the state.
-    ``kind`` is "drift", "harm" or "interval". ``monitor`` is a hash of what new episodes are
-    compared with. ``target`` is empty unless the state is about one target.
+    Only a guard for which all these fields are the same can continue from the state. ``kind`` is
+    "drift" or "harm". ``monitor`` is a hash of what new episodes are compared with. ``target`` is
+    empty unless the state is about one target.
     """
 
     kind: str
@@ -36,14 +35,9 @@ class KeptFor:
 
     @classmethod
     def of(cls, kind: str, fitted: Fitted, t: int, level: object, group: int) -> KeptFor:
-        """The fields for a drift test or an interval of this monitor, at this step and group."""
+        """The fields for a guard of this monitor, at this step and group."""
         name = "" if fitted.groups is None else str(fitted.groups[group])
         return cls(kind, digest_of(fitted), t, str(level), name)
-
-    @property
-    def noun(self) -> str:
-        """The word for what was saved, for messages: "interval" or "guard"."""
-        return "interval" if self.kind == "interval" else "guard"
 
 
 def digest_of(fitted: Fitted) -> str:
@@ -54,7 +48,7 @@ def digest_of(fitted: Fitted) -> str:
 
 
 def write_kept(path: str | Path, about: KeptFor, state: Mapping[str, Any]) -> None:
-    """Write the state of a drift test or interval to a file, completely or not at all."""
+    """Write the state of a guard to a file, completely or not at all."""
     kept = {"format": KEPT_FORMAT, "about": asdict(about), **state}
     write_whole(Path(path), [json.dumps(kept, separators=(",", ":")).encode()])
 
@@ -74,7 +68,7 @@ def read_kept(path: str | Path, about: KeptFor) -> dict[str, Any]:
         raise ModelFileError(f"{path}: the file cannot be read: {error.strerror}") from error
     except (KeyError, RecursionError, TypeError, ValueError) as error:
         raise ModelFileError(
-            f"{path}: this is not a file that the save method of a guard or an interval wrote"
+            f"{path}: this is not a file that the save method of a guard wrote"
         ) from error
     if version != KEPT_FORMAT:
         raise ModelFileError(
@@ -84,26 +78,7 @@ def read_kept(path: str | Path, about: KeptFor) -> dict[str, Any]:
     for name, own in asdict(about).items():
         if found.get(name) != own:
             raise InputError(
-                f"{path}: the saved {about.noun} is for another {name}, {found.get(name)!r}, not "
+                f"{path}: the saved guard is for another {name}, {found.get(name)!r}, not "
                 f"{own!r}; resume it with the same arguments and the same model file"
             )
     return kept
-
-
-@contextmanager
-def damage_named(path: str | Path, noun: str) -> Iterator[None]:
-    """A context manager that turns errors about an invalid state into one that names the file."""
-    try:
-        yield
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-        raise ModelFileError(f"{path}: the saved {noun} is damaged: {error}") from error
-
-
-def check_ids(ids: Iterable[object], noun: str) -> None:
-    """Raise an `InputError` if JSON cannot store one of the episodes' ids unchanged."""
-    strange = [one for one in ids if not isinstance(one, str | int)]
-    if strange:
-        raise InputError(
-            f"a saved {noun} needs ids that are texts or whole numbers, got {strange[0]!r}; use "
-            f"texts as ids"
-        )

@@ -17,14 +17,7 @@ import numpy as np
 
 from ontarget._typing import BoolArray, FloatArray
 from ontarget.conformal._levels import Level
-from ontarget.drift._kept import (
-    KeptFor,
-    check_ids,
-    damage_named,
-    digest_of,
-    read_kept,
-    write_kept,
-)
+from ontarget.drift._kept import KeptFor, digest_of, read_kept, write_kept
 from ontarget.drift.bets import DriftBet, DriftReading, HarmBet
 from ontarget.episodes import Episodes
 from ontarget.episodes.looking._sides import check_goal_sides, check_sides
@@ -34,6 +27,7 @@ from ontarget.errors import (
     FewEpisodesError,
     GroupError,
     InputError,
+    ModelFileError,
 )
 from ontarget.fitted._kernels import P
 from ontarget.fitted.fitted import Fitted
@@ -214,12 +208,13 @@ class DriftGuard:
 
         The ids of the episodes need to be texts or whole numbers.
         """
-        write_kept(path, self._about, self.to_json())
-
-    def to_json(self) -> dict[str, Any]:
-        """The state of this drift test (guard) as plain values for JSON."""
-        check_ids(self._seen, self._about.noun)
-        return {
+        strange = [one for one in (*self._seen, *self._since) if not isinstance(one, str | int)]
+        if strange:
+            raise InputError(
+                f"a saved guard needs ids that are texts or whole numbers, got {strange[0]!r}; use "
+                f"texts as ids"
+            )
+        kept = {
             "bet": self._bet.to_json(),
             "reading": [None if one != one else one for one in self.reading],
             "announced": self._announced,
@@ -229,12 +224,18 @@ class DriftGuard:
             "under_way": list(self._under_way),
             "since_alarm": list(self._since),
         }
+        write_kept(path, self._about, kept)
 
-    def restore(self, kept: Mapping[str, Any]) -> None:
-        """Continue from what `to_json` returned.
+    def _resume(self, path: str | Path) -> DriftGuard:
+        """Continue from a file that `save` wrote; returns this `DriftGuard`."""
+        kept = read_kept(path, self._about)
+        try:
+            self._restore(kept)
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+            raise ModelFileError(f"{path}: the saved guard is damaged: {error}") from error
+        return self
 
-        Data that are not valid raise a built-in error such as `ValueError`.
-        """
+    def _restore(self, kept: Mapping[str, Any]) -> None:
         self._bet.restore(kept["bet"])
         n, p, evidence, alarm = kept["reading"]
         self.reading = DriftReading(
@@ -251,13 +252,6 @@ class DriftGuard:
         # from now on have surely begun after its alarm.
         self._under_way = set(kept.get("under_way", self._order))
         self._since = dict.fromkeys(kept.get("since_alarm", ()))
-
-    def _resume(self, path: str | Path) -> DriftGuard:
-        """Continue from a file that `save` wrote; returns this `DriftGuard`."""
-        kept = read_kept(path, self._about)
-        with damage_named(path, self._about.noun):
-            self.restore(kept)
-        return self
 
 
 @dataclass(frozen=True)

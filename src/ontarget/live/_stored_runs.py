@@ -49,9 +49,7 @@ def check_counts(counts: Sequence[int], details: Sequence[float], fitted: Fitted
 def check_values(state: Any, fitted: Fitted) -> None:
     """Raise an `InputError` if the fields of a stored state do not have the types of `RunState`."""
     kinds = {
-        "target, text and regime need texts": all(
-            isinstance(one, str) for one in (state.target, state.text, state.regime)
-        ),
+        "target and text need texts": isinstance(state.target, str) and isinstance(state.text, str),
         "group needs a name": isinstance(state.group, _NAMES),
         "step, streak and since need whole numbers": _whole(state.step, state.streak, state.since),
         "alarmed and ended need to be true or false": {state.alarmed, state.ended} <= {0, 1}

@@ -153,8 +153,6 @@ class Contract:
         A weight that is too large for the promised rate is an error (method M25 in
         docs/methods.md).
         """
-        if self.rule.moves:
-            return self.rule.trigger(None)
         if self.backing is None:
             return self.triggers[group]
         return self.rule.trigger(replace(self.backing[group], weight=weight))

@@ -48,11 +48,6 @@ class FleetWatch:
     def __init__(
         self, contract: Contract, agents: int | Iterable[Hashable], *, groups: Any = None
     ) -> None:
-        if contract.rule.moves:
-            raise InputError(
-                f"the threshold of {type(contract.rule).__name__} changes from run to run, but all "
-                f"runs of a fleet share one threshold; make a watch for each run"
-            )
         self._contract = contract
         self._table = contract.table(0)
         self._rows: dict[Hashable, int] = {}  # in the order in which the agents joined

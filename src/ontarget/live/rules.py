@@ -168,8 +168,6 @@ class AlarmRule:
     relation: ClassVar[str] = "below"  # as in "alarm below 0.4"
     needs_assure: ClassVar[bool] = False
     of_all_runs: ClassVar[bool] = False  # whether a promised rate is a share of all runs
-    regime: ClassVar[str] = "exchangeable"  # what the promised rate assumes
-    moves: ClassVar[bool] = False  # whether the threshold changes from run to run
 
     def trigger(self, assured: Assured | None) -> Trigger:
         """The alarm rule as numbers to compare, for a group of runs.

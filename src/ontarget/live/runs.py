@@ -31,7 +31,7 @@ _WHOLE: Final = (
 _REAL: Final = (
     *range(NUMBERS), k.SO_FAR, k.ONE, k.OTHER, k.LOST_ONE, k.LOST_OTHER, k.WEIGHT,
 )  # fmt: skip
-_TEXTS: Final = ("group", "target", "text", "regime")
+_TEXTS: Final = ("group", "target", "text")
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,6 @@ class RunState:
         The run's weight (`Watch.reset`); 1 if runs have no weights.
     intervened_at
         The step at which somebody took the run over; None if nobody did.
-    regime
-        Whether the promises about the run hold: "exchangeable" (if runs are like the recorded
-        ones), "follow" (in the long run only) or "restart" (no, because the process has drifted).
     row
         The last state of the run, with all its columns; None before the first state.
     outlook
@@ -102,7 +99,6 @@ class RunState:
     text: str = ""
     weight: float = 1.0
     intervened_at: int | None = None
-    regime: str = "exchangeable"
     history: tuple[tuple[float | None, ...], ...] = ()
     parts: tuple[RunState, ...] = ()
     format: int = RUN_FORMAT
@@ -131,7 +127,7 @@ class RunState:
                 **{
                     str(name): value if name in _TEXTS else _tuples(value)
                     for name, value in found.items()
-                    if name != "parts"
+                    if name not in ("parts", "regime")  # ontarget 0.2 also stored a regime
                 },
                 parts=parts,
             )

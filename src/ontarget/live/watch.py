@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -51,9 +50,6 @@ class Watch:
     changes
         Each change of the run's status so far, with its step and reason, as a list of `Change`; the
         first one is the status before the first step.
-    regime
-        Whether the promises hold: ``"exchangeable"``; or ``"restart"`` after drift, when nothing is
-        promised (see `Upkeep`), or the regime of an alarm rule that follows changes.
 
     Examples
     --------
@@ -61,7 +57,6 @@ class Watch:
     """
 
     __slots__ = (
-        "__weakref__",
         "_advancing",
         "_became",
         "_contract",
@@ -83,7 +78,6 @@ class Watch:
         "_unknown",
         "_whole",
         "changes",
-        "regime",
     )
 
     def __init__(
@@ -121,8 +115,6 @@ class Watch:
         self._unknown: dict[str, str] = {}  # unknown categories of the last state, by feature
         self._seen: Seen[Reading]  # readings at which a model answered
         self.changes: list[Change]
-        # What the run's promises assume: "exchangeable", "follow" or, after drift, "restart".
-        self.regime = contract.rule.regime
         self.reset(weight=weight)
 
     def reset(self, *, weight: float | None = None) -> None:
@@ -286,13 +278,12 @@ class Watch:
     def run_state(self) -> RunState:
         """The state of the run, to be stored and later passed to `resume`."""
         fitted = self._contract.fitted
-        state = self._table.states_of(
+        return self._table.states_of(
             _FIRST,
             groups=[None if fitted.groups is None else fitted.groups[self._group]],
             target=str(self.target),
             readings=self._features[None, :],
         )[0]
-        return replace(state, regime=self.regime)
 
     def resume(self, state: RunState) -> Watch:
         """Continue a stored run in place of the present one; returns this watch."""
@@ -303,7 +294,6 @@ class Watch:
             self._table.whole[0, k.GROUP] = group
             self._table.restore(0, state)
             self._weigh(state.weight, trigger)
-            self.regime = state.regime
             self._features[:] = state.reading(self._features.size)
             self._note()
             self._seen = Seen()

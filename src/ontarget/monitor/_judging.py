@@ -14,7 +14,6 @@ from ontarget._typing import AnyArray, ArrayLike
 from ontarget.conformal._levels import Level
 from ontarget.drift._comparing import Order, drift_of, drift_of_goal
 from ontarget.drift.change import Drift
-from ontarget.drift.follow import FollowingInterval
 from ontarget.drift.guard import DriftGuard, guard_of, harm_guard_of, harm_guard_of_goal
 from ontarget.episodes import Episodes
 from ontarget.errors import InputError
@@ -103,27 +102,6 @@ class Judging(Watching):
             level=level,
             group=number,
             resume=resume,
-        )
-
-    def follow_interval(
-        self,
-        level: Level,
-        *,
-        t: int = 0,
-        pace: float = 0.02,
-        window: int = 200,
-        group: Any = None,
-        resume: str | Path | None = None,
-    ) -> FollowingInterval:
-        """Intervals for outcomes, asked at step t, that adapt to a process which keeps changing.
-
-        See `FollowingInterval`. ``resume`` is a file that `FollowingInterval.save` wrote; the
-        intervals continue from there. See method M26 in docs/methods.md.
-        """
-        self._refuse_weighted_guard()
-        found = self.fitted.group_of(group)
-        return FollowingInterval(
-            self.fitted, level, t=t, group=found, pace=pace, window=window, resume=resume
         )
 
     def _refuse_weighted_guard(self) -> None:

@@ -58,7 +58,6 @@ class GoalWatch:
         "_turn",
         "_watches",
         "changes",
-        "regime",
     )
 
     def __init__(
@@ -88,7 +87,6 @@ class GoalWatch:
         self._turn = Turn("watch")
         self._seen: Seen[GoalReading]  # readings at which a model answered
         self.changes: list[Change]
-        self.regime = contract.rule.regime
         self.reset()
 
     def reset(self) -> None:
@@ -253,11 +251,7 @@ class GoalWatch:
             target=str(self.target),
             readings=self._watches[0]._features[None, :],
         )[0]
-        return replace(
-            state,
-            regime=self.regime,
-            parts=tuple(watch.run_state for watch in self._watches),
-        )
+        return replace(state, parts=tuple(watch.run_state for watch in self._watches))
 
     def resume(self, state: RunState) -> GoalWatch:
         """Continue a stored run in place of the present one; returns this watch."""
@@ -268,7 +262,6 @@ class GoalWatch:
             self._group = group
             self._table.whole[0, k.GROUP] = group
             self._table.restore(0, state)
-            self.regime = state.regime
             self._seen = Seen()
             now = self.peek()
             self.changes = [Change(now.t, now.status, now.reason)]
