@@ -226,6 +226,9 @@ def _asked(
 
 def _say(service: Service) -> None:
     for held in service.contracts.all():
+        if held.closed:
+            typer.echo(f"contract   {held.label}: takes no steps: {held.closed}")
+            continue
         trigger = held.fleet(held.spec.target).triggers[0]
         unit = held.spec.unit
         if not isinstance(unit, str):

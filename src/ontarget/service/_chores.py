@@ -53,7 +53,7 @@ def listen_for_silence(service: Service) -> int:
         silent = [
             (row[0], held.spec.silent_after)
             for held in service.contracts.all()
-            if held.spec.silent_after is not None
+            if held.spec.silent_after is not None and not held.closed
             for row in reading.rows(
                 "SELECT r.id FROM runs r WHERE r.contract = ? AND r.ended_at IS NULL AND "
                 "r.updated_at < ? AND NOT EXISTS (SELECT 1 FROM alarms a WHERE a.run = r.number "
@@ -96,4 +96,4 @@ def _export(service: Service, runs: list[StoredRun]) -> None:
         held = service.contracts.held(number)
         first, last = some[0].number, some[-1].number
         path = service.export / f"{held.label}-{first}-{last}.parquet"
-        write_whole(path, [parquet_of(service.store, some, held.monitor)])
+        write_whole(path, [parquet_of(service.store, some, held.outline)])

@@ -17,13 +17,14 @@ import msgspec
 from msgspec import Meta
 
 from ontarget._arguments import usable_path
-from ontarget.errors import InputError, OntargetError, StoreError
+from ontarget.errors import InputError, ModelFileError, OntargetError, StoreError
 from ontarget.fitted.fitted import Fitted
 from ontarget.goal import Goal
 from ontarget.live.fleet import FleetWatch
 from ontarget.live.rules import AlarmRule, RuledOut, rule_of
 from ontarget.modelfile.container import Container
 from ontarget.monitor.monitor import GoalMonitor
+from ontarget.service._export import Outline
 from ontarget.service._goal_runs import GoalRuns
 from ontarget.service._strangers import Strangers
 from ontarget.service.messages import Name
@@ -101,17 +102,39 @@ class ContractSpec(
         )
 
 
+class ClosedError(InputError):
+    """A contract takes no steps, because this version of ontarget cannot load its model."""
+
+
 @dataclass(slots=True)
 class Held:
-    """A contract in use: the loaded monitor, and one `FleetWatch` or `GoalRuns` for each target."""
+    """A contract in use: the loaded monitor, and one `FleetWatch` or `GoalRuns` for each target.
+
+    If this version of ontarget cannot load the model, the contract is closed: ``loaded`` is None,
+    and ``closed`` says why.
+    """
 
     id: int
     version: int
     spec: ContractSpec
-    monitor: GoalMonitor
+    loaded: GoalMonitor | None
     created_at: float
-    fleets: dict[str, Fleet]
+    outline: Outline
+    closed: str = ""
+    fleets: dict[str, Fleet] = field(default_factory=dict)
     strangers: Strangers = field(default_factory=Strangers)
+
+    @property
+    def monitor(self) -> GoalMonitor:
+        """The loaded monitor; a `ClosedError` if the contract is closed."""
+        if self.loaded is None:
+            raise self.refusal
+        return self.loaded
+
+    @property
+    def refusal(self) -> ClosedError:
+        """The error for steps of this contract, if it is closed."""
+        return ClosedError(f"contract {self.label} is closed: {self.closed}")
 
     @property
     def label(self) -> str:
@@ -135,7 +158,12 @@ class Held:
 
     @property
     def one_sided(self) -> str:
-        """Why p of the contract's target has nothing to learn from; empty if it has something."""
+        """Why p of the contract's target has nothing to learn from; empty if it has something.
+
+        It is empty too if the contract is closed.
+        """
+        if self.closed:
+            return ""
         contracts: Any = self.monitor.contracts  # whose target this is
         found = contracts.one_sided(self._asked(self.spec.target))
         return "; ".join(dict.fromkeys(filter(None, found)))
@@ -237,8 +265,17 @@ class HeldContracts:
                 raise StoreError(f"there is no contract {number}")
             version, text, created_at = rows[0]
             spec = msgspec.json.decode(text, type=ContractSpec)
-            monitor = GoalMonitor.load(self._copy(spec.model_sha256))
-            found = self._held[number] = Held(number, int(version), spec, monitor, created_at, {})
+            path, monitor, closed = self._copy(spec.model_sha256), None, ""
+            try:
+                monitor = GoalMonitor.load(path)
+                outline = Outline.of(monitor)
+            except ModelFileError as error:
+                listed = Outline.listed(path)
+                if listed is None:  # the file is missing or damaged
+                    raise
+                outline, closed = listed, str(error)
+            found = Held(number, int(version), spec, monitor, created_at, outline, closed)
+            self._held[number] = found
         return found
 
     def add(self, spec: ContractSpec, *, at: float) -> Held:
@@ -263,9 +300,9 @@ class HeldContracts:
         newest = self._newest.get(spec.name)
         if newest is not None and _says_the_same(spec, self.held(newest).spec):
             return self._labelled(self.held(newest), spec.unit)
-        tried = Held(0, 0, spec, GoalMonitor.load(path), at, {})
-        _check_unit(spec.name, spec.unit, tried.monitor)
-        tried.fleet(spec.target)  # refuses what cannot be promised before anything is stored
+        monitor = GoalMonitor.load(path)
+        _check_unit(spec.name, spec.unit, monitor)
+        _check_promise(spec, monitor)
         self._keep(path, digest)
         return self._put_in_force(spec, at)
 
@@ -282,12 +319,12 @@ class HeldContracts:
             model_sha256=digest,
             recalibrated_from=held.spec.recalibrated_from or held.spec.model_sha256,
         )
-        Held(0, 0, spec, monitor, at, {}).fleet(spec.target)  # as in `add`
+        _check_promise(spec, monitor)
         return self._put_in_force(spec, at)
 
     def _labelled(self, held: Held, unit: Unit | dict[Name, Unit]) -> Held:
         """The same contract, after changing the unit that the web page shows."""
-        if unit != held.spec.unit:
+        if unit != held.spec.unit and not held.closed:
             _check_unit(held.spec.name, unit, held.monitor)
             held.spec = msgspec.structs.replace(held.spec, unit=unit)
             with self._store.database.write() as writing:
@@ -347,6 +384,11 @@ def _check_model(path: Path) -> None:
             f"model {str(path)!r} needs at most {_MOST_MODEL_BYTES:,} bytes, got {found.st_size:,}"
         )
     Container.open(path)  # whose header must fit the file's size
+
+
+def _check_promise(spec: ContractSpec, monitor: GoalMonitor) -> None:
+    """Raise an error if the alarm cannot be promised, before anything is stored."""
+    Held(0, 0, spec, monitor, 0.0, Outline.of(monitor)).fleet(spec.target)
 
 
 def _says_the_same(asked: ContractSpec, newest: ContractSpec) -> bool:

@@ -21,7 +21,7 @@ from ontarget.service._moving import (
     moved,
     resume,
 )
-from ontarget.service.contracts import Fleet, Held, HeldContracts
+from ontarget.service.contracts import ClosedError, Fleet, Held, HeldContracts
 from ontarget.service.messages import (
     Answer,
     Problem,
@@ -191,6 +191,8 @@ class Engine:
             return self._again(message, payload, run)
         if stored.ended_at is not None:
             return _problem(message, 409, "ended", "this run is over; begin another")
+        if run.held.closed:
+            return _problem(message, 409, "closed contract", str(run.held.refusal))
         if message.step > stored.next:
             wrong = f"step {stored.next} has not arrived; send it first"
             return _problem(message, 409, "gap", wrong, expected=stored.next)
@@ -215,6 +217,8 @@ class Engine:
             target = message.target or held.spec.target
             fleet = held.fleet(target)
             fleet.join([key], groups=message.group)
+        except ClosedError as error:
+            return _problem(message, 409, "closed contract", str(error))
         except OntargetError as error:
             return _problem(message, 422, "cannot begin", str(error))
         stored = StoredRun(

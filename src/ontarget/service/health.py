@@ -24,7 +24,7 @@ from ontarget.service.messages import Answer
 from ontarget.service.store import Store, StoredRun
 from ontarget.target import Target
 
-Verdict: TypeAlias = Literal["calibrated", "drifting", "too few runs"]
+Verdict: TypeAlias = Literal["calibrated", "drifting", "too few runs", "closed"]
 
 _ENOUGH: Final = 30  # finished runs before anything is said
 _BINS: Final = 10
@@ -83,7 +83,7 @@ class Health(msgspec.Struct, frozen=True):
     Attributes
     ----------
     verdict
-        ``calibrated``, ``drifting``, or ``too few runs``.
+        ``calibrated``, ``drifting``, ``too few runs``, or ``closed``.
     runs
         How many runs have finished and were not taken over by somebody.
     met, false_alarms
@@ -124,6 +124,9 @@ class Health(msgspec.Struct, frozen=True):
     one_sided
         Why p has nothing to learn from, whatever the verdict: all learning runs met the target, or
         all missed it. Empty if both kinds were recorded.
+    closed
+        Why the contract takes no steps: this version of ontarget cannot load its model. Empty if it
+        takes steps.
     """
 
     contract: str
@@ -144,6 +147,7 @@ class Health(msgspec.Struct, frozen=True):
     unknown_categories: list[Unknown] = []
     unanswered: NoAnswer = NoAnswer()
     one_sided: str = ""
+    closed: str = ""
 
 
 class HealthWatch:
@@ -168,8 +172,9 @@ class HealthWatch:
         self._last_end = 0.0  # of the runs that the guards have counted
         self._open = ""  # the agent of the first open run, at which the guards stop
         self.drifted_at: float | None = None
-        monitor, spec = held.monitor, held.spec
+        spec = held.spec
         try:
+            monitor = held.monitor
             guard = monitor.drift_guard(level=_LEVEL)
             target = Target.parse(spec.target)
             harm = monitor.harm_guard(target, level=_LEVEL, calibration=spec.calibration)
@@ -181,9 +186,11 @@ class HealthWatch:
         """How well the contract's probabilities came true in all runs finished by now."""
         self._catch_up()
         marks, met, alarmed, cut_off = self._finished()
-        few = met.size < _ENOUGH
-        drifting = self.drifted_at is not None
-        verdict: Verdict = "drifting" if drifting else "too few runs" if few else "calibrated"
+        verdict: Verdict = "too few runs" if met.size < _ENOUGH else "calibrated"
+        if self._held.closed:
+            verdict = "closed"
+        elif self.drifted_at is not None:
+            verdict = "drifting"
         readings = [guard.reading for guard in self._guards]
         waiting = bool(readings) and met.size > readings[0].n
         return Health(
@@ -205,6 +212,7 @@ class HealthWatch:
             unknown_categories=[Unknown(**one.to_json()) for one in self._held.strangers.found],
             unanswered=self._unanswered(),
             one_sided=self._held.one_sided,
+            closed=self._held.closed,
         )
 
     def _unanswered(self) -> NoAnswer:

@@ -127,7 +127,10 @@ class Service:
                 notify=self.courier.notify,
             )
             for held in self.contracts.all():
-                held.fleet(held.spec.target)  # compile now, not at the first step
+                if held.closed:
+                    _log.error("contract %s takes no steps: %s", held.label, held.closed)
+                else:
+                    held.fleet(held.spec.target)  # compile now, not at the first step
         except BaseException:
             self.store.close()
             raise

@@ -23,6 +23,7 @@ from starlette.responses import Response
 
 from ontarget.errors import InputError, OntargetError, StoreError
 from ontarget.service._writer import BusyError
+from ontarget.service.contracts import ClosedError
 from ontarget.service.messages import Problem
 from ontarget.service.service import Service
 
@@ -226,6 +227,10 @@ def refused(error: Exception) -> Response:
         detail = "the store cannot be written; nothing was saved, send it again later"
         down = Problem(status=503, title="store", detail=detail, type="urn:ontarget:store")
         return problem_response(down, {"retry-after": "5"})
+    if isinstance(error, ClosedError):
+        kind = "urn:ontarget:closed-contract"
+        closed = Problem(status=409, title="closed contract", detail=str(error), type=kind)
+        return problem_response(closed)
     if isinstance(error, InputError | OntargetError):
         return problem_response(
             Problem(status=422, title="refused", detail=str(error), type="urn:ontarget:refused")

@@ -69,7 +69,7 @@ class Metrics:
         )
         self.health = Gauge(
             "ontarget_contract_health",
-            "1 for the present verdict: calibrated, drifting or too few runs.",
+            "1 for the present verdict: calibrated, drifting, too few runs or closed.",
             ["contract", "health"],
             registry=self.registry,
         )

@@ -122,7 +122,8 @@ class ContractView(msgspec.Struct, frozen=True):
     """A contract in use. ``made_from`` says how many runs its model was made from.
 
     ``one_sided`` says why p has nothing to learn from; it is empty if both kinds of runs, those
-    that met the target and those that missed it, were recorded.
+    that met the target and those that missed it, were recorded. ``closed`` says why the contract
+    takes no steps: this version of ontarget cannot load its model. It is empty if it takes steps.
     """
 
     version: int
@@ -132,6 +133,7 @@ class ContractView(msgspec.Struct, frozen=True):
     thresholds: list[float | None]
     made_from: dict[str, int]
     one_sided: str = ""
+    closed: str = ""
 
 
 class DeliveryView(msgspec.Struct, frozen=True):
@@ -295,16 +297,17 @@ def contracts(service: Service) -> list[ContractView]:
 
 def contract_view(held: Held) -> ContractView:
     """A contract in use, as the HTTP API shows it."""
-    fitted = held.fitted
-    triggers = held.fleet(held.spec.target).triggers
+    outline = held.outline
+    triggers = () if held.closed else held.fleet(held.spec.target).triggers
     return ContractView(
         held.version,
         held.spec,
-        fitted.horizon,
-        list(fitted.schema.names),
+        outline.horizon,
+        list(outline.features),
         [one.threshold if abs(one.threshold) < 1e300 else None for one in triggers],
-        dict(fitted.trained.sizes),
+        outline.sizes,
         held.one_sided,
+        held.closed,
     )
 
 
@@ -336,7 +339,7 @@ def episodes(service: Service, name: str | None) -> bytes:
         ]
     runs = service.store.find_runs(keys)
     ended = [runs[key] for key in keys if key in runs]
-    return parquet_of(service.store, ended, held.monitor)
+    return parquet_of(service.store, ended, held.outline)
 
 
 def counts(store: Store) -> dict[str, int]:

@@ -372,7 +372,7 @@ class Api:
             metrics.deliveries.labels(state).set(counted.get(state, 0))
         for name in service.contracts.names:
             verdict = self._health_of(service.contracts.named(name)).verdict
-            for one in ("calibrated", "drifting", "too few runs"):
+            for one in ("calibrated", "drifting", "too few runs", "closed"):
                 metrics.health.labels(name, one).set(one == verdict)
 
 

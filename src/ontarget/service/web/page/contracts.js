@@ -57,6 +57,7 @@ export function contractsView(live, contracts) {
     return h("article", { class: "contract" },
       h("h2", {}, one.spec.name, h("span", { class: "quiet" }, ` version ${one.version}`)),
       table("What it says", ["", ""], [
+        ...(one.closed ? [["closed", `It takes no steps: ${one.closed}`]] : []),
         ["target", goal(one.spec.target, one.spec)],
         ["rule", rule(one.spec)],
         ["threshold", limits.length ? `alarm when p falls below ${limits.join(", ")}` : "none"],

@@ -37,8 +37,9 @@ export class Healths {
   }
 }
 
-/** Why a contract cannot be trusted: it drifts, it has nothing to learn from, or it often has no answer. */
+/** Why a contract cannot be trusted: it is closed, it drifts, it has nothing to learn from, or it often has no answer. */
 function trouble(found) {
+  if (found.closed) return `closed, ${found.closed}`;
   if (found.verdict === "drifting") return offBy(found) ?? "new runs are no longer like the recorded ones";
   if (found.one_sided) return found.one_sided;
   const { steps, of, reasons } = found.unanswered ?? { steps: 0, of: 0 };

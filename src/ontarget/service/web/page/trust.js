@@ -11,6 +11,7 @@ const EVERY = 15_000;
 const VERDICT = {
   "calibrated": ["●", "fine", "You can trust it: new runs still behave like the runs that its model was made from."],
   "drifting": ["▲", "alarm", "Do not trust it: new runs no longer behave like the runs that its model was made from. Recalibrate it with new runs, or fit a new model."],
+  "closed": ["▲", "alarm", "It takes no steps, because its model cannot be loaded. Its runs stay readable. Fit a new model on them, and add it as a new version of the contract."],
   "too few runs": ["?", "unknown", "Not known yet: too few runs have ended to tell."],
   "nothing learned": ["?", "unknown", "Do not trust it: neither p nor an alarm says anything about failures. Fit it on runs that met the target and on runs that missed it."],
 };
@@ -64,13 +65,14 @@ export function trust(contracts, healths, mayAct) {
     const newest = found.contract === `${contract.spec.name}@${contract.version}`;
     return h("div", {},
       h("p", { class: `lead ${kind}` }, h("strong", {}, `${mark} ${verdict}`), ` · ${says}`),
+      found.closed ? h("p", { class: "lead unknown" }, `${found.closed}.`) : null,
       found.one_sided ? h("p", { class: "lead unknown" }, `${found.one_sided}.`) : null,
       unanswered(found.unanswered),
       h("p", {}, `${found.runs.toLocaleString("en-US")} ${found.runs === 1 ? "run has" : "runs have"} ended without anybody stepping in.`
         + (found.cut_off ? ` Another ${found.cut_off.toLocaleString("en-US")} ${found.cut_off === 1 ? "was" : "were"} cut off or taken over, and cannot be counted.` : "")),
       alarmsKept(contract, found),
       unknown(found),
-      evidence(found),
+      found.closed ? null : evidence(found),
       found.verdict === "drifting" ? aside(found) : null,
       mayAct && newest && found.verdict === "drifting" ? renewal(contract, found) : null,
       found.bins.length ? h("div", { class: "pair" },
