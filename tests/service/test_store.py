@@ -25,19 +25,169 @@ from ontarget.service._records import alarms
 from ontarget.service.contracts import HeldContracts
 from ontarget.service.engine import Engine
 from ontarget.service.messages import Problem, StepMessage, run_id
-from ontarget.service.store import Store, open_store
-from ontarget.service.testing import StoreContract, a_run, write
+from ontarget.service.store import (
+    Batch,
+    ConflictError,
+    Progress,
+    Store,
+    StoredRun,
+    open_store,
+    reserve,
+)
 from tests.service.kept import KEPT, MODEL, path_of
 
 SCHEMAS = range(1, len(_schema.MIGRATIONS) + 1)
 
 
-class TestStore(StoreContract):
-    @pytest.fixture
-    def store(self, url: str) -> Iterator[Store]:
-        found = open_store(url)
-        yield found
-        found.close()
+def a_run(store: Store, *, agent: str = "a", run: str = "1", next_step: int = 1) -> StoredRun:
+    """A new run that is not in the database yet; its contract is added if it is missing."""
+    with store.database.write() as at:
+        found = at.rows("SELECT id FROM contracts WHERE name = 'c'")
+        contract = int(found[0][0]) if found else reserve(at, 1)
+        if not found:
+            at.run("INSERT INTO contracts VALUES (?, 'c', 1, '{}', 0.0)", (contract,))
+    return StoredRun(
+        number=0, id=f"{agent}/{run}", agent=agent, run=run, contract=contract, target="0:",
+        started_at=1.0, next=next_step, state=b"s", last=0, status="OK", alarmed=0, marks=b"m",
+        intervened_at=None, updated_at=1.0, ended_at=None, met=None, cut_off=0,
+    )  # fmt: skip
+
+
+def write(store: Store, run: StoredRun, expected: int, *steps: int) -> None:
+    """Write the steps of a run from number ``expected`` on to the database."""
+    sent = [(step, b"sent %d" % step, b"answer %d" % step) for step in steps]
+    run.next = steps[-1] + 1
+    store.commit(Batch(at=2.0, progress=[Progress(run, expected, sent)]))
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    found = open_store(url)
+    yield found
+    found.close()
+
+
+def test_what_was_committed_is_found(store: Store) -> None:
+    run = a_run(store)
+    write(store, run, -1, 0, 1)
+    assert store.find_runs([run.id, "other"]) == {run.id: run}
+
+
+def test_history_is_in_order_and_can_be_cut(store: Store) -> None:
+    run, other = a_run(store), a_run(store, agent="b")
+    write(store, run, -1, 0)
+    write(store, other, -1, 0)
+    write(store, run, 1, 1, 2)
+    write(store, run, 3, 3)
+    assert [one.step for one in store.history(run)] == [0, 1, 2, 3]
+    middle = store.history(run, least=1, most=2)
+    assert [(one.step, bytes(one.answer)) for one in middle] == [
+        (1, b"answer 1"),
+        (2, b"answer 2"),
+    ]
+
+
+def test_a_run_that_moved_on_is_refused_and_nothing_is_written(store: Store) -> None:
+    run = a_run(store)
+    write(store, run, -1, 0)
+    write(store, run, 1, 1)
+    before = store.find_runs([run.id]), store.newest_event()
+    late, new = store.find_runs([run.id])[run.id], a_run(store, agent="b")
+    both = [Progress(new, -1, [(0, b"x", b"y")]), Progress(late, 1, [(1, b"x", b"y")])]
+    with pytest.raises(ConflictError):
+        store.commit(Batch(at=3.0, progress=both))
+    assert (store.find_runs([run.id]), store.newest_event()) == before
+    assert store.find_runs([new.id]) == {}
+
+
+def test_a_run_begins_once(store: Store) -> None:
+    write(store, a_run(store), -1, 0)
+    with pytest.raises(ConflictError):
+        write(store, a_run(store), -1, 0)
+
+
+def test_events_follow_commits(store: Store) -> None:
+    run = a_run(store)
+    write(store, run, -1, 0)
+    first = store.newest_event()
+    write(store, run, 1, 1, 2)
+    assert [one.step for one in store.events(first, 10)] == [1, 2]
+    assert [one.step for one in store.events(0, 2)] == [0, 1]
+    assert store.events(store.newest_event(), 10) == []
+
+
+def test_runs_are_listed_with_their_last_answer(store: Store) -> None:
+    for name in "abc":
+        write(store, a_run(store, agent=name), -1, 0, 1)
+    page = store.runs(limit=2)
+    assert [(run.agent, last) for run, last in page] == [("a", b"answer 1"), ("b", b"answer 1")]
+    rest = store.runs(after=page[-1][0].number)
+    assert [run.agent for run, _ in rest] == ["c"]
+    assert [run.agent for run, _ in store.runs(agent="b")] == ["b"]
+    assert store.runs(ended=True) == []
+    assert [one["agent"] for one in store.agents(after="a")] == ["b", "c"]
+
+
+def test_a_forgotten_run_leaves_nothing(store: Store) -> None:
+    run, other = a_run(store), a_run(store, agent="b")
+    for one in (run, other):
+        alarm = f"{one.id}-0"
+        store.commit(
+            Batch(
+                at=2.0,
+                progress=[Progress(one, -1, [(0, b"x", b"y")])],
+                raised=[(one.id, alarm, "target", "p is low")],
+                messages=[(alarm, "ops", b"{}")],
+            )
+        )
+    store.forget_runs([run])
+    assert store.find_runs([run.id]) == {}
+    assert [one.run for one in store.events(0, 10)] == [other.number]
+    with store.database.read() as at:
+        assert at.rows("SELECT id FROM alarms") == [(f"{other.id}-0",)]
+        assert at.rows("SELECT alarm FROM outbox") == [(f"{other.id}-0",)]
+
+
+def test_ids_are_never_given_twice(store: Store) -> None:
+    run = a_run(store)
+    write(store, run, -1, 0)
+    last = store.newest_event()
+    store.forget_runs([run])
+    write(store, a_run(store, agent="b"), -1, 0)
+    assert store.newest_event() > last
+
+
+def test_numbers_may_be_large(store: Store) -> None:
+    small, large = a_run(store), a_run(store, agent="b")
+    write(store, small, -1, 0)
+    with store.database.write() as at:
+        at.run("UPDATE counters SET next = ? WHERE name = 'id'", (1 << 40,))
+    small.next = 2
+    steps = [(1, b"x", b"y")]
+    both = [Progress(large, -1, [(0, b"x", b"y")]), Progress(small, 1, steps)]
+    store.commit(Batch(at=3.0, progress=both))
+    assert store.find_runs([small.id, large.id]) == {small.id: small, large.id: large}
+    assert large.number == 1 << 40
+    assert [one.step for one in store.history(small)] == [0, 1]
+
+
+def test_alarms_and_messages_come_with_the_steps(store: Store) -> None:
+    run = a_run(store)
+    batch = Batch(
+        at=2.0,
+        progress=[Progress(run, -1, [(0, b"x", b"y")])],
+        raised=[(run.id, "alarm-1", "target", "p is low")],
+        messages=[("alarm-1", "ops", b"{}")],
+    )
+    store.commit(batch)
+    with store.database.read() as at:
+        assert at.rows("SELECT id, run, cleared_at FROM alarms") == [("alarm-1", run.number, None)]
+        assert at.rows("SELECT alarm, hook, state FROM outbox") == [("alarm-1", "ops", "waiting")]
+    run.next = 2
+    end = Batch(at=3.0, progress=[Progress(run, 1, [(1, b"x", b"y")])], cleared=["alarm-1"])
+    store.commit(end)
+    with store.database.read() as at:
+        assert at.rows("SELECT cleared_at FROM alarms") == [(3.0,)]
 
 
 def test_what_was_committed_is_there_after_opening_again(url: str) -> None:
