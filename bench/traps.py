@@ -3,7 +3,7 @@
     python bench/traps.py [M20] [M24] [M25] [M26]
 
 The arguments choose sections of docs/methods.md: promises with confidence (M20), runs that were
-stopped (M24), a known shift (M25), after drift (M26). The output is the table in section M13 of
+stopped (M24), another policy (M25), after drift (M26). The output is the table in section M13 of
 that page. The tests in tests/validity compare each rate with its promise, by an exact binomial
 bound or by an identity, and fail for each trap.
 """
@@ -13,7 +13,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,9 +31,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from validity import test_after_drift as drift
 from validity import test_confidence as confidence
-from validity import test_known_shift as shift
 from validity import test_stopped_runs as stopped
-from validity.turns import TARGET, outcome
+from validity.turns import outcome
 from yardstick.figures import keep
 
 SETS = confidence.REPLICATES
@@ -117,34 +115,13 @@ def too_low(monitor: GoalMonitor, run: Episodes) -> bool:
     return bool(outcome(run) < monitor.promise(0, step.states, step.behavior, stopped.LEVEL)[0])
 
 
-def shifts() -> Iterator[tuple[object, ...]]:
-    """Table rows on how often promises break after a known shift (M25 in docs/methods.md).
-
-    A shift means that runs now start differently than in the recording.
-    """
-
-    def without_own(rate: object, weights: np.ndarray, weight: float) -> Fraction:
-        return Fraction(str(rate)) * Fraction(float(weights.sum()))
-
-    found = [shift.turns(seed, atoms=False) for seed in range(3)]
-
-    def most() -> float:
-        return max(share_broken(part) for part in found)
-
-    yield ("M25", "alarms, the worst of three pools", shift.RATE, most(),
-           "weights without the new run's", within(
-               Planted((guarantee, "allowance", without_own)), most))  # fmt: skip
+def policies() -> Iterator[tuple[object, ...]]:
+    """A table row on runs thinned for another policy (M25 in docs/methods.md)."""
     episodes, ratios = stopped.recorded_actions()
     fair = episodes.thinned(ratios, bound=1.6**3).outcomes
     last = episodes.thinned(ratios[:, 2].copy(), bound=1.6).outcomes
     yield ("M25", "thinned runs, share below 2 (truth)", 0.104, np.mean(fair < 2),
            "by the last action alone", np.mean(last < 2))  # fmt: skip
-
-
-def share_broken(turns: list[Any]) -> float:
-    """The share of runs that met the target although they raised an alarm, by their weights."""
-    met = [one for one in turns if TARGET.contains(outcome(one[1]))]
-    return sum(one[2] for one in met if shift.alarm(*one)) / sum(one[2] for one in met)
 
 
 def changes() -> Iterator[tuple[object, ...]]:
@@ -163,7 +140,7 @@ def changes() -> Iterator[tuple[object, ...]]:
 
 def main() -> None:
     """Print the whole table, or only the rows of the methods that are named as arguments."""
-    parts = {"M20": confident, "M24": stops, "M25": shifts, "M26": changes}
+    parts = {"M20": confident, "M24": stops, "M25": policies, "M26": changes}
     print("| | promise | at most | measured | trap | measured |\n|---|---|---|---|---|---|")
     for name in sys.argv[1:] or parts:
         for method, what, promised, held, trap, broken in parts[name]():

@@ -98,7 +98,7 @@ def ask_goal(monitor: GoalMonitor, states: np.ndarray) -> None:
 def check_outlooks(monitor: GoalMonitor, t: int, states: np.ndarray, group: object) -> None:
     """One row, and enough rows for the kernels that take many at once."""
     for rows in (states[:1], states):
-        found = monitor.outlook(t, rows, 0.5, NESTED, groups=group, weights=weight_of(monitor))
+        found = monitor.outlook(t, rows, 0.5, NESTED, groups=group)
         known = ~np.isnan(found.p)
         # A target that arithmetic decides is known also where no model can answer the others.
         decided = (found.low == found.high) & ((found.p == 0.0) | (found.p == 1.0))
@@ -111,11 +111,6 @@ def check_outlooks(monitor: GoalMonitor, t: int, states: np.ndarray, group: obje
             check_numbers(least, found.assurance[run], most)
 
 
-def weight_of(monitor: GoalMonitor) -> float | None:
-    """What a new run weighs, if the monitor's episodes have weights."""
-    return 1.5 if monitor.fitted.is_weighted else None
-
-
 def check_numbers(low: np.ndarray, p: np.ndarray, high: np.ndarray) -> None:
     """In order, in [0, 1], and never less for a wider target."""
     ordered = (low >= 0).all() and (low <= high).all() and (high <= 1).all()
@@ -126,8 +121,6 @@ def check_numbers(low: np.ndarray, p: np.ndarray, high: np.ndarray) -> None:
 
 
 def check_intervals(monitor: GoalMonitor, t: int, states: np.ndarray, group: object) -> None:
-    if monitor.fitted.is_weighted:  # there are none
-        return
     for find in (monitor.interval, monitor.band):
         try:
             found = find(t, states, 0.5, 0.8, groups=group)
@@ -140,8 +133,7 @@ def check_intervals(monitor: GoalMonitor, t: int, states: np.ndarray, group: obj
 def check_recorded_runs(monitor: GoalMonitor, t: int, states: np.ndarray, group: object) -> None:
     """The runs behind an answer, and the path to come."""
     try:
-        weight = weight_of(monitor)
-        why = monitor.explain(t, states[0], 0.5, NESTED[1], group=group, weight=weight)
+        why = monitor.explain(t, states[0], 0.5, NESTED[1], group=group)
         if why.missed is not None and not 0.0 <= why.missed <= 1.0 + 1e-9:
             raise SenselessError(f"precedents of which {why.missed} miss")
         monitor.path_band(t, states[:1], 0.5, 0.8, groups=group, all_steps=True)
@@ -158,16 +150,12 @@ def check_recorded_runs(monitor: GoalMonitor, t: int, states: np.ndarray, group:
 
 def watch_runs(monitor: GoalMonitor, states: np.ndarray, group: object) -> None:
     """A run to its end, a few steps of a fleet, and a promised alarm."""
-    target, weight = NESTED[1], weight_of(monitor)
-    watch = monitor.watch(target, alarm_below=0.3, group=group, weight=weight)
+    target = NESTED[1]
+    watch = monitor.watch(target, alarm_below=0.3, group=group)
     for t in range(min(monitor.horizon, 8)):
         outlook = watch.step(states[t], 0.0 if t == 0 else 0.5)
         if not np.isnan(outlook.p):
             check_numbers(*(np.array([x]) for x in (outlook.low, outlook.p, outlook.high)))
-    if weight is not None:  # each run has a weight of its own, so there are no fleets
-        with suppress(FewEpisodesError):
-            monitor.watch(target, false_alarm_rate=0.3, group=group, weight=weight)
-        return
     fleet = monitor.fleet(target, 20, groups=group, alarm_below=0.3)
     for _ in range(2):
         p = fleet.step(states).p

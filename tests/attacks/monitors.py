@@ -57,7 +57,6 @@ KINDS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "aimed": (FOREST, {"steps_per_model": 5}, {"ragged": True}),
     "several": (FOREST, {"steps_per_model": 5}, {"behavior": {"a": "sum", "b": "max"}}),
     "paper": (FOREST, {"preset": "paper"}, {"named": True, "behavior": "min"}),
-    "heavy": (FOREST, {"steps_per_model": 5}, {"named": True, "kind": "category"}),
     "stopped": (Marginal(), {}, {"named": True, "ragged": True, "stopped": True}),
     "recalibrated": (FOREST, {"steps_per_model": 5}, {"named": True, "groups": 2}),
     "told": (Marginal(), {"history": 1}, {"behavior": "column:fuel", "ragged": True}),
@@ -118,8 +117,6 @@ def monitor_of(name: str) -> GoalMonitor:
         if name == "aimed":  # each run with a target of its own, or none
             targets = [Target.at_least(-1.0), Target(-2.0, 2.0) | Target.at_least(4.0), None, None]
             found = found.aimed(targets * (len(found) // len(targets)))
-        if name == "heavy":
-            found = found.weighted(np.linspace(0.5, 2.0, len(found)))
         if name == "recalibrated":
             monitor.fit(found.take(range(60)), progress=False)
             return monitor.recalibrate(found.take(range(60, 100)), renew_p=True)

@@ -83,15 +83,6 @@ def test_recordings_that_differ_are_refused(other: dict, refusal: tuple) -> None
         Episodes.concat([one, two])
 
 
-def test_weights_are_for_all_or_for_none() -> None:
-    one = Episodes.from_arrays(np.zeros((2, 3, 1)), np.ones((2, 3)))
-    two = Episodes.from_arrays(np.zeros((1, 3, 1)), np.ones((1, 3)), ids=[9])
-    joined = Episodes.concat([one.weighted([1.0, 2.0]), two.weighted([3.0])])
-    assert joined.weights.tolist() == [1.0, 2.0, 3.0]
-    with refuses(EpisodesError, None, "True first", "part 2"):
-        Episodes.concat([one.weighted([1.0, 2.0]), two])
-
-
 @pytest.mark.parametrize("given", [[], [3], "runs.csv"])
 def test_only_episodes_can_be_put_together(given: object) -> None:
     with refuses(InputError, None, "Episodes"):

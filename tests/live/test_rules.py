@@ -199,8 +199,6 @@ def test_a_robust_promise_holds_where_readings_fail_less_often_live() -> None:
             part="assure",
             promises=True,
             stopped=0,
-            weights=None,
-            weight=None,
             scores=lambda f, p=p, broken=broken: np.where(broken, np.inf, p[:, :m]).min(axis=0),
         )
         for robust in false:

@@ -25,7 +25,6 @@ from ontarget.monitor.monitor import GoalMonitor
 KEPT = Path(__file__).parent / "kept"
 STATES = [[-1.25, 0.0], [0.0, 1.0], [0.75, 2.0], [1.5, 1.0]]
 SO_FAR = 0.5
-WEIGHT = 1.5  # what a new run counts, where the recorded ones count differently
 TARGETS = (Target(-0.5, 0.5), Target.at_least(-1.0), Target.at_most(-2.0) | Target.at_least(3.0))
 NUMBERS = ("p", "low", "high", "plausibility", "assurance")
 
@@ -33,17 +32,16 @@ NUMBERS = ("p", "low", "high", "plausibility", "assurance")
 def answers(monitor: GoalMonitor) -> dict[str, Any]:
     """What a monitor says about a few states at every step, as plain lists; None is no number."""
     group = None if monitor.groups is None else monitor.groups[-1]
-    weight = WEIGHT if not monitor.readings and monitor.fitted.is_weighted else None
     found: dict[str, Any] = {}
     for t in range(monitor.horizon):
         for at, asked in enumerate(_asked(monitor)):
-            options = {} if monitor.readings else {"groups": group, "weights": weight}
+            options = {} if monitor.readings else {"groups": group}
             seen = monitor.outlook(t, states_of(monitor), _so_far(monitor), asked, **options)
             found[f"outlook {t} of {at}"] = {one: _plain(getattr(seen, one)) for one in NUMBERS}
-        if not monitor.readings and weight is None:
+        if not monitor.readings:
             for ask in (monitor.interval, monitor.band):
                 found[f"{ask.__name__} {t}"] = _ends(ask, t, states_of(monitor), group)
-    options = {} if monitor.readings else {"group": group, "weight": weight}
+    options = {} if monitor.readings else {"group": group}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AlarmWarning)  # of an alarm that hardly any run raises
         watch = monitor.watch(_asked(monitor)[0], alarm_below=0.3, **options)

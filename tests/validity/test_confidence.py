@@ -44,8 +44,6 @@ def told(scores: np.ndarray) -> SimpleNamespace:
         part="assure",
         promises=True,
         stopped=0,
-        weights=None,
-        weight=None,
         scores=lambda for_steps: scores,
     )
 

@@ -76,51 +76,6 @@ def target_row(ranks: FloatArray, a_minus: FloatArray, a_plus: FloatArray) -> tu
     return low, mid, whole - missed
 
 
-@inner_kernel
-def _end_weights(
-    ranks: FloatArray, upto: FloatArray, own: float, query: float
-) -> tuple[float, float]:
-    """The total weight of the ranks below the query, and of those up to it plus the new run.
-
-    A rank is where an episode's outcome fell in its predicted distribution. The function is like
-    `end_counts`, which counts the ranks instead. ``upto[i]`` is the total weight of the ranks 0 to
-    i, ``own`` is the weight of the new run (method M25 in docs/methods.md).
-    """
-    n = ranks.size
-    total = (upto[n - 1] if n > 0 else 0.0) + own
-    if query == np.inf:
-        return total, total
-    if query == -np.inf:
-        return 0.0, 0.0
-    below, after = end_counts(ranks, query)
-    low = upto[below - 1] if below > 0 else 0.0
-    high = upto[after - 2] if after > 1 else 0.0
-    return low, high + own
-
-
-@inner_kernel
-def weighted_row(
-    ranks: FloatArray, upto: FloatArray, own: float, a_minus: FloatArray, a_plus: FloatArray
-) -> tuple[float, float]:
-    """The bounds (low, high) on the probability of one target, where ranks have weights.
-
-    This is like `target_row`, but each rank (where an episode's outcome fell in its predicted
-    distribution) counts with its weight, and the result is already divided by the total weight.
-    ``upto[i]`` is the total weight of the ranks 0 to i, ``own`` is the weight of the new run
-    (method M25 in docs/methods.md).
-    """
-    whole = (upto[-1] if ranks.size > 0 else 0.0) + own
-    low, missed, reached = 0.0, 0.0, 0.0
-    for j in range(a_minus.size):
-        minus_lo, minus_hi = _end_weights(ranks, upto, own, a_minus[j])
-        plus_lo, plus_hi = _end_weights(ranks, upto, own, a_plus[j])
-        low += max(0.0, plus_lo - minus_hi)
-        missed += max(0.0, minus_lo - reached)
-        reached = plus_hi
-    missed += max(0.0, whole - reached)
-    return low / whole, (whole - missed) / whole
-
-
 @kernel
 def target_rows(
     ranks: FloatArray,

@@ -36,8 +36,9 @@ def joined_store(stores: Sequence[Store]) -> Store:
         schema=schema,
         horizon=horizon,
         ids=np.concatenate([store.ids for store in stores]),
-        groups=_of_each(stores, "groups"),
-        weights=_of_each(stores, "weights"),
+        groups=None
+        if first.groups is None
+        else np.concatenate([store.groups for store in stores if store.groups is not None]),
         truncated=_flags(stores, "truncated"),
         terminated=_flags(stores, "terminated"),
         lengths=np.concatenate([store.lengths for store in stores]),
@@ -97,11 +98,6 @@ def _check_alike(first: Store, other: Store, number: int) -> None:
             "give targets to all of them, after concat: aimed(…)",
         ),
         "column of groups": (_group(first), _group(other), "read all of them with the same group="),
-        "use of weights": (
-            first.weights is not None,
-            other.weights is not None,
-            "give weights to all of them, after concat: weighted(…)",
-        ),
         "use of rewards": (
             first.rewards is not None,
             other.rewards is not None,
@@ -205,11 +201,6 @@ def _padded(offsets: AnyArray, stores: Sequence[Store]) -> AnyArray:
 def _rows(stores: Sequence[Store], name: str) -> FloatArray | None:
     columns = [getattr(store, name) for store in stores]
     return None if columns[0] is None else _by_step(stores, columns)
-
-
-def _of_each(stores: Sequence[Store], name: str) -> Any:
-    columns = [getattr(store, name) for store in stores]
-    return None if columns[0] is None else np.concatenate(columns)
 
 
 def _flags(stores: Sequence[Store], name: str) -> BoolArray | None:

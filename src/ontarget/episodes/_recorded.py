@@ -166,14 +166,6 @@ class Recorded:
         """The group of each episode, such as the weather; None without groups."""
         return None if self._store.groups is None else self._own(self._store.groups)
 
-    @cached_property
-    def weights(self) -> FloatArray | None:
-        """How much more likely the start of each episode is now than when it was recorded.
-
-        The numbers were given to `Episodes.weighted`; None if no weights were given.
-        """
-        return None if self._store.weights is None else self._own(self._store.weights)
-
     @property
     def targets(self) -> tuple[Target | None, ...] | None:
         """The target of each episode, given by `Episodes.aimed`; None if none were given."""

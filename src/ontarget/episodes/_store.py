@@ -92,7 +92,6 @@ class Store:
     rewards: FloatArray | None
     before: FloatArray  # behavior before acting, one per row
     outcomes: FloatArray
-    weights: FloatArray | None = None  # how much more likely each run is now than when recorded
     ahead: FloatArray | None = None  # the largest (smallest) reward from each row on, for max (min)
     horizon_declared: bool = False
     dropped: int = 0
@@ -215,7 +214,6 @@ class Store:
             self,
             ids=self.ids[episodes],
             groups=own(self.groups),
-            weights=own(self.weights),
             wanted=wanted,
             truncated=own(self.truncated),
             terminated=own(self.terminated),

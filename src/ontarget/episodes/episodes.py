@@ -494,46 +494,6 @@ class Episodes(Recorded):
         )
         return Episodes(replace(self._store, several=several), self._index)
 
-    def weighted(self, weights: ArrayLike) -> Episodes:
-        """The same episodes, each with a weight: how much more likely a start like this is now.
-
-        Use weights if new runs start in other states than the recorded runs did, or in the same
-        states but more or less often. The promises of a monitor that is fitted on the weighted
-        episodes then hold for the new runs.
-
-        Parameters
-        ----------
-        weights
-            One number above 0 per episode, computed from what is known at its start: the
-            probability of such a start now, divided by its probability in the recording.
-            Multiplying all weights by the same factor makes no difference, if new runs get that
-            factor too (`Watch.reset`). The reasons are in method M25 in docs/methods.md.
-
-        Examples
-        --------
-        >>> walks = Episodes.from_arrays(np.zeros((3, 2, 1)), np.ones((3, 2)))
-        >>> walks.weighted([1.0, 2.0, 2.0]).take([0, 2]).weights.tolist()
-        [1.0, 2.0]
-        """
-        try:
-            given = np.array(weights, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputError("`weights` need one number for each episode, got text") from error
-        if given.shape != (len(self),):
-            raise InputError(
-                f"`weights` need one number for each of {len(self)} episodes, got shape "
-                f"{given.shape}"
-            )
-        bad = ~(np.isfinite(given) & (given > 0.0))
-        if bad.any():
-            i = int(np.argmax(bad))
-            raise InputError(
-                f"`weights` need finite numbers above 0, got {given[i]} for episode "
-                f"{self.ids[i]!s}; leave out an episode whose start cannot happen any more"
-            )
-        store = self.compact()._store
-        return self._on_same_grid(replace(store, weights=given))
-
     def aimed(self, targets: Sequence[Target | None]) -> Episodes:
         """The same episodes, each with its own target.
 

@@ -14,21 +14,12 @@ import numpy as np
 
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import FloatArray, IndexArray
-from ontarget.conformal._kernels import end_counts, target_row, weighted_row
+from ontarget.conformal._kernels import end_counts, target_row
 from ontarget.fitted._curve_kernel import count_inside, on_curve
 from ontarget.fitted._spread_kernel import share_high, share_low
 
-# Of a step and group: ranks, excesses, envelopes, calibration curve, target map; then the total
-# weight up to each rank and up to each excess (empty if episodes have no weights).
-Stored: TypeAlias = tuple[
-    FloatArray,
-    FloatArray,
-    FloatArray,
-    FloatArray,
-    FloatArray,
-    FloatArray,
-    FloatArray,
-]
+# Of a step and group: ranks, excesses, envelopes, calibration curve, target map.
+Stored: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]
 
 # The numbers of an outlook, by place. DECIDED is 0 or 1 if arithmetic alone decides whether the
 # target is met, and -1 otherwise; RAW is the predicted probability before calibration.
@@ -203,18 +194,12 @@ def distance(ranks: FloatArray, curve: FloatArray, a_minus: float, a_plus: float
 
 
 @inner_kernel
-def _plausibility(
-    stored: Stored,
-    a_minus: FloatArray,
-    a_plus: FloatArray,
-    own: float,
-) -> float:
+def _plausibility(stored: Stored, a_minus: FloatArray, a_plus: FloatArray) -> float:
     """Whether the target is still possible, as a number from 0 (no) to 1 (yes).
 
     Let d be the smallest `distance` of the target's intervals from the predicted median. Of m
     assure episodes (held-out runs), let k be the number whose outcome was ever at least as far as d
-    from the median. The result is (1 + k)/(m + 1). It is 0 if no interval is left. With weights,
-    each episode counts with its own weight, and the 1 becomes ``own``, the weight of the run.
+    from the median. The result is (1 + k)/(m + 1). It is 0 if no interval is left.
     """
     if a_minus.size == 0:
         return 0.0
@@ -224,10 +209,6 @@ def _plausibility(
         nearest = min(nearest, distance(ranks, curve, a_minus[c], a_plus[c]))
     # Distances are floats: an excess that is smaller only by rounding must still count.
     below = np.searchsorted(excess, nearest - SLACK)
-    upto = stored[6]
-    if upto.size > 0:
-        missed = upto[below - 1] if below > 0 else 0.0
-        return float((own + upto[-1] - missed) / (upto[-1] + own))
     return (1 + excess.size - below) / (excess.size + 1)
 
 
@@ -270,19 +251,13 @@ def _estimate(curve: FloatArray, a_minus: FloatArray, a_plus: FloatArray) -> flo
 
 
 @inner_kernel
-def _calibrate(
-    stored: Stored,
-    a_minus: FloatArray,
-    a_plus: FloatArray,
-    own: float,
-    out: FloatArray,
-) -> None:
+def _calibrate(stored: Stored, a_minus: FloatArray, a_plus: FloatArray, out: FloatArray) -> None:
     """Write p, ``low``, ``high`` and the spread; the raw probability is already in ``out[RAW]``.
 
     Nobody knows whether runs that were stopped would have ended in the target. ``low`` and the
     lower end of the spread assume that none would, ``high`` and the upper end that all would.
     """
-    ranks, excess, envelope, curve, own_map, upto, _ = stored
+    ranks, excess, envelope, curve, own_map = stored
     stopped = 0
     if excess.size > 0 and excess[-1] == np.inf:
         stopped = excess.size - int(np.searchsorted(excess, 1.0))
@@ -296,11 +271,6 @@ def _calibrate(
             out[P] = min(max(on_curve(own_map, out[P]), UNPROVED), 1.0 - UNPROVED)
         out[LOW] = low / whole
         out[HIGH] = (high + stopped) / whole
-    if stored[6].size > 0:
-        if envelope.shape[1] == 0:
-            out[LOW], out[HIGH] = weighted_row(ranks, upto, own, a_minus, a_plus)
-        out[SPREAD_LOW] = out[SPREAD_HIGH] = np.nan  # there is none for weights (M25)
-        return
     inside, n = count_inside(ranks, a_minus, a_plus), ranks.size + stopped
     out[SPREAD_LOW] = min(share_low(inside, n), out[P])
     out[SPREAD_HIGH] = max(share_high(inside + stopped, n), out[P])
@@ -359,7 +329,6 @@ def outlook_of_row(
     limits: tuple[FloatArray, FloatArray],
     target: tuple[IndexArray, FloatArray, IndexArray, int],
     asked: tuple[int, float, float, float],
-    own: float,
     amounts: FloatArray,
     room: tuple[FloatArray, FloatArray],
     out: FloatArray,
@@ -373,7 +342,7 @@ def outlook_of_row(
         distributions); sorted excesses of the assure episodes, which are held-out runs (how far
         each outcome ever was from the predicted median, in probability; +inf for those that were
         stopped); the target's Venn–Abers table; the calibration curve; the target map,
-        which corrects p for one target, at the fixed probabilities `KNOTS`; the weights. With a
+        which corrects p for one target, at the fixed probabilities `KNOTS`. With a
         Venn–Abers table, p comes from it. Otherwise p comes from the curve and, if there is one,
         the target map. Without a curve, p is the paper's (PCQR).
     limits
@@ -384,8 +353,6 @@ def outlook_of_row(
     asked
         The code of the behavior's `Translation`, the behavior so far, and the least and most that
         can still be earned.
-    own
-        The weight of the run, if the assure episodes have weights (method M25 in docs/methods.md).
     room
         Two arrays to work in, each as long as there are intervals.
     """
@@ -399,11 +366,11 @@ def outlook_of_row(
         return
     a_minus, a_plus = room[0][:kept], room[1][:kept]
     out[RAW] = _raw(a_minus, a_plus)
-    _calibrate(stored, a_minus, a_plus, own, out)
-    out[PLAUSIBILITY] = _plausibility(stored, a_minus, a_plus, own)
+    _calibrate(stored, a_minus, a_plus, out)
+    out[PLAUSIBILITY] = _plausibility(stored, a_minus, a_plus)
     rest = (first.size - 1) // 2 + j
     kept, _ = gather(limits, (columns, sides, first[rest], first[rest + 1]), asked, amounts, room)
-    out[ASSURANCE] = 1.0 - _plausibility(stored, room[0][:kept], room[1][:kept], own)
+    out[ASSURANCE] = 1.0 - _plausibility(stored, room[0][:kept], room[1][:kept])
 
 
 @kernel
@@ -412,7 +379,6 @@ def outlook_of_rows(
     limits: tuple[FloatArray, FloatArray],
     target: tuple[IndexArray, FloatArray, IndexArray],
     asked: tuple[int, FloatArray, float, float],
-    weights: FloatArray,
     amounts: FloatArray,
     out: FloatArray,
 ) -> None:
@@ -432,7 +398,6 @@ def outlook_of_rows(
                 here,
                 (columns, sides, first, j),
                 (translation, so_far[i], least, most),
-                weights[i],
                 amounts,
                 room,
                 out[i, j],

@@ -26,14 +26,14 @@ from ontarget.episodes._history import state_schema, state_width
 from ontarget.episodes._store import Roles
 from ontarget.episodes.looking._sides import Unrounded, check_sides
 from ontarget.episodes.reading._layout import AN_OUTCOME, FROM_NEXT
-from ontarget.errors import Argument, CensoredError, EpisodesError, GroupError, InputError
+from ontarget.errors import CensoredError, EpisodesError, GroupError, InputError
 from ontarget.fitted._curves import CurveTable
 from ontarget.fitted._inputs import bad_readings
 from ontarget.fitted.blocks import Block, LawTable
 from ontarget.fitted.choices import Choices
 from ontarget.fitted.law import NO_CURVE, StepLaw
 from ontarget.fitted.paths._maps import NO_MAPS, PathMaps
-from ontarget.fitted.ranks import NO_WEIGHTS, RankTable
+from ontarget.fitted.ranks import RankTable
 from ontarget.fitted.recorded import RecordedRuns
 from ontarget.fitted.rehearsal import Rehearsal
 from ontarget.fitted.target_map import Calibrated
@@ -129,12 +129,6 @@ class Fitted:
             raise InputError(
                 "impossible outcomes need a behavior that is a plain sum of rewards, got "
                 f"{self.behavior.label}"
-            )
-        ranks = self.ranks
-        if self.is_weighted and ranks.weights.size != ranks.values.size:
-            raise InputError(
-                "ranks need weights because the assure episodes have weights: "
-                f"got {ranks.values.size} ranks, {ranks.weights.size} weights"
             )
 
     @property
@@ -234,8 +228,6 @@ class Fitted:
             moved=self.pace * t,
             impossible=self.impossible,
             stopped=self.stopped[group],
-            rank_weights=self.ranks.upto_at(t, group) if self.is_weighted else NO_WEIGHTS,
-            excess_weights=self.excess_weights[group],
             is_known=not self.unknown(t, group),
         )
         return step if calibration is None else calibration.at(step, group)
@@ -549,85 +541,6 @@ class Fitted:
         See method M24 in docs/methods.md.
         """
         return tuple(int(np.count_nonzero(np.isinf(own))) for own in self.sorted_excess)
-
-    @property
-    def weights(self) -> FloatArray | None:
-        """The weight of each assure episode (held-out run); None if the episodes have no weights.
-
-        See method M25 in docs/methods.md.
-        """
-        return None if self.assure is None else self.assure.weights
-
-    @property
-    def is_weighted(self) -> bool:
-        """Whether the assure episodes (held-out runs) have weights; then new runs need them too."""
-        return self.weights is not None
-
-    @property
-    def n_eff(self) -> float | None:
-        """How many unweighted episodes the weighted assure episodes are worth: (Σw)²/Σw².
-
-        w are the weights of the assure episodes, the held-out runs that back the promises.
-        """
-        w = self.weights
-        return None if w is None else float(w.sum() ** 2 / (w**2).sum())
-
-    def checked_weights(self, weights: Any, n: int) -> FloatArray:
-        """(n,): the weights of n new runs; an `InputError` if missing, invalid or not needed.
-
-        New runs need weights if and only if the assure episodes (held-out runs) have weights.
-        """
-        if not self.is_weighted:
-            if weights is not None:
-                raise InputError(
-                    Argument("weight"),
-                    " is only for a monitor whose assure episodes have weights, and this one's "
-                    "have none; leave it out, or fit on episodes.weighted(…)",
-                )
-            return np.ones(n)
-        if weights is None:
-            raise InputError(
-                "this monitor's assure episodes have weights, so a new run needs one too; pass ",
-                Argument("weight"),
-                ": how many times as likely the start of this run is now as in the recording, on "
-                "the same scale as the episodes' weights",
-            )
-        try:
-            found = np.asarray(weights, dtype=np.float64)
-        except (TypeError, ValueError):
-            found = np.full((), np.nan)
-        if found.shape not in ((), (n,)) or not np.all(np.isfinite(found) & (found > 0.0)):
-            each = f", one for all or one for each of {n:,} runs" * (n > 1)
-            raise InputError(
-                Argument("weight"), f" needs a finite number above 0{each}, got {weights!r}"
-            )
-        return np.array(np.broadcast_to(found, (n,)))
-
-    def refuse_weights(self, what: str, remedy: str) -> None:
-        """Raise an `InputError` if the assure episodes (held-out runs) have weights.
-
-        The message says that ``what`` is not available with weights, and ends with ``remedy``.
-        """
-        if self.is_weighted:
-            raise InputError(
-                f"this monitor's assure episodes have weights, so there is no {what}; {remedy}"
-            )
-
-    @cached_property
-    def excess_weights(self) -> tuple[FloatArray, ...]:
-        """For each group and value of `sorted_excess`, the weight of the episodes up to this value.
-
-        It is the total weight of the group's assure episodes, the held-out runs that back the
-        promises. The excess of an episode is the largest distance, over all steps, of its outcome
-        from the middle of its predicted distribution.
-        """
-        if self.weights is None:
-            return (NO_WEIGHTS,) * self.n_groups
-        found = []
-        for own in self.members:
-            order = np.argsort(self.excess[own], kind="stable")
-            found.append(read_only(np.cumsum(self.weights[own][order])))
-        return tuple(found)
 
     @cached_property
     def sorted_excess(self) -> tuple[FloatArray, ...]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 from scipy.special import betaincinv
@@ -17,13 +16,12 @@ from ontarget.conformal._levels import (
     Level,
     ceil_rank,
     exact_confidence,
-    exact_level,
     exact_rate,
     needed_within,
     rank_within,
 )
 from ontarget.conformal.results import Interval
-from ontarget.errors import Argument, CalibrationError, FewEpisodesError
+from ontarget.errors import Argument, FewEpisodesError
 from ontarget.evaluation import sustained
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._kernels import SLACK
@@ -45,10 +43,8 @@ class Threshold:
     The threshold ``value`` is the k-th lowest score of m episodes, where the score of an episode is
     the lowest p that it ever had (see `alarm_scores`). The m episodes are the assure episodes that
     met the target and the ``stopped`` ones, which were cut off. A stopped episode counts as one
-    that met the target and raised an alarm (method M24). If episodes have weights, the threshold is
-    for a run of this ``weight``, and the episodes are worth ``n_eff`` unweighted ones (method M25).
-    ``others`` estimates the range in which the threshold would be with another set of as many
-    assure episodes, in nine of ten cases; None if episodes have weights.
+    that met the target and raised an alarm (method M24). ``others`` estimates the range in which
+    the threshold would be with another set of as many assure episodes, in nine of ten cases.
     """
 
     value: float
@@ -57,8 +53,6 @@ class Threshold:
     m: int
     confidence: float | None = None
     stopped: int = 0
-    weight: float | None = None
-    n_eff: float | None = None
     others: tuple[float, float] | None = None
 
     def spread(self, level: float = 0.9) -> tuple[float, float]:
@@ -71,11 +65,6 @@ class Threshold:
         least 95 in 100 sets. (The verdict of an evaluation allows for rates up to the 97.5 %
         quantile, which is a little higher.) It is not a probability statement about the actual set.
         """
-        if self.n_eff is not None:
-            raise CalibrationError(
-                f"the spread of a false-alarm rate cannot be computed for assure episodes with "
-                f"weights; they are worth {self.n_eff:.1f} episodes without weights"
-            )
         tails = np.array([(1 - level) / 2, (1 + level) / 2])
         low, high = betaincinv(self.k, self.m + 1 - self.k, tails)
         return float(low), float(high)
@@ -123,8 +112,6 @@ def promised_threshold(
     part: str = "assure",
     confidence: Level | None = None,
     stopped: int = 0,
-    weights: FloatArray | None = None,
-    weight: float | None = None,
 ) -> Threshold:
     """The highest alarm threshold whose false-alarm rate is at most ``rate``.
 
@@ -136,8 +123,6 @@ def promised_threshold(
     (method M16). See methods M8 and M20 in docs/methods.md.
     """
     exact = exact_rate(rate)
-    if weights is not None:
-        return _weighted_threshold(scores[met], exact, weights[met], weight)
     kept = np.sort(scores[met])
     m = int(kept.size) + stopped
     k = rank_within(exact, m, confidence)
@@ -171,54 +156,6 @@ def _others(kept: FloatArray, k: int, m: int, stopped: int) -> tuple[float, floa
     places = np.ceil(m * betaincinv(k, m + 1 - k, np.array([0.05, 0.95]))).astype(np.intp)
     low, high = kept[np.clip(places - stopped - 1, 0, kept.size - 1)].tolist()
     return low, high
-
-
-def allowance(rate: Level, weights: FloatArray, weight: float | None) -> Fraction:
-    """The most weight that episodes may have whose score is at or below that of a new run.
-
-    The score of a run is the lowest p that it ever has. The result is ε(W + w) − w, where ε is the
-    promised false-alarm rate, W the total weight of the episodes, and w the weight of the new run,
-    by default the mean weight. A w that is too large to promise anything is an error. See method
-    M25 in docs/methods.md.
-    """
-    exact = exact_level(rate)
-    own = float(weights.mean()) if weight is None and weights.size else weight or 1.0
-    left = exact * Fraction(float(weights.sum()) + own) - Fraction(own)
-    if left < 0:
-        most = float(exact / (1 - exact)) * float(weights.sum())
-        raise FewEpisodesError(
-            f"a rate of {float(exact):g} cannot be promised for a run of weight {own:.4g}: "
-            f"{weights.size:,} assure episodes of total weight {weights.sum():.4g} allow a weight "
-            f"of at most {most:.4g}; record more episodes, or accept a higher rate"
-        )
-    return left
-
-
-def _weighted_threshold(
-    scores: FloatArray, rate: Fraction, weights: FloatArray, weight: float | None
-) -> Threshold:
-    """The highest alarm threshold that keeps the false-alarm rate for a new run of this weight.
-
-    Let w be the weight of the run, W the total weight of all episodes, and S(p) the total weight of
-    the episodes with a score of at most p. For every p below the threshold, (w + S(p))/(W + w) is
-    at most the rate.
-    """
-    left = allowance(rate, weights, weight)
-    order = np.argsort(scores, kind="stable")
-    upto = np.cumsum(weights[order])
-    k = int(np.searchsorted(upto, float(left), side="right"))
-    while k > 0 and Fraction(float(upto[k - 1])) > left:  # floats are compared as they are
-        k -= 1
-    while k < upto.size and Fraction(float(upto[k])) <= left:
-        k += 1
-    return Threshold(
-        value=float(scores[order[k]]) if k < upto.size else math.inf,
-        rate=float(rate),
-        k=k + 1,
-        m=int(upto.size),
-        weight=weight,
-        n_eff=float(weights.sum() ** 2 / (weights**2).sum()),
-    )
 
 
 def band_depth(excess: FloatArray, level: Level, confidence: Level | None = None) -> float:

@@ -25,7 +25,6 @@ from ontarget.fitted._impossible_kernel import leave_out
 from ontarget.fitted._inputs import inputs_of
 from ontarget.fitted._kernels import DECIDED, NUMBERS, Stored, outlook_of_rows, shift_ends
 from ontarget.fitted.question import Question
-from ontarget.fitted.ranks import NO_WEIGHTS
 from ontarget.models._mixture import mixture_limits, mixture_quantile, quantile_of
 from ontarget.models.base import Side, check_values
 
@@ -78,9 +77,6 @@ class StepLaw:
         fixed probabilities; empty if there is none (method M17).
     stopped
         How many further episodes were cut off, so that they have no rank (method M24).
-    rank_weights, excess_weights
-        The total weight of the episodes up to each rank, and up to each value of
-        `Fitted.sorted_excess`; empty if episodes have no weights (method M25).
     """
 
     t: int
@@ -96,8 +92,6 @@ class StepLaw:
     envelopes: FloatArray = field(default_factory=lambda: NO_ENVELOPES)
     own_map: FloatArray = field(default_factory=lambda: NO_CURVE)
     stopped: int = 0
-    rank_weights: FloatArray = field(default_factory=lambda: NO_WEIGHTS)
-    excess_weights: FloatArray = field(default_factory=lambda: NO_WEIGHTS)
     is_known: bool = True
 
     @property
@@ -163,12 +157,7 @@ class StepLaw:
         return seen if self.scale == 1.0 else seen / self.scale
 
     def outlook(
-        self,
-        states: FloatArray,
-        so_far: FloatArray,
-        question: Question,
-        excess: FloatArray,
-        weights: FloatArray | None = None,
+        self, states: FloatArray, so_far: FloatArray, question: Question, excess: FloatArray
     ) -> FloatArray:
         """(runs, targets, numbers): the monitor's answers, such as p, for each run and target.
 
@@ -177,13 +166,10 @@ class StepLaw:
         ``excess`` has one number per assure episode (held-out run), ascending: the largest
         distance, over all steps, of its outcome from the middle of its prediction. If no model
         answers at this step, the numbers of a run are NaN, unless arithmetic decides the run.
-        ``weights`` are the weights of the runs, if the assure episodes have weights (method M25 in
-        docs/methods.md).
         """
-        heavy = np.ones(so_far.size) if weights is None else weights
         if self.behavior.translation is Translation.OWN:
-            return self._own_outlook(states, so_far, question, excess, heavy)
-        return self._outlook(states, so_far, question, excess, heavy)
+            return self._own_outlook(states, so_far, question, excess)
+        return self._outlook(states, so_far, question, excess)
 
     def translated(self, question: Question, so_far: float) -> Question:
         """The targets for the remainder (what is still to earn), given the behavior so far.
@@ -194,12 +180,7 @@ class StepLaw:
         return Question.of([translate(one, so_far, self.t, grid) for one in question.targets], grid)
 
     def _own_outlook(
-        self,
-        states: FloatArray,
-        so_far: FloatArray,
-        question: Question,
-        excess: FloatArray,
-        weights: FloatArray,
+        self, states: FloatArray, so_far: FloatArray, question: Question, excess: FloatArray
     ) -> FloatArray:
         """`outlook` for a behavior class that has its own method `translate`.
 
@@ -210,16 +191,11 @@ class StepLaw:
         for value in np.unique(so_far).tolist():
             own = np.flatnonzero((so_far == value) | (np.isnan(so_far) & math.isnan(value)))
             asked = self.translated(question, value)
-            out[own] = self._outlook(states[own], so_far[own], asked, excess, weights[own])
+            out[own] = self._outlook(states[own], so_far[own], asked, excess)
         return out
 
     def _outlook(
-        self,
-        states: FloatArray,
-        so_far: FloatArray,
-        question: Question,
-        excess: FloatArray,
-        weights: FloatArray,
+        self, states: FloatArray, so_far: FloatArray, question: Question, excess: FloatArray
     ) -> FloatArray:
         translation, rows = int(self.behavior.translation), so_far.size
         left, right = self.limits_at(states, so_far, question)
@@ -231,7 +207,6 @@ class StepLaw:
                 (left[a:b], right[a:b]),
                 question.components,
                 (translation, so_far[a:b], *self.ahead),
-                weights[a:b],
                 self.amounts,
                 out[a:b],
             ),
@@ -263,15 +238,7 @@ class StepLaw:
         ``excess`` has one number per assure episode (held-out run), ascending: the largest
         distance, over all steps, of its outcome from the middle of its prediction.
         """
-        return (
-            self.ranks.values,
-            read_only(excess),
-            self.envelopes,
-            self.curve,
-            self.own_map,
-            self.rank_weights,
-            self.excess_weights if excess.size else NO_WEIGHTS,
-        )
+        return self.ranks.values, read_only(excess), self.envelopes, self.curve, self.own_map
 
     def level_of(self, share: float) -> float:
         """The quantile level whose quantile has this share of outcomes below it, after calibration.

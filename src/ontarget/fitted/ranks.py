@@ -7,8 +7,7 @@ predicted probability of a lower outcome was 30 %.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,8 +16,6 @@ from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.conformal._ranks import Ranks
 from ontarget.errors import ModelFileError
 from ontarget.models._stored import flat_array
-
-NO_WEIGHTS: FloatArray = read_only(np.empty(0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,31 +30,19 @@ class RankTable:
         All ranks, numbers from 0 to 1; ascending within each set.
     spans
         (steps, groups, 2): where each set begins and ends in ``values``.
-    weights
-        One weight per rank, in the same order, if the episodes have weights (method M25 in
-        docs/methods.md); otherwise empty.
     """
 
     values: FloatArray
     spans: IndexArray
-    weights: FloatArray = field(default_factory=lambda: NO_WEIGHTS)
 
     @classmethod
-    def of(
-        cls,
-        sets: Sequence[FloatArray],
-        n_groups: int,
-        weights: Sequence[FloatArray] | None = None,
-    ) -> RankTable:
+    def of(cls, sets: Sequence[FloatArray], n_groups: int) -> RankTable:
         """The table of these sets of ranks, ordered by step and, within a step, by group.
 
         A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1.
         """
         ends = np.cumsum([one.size for one in sets])
-        table = cls._spanned(np.concatenate(sets), ends, n_groups)
-        if weights is None:
-            return table
-        return replace(table, weights=read_only(np.concatenate(weights)))
+        return cls._spanned(np.concatenate(sets), ends, n_groups)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], horizon: int, n_groups: int) -> RankTable:
@@ -78,13 +63,7 @@ class RankTable:
         descents = np.flatnonzero(values[1:] < values[:-1]) + 1
         if not np.all(np.isin(descents, ends)):
             raise ModelFileError("the ranks of a step need to be in ascending order")
-        table = cls._spanned(values, ends, n_groups)
-        if "weights" not in arrays:
-            return table
-        weights = flat_array(arrays, "weights", np.float64)
-        if weights.size != values.size or not np.all(np.isfinite(weights) & (weights > 0.0)):
-            raise ModelFileError("each rank needs one finite weight above 0")
-        return replace(table, weights=read_only(weights))
+        return cls._spanned(values, ends, n_groups)
 
     @classmethod
     def _spanned(cls, values: FloatArray, ends: AnyArray, n_groups: int) -> RankTable:
@@ -94,28 +73,7 @@ class RankTable:
 
     def to_arrays(self) -> dict[str, AnyArray]:
         """The table as flat arrays for the model file."""
-        arrays = {"values": self.values, "ends": self.spans[:, :, 1].ravel().astype(np.int64)}
-        return arrays | ({"weights": self.weights} if self.weights.size else {})
-
-    @cached_property
-    def upto(self) -> FloatArray:
-        """(ranks,): for each rank, the total weight of the ranks up to it in the same set.
-
-        A set has the ranks of one step and group: where outcomes fell in their predicted
-        distributions. The result is empty if the episodes have no weights.
-        """
-        found = self.weights.copy()
-        for start, stop in self.spans.reshape(-1, 2).tolist() if found.size else ():
-            np.cumsum(self.weights[start:stop], out=found[start:stop])
-        return read_only(found)
-
-    def upto_at(self, t: int, group: int) -> FloatArray:
-        """The total weight of the ranks up to each rank, for one step and group.
-
-        A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1.
-        """
-        start, stop = self.spans[t, group].tolist()
-        return read_only(self.upto[start:stop])
+        return {"values": self.values, "ends": self.spans[:, :, 1].ravel().astype(np.int64)}
 
     @property
     def counts(self) -> IndexArray:

@@ -18,7 +18,7 @@ from ontarget.fitted.blocks import LawTable
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitting._impossible import without_impossible
 from ontarget.fitting.engines import Engine, run_tasks
-from ontarget.fitting.ranking import Part, RankSet, step_ranks
+from ontarget.fitting.ranking import Part, step_ranks
 from ontarget.fitting.tasks import step_rows
 from ontarget.models._entry import fits_side_by_side
 from ontarget.models._mixture import weighted
@@ -135,7 +135,7 @@ class StepTask:
     seed: int
 
 
-def ranks_of_step(task: StepTask) -> list[RankSet]:
+def ranks_of_step(task: StepTask) -> list[FloatArray]:
     """The ranks of one step, one set per group; empty if there is no model or no episode there.
 
     A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1.
@@ -143,7 +143,7 @@ def ranks_of_step(task: StepTask) -> list[RankSet]:
     step = task.answerer
     limits = None if step is None else step.limits(task.part.episodes)
     if step is None or limits is None:
-        return [RankSet(np.empty(0), np.empty(0))] * task.n_groups
+        return [np.empty(0)] * task.n_groups
     return step_ranks(limits, task.part, step.t, task.n_groups, task.seed)
 
 
@@ -166,10 +166,7 @@ def ranks_in_tasks(
         side_by_side=all(map(fits_side_by_side, answerer.models)),
         doing=("assuring", "steps"),
     )
-    flat = [one for step in sets for one in step]
-    heavy = part.episodes.weights is not None
-    weights = [one.weights for one in flat] if heavy else None
-    return RankTable.of([one.ranks for one in flat], n_groups, weights)
+    return RankTable.of([one for step in sets for one in step], n_groups)
 
 
 def limits_in_tasks(

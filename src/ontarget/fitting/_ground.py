@@ -21,7 +21,6 @@ from ontarget.errors import (
     EpisodesError,
     FewEpisodesError,
     GroupError,
-    InputError,
 )
 from ontarget.fitting._answering import kept_episodes
 from ontarget.fitting.ranking import Part
@@ -100,7 +99,7 @@ def ground_of(recipe: Recipe, split: Split | PaperSplit) -> Ground:
     schema = learned_schema(train, _unseen(recipe))
     named = {name: part.recoded(schema) for name, part in named.items()}
     _check_disjoint(named)
-    if "assure" in named and _counts_others(named["assure"]):
+    if "assure" in named and named["assure"].cut_off.any():  # all ranks have to be kept
         named["assure"] = kept_episodes(named["assure"], recipe.seed)
     own, ranked = None, "calibrate"
     if isinstance(split, Split):
@@ -119,7 +118,6 @@ def _named(split: Split | PaperSplit) -> dict[str, Episodes]:
         name: part for name, part in split._asdict().items() if part is not None and name != "rest"
     }
     cut = [name for name, part in named.items() if part.cut_off.any()]
-    _check_weights(named, cut)
     if not cut:
         return named
     if not isinstance(split, Split):
@@ -145,31 +143,6 @@ def _on_one_grid(named: dict[str, Episodes]) -> dict[str, Episodes]:
     if train._settled:
         return named
     return {name: one._rounded_to(train._own_grid) for name, one in named.items()}
-
-
-def _check_weights(named: Mapping[str, Episodes], cut: Sequence[str]) -> None:
-    """Raise an `InputError` if episodes have weights and the split does not support them."""
-    if all(part.weights is None for part in named.values()):
-        return
-    if "calibrate" in named or "assure" not in named or named["assure"].weights is None:
-        raise InputError(
-            "`weights` need a split into learn and assure, not the paper's parts, and the assure "
-            "episodes need to have weights; split the weighted episodes with "
-            "split(learn=0.8, assure=0.2)"
-        )
-    if cut:
-        raise InputError(
-            "`weights` need episodes that were not cut off, got some that were; leave these out, "
-            "or do without weights"
-        )
-
-
-def _counts_others(assure: Episodes) -> bool:
-    """Whether assure episodes (held-out runs) were cut off or have weights.
-
-    If so, all ranks (where outcomes fell in their predicted distributions) have to be kept.
-    """
-    return assure.weights is not None or bool(assure.cut_off.any())
 
 
 def _check_parts(named: Mapping[str, Episodes], bounds: tuple[float, float]) -> None:

@@ -11,7 +11,7 @@ from ontarget._readonly import read_only
 from ontarget._typing import FloatArray, KeyArray
 from ontarget.episodes import Episodes
 from ontarget.episodes._fingerprints import MOST_FINGERPRINTS, known_by, seen_before
-from ontarget.errors import CalibrationError, EpisodesError, FewEpisodesError, GroupError
+from ontarget.errors import CalibrationError, FewEpisodesError, GroupError
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.rehearsal import Rehearsal
 from ontarget.fitting._answering import kept_episodes
@@ -39,7 +39,7 @@ def recalibrated(fitted: Fitted, episodes: Episodes, *, seed: int, renew_p: bool
             f"divided in halves), got {len(new)} episodes, {np.count_nonzero(new.cut_off)} of them "
             f"cut off; record more"
         )
-    if second.weights is not None or second.cut_off.any():
+    if second.cut_off.any():
         second = kept_episodes(second, seed)  # their ranks all have to be kept
     _check_groups(fitted, second)
     kept = kept_episodes(second, seed).compact()
@@ -91,13 +91,7 @@ def _admitted(fitted: Fitted, episodes: Episodes) -> Episodes:
     store = replace(
         new._alone, horizon=fitted.horizon, horizon_declared=declared, dropped=new.dropped
     )
-    new = Episodes(store, grid=fitted.grid)
-    if new.weights is not None and new.cut_off.any():
-        raise EpisodesError(
-            "`weights` need episodes that were not cut off, got some that were; leave these out, "
-            "or do without weights"
-        )
-    return new
+    return Episodes(store, grid=fitted.grid)
 
 
 def _halves(new: Episodes, seed: int) -> tuple[Episodes | None, Episodes | None]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -88,30 +87,14 @@ def rank_table(
     ``limits`` has, by step, P(remainder < own) and P(remainder <= own), where the remainder is what
     an episode still has to earn and ``own`` is what it did earn. Episodes whose state cannot be
     used at a step are left out, because there is no prediction for them. If there are very many
-    ranks, only some are kept (method M3 in docs/methods.md), unless ``thin`` is false or the
-    episodes have weights.
+    ranks, only some are kept (method M3 in docs/methods.md), unless ``thin`` is false.
     """
-    none = RankSet(np.empty(0), np.empty(0))
-    sets = [none] * (horizon * n_groups)
+    sets = [np.empty(0)] * (horizon * n_groups)
     for t, both in limits.items():
         sets[t * n_groups : (t + 1) * n_groups] = step_ranks(
             both, part, t, n_groups, seed, thin=thin
         )
-    heavy = part.episodes.weights is not None
-    return RankTable.of(
-        [one.ranks for one in sets], n_groups, [one.weights for one in sets] if heavy else None
-    )
-
-
-class RankSet(NamedTuple):
-    """The sorted ranks of one step and group, and their weights; ``weights`` may be empty.
-
-    A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1. See method
-    M25 in docs/methods.md.
-    """
-
-    ranks: FloatArray
-    weights: FloatArray
+    return RankTable.of(sets, n_groups)
 
 
 def step_ranks(
@@ -122,13 +105,13 @@ def step_ranks(
     seed: int,
     *,
     thin: bool = True,
-) -> list[RankSet]:
-    """The ranks of one step, one set per group; see `rank_table`.
+) -> list[FloatArray]:
+    """The sorted ranks of one step, one set per group; see `rank_table`.
 
     A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1.
     """
     left, right = limits
-    rows, heavy = part.episodes.at(t), part.episodes.weights
+    rows = part.episodes.at(t)
     # If every tree has seen an episode, it has no out-of-bag prediction.
     good = part.good(t) & ~np.isnan(left)
     ranks = np.full(len(rows), np.nan)
@@ -138,10 +121,9 @@ def step_ranks(
         own = np.flatnonzero(good & (part.groups[rows.index] == g))
         own = own[np.argsort(ranks[own], kind="stable")]
         sorted_ranks = ranks[own]
-        if thin and heavy is None:
+        if thin:
             sorted_ranks = thinned_ranks(sorted_ranks, rows.keys[own], seed=seed, step=t)
-        weights = np.empty(0) if heavy is None else heavy[rows.index[own]]
-        found.append(RankSet(sorted_ranks, weights))
+        found.append(sorted_ranks)
     return found
 
 

@@ -131,10 +131,7 @@ class Contracts:
 
     def _make(self, target: Target, rule: AlarmRule, calibration: Calibrated | None) -> Contract:
         triggers = self.triggers(target, rule, calibration)
-        backing = None
-        if self.fitted.is_weighted and rule.needs_assure:
-            backing = [self.assured(target, calibration, g) for g in range(self.fitted.n_groups)]
-        contract = Contract(self.fitted, target, rule, triggers, calibration, backing)
+        contract = Contract(self.fitted, target, rule, triggers, calibration)
         self._listen(contract)
         # Reading the whole file took memory that a run does not need: give it back.
         release = getattr(self.fitted.models, "release", None)

@@ -55,8 +55,6 @@ def answer_episodes(
         calibration.check(target, fitted.grid)
     check_sides(episodes._unrounded, target, fitted.grid)
     question, groups = Question.of(target, fitted.grid), fitted.groups_in(episodes)
-    given = episodes.weights if fitted.is_weighted else None
-    weights = fitted.checked_weights(given, len(episodes))
     sheet, lost_since = Sheet(episodes.lengths, fitted.horizon), fitted.lost_since(episodes)
     longest = int(episodes.lengths.max()) if len(episodes) else 0
     for t in range(since, min(fitted.horizon, longest)):
@@ -69,11 +67,7 @@ def answer_episodes(
                 continue
             step, index = fitted.at(t, g, calibration), rows.index[own]
             found = step.outlook(
-                rows.states[own],
-                rows.behavior[own],
-                question,
-                fitted.sorted_excess[g],
-                weights[index],
+                rows.states[own], rows.behavior[own], question, fitted.sorted_excess[g]
             )
             sheet.put(t, index, found[:, 0], step.ranks.n)
         if reached is not None:
@@ -82,7 +76,7 @@ def answer_episodes(
     if reached is not None and longest < steps:
         reached(steps)  # no episode has the steps after that
     met = question.targets[0].contains(episodes.outcomes, fitted.grid)
-    return sheet.answers(met, weights=episodes.weights)
+    return sheet.answers(met)
 
 
 def rehearsed_answers(
@@ -124,7 +118,6 @@ def outlooks_at(
     target: Target | Sequence[Target],
     groups: IndexArray,
     *,
-    weights: FloatArray,
     calibration: Calibrated | None = None,
 ) -> Outlooks:
     """The monitor's answer for each run (`Outlooks`) at step t.
@@ -159,7 +152,7 @@ def outlooks_at(
             if not some.size:
                 continue
             step, excess = fitted.at(t, g, calibration), fitted.sorted_excess[g]
-            found = step.outlook(states[some], so_far[some], question, excess, weights[some])
+            found = step.outlook(states[some], so_far[some], question, excess)
             numbers[some], known = found, ~np.isnan(found[..., P]).any(axis=1)
             status[some[known]] = Status.OK
             codes[some[~known]] = Reason.FEW if fitted.is_trained(t) else Reason.UNTRAINED

@@ -116,7 +116,6 @@ class _Asking(NamedTuple):
     question: Question
     calibration: Calibrated | None
     group: int
-    weight: float
 
     def law(self, t: int) -> StepLaw:
         """The predicted distribution at step t. It is an error if no model answers at this step."""
@@ -132,8 +131,7 @@ class _Asking(NamedTuple):
     def p(self, law: StepLaw, states: FloatArray, so_far: FloatArray) -> FloatArray:
         """(rows,): p at one step, for each row of states and behaviors so far."""
         excess = self.fitted.sorted_excess[self.group]
-        heavy = np.full(so_far.size, self.weight)
-        found = law.outlook(states, so_far, self.question, excess, heavy)
+        found = law.outlook(states, so_far, self.question, excess)
         return found[:, 0, P]
 
 
@@ -145,7 +143,6 @@ def explained(
     *,
     calibration: Calibrated | None = None,
     group: int = 0,
-    weight: float = 1.0,
     most: int = 10,
 ) -> Explanation:
     """Why p is what it is now, and what changed it since an earlier step.
@@ -153,7 +150,7 @@ def explained(
     ``now`` and ``before`` are what was known of the run at the two steps. ``most`` is the largest
     number of precedents (similar recorded runs) to return.
     """
-    asking = _Asking(fitted, Question.of(target, fitted.grid), calibration, group, weight)
+    asking = _Asking(fitted, Question.of(target, fitted.grid), calibration, group)
     law = asking.law(now.t)
     for one in (now, before):
         if one is not None:

@@ -45,8 +45,7 @@ ONE: Final = NUMBERS + 2  # two details of the last reason
 OTHER: Final = NUMBERS + 3
 LOST_ONE: Final = NUMBERS + 4  # two details of the reason why the behavior so far is unknown
 LOST_OTHER: Final = NUMBERS + 5
-WEIGHT: Final = NUMBERS + 6  # the weight of the run, if the assure episodes have weights (M25)
-N_REAL: Final = NUMBERS + 7
+N_REAL: Final = NUMBERS + 6
 
 # Columns of what a call brings: the reward; the behavior so far as the caller passed it, and
 # whether it was passed; the behavior so far after this reward; whether the state could not be read
@@ -343,15 +342,12 @@ def look_rows(
             stored[2][:, spans[SPANS + 4] : spans[SPANS + 5]],
             stored[3][spans[SPANS + 6] : spans[SPANS + 7]],
             stored[4][spans[SPANS + 8] : spans[SPANS + 9]],
-            stored[5][spans[SPANS] : spans[SPANS + 1]],
-            stored[6][spans[SPANS + 2] : spans[SPANS + 3]],
         )
         outlook_of_row(
             own,
             (limits[0][k], limits[1][k]),
             (columns, sides, first, 0),
             (facts[TRANSLATION], real[SNAPPED], scales[t, 1], scales[t, 2]),
-            real[WEIGHT],
             amounts,
             room,
             real,

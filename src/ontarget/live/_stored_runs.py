@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -62,9 +61,6 @@ def check_values(state: Any, fitted: Fitted) -> None:
         and _whole(*state.outlook[:4])
         and _numbers(state.outlook[4:]),
         "so_far needs a number or null": _numbers([state.so_far]),
-        "weight needs a finite number above 0": _numbers([state.weight])
-        and state.weight is not None
-        and 0.0 < state.weight < math.inf,
         "row needs numbers or null": state.row is None
         or (isinstance(state.row, tuple) and _numbers(state.row)),
         "history needs rows of numbers": isinstance(state.history, tuple)

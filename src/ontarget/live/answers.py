@@ -61,9 +61,6 @@ class Answers:
     stopped
         How many further episodes were cut off, so that there are no answers about them (method M24
         in docs/methods.md).
-    weights, weight
-        The weight of each episode, and of the run for which an alarm threshold is computed; None if
-        episodes have no weights (method M25).
     """
 
     said: FloatArray
@@ -74,8 +71,6 @@ class Answers:
     steps: int
     promises: bool = True
     stopped: int = 0
-    weights: FloatArray | None = None
-    weight: float | None = None
 
     @property
     def part(self) -> str:
@@ -179,7 +174,7 @@ class Answers:
     def take(self, episodes: IndexArray) -> Answers:
         """The answers about some of the episodes, given by their positions."""
         if np.array_equal(episodes, np.arange(self.met.size)):
-            return replace(self, stopped=0, weight=None)
+            return replace(self, stopped=0)
         rows = self.rows_of(episodes)
         return Answers(
             self.said[rows],
@@ -189,7 +184,6 @@ class Answers:
             self.lengths[episodes],
             self.steps,
             self.promises,
-            weights=None if self.weights is None else self.weights[episodes],
         )
 
     def rows_of(self, episodes: IndexArray) -> IndexArray:
@@ -303,14 +297,10 @@ class Sheet:
         """Set one of the numbers, given by its position, to NaN in all answers."""
         self._said[:, place] = np.nan
 
-    def answers(
-        self, met: BoolArray, *, promises: bool = True, weights: FloatArray | None = None
-    ) -> Answers:
+    def answers(self, met: BoolArray, *, promises: bool = True) -> Answers:
         """The answers stored so far, together with whether each episode met the target."""
         written = self._said, self._bad, self._counts
-        return Answers(
-            *written, met, self._lengths, self._steps, promises=promises, weights=weights
-        )
+        return Answers(*written, met, self._lengths, self._steps, promises=promises)
 
 
 def _ranges(starts: IndexArray, sizes: IndexArray) -> IndexArray:

@@ -8,7 +8,6 @@ of a watch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,6 @@ from ontarget.live import _run_kernel as k
 from ontarget.live._history_kernel import recall_rows
 from ontarget.live._reasons import Reason, one_sided
 from ontarget.live._stretches import stretches
-from ontarget.live.answers import Answers
 from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.live.runs import RunState, RunTable, admitted
 from ontarget.models._entry import check_width, live_model
@@ -59,9 +57,6 @@ class Contract:
     calibration
         The calibration curve of p for this target alone (a target map), or its Venn–Abers
         calibration; None if p is calibrated in the same way for all targets.
-    backing
-        Only if the assure (held-out) episodes have weights: for each group, the answers about these
-        episodes. Every run then has its own alarm threshold (method M25 in docs/methods.md).
     beside
         Further targets for which the model is also asked; needed for a goal over several behaviors.
     """
@@ -73,7 +68,6 @@ class Contract:
         rule: AlarmRule,
         triggers: Sequence[Trigger],
         calibration: Calibrated | None = None,
-        backing: Sequence[Answers] | None = None,
         beside: Sequence[Target] = (),
     ) -> None:
         if calibration is not None:
@@ -83,7 +77,6 @@ class Contract:
         self.rule = rule
         self.triggers = tuple(triggers)
         self.calibration = calibration
-        self.backing = backing
         behavior = fitted.behavior
         self.beside = tuple(beside)
         self.question = Question.of([target, *beside], fitted.grid)
@@ -116,8 +109,6 @@ class Contract:
             exact,
             NO_CURVE if fitted.curves is None else read_only(fitted.curves.values.reshape(-1)),
             own_map,
-            fitted.ranks.upto,
-            read_only(np.concatenate(fitted.excess_weights)),
         )
         self.may_miss: BoolArray = read_only(fitted.may_miss)
         d, k_steps = len(fitted.schema), fitted.history
@@ -144,18 +135,7 @@ class Contract:
     def __reduce__(self) -> tuple[Any, ...]:
         """Let unpickling call the constructor, which compiles all code before the first step."""
         made_for = (self.fitted, self.target, self.rule, self.triggers)
-        return Contract, (*made_for, self.calibration, self.backing, self.beside)
-
-    @internal
-    def trigger_of(self, group: int, weight: float) -> Trigger:
-        """The alarm threshold for a run of this group and, if runs have weights, of this weight.
-
-        A weight that is too large for the promised rate is an error (method M25 in
-        docs/methods.md).
-        """
-        if self.backing is None:
-            return self.triggers[group]
-        return self.rule.trigger(replace(self.backing[group], weight=weight))
+        return Contract, (*made_for, self.calibration, self.beside)
 
     @internal
     def has_model(self, t: int, group: int) -> bool:

@@ -44,7 +44,6 @@ class OwnTargets:
 
     def __init__(self, fitted: Fitted, rule: AlarmRule) -> None:
         self.fitted, self.rule = fitted, rule
-        fitted.refuse_weights("alarm for targets that differ from run to run", "leave them out")
         groups = range(fitted.n_groups)
         if rule.needs_assure:
             self.triggers: tuple[Trigger, ...] = tuple(

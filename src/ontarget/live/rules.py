@@ -20,7 +20,7 @@ from ontarget.conformal._levels import (
 )
 from ontarget.errors import Argument, FewEpisodesError, InputError
 from ontarget.fitted._kernels import PLAUSIBILITY, P
-from ontarget.fitted.guarantee import Threshold, allowance, promised_threshold
+from ontarget.fitted.guarantee import Threshold, promised_threshold
 from ontarget.live.outlook import Outlook
 
 NO_ASSURE = "this monitor has no assure episodes; fit with a split that has some"
@@ -85,19 +85,6 @@ class Assured(Protocol):
 
         See method M24 in docs/methods.md.
         """
-        ...
-
-    @property
-    def weights(self) -> FloatArray | None:
-        """(episodes,): the weight of each episode; None if they have no weights.
-
-        See method M25 in docs/methods.md.
-        """
-        ...
-
-    @property
-    def weight(self) -> float | None:
-        """The weight of the run whose threshold is computed; None for a typical weight."""
         ...
 
     def scores(self, for_steps: int) -> FloatArray:
@@ -280,7 +267,6 @@ class Promised(AlarmRule):
             raise FewEpisodesError(NO_ASSURE)
         if self.confidence is not None and not assured.promises:
             raise FewEpisodesError(*_NOTHING_SURE)
-        _check_unweighted(self.confidence, assured)
         scores = assured.scores(self.for_steps)
         if self.robust:
             scores = np.where(assured.ever_broken, 0.0, scores)
@@ -291,8 +277,6 @@ class Promised(AlarmRule):
             part=assured.part,
             confidence=self.confidence,
             stopped=assured.stopped,
-            weights=assured.weights,
-            weight=assured.weight,
         )
         threshold = found.value
         clear = clear_at(threshold) if self.clear_above is None else self.clear_above
@@ -346,9 +330,6 @@ class RuledOut(AlarmRule):
             raise FewEpisodesError(NO_ASSURE)
         if not assured.promises:
             raise FewEpisodesError(*_NOTHING_RULED_OUT)
-        _check_unweighted(self.confidence, assured)
-        if assured.weights is not None:
-            allowance(self.rate, assured.weights, assured.weight)
         limit = float(exact_level(self.rate)) if self.confidence is None else self._limit(assured)
         just_above = math.nextafter(limit, math.inf)
         return Trigger(PLAUSIBILITY, just_above, math.inf, self.for_steps, limit)
@@ -439,12 +420,3 @@ def _check_steps(for_steps: object) -> None:
 def _check_confidence(confidence: Level | None) -> None:
     if confidence is not None:
         exact_confidence(confidence)
-
-
-def _check_unweighted(confidence: Level | None, assured: Assured) -> None:
-    if confidence is not None and assured.weights is not None:
-        raise InputError(
-            Argument("confidence"),
-            " needs assure episodes without weights; leave it out: the rate then holds on average "
-            "over the sets of assure episodes that might have been recorded",
-        )

@@ -23,13 +23,14 @@ from ontarget.live.outlook import Status
 RUN_FORMAT: Final = 1
 # A packed run: this byte; these columns of its row (eight bytes each, little-endian); what it
 # remembers of earlier steps; the last state; and anything else that it has, as JSON.
-PACKED: Final = b"\x02"
+PACKED: Final = b"\x03"
+PACKED_BEFORE: Final = b"\x02"  # by ontarget 0.2: one more number follows the columns
 _WHOLE: Final = (
     k.T, k.GROUP, k.STREAK, k.ALARMED, k.SINCE, k.ENDED, k.LOST, k.STATUS, k.LAST_T, k.LAST_N,
     k.CODE,
 )  # fmt: skip
 _REAL: Final = (
-    *range(NUMBERS), k.SO_FAR, k.ONE, k.OTHER, k.LOST_ONE, k.LOST_OTHER, k.WEIGHT,
+    *range(NUMBERS), k.SO_FAR, k.ONE, k.OTHER, k.LOST_ONE, k.LOST_OTHER,
 )  # fmt: skip
 _TEXTS: Final = ("group", "target", "text")
 
@@ -62,8 +63,6 @@ class RunState:
         began.
     ended
         Whether the run is over.
-    weight
-        The run's weight (`Watch.reset`); 1 if runs have no weights.
     intervened_at
         The step at which somebody took the run over; None if nobody did.
     row
@@ -97,7 +96,6 @@ class RunState:
     row: tuple[float | None, ...] | None
     outlook: tuple[float | None, ...]
     text: str = ""
-    weight: float = 1.0
     intervened_at: int | None = None
     history: tuple[tuple[float | None, ...], ...] = ()
     parts: tuple[RunState, ...] = ()
@@ -121,13 +119,19 @@ class RunState:
             raise InputError(
                 f"the stored state of a run needs format {RUN_FORMAT}, got {given!s:.80}"
             )
+        if found.get("weight", 1.0) != 1.0:  # as ontarget 0.2 wrote it
+            raise InputError(
+                f"a stored run that has a weight is gone, got {found['weight']!r:.80}; begin the "
+                "run again, or use ontarget 0.2"
+            )
         try:
             parts = tuple(cls.from_json(one) for one in found.get("parts", ()))
             return cls(
                 **{
                     str(name): value if name in _TEXTS else _tuples(value)
                     for name, value in found.items()
-                    if name not in ("parts", "regime")  # ontarget 0.2 also stored a regime
+                    # ontarget 0.2 also stored a regime and a weight
+                    if name not in ("parts", "regime", "weight")
                 },
                 parts=parts,
             )
@@ -198,7 +202,6 @@ class RunTable:
         self.real[rows] = 0.0
         self.real[rows, :NUMBERS] = math.nan
         self.real[rows, k.SO_FAR] = self._initial
-        self.real[rows, k.WEIGHT] = 1.0
         self.memory[rows, :-2], self.memory[rows, -2:] = math.nan, 0.0
         for row in range(len(self.whole))[rows] if isinstance(rows, slice) else rows:
             self.texts.pop(int(row), None)
@@ -238,7 +241,6 @@ class RunTable:
                     *numbers[:NUMBERS],
                 ),
                 text=self.texts.get(row, ""),
-                weight=numbers[k.WEIGHT],
                 history=tuple(map(tuple, past[i])),
                 intervened_at=self.taken.get(row),
             )
@@ -267,6 +269,8 @@ class RunTable:
         """Put a packed run into this row; returns the run's last state."""
         last, past, width = len(_WHOLE) + len(_REAL), self.memory[row].size, fitted.state_width
         n = last + past + width
+        if packed[:1] == PACKED_BEFORE:
+            packed = PACKED + packed[1 : 8 * last + 1] + packed[8 * last + 9 :]
         if packed[:1] != PACKED or len(packed) < 8 * n + 1:
             raise InputError(f"these bytes are not a packed run with {width} features")
         numbers = np.frombuffer(packed, dtype="<f8", count=n, offset=1).astype(np.float64)
@@ -298,7 +302,6 @@ class RunTable:
         real[:NUMBERS] = [_float(value) for value in numbers]
         real[k.SO_FAR] = _float(state.so_far)
         real[k.ONE], real[k.OTHER] = _float(one), _float(other)
-        real[k.WEIGHT] = state.weight
         real[k.LOST_ONE], real[k.LOST_OTHER] = _float(state.lost[1]), _float(state.lost[2])
         for place, seen in enumerate(state.history):
             self.memory[row, place] = [_float(value) for value in seen]

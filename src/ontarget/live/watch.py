@@ -80,14 +80,7 @@ class Watch:
         "changes",
     )
 
-    def __init__(
-        self,
-        contract: Contract,
-        *,
-        group: int = 0,
-        on_bad: OnBad = "unknown",
-        weight: float | None = None,
-    ) -> None:
+    def __init__(self, contract: Contract, *, group: int = 0, on_bad: OnBad = "unknown") -> None:
         if on_bad not in ("unknown", "raise"):
             raise InputError(Argument("on_bad"), f" needs 'unknown' or 'raise', got {on_bad!r}")
         self._contract = contract
@@ -115,20 +108,13 @@ class Watch:
         self._unknown: dict[str, str] = {}  # unknown categories of the last state, by feature
         self._seen: Seen[Reading]  # readings at which a model answered
         self.changes: list[Change]
-        self.reset(weight=weight)
+        self.reset()
 
-    def reset(self, *, weight: float | None = None) -> None:
-        """Begin a new run.
-
-        If the monitor's assure episodes (held out for promises) have weights (`Episodes.weighted`),
-        the run needs its own ``weight``, on which the alarm threshold then depends. A weight that
-        is too large for the promised rate raises an error.
-        """
-        heavy = float(self._contract.fitted.checked_weights(weight, 1)[0])
-        trigger = self._contract.trigger_of(self._group, heavy)
+    def reset(self) -> None:
+        """Begin a new run."""
         with self._turn:
             self._table.begin(_ONLY)
-            self._weigh(heavy, trigger)
+            self._arm()
             self._note()
             self._seen = Seen()
             self.changes = [Change(0, Status.PENDING, self.peek().reason)]
@@ -271,7 +257,6 @@ class Watch:
             self.target,
             calibration=contract.calibration,
             group=self._group,
-            weight=float(self._table.real[0, k.WEIGHT]),
         )
 
     @property
@@ -288,12 +273,11 @@ class Watch:
     def resume(self, state: RunState) -> Watch:
         """Continue a stored run in place of the present one; returns this watch."""
         group = self._contract.admit(state)
-        trigger = self._contract.trigger_of(group, state.weight)
         with self._turn:
             self._group = group
             self._table.whole[0, k.GROUP] = group
             self._table.restore(0, state)
-            self._weigh(state.weight, trigger)
+            self._arm()
             self._features[:] = state.reading(self._features.size)
             self._note()
             self._seen = Seen()
@@ -311,8 +295,7 @@ class Watch:
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         contract, state = kept["contract"], kept["state"]
-        weight = state.weight if contract.fitted.is_weighted else None
-        self.__init__(contract, on_bad=kept["on_bad"], weight=weight)  # type: ignore[misc]
+        self.__init__(contract, on_bad=kept["on_bad"])  # type: ignore[misc]
         self.resume(state)
         self.changes = kept["changes"]
 
@@ -389,10 +372,11 @@ class Watch:
             row[0, -1] = self._whole[k.T]
         return row
 
-    def _weigh(self, weight: float, trigger: Trigger) -> None:
-        """Store the run's weight, and the alarm threshold that depends on it."""
+    def _arm(self) -> None:
+        """Store the alarm threshold of the run."""
         contract = self._contract
-        self._table.real[0, k.WEIGHT] = weight
+        rule = contract.rule
+        trigger = rule.trigger(None) if rule.moves else contract.triggers[self._group]
         self._trigger, self._numbers = trigger, contract.numbers
         if trigger is not contract.triggers[self._group]:
             rows = [trigger.numbers] * len(contract.triggers)

@@ -42,29 +42,11 @@ def assure_arrays(fitted: Fitted) -> dict[str, AnyArray]:
         }
         if store.history and store.rewards is not None:
             arrays["rewards"] = store.rewards
-        if store.weights is not None:
-            arrays["weights"] = store.weights
         if store.ahead is not None:
             arrays["ahead"] = store.ahead
         if store.wanted is not None:
             arrays["wanted"] = _wanted_array(store.wanted)
     return arrays
-
-
-def _weights(arrays: Mapping[str, AnyArray], n: int) -> FloatArray | None:
-    """How much more likely the start of each episode is now than in the recording, (n,).
-
-    The n episodes are the assure episodes (held out to back the promises). None if the file has no
-    weights.
-    """
-    if "weights" not in arrays:
-        return None
-    weights = flat_array(arrays, "weights", np.float64)
-    if weights.size != n or not np.all(np.isfinite(weights) & (weights > 0.0)):
-        raise ModelFileError(
-            f"assure array 'weights' needs one finite number above 0 for each of {n} episodes"
-        )
-    return weights
 
 
 def _wanted_array(targets: Sequence[Target | None]) -> FloatArray:
@@ -173,7 +155,6 @@ def assure_in(
     for name in {"outcomes", "ahead"} & set(shapes):
         if not np.all(np.abs(arrays[name]) <= LARGEST_OUTCOME):  # false for NaN
             raise ModelFileError(f"assure array {name!r} needs finite numbers up to 1e300")
-    weights = _weights(arrays, n)
     before = arrays["before"]
     if unknown_before(before, behavior):
         raise ModelFileError("assure array 'before' needs finite numbers up to 1e300")
@@ -185,7 +166,6 @@ def assure_in(
         roles=Roles(reward=None),
         ids=np.arange(n),
         groups=None if about.groups is None else _named(about.groups, codes),
-        weights=weights,
         wanted=_wanted(arrays, n),
         truncated=np.isinf(arrays["excess"]),
         terminated=None,

@@ -229,6 +229,11 @@ def fitted_in(container: Sections, given: Behavior | None) -> Fitted:
     named = ("assure", "curves", "episodes", "law", "learn", "paths", "ranks", "rehearsal")
     sections = {name: unpacked(name, container.section(name)) for name in named}
     with _forged(container.name):
+        if "weights" in sections["ranks"] or "weights" in sections["assure"]:
+            raise ModelFileError(
+                "a monitor of episodes with weights (Episodes.weighted) is gone; fit the monitor "
+                "again, or use ontarget 0.2"
+            )
         about = Description.of(container.header)
         behavior = _behavior(about.behavior, given)
         # This table has an entry for every step. So from here on the horizon is known to be no

@@ -44,7 +44,6 @@ class Asking(Held):
         *,
         groups: Any = None,
         calibration: Calibration = "common",
-        weights: ArrayLike | None = None,
     ) -> Outlooks:
         """The monitor's answer for each of many runs at one step (`Outlooks`).
 
@@ -69,9 +68,6 @@ class Asking(Held):
             One group for all runs, or one per run, if the monitor is calibrated by group.
         calibration
             ``"common"``, ``"target"``, or the result of `calibrate_target`, as for `watch`.
-        weights
-            One weight for all runs, or one per run, if the monitor's assure episodes (held out for
-            promises) have weights; see `Episodes.weighted`.
         """
         fitted = self._shared
         t = whole_number("t", t, least=0)
@@ -95,7 +91,6 @@ class Asking(Held):
             target,
             which,
             calibration=self._calibration(target, calibration),
-            weights=fitted.checked_weights(weights, len(X)),
         )
 
     def _goal_outlooks(
@@ -303,7 +298,6 @@ class Asking(Held):
         (array([2, 3, 4]), True)
         """
         fitted, t = self.fitted, whole_number("t", t, least=0)
-        fitted.refuse_weights("path band", "read low, high and plausibility of an outlook")
         X, so_far = self._runs(states, behavior)
         which = fitted.groups_of(groups, len(X))
         steps = np.arange(t + 1, fitted.horizon + 1)
@@ -327,7 +321,6 @@ class Asking(Held):
         since: int | None = None,
         group: Any = None,
         calibration: Calibration = "target",
-        weight: float | None = None,
     ) -> Explanation:
         """Why p is what it is at step t of a run: what changed p, and the recorded runs behind p.
 
@@ -355,8 +348,6 @@ class Asking(Held):
             The run's group, if the monitor is calibrated by group.
         calibration
             As for `watch`, so that p is the same as a watch's.
-        weight
-            The run's weight, if the monitor's assure episodes (held out for promises) have weights.
 
         Notes
         -----
@@ -412,7 +403,6 @@ class Asking(Held):
             target,
             calibration=self._calibration(target, calibration),
             group=fitted.group_of(group),
-            weight=float(fitted.checked_weights(weight, 1)[0]),
         )
 
     def _explain_goal(
@@ -470,9 +460,6 @@ class Asking(Held):
         ``find`` returns intervals for the remainder, which is what the run still earns.
         """
         fitted, t = self.fitted, whole_number("t", t, least=0)
-        fitted.refuse_weights(
-            "interval, promise or band", "read low, high and plausibility of an outlook"
-        )
         X, so_far = self._runs(states, behavior)
         which = fitted.groups_of(groups, len(X))
         lower, upper = np.empty(len(X)), np.empty(len(X))

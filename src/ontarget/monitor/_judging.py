@@ -52,7 +52,6 @@ class Judging(Watching):
         runs in which somebody acted on an alarm. ``resume`` is a file that `DriftGuard.save` wrote;
         the guard continues from there. See method M10 in docs/methods.md.
         """
-        self._refuse_weighted_guard()
         found = self.fitted.group_of(group)
         return guard_of(self.fitted, t=t, level=level, group=found, resume=resume)
 
@@ -93,7 +92,6 @@ class Judging(Watching):
             )
         if isinstance(target, Goal):
             raise self._no_goal(target)
-        self._refuse_weighted_guard()
         return harm_guard_of(
             self.fitted,
             target,
@@ -102,11 +100,6 @@ class Judging(Watching):
             level=level,
             group=number,
             resume=resume,
-        )
-
-    def _refuse_weighted_guard(self) -> None:
-        self.fitted.refuse_weights(
-            "drift guard", "guard a monitor that was fitted on recent episodes without weights"
         )
 
     def drift(
@@ -184,7 +177,6 @@ class Judging(Watching):
             )
         if isinstance(target, Goal):
             raise self._no_goal(target)
-        self._refuse_weighted_guard()
         check_target(target)
         return drift_of(
             self.fitted,
@@ -260,10 +252,6 @@ class Judging(Watching):
         if isinstance(target, Goal):
             raise self._no_goal(target)
         check_target(target)
-        self.fitted.refuse_weights(
-            "evaluation of its promises",
-            "p is the same without weights: evaluate a monitor fitted without them",
-        )
         with bar as reached:
             return evaluate(
                 self._kept,
@@ -285,7 +273,6 @@ class Judging(Watching):
         result has ``ece``, ``brier``, ``alarms`` and the other measures of `evaluate`. A promised
         false-alarm rate holds on average over pairs of a run and its target.
         """
-        self.fitted.refuse_weights("evaluation of its promises", "leave them out")
         return evaluate_own(self._kept, episodes, resampling=Resampling(resamples, seed=seed))
 
 

@@ -84,12 +84,6 @@ def _promises(fitted: Fitted) -> str:
         )
     counts = [own.size for own in fitted.sorted_excess]
     there = f"{min(counts):,}" + " in the smallest group" * (len(counts) > 1)
-    if fitted.n_eff is not None:
-        return (
-            f"by {there} assure episodes with weights, which are worth {fitted.n_eff:.1f} without; "
-            "every new run needs a weight too, and a weight that is too large for the asked rate "
-            "is an error"
-        )
     if any(fitted.stopped):
         cut = sum(fitted.stopped)
         return (
@@ -118,9 +112,8 @@ def _luck(fitted: Fitted) -> str:
     differ much, or if it is unknown how much they may differ.
     """
     n = min((own.size for own in fitted.sorted_excess), default=0)
-    other = any(fitted.stopped) or fitted.is_weighted
     k = floor_rank("0.05", n)
-    if other or not 0 < n < _MANY or not k:
+    if any(fitted.stopped) or not 0 < n < _MANY or not k:
         return ""
     low, high = Threshold(value=0.0, rate=0.05, k=k, m=n).spread()
     text = (
@@ -138,7 +131,7 @@ def _split(fitted: Fitted) -> str:
     It is empty if chance explains the difference.
     """
     learned, assured = fitted.runs.outcomes, fitted.observed
-    if learned is None or assured is None or fitted.is_weighted or any(fitted.stopped):
+    if learned is None or assured is None or any(fitted.stopped):
         return ""
     shift = _rank_shift(assured.outcomes, learned)
     if abs(shift) <= _RARE:

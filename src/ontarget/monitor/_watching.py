@@ -25,8 +25,6 @@ from ontarget.monitor._asking import Asking
 from ontarget.monitor._held import AlarmOptions, Calibration, check_target, checked_options
 from ontarget.target import Target
 
-_ONE_BY_ONE = "each run has its own weight, so make a watch for each run"
-
 
 class Watching(Asking):
     """The methods of a fitted `GoalMonitor` that follow live runs."""
@@ -38,7 +36,6 @@ class Watching(Asking):
         *,
         group: Any = ...,
         on_bad: OnBad = ...,
-        weight: float | None = ...,
         **alarm: Unpack[AlarmOptions],
     ) -> Watch: ...
 
@@ -58,7 +55,6 @@ class Watching(Asking):
         *,
         group: Any = None,
         on_bad: OnBad = "unknown",
-        weight: float | None = None,
         **alarm: Unpack[AlarmOptions],
     ) -> Watch | GoalWatch:
         """A watch that follows one run live.
@@ -75,9 +71,6 @@ class Watching(Asking):
         on_bad
             What a bad reading (a state or reward that is missing or cannot be read) does:
             ``"unknown"`` gives the status UNKNOWN, ``"raise"`` raises an error.
-        weight
-            The run's weight, needed if the monitor's assure episodes (held out for promises) have
-            weights; see `Watch.reset`.
         **alarm
             When to raise an alarm. ``alarm`` is a rule such as ``Below(0.9)``, ``Promised(0.05)``
             or ``RuledOut(0.05)``. Instead of a rule you can pass ``alarm_below``, a threshold for p
@@ -95,7 +88,6 @@ class Watching(Asking):
             ``low`` and ``high`` are a Venn–Abers pair for this one target.
         """
         fitted = self._shared
-        fitted.checked_weights(weight, 1)
         number = fitted.group_of(group)
         if self._goals is not None:
             contract, alone = self._goal_contract(self._goals, target, alarm)
@@ -104,7 +96,7 @@ class Watching(Asking):
             reading = self.readings[alone]
             return SignalWatch(contract, alone, reading, group=number, on_bad=on_bad)
         contract = self._contract(target, alarm)
-        return Watch(contract, group=number, on_bad=on_bad, weight=weight)
+        return Watch(contract, group=number, on_bad=on_bad)
 
     def watch_own(
         self, *, group: Any = None, on_bad: OnBad = "unknown", **alarm: Unpack[AlarmOptions]
@@ -186,7 +178,6 @@ class Watching(Asking):
         if self._goals is not None:
             goal, make = self._goals.joint.checked(target), self._maker(self._goals, target, alarm)
             return GoalFleet(goal, make[1], agents, groups=groups)
-        self.fitted.refuse_weights("common alarm for many runs", _ONE_BY_ONE)
         return FleetWatch(self._contract(target, alarm), agents, groups=groups)
 
     def sessions(
@@ -210,7 +201,6 @@ class Watching(Asking):
         >>> sessions.answer({"agent": "left", "state": [0.1]})["status"]
         'OK'
         """
-        self._shared.refuse_weights("common alarm for many runs", _ONE_BY_ONE)
         contract: Any
         make: Callable[[int], Watch | GoalWatch] | None = None
         if self._goals is not None:
@@ -263,9 +253,6 @@ class Watching(Asking):
             return promised_alarms(assured, rates=rates, for_steps=for_steps, confidence=confidence)
         check_target(target)
         assert isinstance(target, Target)
-        self.fitted.refuse_weights(
-            "alarm curve for all runs", "watch.trigger has the threshold of each run"
-        )
         own = self._calibration(target, calibration)
         assured = self._kept.assured(target, own, number)
         return promised_alarms(assured, rates=rates, for_steps=for_steps, confidence=confidence)

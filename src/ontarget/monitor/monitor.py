@@ -13,7 +13,6 @@ import numpy as np
 
 from ontarget._arguments import whole_number
 from ontarget._progress import announce_compiling
-from ontarget._typing import ArrayLike
 from ontarget.episodes import Behavior, Episodes, PaperSplit, Split
 from ontarget.episodes._splits import ByGroup, capped_parts
 from ontarget.episodes.behavior import Bounds
@@ -179,7 +178,6 @@ class GoalMonitor(Judging):
         *,
         split: Split | PaperSplit | None = None,
         assure: float | None = None,
-        weights: ArrayLike | None = None,
         seed: int = 0,
         engine: Engine = "local",
         progress: bool = True,
@@ -207,10 +205,6 @@ class GoalMonitor(Judging):
             The share of ``episodes`` that is held out for promises, 0.2 by default. With 0, which
             is meant for very few episodes, the monitor learns from all of them; a false-alarm rate
             is then measured, not promised.
-        weights
-            One weight per episode, if new runs start in other states than the recorded runs did, or
-            in the same states with other frequencies; see `Episodes.weighted`. With ``split``,
-            weight its episodes instead.
         seed
             The same data and seed give the same model file, bit for bit.
         engine
@@ -249,14 +243,13 @@ class GoalMonitor(Judging):
             episodes = Episodes.read(episodes)
         if episodes is not None and not isinstance(episodes, Episodes):
             settled = None if max_learn == _MAX_LEARN else max_learn
-            _refuse_division(self, split, assure, weights, warm, settled)
+            _refuse_division(self, split, assure, warm, settled)
             split = _prepared_split(episodes)
         elif split is None:
             if episodes is None:
                 raise InputError(
                     "fit needs ", Argument("episodes"), " or ", Argument("split"), ", got neither"
                 )
-            episodes = episodes if weights is None else episodes.weighted(weights)
             share = 0.2 if assure is None else assure
             most = whole_number("max_learn", max_learn, least=1)
 
@@ -271,12 +264,6 @@ class GoalMonitor(Judging):
                 "pass ",
                 Argument("warm"),
                 " with episodes, not with a split, which is already divided",
-            )
-        elif weights is not None:
-            raise InputError(
-                "pass ",
-                Argument("weights"),
-                " with episodes, not with a split; for a split, divide episodes.weighted(…)",
             )
         elif assure is not None:
             raise InputError(
@@ -409,11 +396,6 @@ class GoalMonitor(Judging):
         self, split: Split | PaperSplit, *, checkpoint: str | Path | None, **options: Any
     ) -> GoalMonitor:
         """Fit one monitor for each of several behaviors; returns this monitor, which joins them."""
-        if any(part is not None and part.weights is not None for part in split):
-            raise InputError(
-                "`weights` need episodes with a single behavior, got "
-                f"{', '.join(split[0].names)}; leave the weights out"
-            )
         if split[0].history:
             raise InputError(
                 Argument("history"),
@@ -584,7 +566,7 @@ def _refuse_division(monitor: GoalMonitor, *divisions: Any) -> None:
     if any(one is not None for one in divisions) or monitor.preset == "paper":
         raise InputError(
             "prepared episodes are divided already; fit them without split, assure, max_learn, "
-            "weights, warm and preset='paper', or prepare them again"
+            "warm and preset='paper', or prepare them again"
         )
 
 

@@ -269,7 +269,7 @@ class Facts:
         None if no runs are missing, or if their number cannot be computed.
         """
         rule, fitted, contracts = self.rule, self.found.fitted, self.found.contracts
-        plain = fitted.n_groups == 1 and not fitted.is_weighted and not any(fitted.stopped)
+        plain = fitted.n_groups == 1 and not any(fitted.stopped)
         if self.alarms is not None or not isinstance(rule, Promised) or rule.robust or not plain:
             return None
         asked: Any = contracts

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from ontarget.live import Outlooks, RunState, Status
-from ontarget.live.runs import PACKED
+from ontarget.live.runs import PACKED, PACKED_BEFORE
 from ontarget.service._goal_runs import GoalRuns
 from ontarget.service.contracts import Fleet, Held
 from ontarget.service.messages import StepMessage
@@ -53,7 +53,7 @@ def resume(fleet: Fleet, runs: Sequence[Run]) -> None:
     packed: dict[Hashable, bytes] = {}
     for run in runs:
         state = bytes(run.stored.state)
-        if isinstance(fleet, GoalRuns) or state[:1] == PACKED:
+        if isinstance(fleet, GoalRuns) or state[:1] in (PACKED, PACKED_BEFORE):
             packed[run.stored.id] = state
         else:  # as schema 1 stored it
             fleet.resume(run.stored.id, RunState.from_json(msgspec.msgpack.decode(state)))

@@ -63,7 +63,7 @@ def pieces_of_rows(
         known = (translation, so_far[i], least, most)
         for j in range(n_targets):
             own = (columns, sides, first, j)
-            outlook_of_row(stored, here, own, known, 1.0, amounts, room, numbers[i, j])
+            outlook_of_row(stored, here, own, known, amounts, room, numbers[i, j])
             decided = numbers[i, j, DECIDED]
             pieces[i, j] = 0.0
             if decided >= 0.0:

@@ -97,10 +97,9 @@ class SignalWatch(Watch):
         *,
         group: int = 0,
         on_bad: OnBad = "unknown",
-        weight: float | None = None,
     ) -> None:
         self._name, self._reading = name, reading or Reading(contract.behavior)
-        super().__init__(contract, group=group, on_bad=on_bad, weight=weight)
+        super().__init__(contract, group=group, on_bad=on_bad)
 
     @property
     def parts(self) -> dict[str, Outlook]:
