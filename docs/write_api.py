@@ -59,7 +59,6 @@ PACKAGES = [
 # What a monitor hands out from `ontarget.fitted`; the rest of that package is not for users.
 HANDED_OUT = {
     "ontarget.fitted.paths.bands": "PathBand",
-    "ontarget.fitted.target_calibration": "TargetCalibration",
     "ontarget.fitted.guarantee": "Threshold",
 }
 SECTIONS = ("Parameters", "Attributes", "Notes", "Examples", "References", "Returns", "Yields")

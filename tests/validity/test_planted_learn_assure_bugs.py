@@ -12,9 +12,8 @@ import pytest
 from ontarget import Episodes, GoalMonitor
 from ontarget.conformal import pcqr
 from ontarget.episodes import Split
-from ontarget.errors import CalibrationError
 from ontarget.fitted import _curves as curves
-from ontarget.fitted import _mapping, calibrating, guarantee
+from ontarget.fitted import _mapping, guarantee
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitting import _ground, fit, tasks
@@ -22,18 +21,15 @@ from ontarget.live import _assured, rules
 from ontarget.live._batch import answer_episodes
 from ontarget.live.answers import Answers
 from ontarget.models import QuantileForest
-from refusals import refuses
 from validity.checks import dkw
 from validity.test_planted_conformal_bugs import caught, n_for_n_plus_1
 from validity.turns import (
-    TARGET,
     World,
     check_alarms,
     check_cdf,
     check_intervals,
     check_promises,
     check_ruled_out,
-    runs,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore::ontarget.errors.AlarmWarning")
@@ -155,27 +151,6 @@ def test_excesses_by_another_map_than_the_live_one_are_caught(
     with caught:
         for world in map(plain, SEEDS):
             check_ruled_out(world, world.turns())
-
-
-def test_venn_abers_on_the_episodes_that_promise_alarms_is_caught(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    fresh = runs(20, np.random.default_rng(0), atoms=False)
-    worlds = [plain(seed) for seed in SEEDS]
-    turns = {world: world.turns() for world in worlds}
-    for world in worlds:
-        on_others = {"calibration": lambda monitor: monitor.calibrate_target(TARGET, fresh)}
-        check_alarms(world, turns[world], exact=False, **on_others)
-
-    def on_the_same(monitor: Any) -> Any:
-        return monitor.calibrate_target(TARGET, monitor.fitted.assure)
-
-    with refuses(CalibrationError, None, "calibrate_target", "assure part"):
-        on_the_same(turns[worlds[0]][0][0])
-    monkeypatch.setattr(calibrating, "_check_unused", lambda fitted, episodes: None)
-    with caught:
-        for world in worlds:
-            check_alarms(world, turns[world], exact=False, calibration=on_the_same)
 
 
 def test_a_map_from_the_episodes_that_promise_alarms_is_caught(

@@ -138,9 +138,9 @@ def outcome(run: Episodes) -> float:
     return float(run.outcomes[0])
 
 
-def alarms(monitor: GoalMonitor, run: Episodes, **options: Any) -> bool:
+def alarms(monitor: GoalMonitor, run: Episodes) -> bool:
     """Whether a live watch with a promised false-alarm rate ever raises an alarm."""
-    watch = monitor.watch(TARGET, false_alarm_rate=RATE, **options)
+    watch = monitor.watch(TARGET, false_alarm_rate=RATE)
     rewards = [0.0, *(run.rewards_at(t)[0] for t in range(int(run.lengths[0]) - 1))]
     return any(watch.step(run.at(t).states[0], one).alarm for t, one in enumerate(rewards))
 
@@ -188,15 +188,10 @@ def check_cdf(world: World, turns: Turns, *, steps: tuple[int, ...] = (0, 2)) ->
             counted(world, few, whole - j, f"lo from {j}", exact=not world.atoms)
 
 
-def check_alarms(world: World, turns: Turns, *, exact: bool, **options: Any) -> None:
-    """M8: of the runs that meet the target, ⌊ε(m + 1)⌋ raise an alarm.
-
-    ``options`` are further ones of the watch, each a function of the monitor.
-    """
+def check_alarms(world: World, turns: Turns, *, exact: bool) -> None:
+    """M8: of the runs that meet the target, ⌊ε(m + 1)⌋ raise an alarm."""
     met = [(monitor, run) for monitor, run in turns if TARGET.contains(outcome(run))]
-    raised = 0
-    for monitor, run in met:
-        raised += alarms(monitor, run, **{name: make(monitor) for name, make in options.items()})
+    raised = sum(alarms(monitor, run) for monitor, run in met)
     counted(world, raised, math.floor(RATE * len(met)), "false alarms", exact=exact)
 
 

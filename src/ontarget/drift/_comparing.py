@@ -32,7 +32,7 @@ from ontarget.errors import CalibrationError, EpisodesError, InputError
 from ontarget.evaluation._labels import labelled
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.joint.joint import GoalQuestion, Joint
-from ontarget.fitted.target_map import Calibrated, TargetMap
+from ontarget.fitted.target_map import TargetMap
 from ontarget.goal import Goal
 from ontarget.target import Target
 
@@ -50,7 +50,7 @@ def drift_of(
     episodes: Episodes,
     target: Target,
     *,
-    calibration: Calibrated | None = None,
+    calibration: TargetMap | None = None,
     order: Order | None = None,
     by: Mapping[str, ArrayLike] | None = None,
     level: Level = 0.99,
@@ -222,7 +222,7 @@ class _Side:
     t: int
     group: int
     target: Target
-    calibration: Calibrated | None
+    calibration: TargetMap | None
 
     def __post_init__(self) -> None:
         check_guarded(self.fitted, self.t, self.group)

@@ -34,7 +34,7 @@ from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.joint.joint import GoalQuestion, Joint
 from ontarget.fitted.law import NO_CURVE
 from ontarget.fitted.question import Question
-from ontarget.fitted.target_map import Calibrated, TargetMap
+from ontarget.fitted.target_map import TargetMap
 from ontarget.target import Target
 
 # A function that gives, by id, the numbers that a guard compares of finished episodes. It leaves
@@ -268,7 +268,7 @@ class NotedStep:
     t: int
     group: int
     target: Target | None = None
-    calibration: Calibrated | None = None
+    calibration: TargetMap | None = None
 
     def __call__(self, episodes: Episodes) -> dict[object, tuple[float, ...]]:
         """The numbers to compare, by id, of each episode that has a valid state at the step."""
@@ -380,7 +380,7 @@ def guard_of(
 def harm_guard_of(
     fitted: Fitted,
     target: Target,
-    calibration: Calibrated | None,
+    calibration: TargetMap | None,
     *,
     t: int,
     level: Level,

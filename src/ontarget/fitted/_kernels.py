@@ -18,8 +18,8 @@ from ontarget.conformal._kernels import end_counts, target_row
 from ontarget.fitted._curve_kernel import count_inside, on_curve
 from ontarget.fitted._spread_kernel import share_high, share_low
 
-# Of a step and group: ranks, excesses, envelopes, calibration curve, target map.
-Stored: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]
+# Of a step and group: ranks, excesses, calibration curve, target map.
+Stored: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 
 # The numbers of an outlook, by place. DECIDED is 0 or 1 if arithmetic alone decides whether the
 # target is met, and -1 otherwise; RAW is the predicted probability before calibration.
@@ -203,7 +203,7 @@ def _plausibility(stored: Stored, a_minus: FloatArray, a_plus: FloatArray) -> fl
     """
     if a_minus.size == 0:
         return 0.0
-    ranks, excess, curve = stored[0], stored[1], stored[3]
+    ranks, excess, curve, _ = stored
     nearest = np.inf
     for c in range(a_minus.size):
         nearest = min(nearest, distance(ranks, curve, a_minus[c], a_plus[c]))
@@ -222,22 +222,6 @@ def _raw(a_minus: FloatArray, a_plus: FloatArray) -> float:
 
 
 @inner_kernel
-def _venn_abers(envelope: FloatArray, score: float, out: FloatArray) -> None:
-    """Write p and the Venn–Abers pair p0, p1 of a score, an uncalibrated probability.
-
-    ``envelope`` is the part of `TargetCalibration.table` for this step and group.
-    """
-    scores = envelope[0]
-    below = np.searchsorted(scores, score)
-    p0 = envelope[1, below + (1 if scores[below] == score else 0)]
-    p1 = envelope[2, below]
-    # Between p0 and p1 in exact arithmetic; the bounds keep it there in floats.
-    out[P] = min(max(p1 / (1.0 - p0 + p1), p0), p1)
-    out[LOW] = p0
-    out[HIGH] = p1
-
-
-@inner_kernel
 def _estimate(curve: FloatArray, a_minus: FloatArray, a_plus: FloatArray) -> float:
     """The p of a target: with the calibration curve c, the sum of c(a_plus) − c(a_minus).
 
@@ -252,25 +236,22 @@ def _estimate(curve: FloatArray, a_minus: FloatArray, a_plus: FloatArray) -> flo
 
 @inner_kernel
 def _calibrate(stored: Stored, a_minus: FloatArray, a_plus: FloatArray, out: FloatArray) -> None:
-    """Write p, ``low``, ``high`` and the spread; the raw probability is already in ``out[RAW]``.
+    """Write p, ``low``, ``high`` and the spread.
 
     Nobody knows whether runs that were stopped would have ended in the target. ``low`` and the
     lower end of the spread assume that none would, ``high`` and the upper end that all would.
     """
-    ranks, excess, envelope, curve, own_map = stored
+    ranks, excess, curve, own_map = stored
     stopped = 0
     if excess.size > 0 and excess[-1] == np.inf:
         stopped = excess.size - int(np.searchsorted(excess, 1.0))
-    if envelope.shape[1] > 0:
-        _venn_abers(envelope, out[RAW], out)
-    else:
-        whole = ranks.size + stopped + 1
-        low, mid, high = target_row(ranks, a_minus, a_plus)
-        out[P] = _estimate(curve, a_minus, a_plus) if curve.size > 0 else mid / (2 * whole)
-        if own_map.size > 0:
-            out[P] = min(max(on_curve(own_map, out[P]), UNPROVED), 1.0 - UNPROVED)
-        out[LOW] = low / whole
-        out[HIGH] = (high + stopped) / whole
+    whole = ranks.size + stopped + 1
+    low, mid, high = target_row(ranks, a_minus, a_plus)
+    out[P] = _estimate(curve, a_minus, a_plus) if curve.size > 0 else mid / (2 * whole)
+    if own_map.size > 0:
+        out[P] = min(max(on_curve(own_map, out[P]), UNPROVED), 1.0 - UNPROVED)
+    out[LOW] = low / whole
+    out[HIGH] = (high + stopped) / whole
     inside, n = count_inside(ranks, a_minus, a_plus), ranks.size + stopped
     out[SPREAD_LOW] = min(share_low(inside, n), out[P])
     out[SPREAD_HIGH] = max(share_high(inside + stopped, n), out[P])
@@ -341,10 +322,9 @@ def outlook_of_row(
         Arrays of the step, see `Stored`: sorted ranks (where outcomes fell in their predicted
         distributions); sorted excesses of the assure episodes, which are held-out runs (how far
         each outcome ever was from the predicted median, in probability; +inf for those that were
-        stopped); the target's Venn–Abers table; the calibration curve; the target map,
-        which corrects p for one target, at the fixed probabilities `KNOTS`. With a
-        Venn–Abers table, p comes from it. Otherwise p comes from the curve and, if there is one,
-        the target map. Without a curve, p is the paper's (PCQR).
+        stopped); the calibration curve; the target map, which corrects p for one target, at the
+        fixed probabilities `KNOTS`. p comes from the curve and, if there is one, the target map.
+        Without a curve, p is the paper's (PCQR).
     limits
         The predicted P(outcome < bound) and P(outcome <= bound) at each finite bound.
     target

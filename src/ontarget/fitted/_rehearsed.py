@@ -17,7 +17,6 @@ from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.law import NO_CURVE, StepLaw
 from ontarget.fitted.question import Question
-from ontarget.fitted.target_calibration import TargetCalibration
 
 
 class RehearsedStep(NamedTuple):
@@ -49,15 +48,12 @@ class AskedStep(NamedTuple):
     before: FloatArray
 
 
-def rehearsed_laws(
-    fitted: Fitted, places: Iterable[int], *, calibration: TargetCalibration | None = None
-) -> Iterator[AskedStep]:
+def rehearsed_laws(fitted: Fitted, places: Iterable[int]) -> Iterator[AskedStep]:
     """Predicted distributions of learning episodes as if they were new, by step and group.
 
     Such predictions exist only at the *rehearsed* steps; ``places`` are positions in the list of
     these steps. Each distribution is calibrated with a curve that leaves out the episode's own
-    outcome. If a target calibration is given, the distributions are not calibrated, because a
-    target calibration starts from uncalibrated probabilities.
+    outcome.
     """
     rehearsal, curves = fitted.rehearsal, fitted.curves
     assert rehearsal is not None
@@ -69,30 +65,24 @@ def rehearsed_laws(
             own = np.flatnonzero(known & (rehearsal.groups[index] == g))
             if not own.size or fitted.unknown(t, g):
                 continue
-            # Venn–Abers starts from uncalibrated probabilities, p from calibrated ones.
-            curve = NO_CURVE if calibration is not None else curves.at(t, g)
-            law = rehearsal.law(place, rows.start + own, curve, int(fitted.learned[t, g]))
+            n = int(fitted.learned[t, g])
+            law = rehearsal.law(place, rows.start + own, curves.at(t, g), n)
             # The stored distributions already give impossible outcomes probability 0.
-            plain = replace(fitted.at(t, g, calibration), impossible=NO_CURVE)
+            plain = replace(fitted.at(t, g), impossible=NO_CURVE)
             step = replace(plain, parts=((1.0, law),), curve=KNOTS)
             yield AskedStep(step, g, index[own], rehearsal.before[rows][own])
 
 
 def rehearsed_steps(
-    fitted: Fitted,
-    question: Question,
-    places: Iterable[int],
-    *,
-    calibration: TargetCalibration | None = None,
+    fitted: Fitted, question: Question, places: Iterable[int]
 ) -> Iterator[RehearsedStep]:
     """Outlooks on learning episodes as if they were new runs, by step and group.
 
     An outlook is the monitor's answer: p and related numbers. Such predictions exist only at the
     *rehearsed* steps; ``places`` are positions in the list of these steps. p comes from the step's
-    calibration curve without the episode's own outcome, or from Venn–Abers if a target calibration
-    is given.
+    calibration curve without the episode's own outcome.
     """
-    for step, group, episodes, before in rehearsed_laws(fitted, places, calibration=calibration):
+    for step, group, episodes, before in rehearsed_laws(fitted, places):
         who = np.arange(episodes.size, dtype=np.float64)[:, None]
         found = step.outlook(who, before, question, np.empty(0))
         yield RehearsedStep(step.t, group, episodes, found[:, 0])

@@ -26,7 +26,7 @@ from ontarget.episodes._history import state_schema, state_width
 from ontarget.episodes._store import Roles
 from ontarget.episodes.looking._sides import Unrounded, check_sides
 from ontarget.episodes.reading._layout import AN_OUTCOME, FROM_NEXT
-from ontarget.errors import CensoredError, EpisodesError, GroupError, InputError
+from ontarget.errors import Argument, CensoredError, EpisodesError, GroupError, InputError
 from ontarget.fitted._curves import CurveTable
 from ontarget.fitted._inputs import bad_readings
 from ontarget.fitted.blocks import Block, LawTable
@@ -36,7 +36,7 @@ from ontarget.fitted.paths._maps import NO_MAPS, PathMaps
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitted.recorded import RecordedRuns
 from ontarget.fitted.rehearsal import Rehearsal
-from ontarget.fitted.target_map import Calibrated
+from ontarget.fitted.target_map import TargetMap
 from ontarget.target import Target
 
 
@@ -204,7 +204,7 @@ class Fitted:
         """
         return read_only(np.array([self.grid, scale_of(self.grid), *self.reward_bounds]))
 
-    def at(self, t: int, group: int = 0, calibration: Calibrated | None = None) -> StepLaw:
+    def at(self, t: int, group: int = 0, calibration: TargetMap | None = None) -> StepLaw:
         """The predicted distribution at step t in a group, with the given calibration, if any."""
         try:
             known = 0 <= index(t) < self.horizon

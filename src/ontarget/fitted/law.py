@@ -29,7 +29,6 @@ from ontarget.models._mixture import mixture_limits, mixture_quantile, quantile_
 from ontarget.models.base import Side, check_values
 
 _BLOCK = 256
-NO_ENVELOPES: FloatArray = read_only(np.empty((3, 0)))
 NO_CURVE: FloatArray = read_only(np.empty(0))
 
 
@@ -70,8 +69,6 @@ class StepLaw:
     impossible
         Outcomes that get probability 0, ascending. If there are any, the inputs end with the
         behavior so far, which is needed to turn these outcomes into remainders.
-    envelopes
-        The Venn–Abers table of the target, if there is one (method M7).
     own_map
         The target map, which corrects p for one target: the corrected p for each p in `KNOTS`, 129
         fixed probabilities; empty if there is none (method M17).
@@ -89,7 +86,6 @@ class StepLaw:
     ahead: tuple[float, float]
     moved: float = 0.0
     impossible: FloatArray = field(default_factory=lambda: NO_CURVE)
-    envelopes: FloatArray = field(default_factory=lambda: NO_ENVELOPES)
     own_map: FloatArray = field(default_factory=lambda: NO_CURVE)
     stopped: int = 0
     is_known: bool = True
@@ -238,7 +234,7 @@ class StepLaw:
         ``excess`` has one number per assure episode (held-out run), ascending: the largest
         distance, over all steps, of its outcome from the middle of its prediction.
         """
-        return self.ranks.values, read_only(excess), self.envelopes, self.curve, self.own_map
+        return self.ranks.values, read_only(excess), self.curve, self.own_map
 
     def level_of(self, share: float) -> float:
         """The quantile level whose quantile has this share of outcomes below it, after calibration.

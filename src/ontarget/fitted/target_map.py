@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
 
@@ -17,11 +16,10 @@ from ontarget._typing import FloatArray, IndexArray
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._mapping import FOLDS
 from ontarget.fitted.law import StepLaw
-from ontarget.fitted.target_calibration import OfOneTarget, TargetCalibration
 
 
 @dataclass(frozen=True, eq=False)
-class TargetMap(OfOneTarget):
+class TargetMap:
     """A function that corrects p for one fixed target (a *target map*).
 
     A watch, which follows one run, uses the target map of its target. At every step the map is a
@@ -30,8 +28,6 @@ class TargetMap(OfOneTarget):
 
     Attributes
     ----------
-    target
-        The target.
     horizon
         The number of steps of a run.
     steps
@@ -131,7 +127,3 @@ class TargetMap(OfOneTarget):
             (1.0 - part) * learned[below] + part * learned[above],
         )
         return found
-
-
-# How p of one target is calibrated, if not by the step's calibration curve alone.
-Calibrated: TypeAlias = TargetCalibration | TargetMap

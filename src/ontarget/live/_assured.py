@@ -18,7 +18,7 @@ from ontarget._typing import BoolArray, IndexArray
 from ontarget.fitted.calibrating import map_target
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.paths.bands import PathBands
-from ontarget.fitted.target_map import Calibrated, TargetMap
+from ontarget.fitted.target_map import TargetMap
 from ontarget.live._batch import answer_episodes, rehearsed_answers
 from ontarget.live._reasons import one_sided
 from ontarget.live.alarms import warn_of_one_side, warn_of_silence
@@ -75,9 +75,7 @@ class Contracts:
             self._maps, target, _MOST_CONTRACTS, lambda: map_target(self.fitted, target)
         )
 
-    def of(
-        self, target: Target, rule: AlarmRule, calibration: Calibrated | None = None
-    ) -> Contract:
+    def of(self, target: Target, rule: AlarmRule, calibration: TargetMap | None = None) -> Contract:
         """The contract for a target and an alarm rule, ready for watching runs.
 
         A second call with the same arguments takes only microseconds.
@@ -90,7 +88,7 @@ class Contracts:
         )
 
     def assured(
-        self, target: Target, calibration: Calibrated | None = None, group: int = 0
+        self, target: Target, calibration: TargetMap | None = None, group: int = 0
     ) -> Answers:
         """The monitor's answers, at every step, about the assure episodes of one group.
 
@@ -120,7 +118,7 @@ class Contracts:
         return one_sided(self.fitted, target)
 
     def triggers(
-        self, target: Target, rule: AlarmRule, calibration: Calibrated | None = None
+        self, target: Target, rule: AlarmRule, calibration: TargetMap | None = None
     ) -> tuple[Trigger, ...]:
         """For each group of runs: the alarm threshold of this rule, and what it promises."""
         if not rule.needs_assure or not self._has_episodes:
@@ -129,7 +127,7 @@ class Contracts:
             rule.trigger(self.assured(target, calibration, g)) for g in range(self.fitted.n_groups)
         )
 
-    def _make(self, target: Target, rule: AlarmRule, calibration: Calibrated | None) -> Contract:
+    def _make(self, target: Target, rule: AlarmRule, calibration: TargetMap | None) -> Contract:
         triggers = self.triggers(target, rule, calibration)
         contract = Contract(self.fitted, target, rule, triggers, calibration)
         self._listen(contract)

@@ -28,8 +28,7 @@ from ontarget.fitted._kernels import (
 from ontarget.fitted._rehearsed import rehearsed_steps
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.question import Question
-from ontarget.fitted.target_calibration import TargetCalibration
-from ontarget.fitted.target_map import Calibrated, TargetMap
+from ontarget.fitted.target_map import TargetMap
 from ontarget.live._reasons import Reason, in_words, one_sided
 from ontarget.live.answers import Answers, Sheet
 from ontarget.live.outlook import Outlooks, Status
@@ -42,7 +41,7 @@ def answer_episodes(
     episodes: Episodes,
     target: Target,
     *,
-    calibration: Calibrated | None = None,
+    calibration: TargetMap | None = None,
     reached: Reached | None = None,
     since: int = 0,
 ) -> Answers:
@@ -51,8 +50,6 @@ def answer_episodes(
     ``reached`` is a function that is called with the number of steps done, to show progress.
     """
     episodes = fitted.alike(episodes)
-    if calibration is not None:
-        calibration.check(target, fitted.grid)
     check_sides(episodes._unrounded, target, fitted.grid)
     question, groups = Question.of(target, fitted.grid), fitted.groups_in(episodes)
     sheet, lost_since = Sheet(episodes.lengths, fitted.horizon), fitted.lost_since(episodes)
@@ -80,7 +77,7 @@ def answer_episodes(
 
 
 def rehearsed_answers(
-    fitted: Fitted, target: Target, *, calibration: Calibrated | None = None
+    fitted: Fitted, target: Target, *, calibration: TargetMap | None = None
 ) -> Answers:
     """The monitor's answers about each learning episode, by models not trained on that episode.
 
@@ -90,22 +87,17 @@ def rehearsed_answers(
     rehearsal = fitted.rehearsal
     if rehearsal is None:
         raise FewEpisodesError(NO_ASSURE)
-    if calibration is not None:
-        calibration.check(target, fitted.grid)
-    exact = calibration if isinstance(calibration, TargetCalibration) else None
-    own_map = calibration if isinstance(calibration, TargetMap) else None
     question = Question.of(target, fitted.grid)
     sheet = Sheet(rehearsal.lengths, fitted.horizon)
     places = range(rehearsal.steps.size)
-    for t, g, episodes, found in rehearsed_steps(fitted, question, places, calibration=exact):
-        if own_map is not None:
+    for t, g, episodes, found in rehearsed_steps(fitted, question, places):
+        if calibration is not None:
             undecided = found[:, DECIDED] < 0.0
-            mapped = own_map.held_out(t, g, episodes[undecided], found[undecided, P])
+            mapped = calibration.held_out(t, g, episodes[undecided], found[undecided, P])
             found[undecided, P] = mapped
         # A learning episode has no bad readings: a feature that it lacks may be missing.
         sheet.put(t, episodes, found, int(fitted.learned[t, g]))
-    if exact is None:
-        sheet.forget(RAW)  # the stored predictions are calibrated, so there is no raw probability
+    sheet.forget(RAW)  # the stored predictions are calibrated, so there is no raw probability
     met = question.targets[0].contains(rehearsal.outcomes, fitted.grid)
     return sheet.answers(met, promises=False)
 
@@ -118,15 +110,13 @@ def outlooks_at(
     target: Target | Sequence[Target],
     groups: IndexArray,
     *,
-    calibration: Calibrated | None = None,
+    calibration: TargetMap | None = None,
 ) -> Outlooks:
     """The monitor's answer for each run (`Outlooks`) at step t.
 
     ``states`` and ``so_far`` (the behavior so far) must be checked already, and ``so_far`` rounded
     to the grid (a fixed number of decimals).
     """
-    if calibration is not None:
-        calibration.check(target, fitted.grid)
     question = Question.of(target, fitted.grid)
     rows, n_targets = so_far.size, len(question.targets)
     numbers = np.full((rows, n_targets, NUMBERS), np.nan)
@@ -160,8 +150,6 @@ def outlooks_at(
     codes[lost] = Reason.LOST
     fields = numbers[:, 0] if isinstance(target, Target) else numbers
     guesses = numbers[..., DECIDED] < 0.0  # NaN, where there is no answer, is none
-    if isinstance(calibration, TargetCalibration):  # which learned from other episodes
-        guesses[:] = False
 
     notes = functools.cache(lambda one: one_sided(fitted, one))
 

@@ -24,7 +24,7 @@ from ontarget.fitted._kernels import P
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.law import StepLaw
 from ontarget.fitted.question import Question
-from ontarget.fitted.target_map import Calibrated
+from ontarget.fitted.target_map import TargetMap
 from ontarget.live._shapley import shapley
 from ontarget.live.explanation import Contribution, Explanation, Precedent
 from ontarget.target import Target
@@ -114,7 +114,7 @@ class _Asking(NamedTuple):
 
     fitted: Fitted
     question: Question
-    calibration: Calibrated | None
+    calibration: TargetMap | None
     group: int
 
     def law(self, t: int) -> StepLaw:
@@ -141,7 +141,7 @@ def explained(
     before: Reading | None,
     target: Target,
     *,
-    calibration: Calibrated | None = None,
+    calibration: TargetMap | None = None,
     group: int = 0,
     most: int = 10,
 ) -> Explanation:

@@ -61,13 +61,13 @@ ENDS: Final = 1.0  # values of ENDING: the run has come to its end, or was cut o
 CUT: Final = 2.0
 
 # Columns of the table of steps: why no model answers there, or 0; how many episodes the bounds are
-# based on; how many p was calibrated on; then where the step's ranks, excesses, envelopes, curve
-# and target map begin and end.
+# based on; how many p was calibrated on; then where the step's ranks, excesses, curve and
+# target map begin and end.
 UNKNOWN_CODE: Final = 0
 COUNT: Final = 1
 LEARNED: Final = 2
 SPANS: Final = 3
-N_STEP: Final = 13
+N_STEP: Final = 11
 
 # Facts that are the same for all runs of a contract.
 HORIZON: Final = 0
@@ -339,9 +339,8 @@ def look_rows(
         own = (
             stored[0][spans[SPANS] : spans[SPANS + 1]],
             stored[1][spans[SPANS + 2] : spans[SPANS + 3]],
-            stored[2][:, spans[SPANS + 4] : spans[SPANS + 5]],
+            stored[2][spans[SPANS + 4] : spans[SPANS + 5]],
             stored[3][spans[SPANS + 6] : spans[SPANS + 7]],
-            stored[4][spans[SPANS + 8] : spans[SPANS + 9]],
         )
         outlook_of_row(
             own,

@@ -22,10 +22,9 @@ from ontarget.episodes._history import measured
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._impossible_kernel import leave_out
 from ontarget.fitted.fitted import Fitted
-from ontarget.fitted.law import NO_CURVE, NO_ENVELOPES
+from ontarget.fitted.law import NO_CURVE
 from ontarget.fitted.question import Question
-from ontarget.fitted.target_calibration import TargetCalibration
-from ontarget.fitted.target_map import Calibrated
+from ontarget.fitted.target_map import TargetMap
 from ontarget.live import _run_kernel as k
 from ontarget.live._history_kernel import recall_rows
 from ontarget.live._reasons import Reason, one_sided
@@ -55,8 +54,8 @@ class Contract:
     triggers
         The alarm rule as numbers to compare (`Trigger`), one per group of runs.
     calibration
-        The calibration curve of p for this target alone (a target map), or its Venn–Abers
-        calibration; None if p is calibrated in the same way for all targets.
+        The calibration curve of p for this target alone (a target map); None if p is calibrated in
+        the same way for all targets.
     beside
         Further targets for which the model is also asked; needed for a goal over several behaviors.
     """
@@ -67,11 +66,9 @@ class Contract:
         target: Target,
         rule: AlarmRule,
         triggers: Sequence[Trigger],
-        calibration: Calibrated | None = None,
+        calibration: TargetMap | None = None,
         beside: Sequence[Target] = (),
     ) -> None:
-        if calibration is not None:
-            calibration.check(target, fitted.grid)
         self.fitted = fitted
         self.target = target
         self.rule = rule
@@ -98,17 +95,11 @@ class Contract:
         self.numbers: FloatArray = read_only(
             np.array([trigger.numbers for trigger in self.triggers], dtype=np.float64)
         )
-        exact, own_map = NO_ENVELOPES, NO_CURVE
-        if isinstance(calibration, TargetCalibration):
-            exact = read_only(calibration.table)
-        elif calibration is not None:
-            own_map = read_only(calibration.values.reshape(-1))
         self.stored = (
             fitted.ranks.values,
             read_only(np.concatenate(fitted.sorted_excess)),
-            exact,
             NO_CURVE if fitted.curves is None else read_only(fitted.curves.values.reshape(-1)),
-            own_map,
+            NO_CURVE if calibration is None else read_only(calibration.values.reshape(-1)),
         )
         self.may_miss: BoolArray = read_only(fitted.may_miss)
         d, k_steps = len(fitted.schema), fitted.history
@@ -126,10 +117,7 @@ class Contract:
         self.reads_step = fitted.reads_step
         self.own_translation = behavior.translation is Translation.OWN
         self.own_rule = self.triggers[0].compared < 0
-        # For each group, why p has nothing to learn from; Venn–Abers learns from other episodes.
-        self.one_sided = ("",) * fitted.n_groups
-        if not isinstance(calibration, TargetCalibration):
-            self.one_sided = one_sided(fitted, target)
+        self.one_sided = one_sided(fitted, target)  # why p has nothing to learn from, by group
         self._warm_up()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -380,7 +368,7 @@ def _laws(fitted: Fitted) -> list[tuple[tuple[float, Any], ...]]:
     return found
 
 
-def _steps(fitted: Fitted, calibration: Calibrated | None) -> IndexArray:
+def _steps(fitted: Fitted, calibration: TargetMap | None) -> IndexArray:
     """(steps, groups, columns): what the compiled code needs to know about each step and group.
 
     The columns are named in `ontarget.live._run_kernel`.
@@ -394,11 +382,10 @@ def _steps(fitted: Fitted, calibration: Calibrated | None) -> IndexArray:
     sizes = [own.size for own in fitted.sorted_excess]
     found[:, :, k.SPANS + 3] = np.cumsum(sizes)
     found[:, :, k.SPANS + 2] = found[:, :, k.SPANS + 3] - sizes
-    if calibration is not None:
-        place = k.SPANS + (4 if isinstance(calibration, TargetCalibration) else 8)
-        found[:, :, place : place + 2] = calibration.spans
     if fitted.curves is not None:
         ends = np.arange(1, fitted.horizon * fitted.n_groups + 1).reshape(found.shape[:2])
-        found[:, :, k.SPANS + 7] = ends * KNOTS.size
-        found[:, :, k.SPANS + 6] = found[:, :, k.SPANS + 7] - KNOTS.size
+        found[:, :, k.SPANS + 5] = ends * KNOTS.size
+        found[:, :, k.SPANS + 4] = found[:, :, k.SPANS + 5] - KNOTS.size
+    if calibration is not None:
+        found[:, :, k.SPANS + 6 : k.SPANS + 8] = calibration.spans
     return read_only(found)

@@ -12,13 +12,10 @@ from ontarget._grid import snap
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.conformal._levels import Level, exact_level
 from ontarget.conformal.results import Interval
-from ontarget.episodes import Episodes
 from ontarget.errors import Argument, CalibrationError, InputError
-from ontarget.fitted.calibrating import calibrate_target
 from ontarget.fitted.guarantee import band_depth, band_interval
 from ontarget.fitted.law import StepLaw
 from ontarget.fitted.paths.bands import PathBand
-from ontarget.fitted.target_calibration import TargetCalibration
 from ontarget.goal import Goal
 from ontarget.live._batch import outlooks_at
 from ontarget.live._explaining import Reading as StepReading
@@ -67,7 +64,7 @@ class Asking(Held):
         groups
             One group for all runs, or one per run, if the monitor is calibrated by group.
         calibration
-            ``"common"``, ``"target"``, or the result of `calibrate_target`, as for `watch`.
+            ``"common"`` or ``"target"``, as for `watch`.
         """
         fitted = self._shared
         t = whole_number("t", t, least=0)
@@ -163,19 +160,6 @@ class Asking(Held):
             level=level,
             all_steps=all_steps,
         )
-
-    def calibrate_target(self, target: Target, episodes: Episodes) -> TargetCalibration:
-        """A Venn–Abers calibration of p for one target, to pass as ``calibration=``.
-
-        Without this calibration, p is the best estimate from the learning episodes, and nothing is
-        promised about it. With it, ``low`` and ``high`` are a Venn–Abers pair, which has a
-        guarantee; ``p`` is a number between the two and has none. See method M7 in docs/methods.md.
-
-        Pass episodes that the monitor has not seen: new episodes, or the ``rest`` of a split.
-        Episodes that the monitor learned from, or that its promises come from, raise an error.
-        After a fit with ``preset="paper"``, the calibrate episodes may be passed too.
-        """
-        return calibrate_target(self.fitted, target, episodes)
 
     def interval(
         self,

@@ -16,8 +16,7 @@ from ontarget.episodes._judged import Reading
 from ontarget.episodes._store import Roles
 from ontarget.errors import Argument, InputError, UnfittedError
 from ontarget.fitted.fitted import Fitted
-from ontarget.fitted.target_calibration import TargetCalibration
-from ontarget.fitted.target_map import Calibrated, TargetMap
+from ontarget.fitted.target_map import TargetMap
 from ontarget.goal import Goal
 from ontarget.live._assured import Contracts
 from ontarget.live.contract import Contract
@@ -25,9 +24,8 @@ from ontarget.live.goals.contract import GoalContracts
 from ontarget.live.rules import AlarmRule, RuleOptions, rule_of
 from ontarget.target import Target
 
-# How p of one target is calibrated: corrected for this target; in the same way for all targets; or
-# by Venn–Abers.
-Calibration: TypeAlias = Literal["target", "common"] | TargetCalibration
+# How p of one target is calibrated: corrected for this target, or in the same way for all targets.
+Calibration: TypeAlias = Literal["target", "common"]
 
 
 class AlarmOptions(RuleOptions, total=False):
@@ -201,7 +199,7 @@ class Held:
 
     def _calibration(
         self, target: Target | Sequence[Target], asked: Calibration
-    ) -> Calibrated | None:
+    ) -> TargetMap | None:
         """The calibration of p for this target alone; None if it is the same for all targets.
 
         ``asked`` is the argument ``calibration=``. A `TargetError` is raised if rounding changes
@@ -211,12 +209,9 @@ class Held:
             check_target(one)
             assert isinstance(one, Target)
             self._kept.check_sides(one)
-        if isinstance(asked, TargetCalibration):
-            return asked
         if asked not in ("target", "common"):
             raise InputError(
-                Argument("calibration"),
-                f" needs 'target', 'common' or a result of calibrate_target, got {asked!r}",
+                Argument("calibration"), f" needs 'target' or 'common', got {asked!r:.80}"
             )
         if asked == "common":
             return None

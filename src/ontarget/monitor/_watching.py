@@ -84,8 +84,7 @@ class Watching(Asking):
 
             ``calibration`` says how p is calibrated. ``"target"``, the default: corrected for this
             one target. ``"common"``: in the same way for all targets, so that watches on several
-            targets never contradict each other. Or pass the result of `calibrate_target`: then
-            ``low`` and ``high`` are a Venn–Abers pair for this one target.
+            targets never contradict each other.
         """
         fitted = self._shared
         number = fitted.group_of(group)

@@ -20,7 +20,6 @@ from ontarget.conformal.planning import needed_successes
 from ontarget.episodes import Translation
 from ontarget.errors import FewEpisodesError
 from ontarget.evaluation import NO_ALARM, AlarmQuality, Rate
-from ontarget.fitted.target_map import TargetMap
 from ontarget.goal import Goal
 from ontarget.live._assured import Contracts
 from ontarget.live.goals.contract import GoalContracts
@@ -380,10 +379,8 @@ def facts_of(found: Measured, rule: AlarmRule) -> Facts:
 def p_in_words(found: Measured) -> str:
     """Words on how p (the probability of meeting the target) was calibrated."""
     calibration, sizes = found.calibration, found.fitted.trained.sizes
-    if isinstance(calibration, TargetMap):
-        return calibration.in_words
     if calibration is not None:
-        return "exactly calibrated for this target (Venn–Abers)"
+        return calibration.in_words
     if "learn" in sizes:
         return f"by one map for all targets, from {sizes['learn']:,} learning episodes"
     return f"by the ranks of {sizes['calibrate']:,} calibration episodes, as in the paper"

@@ -10,7 +10,6 @@ import numpy as np
 from ontarget._numerals import percent
 from ontarget._plain import plain
 from ontarget.episodes import Episodes
-from ontarget.fitted.target_map import TargetMap
 from ontarget.goal import Goal
 from ontarget.live._explaining import Reading, explained
 from ontarget.live.explanation import Explanation
@@ -83,7 +82,6 @@ def _explained_goal(found: Measured, one: Episodes, t: int, group: int) -> Expla
     assert isinstance(contracts, GoalContracts)
     assert isinstance(found.target, Goal)
     own_map = found.calibration
-    assert own_map is None or isinstance(own_map, TargetMap)
     question = contracts.question(found.target)
 
     def reading(step: int) -> GoalReading:

@@ -11,8 +11,6 @@ from ontarget._numerals import number, percent
 from ontarget.conformal.planning import uniform_margin
 from ontarget.errors import Argument
 from ontarget.evaluation import Rate, pool
-from ontarget.fitted.target_calibration import TargetCalibration
-from ontarget.fitted.target_map import TargetMap
 from ontarget.goal import Goal
 from ontarget.report._binned import binned, said_bins
 from ontarget.report._facts import Facts
@@ -111,7 +109,7 @@ def _mapped(found: Measured) -> list[tuple[str, str, str]]:
     the probability of meeting the target.
     """
     own_map = found.calibration
-    if not isinstance(own_map, TargetMap):
+    if own_map is None:
         return []
     corrected = own_map.in_words.replace(" episodes", " runs")
     what = (
@@ -182,12 +180,6 @@ def guaranteed(facts: Facts) -> list[str]:
         )
     if found.fitted.only_measures:
         items = ["Nothing but arithmetic: all promises rest on assure runs; there are none."]
-    if isinstance(found.calibration, TargetCalibration):
-        items.append(
-            "This very target was calibrated at each step: of low and high, the one that turns out "
-            "right (high for a run that meets the target, low for one that misses it) comes true "
-            "as often as it says."
-        )
     if facts.alarms is not None and facts.promised_rate is not None:
         quality = facts.false_alarms
         share = (
@@ -227,11 +219,9 @@ def void_since_change(facts: Facts) -> str:
 
 def measured_only(facts: Facts) -> list[str]:
     """What the report measured but does not promise, a sentence each."""
-    own = isinstance(facts.found.calibration, TargetCalibration)
-    only = "only the pair of low and high is guaranteed" if own else "p is the best estimate"
     items = [
-        f"That “80\u00a0%” means 80 times in 100: {only}, and how often p came true is measured "
-        "above.",
+        "That “80\u00a0%” means 80 times in 100: p is the best estimate, and how often p came true "
+        "is measured above.",
         "How sharp the probabilities are: a model that learned little is calibrated too, and says "
         "little.",
         "How good it is on some runs alone, such as those of one site or season, unless they were "

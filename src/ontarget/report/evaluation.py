@@ -17,7 +17,7 @@ from ontarget.episodes import Episodes
 from ontarget.errors import FewEpisodesError, InputError
 from ontarget.evaluation import Resampling
 from ontarget.fitted.fitted import Fitted
-from ontarget.fitted.target_map import Calibrated, TargetMap
+from ontarget.fitted.target_map import TargetMap
 from ontarget.goal import Goal
 from ontarget.live._assured import Contracts
 from ontarget.live._batch import answer_episodes
@@ -213,7 +213,7 @@ def evaluate(
     target: Target,
     *,
     resampling: Resampling,
-    calibration: Calibrated | None = None,
+    calibration: TargetMap | None = None,
     reached: Reached | None = None,
     order: Order | None = None,
     by: Mapping[str, ArrayLike] | None = None,

@@ -44,8 +44,7 @@ from ontarget.evaluation import (
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.guarantee import band_depth, in_band
-from ontarget.fitted.target_calibration import TargetCalibration
-from ontarget.fitted.target_map import Calibrated
+from ontarget.fitted.target_map import TargetMap
 from ontarget.goal import Goal
 from ontarget.live._assured import Contracts
 from ontarget.live.alarms import compared_panel
@@ -92,7 +91,7 @@ class Measured:
     target: Target | Goal
     answers: Answers
     resampling: Resampling
-    calibration: Calibrated | None = None  # the target's own; None if p is the common one
+    calibration: TargetMap | None = None  # the target's own; None if p is the common one
     order: Order | None = None  # in which the episodes started, if that is known
     columns: Mapping[str, ArrayLike] | None = None  # by which p may be off
 
@@ -257,8 +256,6 @@ class Measured:
     @cached_property
     def _one_sided(self) -> tuple[str, ...]:
         contracts: Any = self.contracts  # whose target this is
-        if isinstance(self.calibration, TargetCalibration):  # which learned from other episodes
-            return ("",)
         found: tuple[str, ...] = contracts.one_sided(self.target)
         return found
 
@@ -356,7 +353,6 @@ class Measured:
         by = self.columns if by is None else by
         if isinstance(self.target, Goal):
             assert isinstance(self.contracts, GoalContracts)
-            assert not isinstance(self.calibration, TargetCalibration)  # a goal has none
             return drift_of_goal(
                 self.contracts.joint,
                 self.contracts.question(self.target),

@@ -126,10 +126,7 @@ def _advice(found: Compared, rival: str) -> str:
         )
     off = found.difference(rival, "ece")
     if off.shows and off.value > 0.0:
-        told.append(
-            f"the monitor's p has an ECE that is higher by {off.value:.4f}; calibrate_target, "
-            "which calibrates this one target by itself, may lower it"
-        )
+        told.append(f"the monitor's p has an ECE that is higher by {off.value:.4f}")
     told.append(
         "features that sum up earlier steps, or more runs, may close the gap; if this one target "
         "is all you ask about and you need no promises, use that classifier"

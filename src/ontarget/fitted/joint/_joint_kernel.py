@@ -80,11 +80,11 @@ def pieces_of_rows(
                 away[i, j, other] = np.inf
                 for c in range(kept):
                     low, high = room[0][c], room[1][c]
-                    far = distance(stored[0], stored[3], low, high)
+                    far = distance(stored[0], stored[2], low, high)
                     away[i, j, other] = min(away[i, j, other], far)
                     if other == 0:
-                        pieces[i, j, c, 0] = on_curve(stored[3], low)
-                        pieces[i, j, c, 1] = on_curve(stored[3], high)
+                        pieces[i, j, c, 0] = on_curve(stored[2], low)
+                        pieces[i, j, c, 1] = on_curve(stored[2], high)
                         pieces[i, j, c, 2], pieces[i, j, c, 3] = low, high
 
 
