@@ -178,7 +178,8 @@ class Gains:
         found = self.own(self.paths, t, leads)
         low, middle, high = np.quantile(found, [0.25, 0.5, 0.75], axis=0)
         scale = np.maximum((high - low) / (2.0 * np.log(3.0)), np.abs(found - middle).mean(axis=0))
-        return Tail(middle, np.maximum(scale, 1e-9 * typical_size(self.paths[:, -1])))
+        least = max(1e-9 * typical_size(self.paths[:, -1]), float(np.finfo(np.float64).tiny))
+        return Tail(middle, np.maximum(scale, least))
 
     def samples(self, model: Any, members: Members) -> IntArray:
         """(runs, samples): training rows of equal weight that represent each run's prediction.
