@@ -209,14 +209,12 @@ class Contract:
         at: IndexArray,
         limits: tuple[FloatArray, FloatArray],
         question: Question | None = None,
-        numbers: FloatArray | None = None,
     ) -> tuple[Any, ...]:
         """The arguments of `look_rows`, the compiled function that writes the answers about runs.
 
         ``limits`` has, for each bound of the targets, the predicted probabilities of an outcome
         below it, and of an outcome at or below it. ``question`` has the targets, if they are not
-        the contract's own. ``numbers`` has the alarm thresholds, if they are not those of the
-        groups.
+        the contract's own.
         """
         return (
             (table.whole, table.real),
@@ -228,7 +226,7 @@ class Contract:
             self.facts,
             self.fitted.amounts,
             (question or self.question).components,
-            self.numbers if numbers is None else numbers,
+            self.numbers,
         )
 
     @internal
@@ -270,9 +268,7 @@ class Contract:
         blend(found, self.weights[t], *limits)
 
     @internal
-    def look_at_own(
-        self, table: RunTable, row: int, inputs: FloatArray, numbers: FloatArray | None = None
-    ) -> None:
+    def look_at_own(self, table: RunTable, row: int, inputs: FloatArray) -> None:
         """Write the monitor's answer for one run, if the behavior has its own ``translate`` method.
 
         `Behavior.translate` says what a run must still earn to meet its target. The compiled code
@@ -285,7 +281,7 @@ class Contract:
         ends = question.values[None, :] * self.scales[t, 0]
         limits = np.empty_like(ends), np.empty_like(ends)
         self.ask(t, inputs, ends, limits)
-        k.look_rows(*self.looking(table, np.array([row]), limits, question, numbers))
+        k.look_rows(*self.looking(table, np.array([row]), limits, question))
 
     @internal
     def look_at_many(

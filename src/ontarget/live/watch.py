@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ontarget._readonly import read_only
 from ontarget._scalars import NUMBER_KINDS, number_or_nan, shown
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.errors import Argument, InputError
@@ -67,13 +66,11 @@ class Watch:
         "_limits",
         "_looking",
         "_news",
-        "_numbers",
         "_raises",
         "_real",
         "_row",
         "_seen",
         "_table",
-        "_trigger",
         "_turn",
         "_unknown",
         "_whole",
@@ -100,9 +97,7 @@ class Watch:
         self._advancing = contract.advancing(
             self._table, _FIRST, (self._news, self._row), (self._ends, self._became)
         )
-        self._looking: tuple[Any, ...]
-        self._trigger: Trigger
-        self._numbers: FloatArray
+        self._looking = contract.looking(self._table, _FIRST, self._limits)
         self._whole: list[int]  # the run's row of the table after the last call
         self._real: list[float]
         self._unknown: dict[str, str] = {}  # unknown categories of the last state, by feature
@@ -114,7 +109,6 @@ class Watch:
         """Begin a new run."""
         with self._turn:
             self._table.begin(_ONLY)
-            self._arm()
             self._note()
             self._seen = Seen()
             self.changes = [Change(0, Status.PENDING, self.peek().reason)]
@@ -137,7 +131,7 @@ class Watch:
     @property
     def trigger(self) -> Trigger:
         """The alarm threshold, and what it promises, as numbers."""
-        return self._trigger
+        return self._contract.triggers[self._group]
 
     @property
     def status(self) -> Status:
@@ -277,7 +271,6 @@ class Watch:
             self._group = group
             self._table.whole[0, k.GROUP] = group
             self._table.restore(0, state)
-            self._arm()
             self._features[:] = state.reading(self._features.size)
             self._note()
             self._seen = Seen()
@@ -344,7 +337,7 @@ class Watch:
         contract, table = self._contract, self._table
         held = table.held(_ONLY) if table.taken else []
         if contract.own_translation:
-            contract.look_at_own(table, 0, self._filled_row(), self._numbers)
+            contract.look_at_own(table, 0, self._filled_row())
         else:
             self._ask()
             k.look_rows(*self._looking)
@@ -371,17 +364,6 @@ class Watch:
         if contract.reads_step:
             row[0, -1] = self._whole[k.T]
         return row
-
-    def _arm(self) -> None:
-        """Store the alarm threshold of the run."""
-        contract = self._contract
-        rule = contract.rule
-        trigger = rule.trigger(None) if rule.moves else contract.triggers[self._group]
-        self._trigger, self._numbers = trigger, contract.numbers
-        if trigger is not contract.triggers[self._group]:
-            rows = [trigger.numbers] * len(contract.triggers)
-            self._numbers = read_only(np.array(rows, dtype=np.float64))
-        self._looking = contract.looking(self._table, _FIRST, self._limits, numbers=self._numbers)
 
     def _updated(self, earned: float, t: int) -> float:
         """The behavior so far after this reward was earned at step t."""
