@@ -39,6 +39,12 @@ def test_jumps_leave_out_steps_without_an_answer() -> None:
     assert np.isnan(found["new blocks"])
 
 
+def test_ece_by_step_weighs_each_steps_own_ece_by_its_rows() -> None:
+    # Two steps that err in opposite directions: pooled they look right, step by step they do not.
+    met, t = np.array([True, True, False]), np.array([0, 0, 1])
+    assert measures.ece_by_step(np.array([0.9, 0.9, 0.4]), met, t) == pytest.approx(0.6 / 3)
+
+
 def _log(n_episodes: int) -> pl.DataFrame:
     """Episode i earns i tenths in each of its three steps."""
     i = np.repeat(np.arange(n_episodes), 3)

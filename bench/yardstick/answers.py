@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from ontarget.study import _design, boosted, classifiers, logistic
-from ontarget.study.classifiers import Classify
+from ontarget.study import _classifiers
+from ontarget.study._classifiers import Classify, boosted, logistic
 from yardstick import forecast
 from yardstick.questions import Question
 
@@ -54,10 +54,10 @@ def methods(before: Path | None) -> dict[str, Method]:
 def rival(name: str, classify: Classify) -> Method:
     def answer(question: Question) -> Answer:
         started = time.process_time()
-        p = classify(question.learn, question.asked, seed=question.seed)
+        p = classify(question.learn, question.asked, question.seed)
         return Answer(p, time.process_time() - started)
 
-    return Method(name, _digest(classifiers.__file__, _design.__file__), answer)
+    return Method(name, _digest(_classifiers.__file__), answer)
 
 
 def monitor(name: str, checkout: Path) -> Method:

@@ -6,18 +6,23 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from ontarget import study
-from ontarget.evaluation import brier
-from ontarget.study.measures import filled
+from ontarget.evaluation import brier, ece, log_loss, sharpness
+from ontarget.study.comparison import filled
 from yardstick.questions import Question
 
 PHASES = ("first third", "middle third", "last third")
 
 
 @dataclass(frozen=True)
-class Scores(study.Scores):
+class Scores:
     """How good the probabilities of one method are on one split, and how much they jump."""
 
+    brier: float
+    log_loss: float
+    ece: float
+    ece_by_step: float  # of each step by itself, averaged over rows
+    sharpness: float
+    unanswered: float  # the share of rows without an answer, where the past's rate is used
     brier_by_phase: tuple[float, ...]
     jumps: dict[str, float]  # mean |p_t − p_{t−1}|, by where t lies
     seconds: float
@@ -53,10 +58,24 @@ def jumps(p: np.ndarray, t: np.ndarray, episode: np.ndarray, horizon: int) -> di
 def score(question: Question, p: np.ndarray, seconds: float) -> Scores:
     """Every measure of one method's probabilities ``p`` for a question about real episodes."""
     learn, asked = question.learn, question.asked
-    told, phase = filled(p, learn, asked), phase_of(asked.t, asked.length)
+    told, phase = (
+        filled(p, learn, asked),
+        phase_of(asked.t, np.bincount(asked.episode)[asked.episode]),
+    )
     return Scores(
-        **asdict(study.score(p, learn, asked)),
+        brier=brier(told, asked.met),
+        log_loss=log_loss(told, asked.met, n_calibration=learn.n_episodes),
+        ece=ece(told, asked.met),
+        ece_by_step=ece_by_step(told, asked.met, asked.t),
+        sharpness=sharpness(told),
+        unanswered=float(np.isnan(p).mean()),
         brier_by_phase=tuple(brier(told[phase == k], asked.met[phase == k]) for k in range(3)),
         jumps=jumps(p, asked.t, asked.episode, question.horizon),
         seconds=seconds,
     )
+
+
+def ece_by_step(p: np.ndarray, met: np.ndarray, t: np.ndarray) -> float:
+    """The expected calibration error of each step by itself; steps with more rows count more."""
+    steps = [t == step for step in np.unique(t)]
+    return float(sum(at.sum() * ece(p[at], met[at]) for at in steps) / t.size)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ontarget.evaluation import Difference, corrected_difference
-from ontarget.study.verdict import standing_of
+from ontarget.study.comparison import standing_of
 from yardstick.questions import REAL
 
 RIVALS = {"boosted": "boosted classifier", "logistic": "logistic regression"}
@@ -58,12 +58,12 @@ def _beside(own: Mapping[str, Any], rival: str) -> str:
 
     The Brier score is the mean squared error of the probability.
     """
-    told: dict[str, Difference] = {}
+    told: list[Difference] = []
     for measure in ("brier", "log_loss"):
         pairs = zip(own["scores"]["ours"], own["scores"][rival], strict=True)
         drawn = [ours[measure] - theirs[measure] for ours, theirs in pairs]
-        told[measure] = corrected_difference(drawn, n_past=own["n_past"], n_new=own["n_new"])
-    brier = told["brier"]
+        told.append(corrected_difference(drawn, n_past=own["n_past"], n_new=own["n_new"]))
+    brier = told[0]
     return f"{brier.value:+.4f} ± {brier.reach:.4f}: {standing_of(told)}".replace("-", "−")
 
 

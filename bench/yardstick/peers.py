@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from ontarget import Episodes, GoalMonitor, Target
-from ontarget.study import Rows, rows_of
+from ontarget.study._rows import Rows, rows_of
 
 Ask = Callable[[np.ndarray], np.ndarray]
 
@@ -39,7 +39,7 @@ class Task:
     @cached_property
     def asked(self) -> Rows:
         """The new episodes, one row per episode and step."""
-        return rows_of(self.new, self.target, grid=self.past.grid)
+        return rows_of(self.new._rounded_to(self.past.grid), self.target)
 
     @cached_property
     def left(self) -> np.ndarray:

@@ -18,7 +18,7 @@ import polars as pl
 from ontarget.domains import simulate_with_snapshots
 from ontarget.episodes import Episodes
 from ontarget.evaluation import absolute_error
-from ontarget.study.measures import filled
+from ontarget.study.comparison import filled
 from yardstick.answers import Answer
 from yardstick.cases import CASES, build_case, ended, excess
 from yardstick.questions import Question

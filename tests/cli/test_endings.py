@@ -211,7 +211,6 @@ WRITING: dict[str, list[Any]] = {
     "out.csv": ["evaluate", "{model}", "{new}", "--target", "-60:", "--out", "out.csv"],
     "why.png": ["explain", "{model}", "{new}", "--run", 0, "--target", "-60:", "--figure",
                 "why.png"],
-    "study.png": ["study", "{new}", "--target", "-60:", "--figure", "study.png"],
     "pages": ["paper", "--quick", "-o", "pages"],
     "blocks": ["fit", "{runs}", *QUICK, "-o", "x.ontarget", "--checkpoint", "blocks"],
     "shown": ["demo", "-n", 200, "--folder", "shown"],

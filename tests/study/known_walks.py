@@ -7,7 +7,7 @@ from scipy.special import ndtr
 
 from ontarget import Episodes, Target
 from ontarget._typing import FloatArray
-from ontarget.study import Rows
+from ontarget.study._rows import Rows
 
 HORIZON = 4
 TARGET = Target.at_least(0.0)
@@ -23,12 +23,12 @@ def known_walks(n: int, seed: int = 0) -> Episodes:
     return Episodes.from_arrays(states, rewards, ids=ids, features=["drift"])
 
 
-def truth(learn: Rows, asked: Rows, *, seed: int = 0) -> FloatArray:
+def truth(learn: Rows, asked: Rows, seed: int = 0) -> FloatArray:
     """The true probability: what is still to come is normal."""
     left = HORIZON - asked.t
     return ndtr((asked.b + left * asked.X[:, 0]) / np.sqrt(left))
 
 
-def coin(learn: Rows, asked: Rows, *, seed: int = 0) -> FloatArray:
+def coin(learn: Rows, asked: Rows, seed: int = 0) -> FloatArray:
     """A planted rival that knows nothing."""
     return np.full(len(asked), 0.5)

@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ontarget.study import RIVALS, Rows, boosted, logistic, rows_of
-from ontarget.study import classifiers as module
+from ontarget.study import _classifiers as module
+from ontarget.study._classifiers import RIVALS, boosted, logistic
+from ontarget.study._rows import Rows, rows_of
 
 from .known_walks import TARGET, known_walks, truth
 

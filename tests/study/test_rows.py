@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 
 from ontarget import Episodes, Target
-from ontarget.study import rows_of
+from ontarget.study._rows import rows_of
 
 
 def log() -> Episodes:
@@ -28,7 +28,6 @@ def test_rows_hold_what_is_known_before_acting_and_how_the_episode_ended() -> No
     assert rows.episode.tolist() == [0, 1, 0, 1, 1]
     assert np.allclose(rows.b, [0.0, 0.0, 0.1, 0.1, 0.2])
     assert rows.met.all()
-    assert rows.length.tolist() == [2, 3, 2, 3, 3]
     assert rows.categorical.tolist() == [False, True]
     assert np.array_equal(rows.X[:, 0], [1.0, 3.0, np.nan, 4.0, 5.0], equal_nan=True)
     assert (len(rows), rows.n_episodes) == (5, 2)
@@ -36,7 +35,9 @@ def test_rows_hold_what_is_known_before_acting_and_how_the_episode_ended() -> No
 
 
 def test_a_group_becomes_a_category_of_the_classifiers() -> None:
-    rows = rows_of(log(), Target.at_least(0.0), groups=np.array(["x", "y", "z"]))
+    rows = rows_of(
+        log(), Target.at_least(0.0), groups=np.array(["x", "y", "z"], log().groups.dtype)
+    )
     assert rows.categorical.tolist() == [False, True, True]
     assert rows.X[:, 2].tolist() == [0.0, 1.0, 0.0, 1.0, 1.0]
 

@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from ontarget.cli.beside import study
 from ontarget.cli.compare import compare
 from ontarget.cli.data import fit, simulate
 from ontarget.cli.demo import demo
@@ -24,6 +23,7 @@ from ontarget.cli.paper import paper
 from ontarget.cli.plan import plan
 from ontarget.cli.prepare import prepare, split
 from ontarget.cli.serve import serve
+from ontarget.cli.study import study
 from ontarget.cli.warm import warm
 
 __all__ = ["app", "main"]
@@ -55,7 +55,7 @@ _EXAMPLES: dict[Callable[..., None], str] = {
     drift: "ontarget drift river.ontarget new.parquet --target -60: --order date --by season",
     recalibrate: "ontarget recalibrate river.ontarget new.parquet -o renewed.ontarget",
     explain: "ontarget explain river.ontarget new.parquet --run 17 --step 12 --target -60:",
-    study: "ontarget study runs.parquet --target -60: --figure study.png",
+    study: "ontarget study runs.parquet --target -60:",
     serve: "ontarget serve river.ontarget --target -60: --database river.db",
     watch: "tail -f runs.jsonl | ontarget watch river.ontarget --target -60:",
     warm: "ontarget warm",

@@ -12,7 +12,6 @@ import typer
 from ontarget._numerals import percent
 from ontarget._plain import plain
 from ontarget._progress import working
-from ontarget.cli.beside import beside_rivals, print_study
 from ontarget.cli.mistakes import Exit, in_options
 from ontarget.cli.options import (
     AlarmBelow,
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ontarget import AlarmRule, Evaluation
-    from ontarget.study import Study
 
 _WIDE = 200  # columns
 _MOST_UNANSWERED = 0.1  # a share of steps; with more, --fail-unless-held fails
@@ -187,13 +185,6 @@ def evaluate(
     confidence: Confidence = None,
     for_steps: ForSteps = 1,
     calibration: CalibrationOption = "target",
-    beside: Annotated[
-        Path | None,
-        typer.Option(
-            help="Also compare with classifiers that learn from these past episodes.",
-            metavar="PAST",
-        ),
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check on new episodes whether probabilities come true and the alarm keeps its promise.
@@ -221,7 +212,6 @@ def evaluate(
     )
     with working(f"reading {runs.name}"):
         recorded = Episodes.read(runs, like=monitor, **columns)
-        past = None if beside is None else Episodes.read(beside, like=monitor, **columns)
         asked = out is not None or bool(by) or order is not None
         log = log_of(runs, recorded, {**columns, "like": monitor}) if asked else None
     names = list(dict.fromkeys(by or ()))
@@ -234,10 +224,6 @@ def evaluate(
     found = [
         monitor.evaluate(recorded, one, calibration=chosen, order=times, by=starts, progress=True)
         for one in wanted
-    ]
-    compared = [
-        None if past is None else beside_rivals(one, past, asked_of)
-        for one, asked_of in zip(found, wanted, strict=True)
     ]
     panels = [
         {} if log is None else {name: log.panel(one, name) for name in names} for one in found
@@ -254,10 +240,8 @@ def evaluate(
     ]
     if as_json:
         measures = [
-            _measures(one, rule)
-            | ({"by": parts_in_json(part)} if part else {})
-            | ({} if other is None else {"beside": other.to_json()})
-            for one, part, other in zip(found, parts, compared, strict=True)
+            _measures(one, rule) | ({"by": parts_in_json(part)} if part else {})
+            for one, part in zip(found, parts, strict=True)
         ]
         told: dict[str, Any] = measures[0] if len(measures) == 1 else {"targets": measures}
         typer.echo(json.dumps(told | {"remarks": recorded.remarks}, sort_keys=True))
@@ -266,10 +250,9 @@ def evaluate(
     if recorded.remarks:
         print_facts(remark_lines(recorded))
     written = [f"report     {plain(report)}" * bool(report), f"rows       {plain(out)}" * bool(out)]
-    for k, (one, part, other) in enumerate(zip(found, parts, compared, strict=True)):
+    for k, (one, part) in enumerate(zip(found, parts, strict=True)):
         typer.echo("\n" * (k > 0), nl=False)
-        tables = [parts_table(own, name) for name, own in part.items()]
-        _show(one, rule, written, parts=tables, compared=other)
+        _show(one, rule, written, [parts_table(own, name) for name, own in part.items()])
     _end(found, rule, fail_unless_held)
 
 
@@ -284,14 +267,7 @@ def _end(found: list[Evaluation], rule: AlarmRule, fail_unless_held: bool) -> No
         raise typer.Exit(Exit.CHECK)
 
 
-def _show(
-    found: Evaluation,
-    rule: AlarmRule,
-    written: list[str],
-    *,
-    parts: list[Table],
-    compared: Study | None,
-) -> None:
+def _show(found: Evaluation, rule: AlarmRule, written: list[str], parts: list[Table]) -> None:
     """Print the results of an evaluation: measures, files, a table of forecasts, the verdict."""
     from rich.console import Console
 
@@ -311,9 +287,6 @@ def _show(
         console.print()
         console.print(shown)
     console.print()
-    if compared is not None:
-        print_study(compared, console)
-        console.print()
     print_facts(f"verdict    {verdict}", console)
 
 

@@ -1,8 +1,4 @@
-"""Compares a monitor with the classifiers that you could write instead, on your own log.
-
-`run_study` compares them on random splits of a log. `study_beside` compares them on the new
-episodes of an evaluation.
-"""
+"""Compares a monitor with the classifiers that you could write instead, on your own log."""
 
 import lazy_loader
 

@@ -1,15 +1,2 @@
-from .classifiers import RIVALS as RIVALS
-from .classifiers import boosted as boosted
-from .classifiers import logistic as logistic
-from .compared import Compared as Compared
-from .compared import Trial as Trial
-from .measures import Scores as Scores
-from .measures import score as score
-from .rows import Rows as Rows
-from .rows import rows_of as rows_of
-from .running import expected_seconds as expected_seconds
-from .running import run_study as run_study
-from .running import study_beside as study_beside
-from .study import Study as Study
-from .verdict import RivalVerdict as RivalVerdict
-from .verdict import Standing as Standing
+from .comparison import Study as Study
+from .comparison import study as study

@@ -1,8 +1,8 @@
-"""Figures of calibration: reliability diagram, ECE over time, PIT histogram."""
+"""Figures of calibration: reliability diagram, ECE over time, PIT histogram, bias."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -252,3 +252,39 @@ def _count_axis(axes: Axes) -> None:
 
     axes.yaxis.set_major_locator(MaxNLocator(3, integer=True))
     axes.yaxis.set_major_formatter(lambda count, _: f"{count:,.0f}")
+
+
+def bias_chart(
+    column: str, parts: Sequence[tuple[str, float, float, float]], *, dark: bool = False
+) -> Figure:
+    """A chart of how far forecasts are too high or too low, one row for each value of a column.
+
+    A part is a tuple: the label of the value, the mean forecast minus the share that came true, and
+    the lower and upper end of the confidence interval of this difference.
+    """
+    if not parts:
+        raise InputError("a figure needs at least one part, got none")
+    theme = theme_of(dark)
+    names, values, lows, highs = zip(*parts, strict=True)
+    label = "Mean forecast minus the share that came true, for each part"
+    with canvas(theme, (5.6, 1.2 + 0.34 * len(parts)), label=label) as (figure, (axes,)):
+        for place, (value, low, high) in enumerate(zip(values, lows, highs, strict=True)):
+            off = low > 0.0 or high < 0.0
+            color = theme.vermilion if off else theme.blue
+            axes.plot([100 * low, 100 * high], [place, place], color=color, linewidth=1.4)
+            axes.plot([100 * value], [place], "s" if off else "o", color=color)
+        axes.axvline(0.0, color=theme.ink, linewidth=0.9)
+        reach = 1.1 * max(1.0, *(100 * abs(end) for end in (*lows, *highs)))
+        gap = 4 * "\u00a0"  # SVG would merge several plain spaces into one
+        axes.set(xlim=(-reach, reach), xlabel=f"← p too low{gap}(points){gap}p too high →")
+        axes.set_ylabel(_unmarked(column))
+        axes.set_yticks(range(len(parts)), [_unmarked(name) for name in names])
+        axes.invert_yaxis()
+        axes.margins(y=0.2)
+        axes.grid(visible=False, axis="y")
+    return figure
+
+
+def _unmarked(name: str) -> str:
+    """The name with its dollar signs escaped, because matplotlib reads ``$…$`` as a formula."""
+    return name.replace("$", r"\$")
