@@ -24,9 +24,7 @@ from rich.console import Console
 
 from ontarget import Episodes, Evaluation, GoalMonitor, Promised, Sessions, Target
 from ontarget.cli.replay import Replay
-from ontarget.cli.view.change import ChangeHint
-from ontarget.cli.view.foretold import placed
-from ontarget.cli.view.live_view import LiveView
+from ontarget.cli.view import LiveView
 from ontarget.errors import FewEpisodesError
 
 STEPS, LONG = 12, 240
@@ -124,7 +122,6 @@ def live_view(scene: Scene, found: Evaluation) -> Iterator[str]:
     hopes = np.argsort(np.nanmax(found.p[:, missed], axis=0))
     shown = missed[hopes[9 * hopes.size // 10]]  # it was in doubt
     run, view = found.episodes.take([shown]), view_of(sessions)
-    view.change = seen_beside(scene, found, int(shown))
     messages = list(Replay(run))
     for place, message in enumerate(messages):
         view.update(sessions.answer(message))
@@ -134,23 +131,10 @@ def live_view(scene: Scene, found: Evaluation) -> Iterator[str]:
             yield console.export_svg(title="ontarget watch")
 
 
-def seen_beside(scene: Scene, found: Evaluation, shown: int) -> ChangeHint:
-    """What a live view would know about a change, if it had seen all other runs end."""
-    hint = ChangeHint(lambda: scene.monitor.harm_guard(scene.target))
-    for i in np.delete(np.arange(found.met.size), shown).tolist():
-        start = {"agent": str(i), "t": 0, "p": float(found.p[0, i]), "status": "OK"}
-        hint.update(start)
-        hint.update({**start, "t": 1, "p": float(found.met[i]), "status": "DONE", "end": True})
-    return hint
-
-
 def view_of(sessions: Sessions) -> LiveView:
     """A live view of the runs in ``sessions``, as `ontarget watch` draws it."""
     return LiveView(
-        sessions.contract,
-        "deliveries",
-        explain=lambda agent: sessions.explain(agent).in_a_line,
-        locate=lambda agent: placed(sessions, agent),
+        sessions.contract, "deliveries", explain=lambda agent: sessions.explain(agent).in_a_line
     )
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from ontarget import GoalMonitor, Sessions, Target
 from ontarget.cli import live
-from ontarget.cli.view.live_view import LiveView
+from ontarget.cli.view import LiveView
 from ontarget.models import Marginal
 from tests.cli.river import call, messages, river
 from tests.walks import walks

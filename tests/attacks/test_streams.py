@@ -22,8 +22,8 @@ import pytest
 
 from ontarget import Episodes, Goal, GoalMonitor, Sessions, Target
 from ontarget.cli import live
-from ontarget.cli.view import course, live_view
-from ontarget.cli.view.live_view import LiveView
+from ontarget.cli import view as view_module
+from ontarget.cli.view import LiveView
 from ontarget.models import Marginal
 from tests.walks import walks
 
@@ -150,8 +150,8 @@ def test_what_the_live_view_keeps_does_not_grow_with_the_lines(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The bounds are lowered so that the first lines reach them.
-    monkeypatch.setattr(live_view, "_MOST", 100)
-    monkeypatch.setattr(course, "_MOST", 8)
+    monkeypatch.setattr(view_module, "_MOST", 100)
+    monkeypatch.setattr(view_module, "_KEPT", 8)
     asked = sessions("undeclared")
     view = LiveView(asked.contract, "model")
 

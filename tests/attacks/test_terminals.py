@@ -18,7 +18,7 @@ from ontarget import Episodes, GoalMonitor, Target
 from ontarget import _progress as progress
 from ontarget._plain import plain
 from ontarget.cli.output import print_facts
-from ontarget.cli.view.live_view import LiveView
+from ontarget.cli.view import LiveView
 from ontarget.errors import EpisodesError
 from ontarget.live import Contract
 from ontarget.models import Marginal

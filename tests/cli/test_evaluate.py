@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from ontarget import AlarmRule, Below, Episodes, GoalMonitor, Promised, RuledOut, Target
-from ontarget.cli.view.live_view import LiveView
+from ontarget.cli.view import LiveView
 from tests.walks import walks
 
 from .river import QUICK, call, river, told

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ontarget._numerals import percent
+from ontarget._numerals import number, percent
 from ontarget._plain import plain
 from ontarget._progress import working
 from ontarget.cli.demo_fleet import serve_fleet
@@ -151,11 +151,15 @@ def _draw(console: Console, watch: Watch, run: Episodes) -> None:
 
     from rich.live import Live
 
-    from ontarget.cli.view.live_view import LiveView
+    from ontarget.cli.view import LiveView
 
-    view = LiveView(watch.contract, f"episode {run.ids[0]}")
+    earned = 0.0
+    view = LiveView(
+        watch.contract, f"episode {run.ids[0]}", so_far=lambda agent: f"so far {number(earned)}"
+    )
     with Live(view, console=console, refresh_per_second=20):
         for answer in _lived(watch, run):
+            earned = round(answer["earned"], 2)
             view.update(answer)
             sleep(_PAUSE)
 

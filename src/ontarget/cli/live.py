@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ontarget._numerals import number
+from ontarget._plain import plain
 from ontarget._progress import working
 from ontarget.cli.mistakes import Exit
 from ontarget.cli.options import (
@@ -32,8 +34,6 @@ from ontarget.errors import Argument, FewEpisodesError, OntargetError, Placehold
 
 if TYPE_CHECKING:
     from ontarget import Sessions
-    from ontarget.cli.view.track import Ahead
-    from ontarget.drift import DriftGuard
 
 _SPEED = 10  # steps of a replay per second, on a terminal
 _LONGEST_LINE = 1_000_000  # characters: a state of tens of thousands of features
@@ -116,15 +116,6 @@ def watch(
             metavar="SECONDS",
         ),
     ] = None,
-    paths: Annotated[
-        bool,
-        typer.Option(
-            "--paths",
-            help="On a terminal, also predict where one or two runs will be at each later step; "
-            "starts some seconds later.",
-            metavar="",
-        ),
-    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Read JSON lines on standard input; write outlooks as JSON lines, or draw them on a terminal.
@@ -164,8 +155,7 @@ def watch(
     if idle is not None and not idle > 0.0:
         raise typer.BadParameter(f"--idle needs a number of seconds above 0, got {idle:g}")
     chosen, wanted = calibration_of(calibration), target_of(target)
-    from ontarget import Goal, GoalMonitor
-    from ontarget.cli.view.foretold import foretold
+    from ontarget import GoalMonitor
     from ontarget.report._facts import explained
 
     with working(f"opening {model.name}"):
@@ -185,8 +175,6 @@ def watch(
             asked = false_alarm_rate is not None or ruled_out is not None
             other = () if asked else ("; or alarm without a promise: ", Argument("alarm_below", _P))
             raise FewEpisodesError(*better.parts, *other) from None
-    alone = wanted.only if isinstance(wanted, Goal) else None
-    of_one = monitor if alone is None else monitor.only(alone[0])
     drawn = sys.stdout.isatty() and not as_json
     if replay is None:
         answers = _answers(sessions, _lines(_input()))
@@ -196,19 +184,11 @@ def watch(
         pace = _SPEED if speed is None and drawn else speed
         played = read_replay(replay, monitor, columns, runs=run or (), steps_per_second=pace)
         answers = map(sessions.answer, played)
-    one_by_one = replay is not None and not run
-    alarmed = (
-        _draw(
-            answers,
-            sessions,
-            name=model.name,
-            one_by_one=one_by_one,
-            foretell=(lambda agent: foretold(of_one, sessions, agent)) if paths else None,
-            guard=lambda: monitor.harm_guard(wanted, calibration=chosen),
-        )
-        if drawn
-        else _write(answers)
-    )
+    if drawn:
+        one_by_one = replay is not None and not run
+        alarmed = _draw(answers, sessions, name=model.name, one_by_one=one_by_one)
+    else:
+        alarmed = _write(answers)
     _end(alarmed, fail_on_alarm)
 
 
@@ -260,14 +240,14 @@ def _lines(stream: IO[str]) -> Iterator[str | None]:
 
 def _answers(sessions: Sessions, lines: Iterable[str | None]) -> Iterator[dict[str, Any]]:
     """One answer per line of input: the monitor's answer about the run, or what is wrong."""
-    for number, line in enumerate(lines, start=1):
+    for place, line in enumerate(lines, start=1):
         if line is None or line.strip():
             message = _parsed(line)
             if isinstance(message, str):
-                yield {"line": number, "status": "UNKNOWN", "reason": message}
+                yield {"line": place, "status": "UNKNOWN", "reason": message}
                 continue
             answer = sessions.answer(message)
-            yield answer if "t" in answer else {"line": number, **answer}
+            yield answer if "t" in answer else {"line": place, **answer}
 
 
 def _parsed(line: str | None) -> dict[str, Any] | str:
@@ -298,20 +278,12 @@ def _write(answers: Iterable[dict[str, Any]]) -> bool:
 
 
 def _draw(
-    answers: Iterable[dict[str, Any]],
-    sessions: Sessions,
-    *,
-    name: str,
-    one_by_one: bool,
-    foretell: Callable[[str], Ahead | None] | None,
-    guard: Callable[[], DriftGuard],
+    answers: Iterable[dict[str, Any]], sessions: Sessions, *, name: str, one_by_one: bool
 ) -> bool:
     from rich.console import Console
     from rich.live import Live
 
-    from ontarget.cli.view.change import ChangeHint
-    from ontarget.cli.view.foretold import placed
-    from ontarget.cli.view.live_view import LiveView
+    from ontarget.cli.view import LiveView
 
     console = Console(highlight=False)
 
@@ -327,9 +299,7 @@ def _draw(
         name,
         one_by_one=one_by_one,
         explain=why,
-        foretell=foretell,
-        locate=lambda agent: placed(sessions, agent),
-        change=ChangeHint(guard),
+        so_far=lambda agent: _so_far(sessions, agent),
     )
     try:
         with Live(view, console=console, refresh_per_second=12, vertical_overflow="crop"):
@@ -338,3 +308,21 @@ def _draw(
     finally:  # Ctrl-C is how one leaves a stream that has no end
         console.print(view.summary())
     return view.alarms > 0
+
+
+def _so_far(sessions: Sessions, agent: str) -> str:
+    """What an agent's run has, in words; empty if it is over, or nothing is known."""
+    from ontarget.live import GoalContract
+
+    if agent not in sessions:
+        return ""
+    contract, state = sessions.contract, sessions.run_state(agent)
+    each = [("", state)]
+    if isinstance(contract, GoalContract):
+        each = list(zip(contract.question.names, state.parts, strict=True))
+    told = [
+        f"{plain(name)} {number(float(f'{one.so_far:.5g}'))}".strip()
+        for name, one in each
+        if one.so_far is not None
+    ]
+    return f"so far {', '.join(told)}" if told else ""
