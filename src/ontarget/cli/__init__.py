@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from ontarget.cli.compare import compare
+from ontarget.cli.compare import compare, study
 from ontarget.cli.data import fit, simulate
 from ontarget.cli.demo import demo
 from ontarget.cli.evaluate import evaluate, inspect
@@ -23,7 +23,6 @@ from ontarget.cli.paper import paper
 from ontarget.cli.plan import plan
 from ontarget.cli.prepare import prepare, split
 from ontarget.cli.serve import serve
-from ontarget.cli.study import study
 from ontarget.cli.warm import warm
 
 __all__ = ["app", "main"]
