@@ -218,8 +218,6 @@ class LiveView:
             said = f"false alarms: at most {_percent(promised.rate)} promised"
             if promised.confidence is not None:
                 return f"{said}, with {_percent(promised.confidence)} confidence"
-            if promised.n_eff is not None:
-                return f"{said}, on average over recordings"
             low, high = promised.spread(_SURE)
             likely = f"{100 * low:.1f} to {percent(high, fixed=True)}"
             return f"{said} on average; {likely} likely for this threshold ({_percent(_SURE)})"

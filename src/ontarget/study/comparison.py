@@ -17,7 +17,7 @@ from ontarget.episodes._splits import ByGroup
 from ontarget.errors import Argument, EpisodesError, FewEpisodesError, Placeholder
 from ontarget.evaluation import Difference, brier, corrected_difference, log_loss
 from ontarget.goal import Goal
-from ontarget.monitor import GoalMonitor
+from ontarget.monitor.monitor import GoalMonitor
 from ontarget.study._classifiers import RIVALS
 from ontarget.study._rows import Rows, met_by, rows_of
 from ontarget.target import Target

@@ -1,9 +1,9 @@
 from ._style import theme_css as theme_css
+from .calibration import bias_chart as bias_chart
 from .calibration import came_true_chart as came_true_chart
 from .calibration import ece_chart as ece_chart
 from .calibration import pit_chart as pit_chart
 from .calibration import reliability_diagram as reliability_diagram
-from .calibration import bias_chart as bias_chart
 from .curves import Curve as Curve
 from .decisions import IntervalCurve as IntervalCurve
 from .decisions import alarm_chart as alarm_chart
