@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ontarget import PCQR, Interval, RawInverse
 from ontarget.evaluation import bin_of, brier, coverage, log_loss, width
-from ontarget.paper.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from ontarget.paper.partitions import Partition
 from ontarget.paper.plan import Plan
 
@@ -46,23 +46,23 @@ class Part:
         The number of held-out episodes that p_low was computed from.
     """
 
-    low: IntArray
-    met: BoolArray
-    ids: AnyArray
-    outcomes: FloatArray
-    target: FloatArray
-    bins: FloatArray
-    brier: FloatArray
-    log_loss: FloatArray
-    interval: FloatArray
+    low: NDArray[np.integer]
+    met: NDArray[np.bool_]
+    ids: NDArray[Any]
+    outcomes: NDArray[np.float64]
+    target: NDArray[np.float64]
+    bins: NDArray[np.float64]
+    brier: NDArray[np.float64]
+    log_loss: NDArray[np.float64]
+    interval: NDArray[np.float64]
     n: int
 
     @property
-    def p_low(self) -> FloatArray:
+    def p_low(self) -> NDArray[np.float64]:
         """(steps, tests): the lower bound of the probability for each test episode at each step."""
         return self.low / (self.n + 1)
 
-    def ece_by_step(self, method: str) -> FloatArray:
+    def ece_by_step(self, method: str) -> NDArray[np.float64]:
         """The expected calibration error of this method's forecasts at each step."""
         return _ece(self.bins[METHODS.index(method)])
 
@@ -70,10 +70,10 @@ class Part:
         """The expected calibration error of this method's forecasts of all steps together."""
         return float(_ece(self.bins[METHODS.index(method)].sum(axis=0)))
 
-    def mean_by_step(self, method: str) -> FloatArray:
+    def mean_by_step(self, method: str) -> NDArray[np.float64]:
         """The mean forecast of each step."""
         sums = self.bins[METHODS.index(method)].sum(axis=1)
-        mean: FloatArray = sums[:, 1] / sums[:, 0]
+        mean: NDArray[np.float64] = sums[:, 1] / sums[:, 0]
         return mean
 
 
@@ -108,7 +108,7 @@ def run_partition(plan: Plan, partition: Partition, tick: Callable[[], object]) 
 
 
 def part_of(
-    plan: Plan, partition: Partition, panels: FloatArray, interval: Interval, n: int
+    plan: Plan, partition: Partition, panels: NDArray[np.float64], interval: Interval, n: int
 ) -> Part:
     """The results of a partition, from the probabilities of each method and intervals at t = 0.
 
@@ -131,17 +131,18 @@ def part_of(
     )
 
 
-def _binned(p: FloatArray, met: BoolArray, bins: int) -> FloatArray:
+def _binned(p: NDArray[np.float64], met: NDArray[np.bool_], bins: int) -> NDArray[np.float64]:
     places = bin_of(p, bins)
     sums = (np.bincount(places, weights=w, minlength=bins) for w in (np.ones(p.size), p, met))
     return np.stack(list(sums), axis=-1)
 
 
-def _ece(bins: FloatArray) -> FloatArray:
+def _ece(bins: NDArray[np.float64]) -> NDArray[np.float64]:
     """The expected calibration error, from sums over bins of forecasts.
 
     For each bin it takes the difference between the sum of forecasts p and the number that came
     true; it adds up their absolute values and divides by the number N of forecasts.
     """
-    error: FloatArray = np.abs(bins[..., 1] - bins[..., 2]).sum(axis=-1) / bins[..., 0].sum(axis=-1)
+    gaps = np.abs(bins[..., 1] - bins[..., 2]).sum(axis=-1)
+    error: NDArray[np.float64] = gaps / bins[..., 0].sum(axis=-1)
     return error

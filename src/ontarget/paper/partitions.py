@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ontarget import Target
 from ontarget.domains import simulate
 from ontarget.episodes import Episodes, PaperSplit, uniform_by_id
-from ontarget.paper.arrays import AnyArray, BoolArray, FloatArray
 from ontarget.paper.plan import Mode, Plan
 
 _HALF_NOISE: Final = 5e-6
@@ -28,10 +28,10 @@ _HALF_NOISE: Final = 5e-6
 class Rows:
     """Episodes at one step: a model's inputs, what it should predict, and the behavior so far."""
 
-    X: FloatArray
-    y: FloatArray
-    offset: FloatArray
-    ids: AnyArray
+    X: NDArray[np.float64]
+    y: NDArray[np.float64]
+    offset: NDArray[np.float64]
+    ids: NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class Partition:
         return Rows(step.states, remaining, step.behavior, step.ids)
 
     @cached_property
-    def outcomes(self) -> FloatArray:
+    def outcomes(self) -> NDArray[np.float64]:
         """The outcomes of the test episodes."""
         return self._outcomes(self.test)
 
@@ -64,7 +64,7 @@ class Partition:
         return Target(float(low), float(high))
 
     @cached_property
-    def met(self) -> BoolArray:
+    def met(self) -> NDArray[np.bool_]:
         """(tests,): whether each test episode ended inside the target."""
         return self.target.contains(self.outcomes, self.grid)
 
@@ -73,7 +73,7 @@ class Partition:
         """The positions of the categorical features."""
         return self.train.schema.categorical
 
-    def _outcomes(self, part: Episodes) -> FloatArray:
+    def _outcomes(self, part: Episodes) -> NDArray[np.float64]:
         if self.mode == "atoms":
             return part.at(0, grid=self.grid).outcomes
         # Every episode of both domains lives to the horizon, so each is alive at every step.

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ontarget.episodes import uniform_by_id
 from ontarget.evaluation import Reliability, coverage_band, reliability
-from ontarget.paper.arrays import FloatArray, IndexArray
 from ontarget.paper.experiment import METHODS, Part
 from ontarget.paper.plan import PAPER, Mode, Plan
 
@@ -54,10 +54,10 @@ def summarize(plan: Plan, parts: Parts) -> dict[str, Any]:
     }
 
 
-def open_share(part: Part) -> FloatArray:
+def open_share(part: Part) -> NDArray[np.float64]:
     """(steps,): the share of test episodes whose lower bound p_low is not close to 0 or 1."""
     p = part.p_low
-    share: FloatArray = ((p > OPEN[0]) & (p < OPEN[1])).mean(axis=1)
+    share: NDArray[np.float64] = ((p > OPEN[0]) & (p < OPEN[1])).mean(axis=1)
     return share
 
 
@@ -85,13 +85,13 @@ def pooled_reliability(plan: Plan, parts: Sequence[Part]) -> Reliability:
     return reliability(p, met, plan.bins, episode=ids)
 
 
-def ten_episodes(plan: Plan, part: Part) -> IndexArray:
+def ten_episodes(plan: Plan, part: Part) -> NDArray[np.intp]:
     """The positions of ten random test episodes: eight that met the target and two that missed it.
 
     Eight in ten of all episodes meet the target. Without this rule, one draw in nine would show no
     failure.
     """
-    order: IndexArray = np.argsort(uniform_by_id(part.ids, plan.seed, "ten episodes"))
+    order: NDArray[np.intp] = np.argsort(uniform_by_id(part.ids, plan.seed, "ten episodes"))
     met = part.met[order]
     return np.sort(np.concatenate((order[met][:8], order[~met][:2])))
 
@@ -101,7 +101,7 @@ def summarize_forecasts(parts: Sequence[Part]) -> dict[str, Any]:
 
     The scores are compared with those of raw forecasts (before calibration).
     """
-    together: FloatArray = np.sum([part.bins for part in parts], axis=0)
+    together: NDArray[np.float64] = np.sum([part.bins for part in parts], axis=0)
     scores = {"brier": [part.brier for part in parts], "log_loss": [p.log_loss for p in parts]}
     return {
         "ece": {m: mean_sd(part.pooled_ece(m) for part in parts) for m in METHODS},
@@ -152,11 +152,11 @@ def _of_domain(plan: Plan, parts: Sequence[Part]) -> dict[str, Any]:
     }
 
 
-def _by_step(curves: Sequence[FloatArray]) -> dict[str, Any]:
+def _by_step(curves: Sequence[NDArray[np.float64]]) -> dict[str, Any]:
     table = np.array(curves)
     sd = table.std(axis=0, ddof=1) if len(curves) > 1 else np.zeros(table.shape[1])
     return {"mean": table.mean(axis=0).tolist(), "sd": sd.tolist()}
 
 
-def _pooled(bins: FloatArray) -> float:
+def _pooled(bins: NDArray[np.float64]) -> float:
     return float(np.abs(bins[:, 1] - bins[:, 2]).sum() / bins[:, 0].sum())
