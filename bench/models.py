@@ -39,7 +39,7 @@ from yardstick.questions import REAL
 
 MODELS = [StackedForest, QuantileForest, DistributionRegression]
 MODELS += [QuantileNetwork] if find_spec("torch") else []
-KINDS = [*(model.kind for model in MODELS), "linear"]
+KINDS = [model.kind for model in MODELS]
 
 
 def microseconds(call: Callable[[], object], n: int = 2_000) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.linear_model import QuantileRegressor
 
 from ontarget._arguments import fraction, share, whole_number
 from ontarget.conformal import GroupedPCQR
@@ -12,7 +13,7 @@ from ontarget.domains import simulate
 from ontarget.episodes import Episodes
 from ontarget.errors import EpisodesError, InputError
 from ontarget.evaluation import reliability
-from ontarget.models import LinearQuantiles, Marginal, QuantileForest
+from ontarget.models import Marginal, QuantileForest, RegressorQuantiles
 from refusals import refuses
 
 X, Y = np.arange(40.0)[:, None], np.arange(40.0)
@@ -44,7 +45,10 @@ def test_what_is_no_share_is_refused(value: object) -> None:
 @pytest.mark.parametrize(
     ("call", "refusal"),
     [
-        (lambda: LinearQuantiles(n_levels=5.0).fit(X, Y), (InputError, "n_levels", 5.0)),
+        (
+            lambda: RegressorQuantiles(QuantileRegressor(), n_levels=5.0).fit(X, Y),
+            (InputError, "n_levels", 5.0),
+        ),
         (lambda: QuantileForest(n_trees=3.0).fit(X, Y), (InputError, "n_trees", 3.0)),
         (lambda: GroupedPCQR(Marginal().fit(X, Y), min_size=3.0), (InputError, "min_size", 3.0)),
         (lambda: reliability(np.full(40, 0.5), Y > 20, bins=3.0), (InputError, "bins", 3.0)),

@@ -14,7 +14,6 @@ from ontarget.modelfile.container import Container
 from ontarget.models import (
     DistributionRegression,
     GuidedForest,
-    LinearQuantiles,
     Marginal,
     QuantileForest,
     QuantileNetwork,
@@ -41,8 +40,6 @@ KINDS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "guided-max": (GUIDED, {"steps_per_model": 3}, {"behavior": "max", "ragged": True}),
     "stacked": (STACKED, {"steps_per_model": 3}, {"kind": "category"}),
     "stacked-plain": (STACKED, {"steps_per_model": 5}, {"atoms": False, "missing": True}),
-    "linear": (LinearQuantiles(5), {"steps_per_model": 2}, {"kind": "category"}),
-    "linear-plain": (LinearQuantiles(5), {"steps_per_model": 5}, {"atoms": False}),
     "forest-mean": (FOREST, {"steps_per_model": 5}, {"behavior": "mean", "atoms": False}),
     "regression": (REGRESSION, {"steps_per_model": 2}, {"kind": "category", "missing": True}),
     "regression-plain": (REGRESSION, {"steps_per_model": 5}, {"atoms": False, "ragged": True}),

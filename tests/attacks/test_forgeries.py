@@ -69,7 +69,7 @@ def set_width(header: dict[str, Any], sections: Any, width: int) -> None:
     sections["assure"]["states"] = np.zeros((width, rows))
 
 
-@pytest.mark.parametrize("kind", ["forest", "guided", "linear", "marginal"])
+@pytest.mark.parametrize("kind", ["forest", "guided", "marginal"])
 @pytest.mark.parametrize("width", [0, 1, 3, 40])
 def test_a_schema_of_another_width_than_the_models(kind: str, width: int, tmp_path: Path) -> None:
     refuse(kind, lambda h, s: set_width(h, s, width), tmp_path, "numbers per row")
@@ -277,23 +277,6 @@ def test_ends_and_starts_that_wrap_around(section: str, tmp_path: Path) -> None:
     refuse("forest", forge, tmp_path, "need")
 
 
-def test_a_linear_model_that_names_a_column_twice(tmp_path: Path) -> None:
-    def forge(header: dict[str, Any], sections: Any) -> None:
-        arrays = sections["block-00000"]
-        column, size = arrays["category_sizes"].tolist()
-        arrays["category_sizes"] = np.array([column, 1, column, size - 1])
-
-    refuse("linear", forge, tmp_path, "category_sizes needs columns")
-
-
-@pytest.mark.parametrize("pair", [[1, LAST], [1, FIRST], [9, 3], [-1, 3]])
-def test_a_linear_model_with_categories_it_does_not_have(pair: list[int], tmp_path: Path) -> None:
-    def forge(header: dict[str, Any], sections: Any) -> None:
-        sections["block-00000"]["category_sizes"] = np.array(pair)
-
-    refuse("linear", forge, tmp_path, "category_sizes needs")
-
-
 def test_a_forest_without_features(tmp_path: Path) -> None:
     def forge(header: dict[str, Any], sections: Any) -> None:
         set_width(header, sections, 0)
@@ -313,12 +296,11 @@ def test_a_forest_without_features(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("width", [0, -1, 2**40])
-@pytest.mark.parametrize("kind", ["marginal", "linear"])
-def test_a_model_of_no_or_endless_features(kind: str, width: int, tmp_path: Path) -> None:
+def test_a_model_of_no_or_endless_features(width: int, tmp_path: Path) -> None:
     def forge(header: dict[str, Any], sections: Any) -> None:
         sections["block-00000"]["n_features"] = np.array([width], dtype=np.int64)
 
-    refuse(kind, forge, tmp_path, "n_features|numbers per row|coef")
+    refuse("marginal", forge, tmp_path, "n_features|numbers per row")
 
 
 def test_a_horizon_without_laws(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from ontarget import Target
 from ontarget.errors import ModelFileError
 from ontarget.modelfile.file import inspect_file
-from ontarget.models import DistributionRegression, LinearQuantiles, Marginal, QuantileForest
+from ontarget.models import DistributionRegression, Marginal, QuantileForest
 from ontarget.monitor.monitor import GoalMonitor
 from tests.outside.first_loss import FirstLoss
 from tests.walks import walks
@@ -18,7 +18,6 @@ from tests.walks import walks
 TARGETS = [Target.at_least(0.2), Target(-0.5, 0.3)]
 MODELS = {
     "forest": QuantileForest(n_trees=8, min_leaf=10),
-    "linear": LinearQuantiles(),
     "marginal": Marginal(),
     "regression": DistributionRegression(),
 }

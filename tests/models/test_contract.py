@@ -33,7 +33,6 @@ from ontarget.models._entry import (
 from ontarget.models.base import ConditionalDistribution, StoredDistribution
 from ontarget.models.forest.estimator import QuantileForest
 from ontarget.models.guided.estimator import GuidedForest
-from ontarget.models.linear import LinearQuantiles
 from ontarget.models.marginal import Marginal
 from ontarget.models.network.estimator import QuantileNetwork
 from ontarget.models.pipeline import PipelineDistribution
@@ -44,7 +43,6 @@ from ontarget.models.stacked.estimator import StackedForest
 BOOSTED = GradientBoostingRegressor(loss="quantile", n_estimators=5)
 
 OURS: dict[str, Callable[[], StoredDistribution]] = {
-    "linear": LinearQuantiles,
     "marginal": Marginal,
     "marginal-steps": lambda: Marginal(smooth=False),
     "forest": lambda: QuantileForest(n_trees=12, min_leaf=5),
@@ -65,8 +63,6 @@ MODELS: dict[str, Callable[[], ConditionalDistribution]] = {
         make_pipeline(StandardScaler(), NearestOutcomes())
     ),
 }
-# Models that put mass on training outcomes only, so that a repeated outcome stays an atom.
-KEEPS_ATOMS = [name for name in OURS if name != "linear"]
 
 N_ROWS, N_FEATURES = 120, 3
 FEATURES = np.random.default_rng(1).normal(size=(N_ROWS, N_FEATURES))
@@ -106,7 +102,7 @@ def named(names: Iterable[str]) -> list[Any]:
 each_model = pytest.mark.parametrize("name", named(MODELS))
 each_of_ours = pytest.mark.parametrize("name", named(OURS))
 each_law = pytest.mark.parametrize("law", LAWS)
-each_atom_keeper = pytest.mark.parametrize("name", named(KEEPS_ATOMS))
+each_atom_keeper = pytest.mark.parametrize("name", named(OURS))
 numbers = st.floats(-1e3, 1e3) | st.floats(-6.0, 6.0) | st.sampled_from([-1.5, 0.0, 1.0, 2.0])
 levels = st.floats(0.0, 1.0) | st.sampled_from([1e-12, 1e-7, 0.25, 0.5, 0.75, 1 - 1e-7, 1.0])
 

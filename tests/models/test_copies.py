@@ -9,13 +9,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from numba.core.dispatcher import Dispatcher
 from sklearn.linear_model import QuantileRegressor
 
 from ontarget.models import (
     DistributionRegression,
     GuidedForest,
-    LinearQuantiles,
     Marginal,
     QuantileForest,
     RegressorQuantiles,
@@ -32,7 +30,6 @@ VALUES = RNG.normal(size=(40, 2))
 MODELS = {
     "forest": QuantileForest(5),
     "guided": GuidedForest(5, n_boosted=5),
-    "linear": LinearQuantiles(9),
     "marginal": Marginal(),
     "regression": DistributionRegression(),
     "stacked": StackedForest(5, n_boosted=5),
@@ -50,7 +47,7 @@ def compiled() -> dict[str, int]:
         f"{module}.{name}": len(value.signatures)
         for module in [name for name in sys.modules if name.startswith("ontarget.models")]
         for name, value in vars(sys.modules[module]).items()
-        if isinstance(value, Dispatcher)
+        if hasattr(value, "signatures")
     }
 
 

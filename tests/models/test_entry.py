@@ -15,7 +15,6 @@ from tests.outside.nearest_outcomes import NearestOutcomes
 from ontarget.errors import InputError, ModelFileError
 from ontarget.models import (
     GuidedForest,
-    LinearQuantiles,
     PipelineDistribution,
     QuantileForest,
     RegressorQuantiles,
@@ -163,8 +162,7 @@ def test_limits_of_a_shape_that_would_be_stretched_are_refused() -> None:
 
 
 def test_a_model_that_stays_in_memory_says_so() -> None:
-    arrays = model_arrays(LinearQuantiles(3).fit(X, Y))
-    assert "coef" in arrays
+    assert "roots" in model_arrays(QuantileForest(3).fit(X, Y))
 
     class Loose:
         kind = "loose"

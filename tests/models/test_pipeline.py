@@ -8,21 +8,23 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.compose import make_column_transformer
+from sklearn.linear_model import QuantileRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from tests.outside.nearest_outcomes import NearestOutcomes
 
 from ontarget.conformal.pcqr import PCQR
 from ontarget.errors import CalibrationError, UnfittedError
-from ontarget.models import LinearQuantiles, PipelineDistribution, QuantileForest
+from ontarget.models import PipelineDistribution, QuantileForest, RegressorQuantiles
 
 RNG = np.random.default_rng(0)
 KIND = RNG.integers(0, 3, 300).astype(float)
 X = np.column_stack([KIND, RNG.normal(size=300)])
 Y = np.array([0.0, 9.0, -9.0])[KIND.astype(int)] + X[:, 1]
+LINEAR = RegressorQuantiles(QuantileRegressor(alpha=0.0), n_levels=9)
 ENCODED = make_pipeline(
     make_column_transformer((OneHotEncoder(), [0]), remainder="passthrough", sparse_threshold=1.0),
-    LinearQuantiles(9),
+    LINEAR,
 )
 
 
@@ -34,7 +36,7 @@ def test_categories_that_the_pipeline_encodes_reach_the_last_step_as_numbers() -
 
 
 def test_weights_reach_the_last_step() -> None:
-    pipeline = make_pipeline(StandardScaler(), LinearQuantiles(9))
+    pipeline = make_pipeline(StandardScaler(), LINEAR)
     even = PipelineDistribution(pipeline).fit(X, Y)
     heavy = PipelineDistribution(pipeline).fit(X, Y, np.where(Y > 0.0, 9.0, 1.0))
     assert heavy.predict(X).mean() > even.predict(X).mean() + 1.0

@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from quantile_forest import RandomForestQuantileRegressor
+from scipy.stats import norm
 from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression, QuantileRegressor
+from tests.walks import walks
 
+from ontarget import GoalMonitor
 from ontarget.conformal.pcqr import PCQR
 from ontarget.errors import InputError, ModelFileError, UnfittedError
 from ontarget.models._entry import model_arrays
-from ontarget.models.linear import LinearQuantiles
 from ontarget.models.quantiles import RegressorQuantiles
 from ontarget.target import Target
 
@@ -46,13 +48,27 @@ def test_regressor_is_calibrated_through_the_adapter(name: str) -> None:
     assert np.mean(p[X[600:, 0] > 0.5]) > np.mean(p[X[600:, 0] < -0.5])
 
 
-def test_linear_regressors_quantiles_are_those_of_our_own() -> None:
-    X, y = line(200, 1)
-    ours = LinearQuantiles(n_levels=9).fit(X, y)
-    theirs = RegressorQuantiles(QuantileRegressor(alpha=0.0), n_levels=9).fit(X, y)
-    assert theirs.quantile(X, ours.levels_) == pytest.approx(
-        ours.quantile(X, ours.levels_), abs=1e-5
+def test_linear_quantiles_are_found_where_the_truth_is_linear() -> None:
+    X = np.repeat(np.arange(10.0), 11).reshape(-1, 1)
+    y = 2.0 * X[:, 0] + np.tile(np.arange(-5.0, 6.0), 10)
+    model = RegressorQuantiles(QuantileRegressor(alpha=0.0), n_levels=9).fit(X, y)
+    assert model.quantile([[4.5], [10.0]], [0.2, 0.5, 0.8]) == pytest.approx(
+        np.array([[6.0, 9.0, 12.0], [17.0, 20.0, 23.0]])
     )
+
+
+def test_a_monitor_with_a_linear_model_answers_near_the_truth() -> None:
+    # What a walk with drift d still earns in n steps is normal, with mean n d / 2 and variance n.
+    model = RegressorQuantiles(QuantileRegressor(alpha=0.0), n_levels=9)
+    monitor = GoalMonitor(model, steps_per_model=1)
+    monitor.fit(walks(600, 3, atoms=False), progress=False)
+    drift, so_far = np.array([-1.5, -0.5, 0.0, 0.5, 1.5]), np.array([0.3, -0.2, 0.0, 0.4, -1.0])
+    for t, left in enumerate((3, 2, 1)):
+        states = np.column_stack([drift, np.zeros(5)])
+        earned = so_far if t else np.zeros(5)
+        p = monitor.outlook(t, states, earned, Target.at_least(0.5)).p
+        truth = norm.sf(0.5, earned + left * drift / 2.0, np.sqrt(left))
+        assert p == pytest.approx(truth, abs=0.08)
 
 
 def test_prefit_regressors_need_no_fit() -> None:

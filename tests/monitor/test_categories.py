@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import polars as pl
+from sklearn.linear_model import QuantileRegressor
 
 from ontarget import Episodes, GoalMonitor, Status, Target
 from ontarget.errors import CategoryError, InputError
-from ontarget.models import LinearQuantiles, Marginal, QuantileForest
+from ontarget.models import Marginal, QuantileForest, RegressorQuantiles
 from refusals import refuses
 
 MODEL = QuantileForest(n_trees=3)
@@ -77,7 +78,8 @@ def test_a_live_answer_names_the_categories_that_count_as_missing() -> None:
 
 def test_unseen_categories_are_refused_where_they_are_errors() -> None:
     split, _ = split_with_one_odd_run_in_each_part()
-    for monitor in (GoalMonitor(MODEL, unseen="error"), GoalMonitor(LinearQuantiles())):
+    linear = RegressorQuantiles(QuantileRegressor(alpha=0.0))  # which takes no missing values
+    for monitor in (GoalMonitor(MODEL, unseen="error"), GoalMonitor(linear)):
         with refuses(CategoryError, None, "'mode'", "unseen='missing'"):
             monitor.fit(split=split, progress=False)
     strict = GoalMonitor(Marginal(), unseen="error").fit(runs(["b"] * 200, seed=3), progress=False)

@@ -11,11 +11,12 @@ import polars as pl
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from sklearn.linear_model import QuantileRegressor
 
 from ontarget import Episodes, Goal, GoalMonitor, Status, Target
 from ontarget.episodes import Feature, PaperSplit, Schema
 from ontarget.errors import CategoryError, EpisodesError
-from ontarget.models import LinearQuantiles, QuantileForest
+from ontarget.models import QuantileForest, RegressorQuantiles
 from refusals import refuses
 
 TARGET = Target.at_least(0.0)
@@ -198,7 +199,7 @@ def test_unknown_numbers_are_refused_where_they_are_errors() -> None:
     parts = Episodes.from_frame(odd, categorical=["gear"])
     split = PaperSplit(*(parts.take(np.arange(k, k + 100)) for k in (0, 100, 200)), None)
     with pytest.raises(CategoryError):
-        GoalMonitor(LinearQuantiles()).fit(split=split, progress=False)
+        GoalMonitor(RegressorQuantiles(QuantileRegressor())).fit(split=split, progress=False)
 
 
 def test_known_numbers_are_kept_in_the_model_file(tmp_path) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.linear_model import QuantileRegressor
 
 from known import Atoms, Uniform
 from ontarget.conformal.groups import GroupedPCQR
 from ontarget.conformal.pcqr import PCQR
 from ontarget.models.forest.estimator import QuantileForest
-from ontarget.models.linear import LinearQuantiles
+from ontarget.models.quantiles import RegressorQuantiles
 from validity.checks import (
     check_beta_law,
     check_cdf_identity,
@@ -65,13 +66,17 @@ def test_rank_of_a_new_outcome_is_uniform_on_the_grid(n: int) -> None:
     check_rank_is_uniform(n, seed=n)
 
 
+def linear(n_levels: int) -> RegressorQuantiles:
+    return RegressorQuantiles(QuantileRegressor(alpha=0.0), n_levels)
+
+
 def fitted_and_fresh(name: str, *, integers: bool) -> tuple[object, np.ndarray, np.ndarray]:
     """A fitted model, and 40 rows with outcomes that it has not seen."""
     rng = np.random.default_rng(7)
     X = rng.normal(size=(240, 2))
     y = X[:, 0] + (1.0 + (X[:, 1] > 0.0)) * rng.normal(size=240)
     y = np.round(y) if integers else y
-    make = {"linear": LinearQuantiles, "forest": lambda: QuantileForest(n_trees=20, min_leaf=5)}
+    make = {"linear": lambda: linear(19), "forest": lambda: QuantileForest(n_trees=20, min_leaf=5)}
     return make[name]().fit(X[:200], y[:200]), X[200:], y[200:]
 
 
@@ -90,7 +95,7 @@ def fresh_bit(rng: np.random.Generator, *, leak: bool = False) -> bool:
     """Whether a new outcome is covered at 80 %, with a model that fits its few rows too well."""
     X = rng.normal(size=(40, 6))
     y = X[:, 0] + rng.normal(size=40)
-    model = LinearQuantiles(n_levels=3).fit(X[:19], y[:19])
+    model = linear(3).fit(X[:19], y[:19])
     calibration = slice(0, 19) if leak else slice(19, 38)
     pcqr = PCQR(model).calibrate(X[calibration], y[calibration])
     return bool(pcqr.interval(X[39:], 0.8).contains(y[39:])[0])

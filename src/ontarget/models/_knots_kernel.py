@@ -154,32 +154,3 @@ def knot_means(knots: FloatArray, levels: FloatArray, floor: float) -> FloatArra
             mean += (levels[j + 1] - levels[j]) * 0.5 * (knots[i, j] + knots[i, j + 1])
         out[i] = mean
     return out
-
-
-@kernel
-def linear_knots(
-    X: FloatArray, coefficients: FloatArray, intercepts: FloatArray, resolution: float
-) -> FloatArray:
-    """The quantiles of each row, which are linear in its features, in ascending order.
-
-    Quantiles that differ by at most ``resolution`` become equal. They are an atom (a value with
-    positive probability) that the last digits of the solver would otherwise spread out. The sums
-    are a plain loop, so that the result for a row does not depend on the other rows of a call.
-    """
-    n_levels, n_features = coefficients.shape
-    knots = np.empty((X.shape[0], n_levels))
-    for i in range(X.shape[0]):
-        for j in range(n_levels):
-            value = intercepts[j]
-            for k in range(n_features):
-                value += coefficients[j, k] * X[i, k]
-            # Insertion: neighbouring levels cross rarely, so this is nearly a plain write.
-            at = j
-            while at > 0 and knots[i, at - 1] > value:
-                knots[i, at] = knots[i, at - 1]
-                at -= 1
-            knots[i, at] = value
-        for j in range(1, n_levels):
-            if knots[i, j] - knots[i, j - 1] <= resolution:
-                knots[i, j] = knots[i, j - 1]
-    return knots

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils import get_tags
 
 from ontarget._readonly import read_only
 from ontarget._typing import ArrayLike, FloatArray
@@ -105,6 +106,12 @@ class RegressorQuantiles(KnotEstimator):
         model.training_keys_ = None
         model.levels_ = read_only(levels)
         return model
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if hasattr(self.regressor, "__sklearn_tags__"):
+            tags.input_tags.allow_nan = get_tags(self.regressor).input_tags.allow_nan
+        return tags
 
     def _knots(self, rows: FloatArray) -> FloatArray:
         if rows.shape[0] == 0:
