@@ -111,7 +111,7 @@ def written(value: object) -> str:
 def joined(about: object, tensors: dict[str, Any] | str, data: bytes) -> bytes:
     """The reverse of `split`; the tensors may be given as a text."""
     listed = tensors if isinstance(tensors, str) else written(tensors)[1:-1]
-    body = '{"__metadata__":{"format":"ontarget-model","version":"1","fingerprint":"' + "0" * 64
+    body = '{"__metadata__":{"format":"ontarget-model","version":"2","fingerprint":"' + "0" * 64
     body += '","ontarget":' + json.dumps(written(about)) + "}" + ("," if listed else "")
     body += listed + "}"
     return sealed(body.encode() + b" " * (-len(body.encode()) % 8), data)

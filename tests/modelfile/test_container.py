@@ -79,7 +79,7 @@ def test_the_package_reads_files_and_metadata(path: Path) -> None:
     with safe_open(path, "numpy") as opened:
         metadata = opened.metadata()
     assert metadata.keys() == {"format", "version", "fingerprint", "ontarget"}
-    assert (metadata["format"], metadata["version"]) == ("ontarget-model", "1")
+    assert (metadata["format"], metadata["version"]) == ("ontarget-model", "2")
     assert metadata["fingerprint"] == Container.open(path).fingerprint
     about = json.loads(metadata["ontarget"])
     assert metadata["ontarget"] == json.dumps(about, sort_keys=True, separators=(",", ":"))

@@ -311,13 +311,19 @@ def test_unaligned_arrays_are_refused() -> None:
 
 
 @pytest.mark.parametrize(("version", "words"), [
-    (b"2", "version 2 of the format, but this ontarget reads version 1; install the ontarget that"),
-    (b"10", "version 10 of the format"), (b"01", "version 01 of"), (b"", "version  of"),
+    (b"3", "version 3 "), (b"10", "version 10 "), (b"02", "version 02 "), (b"", "version  "),
 ])  # fmt: skip
 def test_another_version_is_named_before_anything_else_is_read(version: bytes, words: str) -> None:
-    data = small().replace(b'"version":"1"', b'"version":"' + version + b'"')
+    data = small().replace(b'"version":"2"', b'"version":"' + version + b'"')
     with pytest.raises(ModelFileError, match=words):
         read(data)
+
+
+def test_a_file_of_the_layout_of_0_2_is_read_as_one_of_today() -> None:
+    data = small()
+    end = 8 + int.from_bytes(data[:8], "little")
+    old = sealed(data[8:end].replace(b'"version":"2"', b'"version":"1"'), data[end:])
+    assert same(read(old), HEADER, SECTIONS)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,8 @@ from ontarget.errors import InputError
 
 FileBuffer: TypeAlias = mmap.mmap | bytes
 
-VERSION = 1
+VERSION = 2
+READABLE = (1, 2)  # what 0.2 wrote, and this version
 ALIGNMENT = 8
 MAX_DEPTH = 32
 MAX_DIGITS = 40
@@ -47,7 +48,8 @@ _MAX_EMPTY_EXTENT = 1_000_000
 
 _LENGTH = 8
 _FORMAT = b'{"__metadata__":{"format":"ontarget-model","version":"'
-_OPENING = _FORMAT + b'%d","fingerprint":"' % VERSION
+_OPENINGS = {b"%d" % one: _FORMAT + b'%d","fingerprint":"' % one for one in READABLE}
+_OPENING = _OPENINGS[b"%d" % VERSION]
 _METADATA = b'","ontarget":'
 _SEAL = slice(_LENGTH + len(_OPENING), _LENGTH + len(_OPENING) + 64)
 
@@ -271,12 +273,14 @@ def _header_end(buffer: FileBuffer, size: int) -> int:
     if not opening.startswith(_FORMAT):
         raise ValueError("it is not an ontarget model file, or its first bytes are damaged")
     version = opening[len(_FORMAT) :].partition(b'"')[0]
-    if version != b"%d" % VERSION:
+    if version not in _OPENINGS:
         raise ValueError(
-            f"it has version {version.decode('ascii', 'replace')} of the format, but this "
-            f"ontarget reads version {VERSION}; install the ontarget that wrote it, or a newer one"
+            f"it has version {version.decode('ascii', 'replace')} of the format, but this ontarget "
+            f"reads versions {' and '.join(map(str, READABLE))}; install the ontarget that wrote "
+            "it, or a newer one"
         )
-    if opening != _OPENING or buffer[_SEAL.stop : _SEAL.stop + len(_METADATA)] != _METADATA:
+    metadata = buffer[_SEAL.stop : _SEAL.stop + len(_METADATA)]
+    if (opening, metadata) != (_OPENINGS[version], _METADATA):
         raise ValueError("it is not an ontarget model file, or its first bytes are damaged")
     return _LENGTH + length
 
