@@ -5,45 +5,38 @@ threads of Numba, because a forked child process that calls such a kernel is kil
 `ontarget._threads` runs kernels in one thread pool.
 
 By itself, Numba compiles a cached kernel again only if the kernel's own file has changed, although
-its machine code also contains the kernels that it calls. Here the name of every cache file contains
+its machine code also contains the kernels that it calls. Here the name of the cache folder contains
 a digest of all kernel sources of the package. So a change in any of them leads to a new
 compilation, and cache files of older sources are never opened: they may refer to classes that no
 longer exist.
 
-Cache files are pickles, which run code when they are opened. So neither a folder nor a file that
-another user could have changed is used. The administrator, and the owner of the installed package,
-can change the program itself, so they do not count as others. What others can do is read from a
-file's mode. POSIX access lists show there as rights of the group; those of NFSv4 do not show. On
-Windows, a user's folders are private by default, and nothing is checked.
+Cache files are pickles, which run code when they are opened. So kernels are kept in a folder that
+nobody but this user can enter, below folders that nobody else can change. The administrator, and
+the owner of the installed package, can change the program itself, so they do not count as others.
+What others can do is read from a file's mode. POSIX access lists show there as rights of the group;
+those of NFSv4 do not show. On Windows, a user's folders are private by default, and nothing is
+checked.
 """
 
 from __future__ import annotations
 
 import os
-import secrets
+import shutil
 import stat
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from glob import escape
 from hashlib import blake2b
+from inspect import getfile
 from pathlib import Path
 from tempfile import TemporaryFile, gettempdir
-from typing import IO, Any, NoReturn, TypeVar
+from threading import Lock
+from typing import Any, TypeVar
 
 import numba
-from numba.core import config
-from numba.core.caching import (
-    CompileResultCacheImpl,
-    FunctionCache,
-    IndexDataCacheFile,
-    _CacheLocator,
-    _SourceFileBackedLocatorMixin,
-)
-from numba.core.registry import CPUDispatcher
-from numba.misc.appdirs import AppDirs
+from numba.extending import register_jitable
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -52,120 +45,63 @@ _MARK = b"._kernel import"
 
 _CHECKED = hasattr(os, "getuid")
 _OPEN = "other users can write to the cache folder of compiled kernels, or to one above it"
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
+_config: Any = numba.config
+_turn = Lock()
 _warned = False
 
 
 def kernel(function: F) -> F:
     """The function, compiled on its first call; cached on disk if a private folder allows it."""
-    return _compile(function)
+    folder = _cache_folder(_config.CACHE_DIR)
+    if folder is None or not Path(getfile(function)).exists():
+        _warn_once("no folder for the cache of compiled kernels is writable by this user alone")
+        return numba.njit(function, **_OPTIONS)  # type: ignore[no-any-return]
+    with _kept_in(folder):
+        return numba.njit(function, cache=True, **_OPTIONS)  # type: ignore[no-any-return]
 
 
 def inner_kernel(function: F) -> F:
-    """Like `kernel`, for a function that only kernels call and that allocates no memory.
+    """The function, which kernels call as compiled code, and which allocates no memory.
 
-    Python cannot call it (that raises a TypeError). So no code that unpacks Python arguments is
-    compiled, which often takes longer than to compile the kernel. The function must not allocate
-    arrays: a function that allocates also counts references to arrays, and these atomic
-    instructions make threads wait for each other, several microseconds per row. So pass arrays for
-    it to work in, and let it return numbers.
+    It becomes a part of every kernel that calls it. In Python it stays the function that it is, so
+    no code that unpacks Python arguments is compiled, which often takes longer than to compile the
+    kernel. The function must not allocate arrays: a function that allocates also counts references
+    to arrays, and these atomic instructions make threads wait for each other, several microseconds
+    per row. So pass arrays for it to work in, and let it return numbers.
     """
-    return _compile(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)
+    return register_jitable(**_OPTIONS, _nrt=False)(function)
 
 
 def room_kernel(function: F) -> F:
     """Like `inner_kernel`, for a function that allocates the work arrays that inner kernels use."""
-    return _compile(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return register_jitable(**_OPTIONS)(function)
 
 
-class _InnerKernel(CPUDispatcher):
-    """A compiled function that kernels can call, but Python cannot."""
-
-    def __call__(self, *_: object, **__: object) -> NoReturn:
-        name = self.py_func.__name__
-        raise TypeError(
-            f"{name} is compiled for other kernels and cannot be called from Python; "
-            f"call {name}.py_func, or a @kernel that calls it"
-        )
+def none_compiled() -> bool:
+    """Whether no compiled kernel is kept yet, so that a first call takes long."""
+    folder = _cache_folder(_config.CACHE_DIR)
+    kept = folder is not None and next(folder.rglob("*.nbi"), None) is not None
+    return not (kept or _config.DISABLE_JIT)
 
 
-class _PrivateFolder(_SourceFileBackedLocatorMixin, _CacheLocator):
-    """Where the compiled kernels of one source file are kept."""
+@contextmanager
+def _kept_in(folder: Path) -> Iterator[None]:
+    """A context in which Numba caches the functions that it decorates in this folder.
 
-    def __init__(self, function: Any, file: str, folder: Path) -> None:
-        self._py_file, self._lineno = file, function.__code__.co_firstlineno
-        self._folder = str(folder)
-
-    def get_cache_path(self) -> str:
-        return self._folder
-
-    @classmethod
-    def from_function(cls, py_func: Any, py_file: str) -> _PrivateFolder | None:
-        if not (Path(py_file).exists() or getattr(sys, "frozen", False)):
-            return None
-        name = cls.get_suitable_cache_subpath(py_file)  # type: ignore[no-untyped-call]
-        folder = _cache_folder(getattr(config, "CACHE_DIR", ""), Path(py_file).parent, name)
-        return None if folder is None else cls(py_func, py_file, folder)
-
-
-class _KernelFiles(CompileResultCacheImpl):
-    """Puts a digest of all kernel sources into the names of cache files."""
-
-    _locator_classes: Any = (_PrivateFolder,)
-
-    def get_filename_base(self, fullname: str, abiflags: str) -> str:
-        base: str = super().get_filename_base(fullname, abiflags)  # type: ignore[no-untyped-call]
-        return f"{base}-{_sources_digest()}"
-
-
-class _PrivateFiles(IndexDataCacheFile):
-    """Opens no file that another user could have changed, and writes none that others can."""
-
-    def _load_index(self) -> Any:
-        if not _is_private_file(Path(self._index_path)):
-            return {}
-        return super()._load_index()  # type: ignore[no-untyped-call]
-
-    def _load_data(self, name: str) -> Any:
-        path = self._data_path(name)  # type: ignore[no-untyped-call]
-        if not _is_private_file(Path(path)):
-            raise PermissionError(path)  # which Numba takes for a missing file
-        return super()._load_data(name)  # type: ignore[no-untyped-call]
-
-    @contextmanager
-    def _open_for_write(self, filepath: str) -> Iterator[IO[bytes]]:
-        part = Path(f"{filepath}.tmp.{secrets.token_hex(8)}")
+    Numba chooses the folder of a function when it decorates it, so other people's kernels stay
+    where they are. A user's own way to choose folders (NUMBA_CACHE_LOCATOR_CLASSES, which older
+    versions lack) is not followed, because nothing would check its folder.
+    """
+    settings = {"CACHE_DIR": str(folder), "CACHE_LOCATOR_CLASSES": ""}
+    with _turn:
+        before = {name: getattr(_config, name, "") for name in settings}
+        vars(_config).update(settings)
         try:
-            made = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-            with os.fdopen(made, "wb") as file:
-                yield file
-            part.replace(filepath)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
-
-
-class _KernelCache(FunctionCache):
-    """The disk cache of a compiled function; saving also deletes cache files of older sources."""
-
-    _impl_class = _KernelFiles
-
-    def __init__(self, function: Any) -> None:
-        super().__init__(function)  # type: ignore[no-untyped-call]
-        self._cache_file.__class__ = _PrivateFiles
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        try:
-            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
-        except OSError as error:
-            _warn_once(f"{self.cache_path} cannot be written ({error.strerror})")
-            return
-        # <module>.<function>-<line>.py<version>-<digest>[.<number>].nbi or .nbc
-        function = self._impl.filename_base.rsplit("-", 2)[0]
-        for path in Path(self.cache_path).glob(f"{escape(function)}-*.nb[ic]"):
-            if f"-{_sources_digest()}." not in path.name:
-                with suppress(OSError):  # another process was first, or has it open on Windows
-                    path.unlink()
+            yield
+        finally:
+            vars(_config).update(before)
 
 
 @cache
@@ -183,59 +119,52 @@ def _sources_digest() -> str:
     return digest.hexdigest()
 
 
-def _compile(function: F, **options: bool) -> F:
-    compiled: Any = numba.njit(function, nogil=True, error_model="numpy", **options)  # type: ignore[call-overload]
-    if compiled is function:  # under NUMBA_DISABLE_JIT
-        return function
-    if "no_cpython_wrapper" in options:
-        compiled.__class__ = _InnerKernel
-    try:
-        kept = _KernelCache(function)
-    except RuntimeError as error:
-        if "cannot cache" not in str(error):
-            raise
-        _warn_once("no folder for the cache of compiled kernels is writable by this user alone")
-        return compiled  # type: ignore[no-any-return]
-    folder, given = Path(kept.cache_path), getattr(config, "CACHE_DIR", "")
-    if not _is_private_folder(folder):  # a class in NUMBA_CACHE_LOCATOR_CLASSES chose it
-        _warn_once(f"{_OPEN}, {folder}")
-        return compiled  # type: ignore[no-any-return]
-    if given and not folder.is_relative_to(given):
-        wrong = _trouble(Path(given, folder.name))
-        _warn_once(f"NUMBA_CACHE_DIR {given} is not used: {wrong}", f"kept in {folder.parent}")
-    compiled._cache = kept
-    return compiled  # type: ignore[no-any-return]
-
-
 @cache
-def _cache_folder(given: str, sources: Path, name: str) -> Path | None:
-    """The folder for the kernels of a folder of sources; None if no private one is writable.
+def _cache_folder(given: str) -> Path | None:
+    """The folder for the kernels of these sources; None if no private one is writable.
 
     It is in NUMBA_CACHE_DIR if that is set, otherwise beside the sources. Where that folder cannot
-    be written, or others can change it, a folder of the user's own takes its place.
+    be written, or others can change it, a folder of the user's own takes its place. Folders of
+    older sources of the same installation are deleted.
     """
-    first = Path(given, name) if given else sources / "__pycache__"
-    if not _trouble(first):
-        return first
-    for own in _own_folders():
-        if not _trouble(own, mode=0o700) and not _trouble(own / name, mode=0o700):
-            return own / name
+    package = Path(__file__).parent
+    installation = blake2b(os.fsencode(package), digest_size=4).hexdigest()
+    stem = f"{package.name}-{installation}-"
+    first = Path(given).absolute() if given else package / "__pycache__"
+    wrong = ""
+    for root, mode in ((first, 0o755), *((own, 0o700) for own in _own_folders())):
+        folder = root / f"{stem}{_sources_digest()}"
+        trouble = _trouble(root, mode) or _trouble(folder, 0o700, sealed=True)
+        wrong = wrong or trouble
+        if trouble:
+            continue
+        if given and root != first:
+            _warn_once(f"NUMBA_CACHE_DIR {given} is not used: {wrong}", f"kept in {root}")
+        for other in root.glob(f"{escape(stem)}*"):
+            if other != folder:
+                shutil.rmtree(other, ignore_errors=True)
+        return folder
     return None
 
 
 def _own_folders() -> Iterator[Path]:
     """Folders for this user alone: in the user's cache, and in the system's temporary folder."""
-    user = AppDirs(appname="ontarget", appauthor=False).user_cache_dir  # type: ignore[no-untyped-call]
-    if Path(user).is_absolute():  # not so if the user has no home
-        yield Path(user)
+    with suppress(RuntimeError):  # the user has no home
+        user = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+        if user.is_absolute():
+            yield user / "ontarget"
     if _CHECKED:
         yield Path(gettempdir(), f"ontarget-{os.getuid()}")
 
 
-@cache
-def _trouble(folder: Path, mode: int = 0o755) -> str:
-    """Why kernels cannot be kept in the folder, which is made if need be; empty if they can."""
+def _trouble(folder: Path, mode: int, *, sealed: bool = False) -> str:
+    """Why kernels cannot be kept in the folder, which is made if need be; empty if they can.
+
+    A folder that has to be ``sealed`` but is not is emptied: others may have changed its files.
+    """
     try:
+        if sealed and folder.is_dir() and not _is_sealed(folder):
+            shutil.rmtree(folder)
         for one in (*reversed(folder.parents), folder):
             if not one.is_dir():
                 one.mkdir(mode, exist_ok=True)
@@ -245,7 +174,17 @@ def _trouble(folder: Path, mode: int = 0o755) -> str:
         return error.strerror or "it cannot be written"
 
 
-@cache
+def _is_sealed(folder: Path) -> bool:
+    """Whether nobody but its owner can enter the folder, and only trusted users own what is in it.
+
+    What is in it may have any mode, as Numba writes it: nobody else can reach it.
+    """
+    if not _CHECKED:
+        return True
+    closed = not folder.is_symlink() and not folder.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+    return closed and all(one.lstat().st_uid in _trusted() for one in folder.rglob("*"))
+
+
 def _is_private_folder(folder: Path) -> bool:
     """Whether no other user can put a file into the folder, or put another folder in its place.
 
@@ -269,11 +208,6 @@ def _is_private_folder(folder: Path) -> bool:
         else:
             here = here / name  # the root, if that is what a link names
     return _is_ours(here)
-
-
-def _is_private_file(path: Path) -> bool:
-    """Whether this is a regular file that no other user owns or can write; False if missing."""
-    return path.is_file() and (not _CHECKED or _is_ours(path.resolve()))
 
 
 def _is_ours(path: Path, *, sticky: bool = False) -> bool:

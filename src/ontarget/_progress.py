@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ontarget._plain import plain
 
@@ -118,26 +118,11 @@ def working(doing: str) -> Iterator[None]:
 
 @cache
 def announce_compiling() -> None:
-    """From now on, print one message when compilation of kernels begins, if there is a terminal."""
-    from numba.core.event import Listener, register
+    """Print one message if there is a terminal, and no kernel has been compiled yet."""
+    from ontarget._kernel import none_compiled
 
-    class Announcer(Listener):
-        """Prints a message when the first kernel (compiled function) has to be compiled."""
-
-        told = False
-
-        def on_start(self, event: Any) -> None:
-            function = event.data["dispatcher"].py_func
-            if self.told or not (function.__module__ or "").startswith("ontarget."):
-                return
-            self.told = True
-            if sys.stderr is not None and sys.stderr.isatty():
-                sys.stderr.write(
-                    "ontarget: compiling numerical code for this machine, which happens once and "
-                    "may take a minute (`ontarget warm` does it beforehand)\n"
-                )
-
-        def on_end(self, event: Any) -> None:
-            """Do nothing when the compilation is over."""
-
-    register("numba:compile", Announcer())  # type: ignore[no-untyped-call]
+    if sys.stderr is not None and sys.stderr.isatty() and none_compiled():
+        sys.stderr.write(
+            "ontarget: compiling numerical code for this machine, which happens once and may take "
+            "a minute (`ontarget warm` does it beforehand)\n"
+        )

@@ -14,7 +14,6 @@ import copy
 import pickle
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -114,18 +113,20 @@ def test_all_episodes_may_be_learned_from() -> None:
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_compiling_is_announced_once_and_only_on_a_terminal(
-    terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("kept", [True, False])
+def test_compiling_is_announced_only_on_a_terminal_and_if_it_has_to_be_done(
+    terminal: bool,
+    kept: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
-    heard: list[Any] = []
-    monkeypatch.setattr("numba.core.event.register", lambda _, listener: heard.append(listener))
-    announce_compiling.__wrapped__()
+    monkeypatch.setattr("ontarget._kernel._cache_folder", lambda _: tmp_path)
     monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
-    for module in ("somebody.else", "ontarget.one", "ontarget.other"):
-        function = SimpleNamespace(__module__=module)
-        heard[0].on_start(SimpleNamespace(data={"dispatcher": SimpleNamespace(py_func=function)}))
-        said = capsys.readouterr().err
-        assert ("compiling" in said) == (terminal and module == "ontarget.one")
+    if kept:
+        (tmp_path / "one.nbi").touch()
+    announce_compiling.__wrapped__()
+    assert ("compiling" in capsys.readouterr().err) == (terminal and not kept)
 
 
 @pytest.mark.slow
