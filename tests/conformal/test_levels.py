@@ -22,6 +22,7 @@ from ontarget.conformal._levels import (
     tail_rank,
 )
 from ontarget.errors import CalibrationError, InputError
+from refusals import refuses
 
 
 def test_level_is_the_decimal_that_was_typed() -> None:
@@ -57,13 +58,13 @@ def test_needed_size_is_the_first_that_reaches_the_level(thousandths: int) -> No
     assert ceil_rank(level, needed) <= needed
     assert ceil_rank(level, needed - 1) == needed
     require_reachable(level, needed)
-    with pytest.raises(CalibrationError, match=f"at least {needed} calibration"):
+    with refuses(CalibrationError, "level", level, f" {needed} "):
         require_reachable(level, needed - 1)
 
 
 @pytest.mark.parametrize("level", [0, 1, 0.0, 1.0, -0.1, 1.1, math.nan, math.inf, "most", True])
 def test_level_outside_0_and_1_is_refused(level: object) -> None:
-    with pytest.raises(InputError, match="strictly between 0 and 1, got"):
+    with refuses(InputError, "level", repr(level)):
         exact_level(level)  # type: ignore[arg-type]
 
 
@@ -95,5 +96,5 @@ def test_the_needed_number_is_the_first_with_a_rank(hundredths: int, confidence:
 
 @pytest.mark.parametrize("confidence", [0, 1, 1.5, -0.1, math.nan, "sure"])
 def test_a_confidence_outside_0_and_1_is_refused(confidence: object) -> None:
-    with pytest.raises(InputError, match="`confidence` needs a number strictly between 0 and 1"):
+    with refuses(InputError, "confidence", repr(confidence)):
         rank_within(0.1, 50, confidence)  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ from known import Atoms, Shifted, Uniform
 from ontarget.conformal.venn_abers import Envelopes, VennAbers
 from ontarget.errors import CalibrationError, InputError, UnfittedError
 from ontarget.target import Target
+from refusals import refuses
 
 with np.errstate():  # importing the package switches NumPy's warnings off for the whole process
     from venn_abers.venn_abers import calc_p0p1, calc_probs
@@ -143,25 +144,25 @@ def test_fixed_target_is_calibrated_where_pcqr_is_not() -> None:
 
 def test_bad_input_is_refused_with_a_reason() -> None:
     X = np.zeros((2, 1))
-    with pytest.raises(InputError, match="one entry each per episode"):
+    with refuses(InputError, "scores", "(1,) and (2,)"):
         Envelopes.of([0.1], [True, False])
-    with pytest.raises(InputError, match="finite"):
+    with refuses(InputError, "scores", "finite"):
         Envelopes.of([math.nan], [True])
-    with pytest.raises(InputError, match="True or False"):
+    with refuses(InputError, "labels"):
         Envelopes.of([0.1], [3])
-    with pytest.raises(CalibrationError, match="at least one"):
+    with refuses(CalibrationError, None, "Venn–Abers"):
         Envelopes.of([], [])
-    with pytest.raises(InputError, match="`model` needs to have a method cdf_limits, or to be"):
+    with refuses(InputError, "model", "int"):
         VennAbers(3, Target())  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="a Target or a function of outcomes, got 3"):
+    with refuses(InputError, "target", 3):
         VennAbers(Uniform(), 3)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="needs a model that is a function"):
+    with refuses(InputError, "target", "function"):
         VennAbers(Uniform(), lambda y: y > 0)
-    with pytest.raises(UnfittedError, match="call calibrate"):
+    with refuses(UnfittedError, None, "VennAbers"):
         VennAbers(Uniform(), Target()).probability(X)
-    with pytest.raises(InputError, match="got nan at row 1"):
+    with refuses(InputError, "y", "nan", "row 1"):
         VennAbers(Uniform(), Target()).calibrate(X, [0.1, math.nan])
-    with pytest.raises(InputError, match="True or False per row"):
+    with refuses(InputError, "target", "float64", "(2,)"):
         VennAbers(lambda rows: rows[:, 0], lambda y: np.asarray(y)).calibrate(X, [0.1, 0.2])
-    with pytest.raises(InputError, match="one score per row"):
+    with refuses(InputError, "model", "(2, 1)"):
         VennAbers(lambda rows: rows, Target()).calibrate(X, [0.1, 0.2])

@@ -12,7 +12,7 @@ from ontarget._grid import snap
 from ontarget._keyed import keys_of
 from ontarget._typing import AnyArray, ArrayLike, FloatArray, KeyArray
 from ontarget.conformal._levels import Level, ceil_rank, floor_rank, require_reachable
-from ontarget.errors import CalibrationError, InputError, UnfittedError
+from ontarget.errors import Argument, CalibrationError, InputError, UnfittedError
 
 Kind: TypeAlias = Literal["at_least", "at_most"]
 
@@ -43,15 +43,17 @@ class CalibrationRows:
         outcomes = np.asarray(y, dtype=np.float64)
         if outcomes.shape != (rows,):
             raise InputError(
-                f"`y` needs one outcome per row of X ({rows}), got shape {outcomes.shape}"
+                Argument("y"),
+                f" needs one outcome per row of X ({rows}), got shape {outcomes.shape}",
             )
         if rows == 0:
             raise CalibrationError("calibrate() needs at least one row, got none")
         bad = np.flatnonzero(~np.isfinite(outcomes))
         if bad.size:
             raise InputError(
-                f"`y` needs finite outcomes, got {outcomes[bad[0]]} at row {bad[0]} "
-                f"({bad.size} of {rows} rows); leave out episodes without an outcome"
+                Argument("y"),
+                f" needs finite outcomes, got {outcomes[bad[0]]} at row {bad[0]} "
+                f"({bad.size} of {rows} rows); leave out episodes without an outcome",
             )
         return cls(X, snap(outcomes, grid), checked_keys(model, ids, rows))
 
@@ -65,14 +67,17 @@ def checked_keys(model: object, ids: ArrayLike | None, rows: int) -> KeyArray:
         return keys_of(np.arange(rows))
     named: AnyArray = np.asarray(ids)
     if named.shape != (rows,):
-        raise InputError(f"`ids` needs one id per row of X ({rows}), got shape {named.shape}")
+        raise InputError(
+            Argument("ids"), f" needs one id per row of X ({rows}), got shape {named.shape}"
+        )
     keys = keys_of(named)
     distinct, counts = np.unique(keys, return_counts=True)
     if distinct.size < rows:
         twice = named[np.flatnonzero(keys == distinct[counts > 1][0])[0]]
         raise CalibrationError(
-            f"`ids` needs every episode at most once, got {twice!r} more than once; "
-            "pass one row per episode"
+            Argument("ids"),
+            f" needs every episode at most once, got {twice!r} more than once; "
+            "pass one row per episode",
         )
     trained = getattr(model, "training_keys_", None)
     if trained is not None:
@@ -175,14 +180,18 @@ def n_rows(X: ArrayLike) -> int:
     """The number of rows of X; an X that is not two-dimensional is refused."""
     shape = np.shape(X)
     if len(shape) != 2:
-        raise InputError(f"`X` needs two dimensions (rows, features), got shape {shape}")
+        raise InputError(
+            Argument("X"), f" needs two dimensions (rows, features), got shape {shape}"
+        )
     return int(shape[0])
 
 
 def checked_kind(kind: str) -> Kind:
     """The kind of interval, ``"at_least"`` or ``"at_most"``; any other value is refused."""
     if kind not in get_args(Kind):
-        raise InputError(f"`kind` needs one of {', '.join(get_args(Kind))}, got {kind!r}")
+        raise InputError(
+            Argument("kind"), f" needs one of {', '.join(get_args(Kind))}, got {kind!r}"
+        )
     return kind  # type: ignore[return-value]
 
 

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from scipy.special import bdtr
 
-from ontarget.errors import Argument, CalibrationError, InputError
+from ontarget.errors import Argument, CalibrationError, InputError, Placeholder
 
 Level: TypeAlias = float | str | Fraction | Decimal
 
@@ -177,7 +177,8 @@ def require_reachable(
         sure = "" if confidence is None else f" with confidence={confidence}"
         cut = f", {stopped:,} of them cut off" if stopped else ""
         raise CalibrationError(
-            f"level={level if asked is None else asked}{sure} needs at least {needed} calibration "
-            f"episodes for a finite bound, has {n}{cut}; calibrate with more, lower the level, or "
-            "pass unbounded=True to get an infinite bound"
+            Argument("level", Placeholder(level if asked is None else asked)),
+            f"{sure} needs at least {needed} calibration episodes for a finite bound, has {n}{cut}"
+            "; calibrate with more, lower the level, or pass unbounded=True to get an infinite "
+            "bound",
         )

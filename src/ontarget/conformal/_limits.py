@@ -19,7 +19,7 @@ import numpy as np
 from ontarget._grid import snap
 from ontarget._readonly import read_only
 from ontarget._typing import ArrayLike, BoolArray, FloatArray, IndexArray
-from ontarget.errors import InputError, TargetError
+from ontarget.errors import Argument, InputError, TargetError
 from ontarget.models.base import ConditionalDistribution
 from ontarget.target import Component, Target
 
@@ -45,7 +45,9 @@ class TargetEnds:
         several = (targets,) if isinstance(targets, Target) else tuple(targets)
         for target in several:
             if not isinstance(target, Target):
-                raise TargetError(f"`target` needs a Target or a sequence of them, got {target!r}")
+                raise TargetError(
+                    Argument("target"), f" needs a Target or a sequence of them, got {target!r}"
+                )
         # Snapped before any shift, so that components which meet on the grid are one.
         snapped = tuple(target.shift(0.0, grid) for target in several)
         ends = {end for t in snapped for c in t for end in (c.lower, c.upper) if math.isfinite(end)}
@@ -151,9 +153,12 @@ def checked_offset(offset: ArrayLike, rows: int) -> FloatArray:
     array = np.asarray(offset, dtype=np.float64)
     if array.shape not in ((), (rows,)):
         raise InputError(
-            f"`offset` needs one number or one per row ({rows}), got shape {array.shape}"
+            Argument("offset"),
+            f" needs one number or one per row ({rows}), got shape {array.shape}",
         )
     if not np.all(np.isfinite(array)):
         bad = np.flatnonzero(~np.isfinite(np.atleast_1d(array)))
-        raise InputError(f"`offset` needs finite numbers, got {array.flat[bad[0]]} at row {bad[0]}")
+        raise InputError(
+            Argument("offset"), f" needs finite numbers, got {array.flat[bad[0]]} at row {bad[0]}"
+        )
     return np.broadcast_to(array, (rows,))

@@ -19,7 +19,7 @@ from ontarget._threads import run_blocks
 from ontarget._typing import ArrayLike, FloatArray, IndexArray, KeyArray
 from ontarget.conformal._kernels import end_counts_many, target_rows
 from ontarget.conformal.results import CalibratedCDF, Probability
-from ontarget.errors import CalibrationError, InputError
+from ontarget.errors import Argument, CalibrationError, InputError
 
 _BLOCK = 16_384
 # A set of more ranks is thinned to at most so many, and never to fewer than about half of them.
@@ -112,11 +112,13 @@ class Ranks:
         array = np.array(self.values, dtype=np.float64)
         if array.ndim != 1 or not np.all(np.isfinite(array)):
             raise InputError(
-                f"`values` of Ranks needs a 1-D array of finite numbers, got shape {array.shape}"
+                Argument("values"),
+                f" of Ranks needs a 1-D array of finite numbers, got shape {array.shape}",
             )
         if np.any(array[1:] < array[:-1]):
             raise InputError(
-                "`values` of Ranks needs numbers in ascending order; Ranks.of(values) sorts them"
+                Argument("values"),
+                " of Ranks needs numbers in ascending order; Ranks.of(values) sorts them",
             )
         object.__setattr__(self, "values", read_only(array))
 
@@ -179,7 +181,9 @@ class Ranks:
         A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1.
         """
         if not 0 <= k <= self.n + 1:
-            raise InputError(f"Ranks.order(k) needs k from 0 to {self.n + 1}, got {k}")
+            raise InputError(
+                "Ranks.order needs ", Argument("k"), f" from 0 to {self.n + 1}, got {k}"
+            )
         if k == 0:
             return -math.inf
         return math.inf if k == self.n + 1 else float(self.values[k - 1])
@@ -193,7 +197,7 @@ class Ranks:
         |0.5 − α|, because floats would round.
         """
         if not 1 <= k <= self.n:
-            raise InputError(f"Ranks.depth(k) needs k from 1 to {self.n}, got {k}")
+            raise InputError("Ranks.depth needs ", Argument("k"), f" from 1 to {self.n}, got {k}")
         depths = np.where(self.values < 0.5, self.values, 1.0 - self.values)
         return float(np.partition(depths, self.n - k)[self.n - k])
 

@@ -15,7 +15,7 @@ from ontarget.conformal._limits import checked_offset
 from ontarget.conformal._ranks import Ranks, draw_ranks
 from ontarget.conformal.pcqr import PCQR
 from ontarget.conformal.results import CalibratedCDF, Interval, Probability
-from ontarget.errors import GroupError, InputError, UnfittedError
+from ontarget.errors import Argument, GroupError, InputError, UnfittedError
 from ontarget.models.base import ConditionalDistribution
 from ontarget.target import Target
 
@@ -206,9 +206,9 @@ def _coded(groups: ArrayLike, rows: int) -> tuple[list[object], IndexArray]:
     labels: AnyArray = np.asarray(groups)
     if labels.shape != (rows,):
         raise InputError(
-            f"`groups` needs one group per row of X ({rows}), got shape {labels.shape}"
+            Argument("groups"), f" needs one group per row of X ({rows}), got shape {labels.shape}"
         )
     if labels.dtype.kind == "f" and np.isnan(labels).any():
-        raise InputError("`groups` needs a group for every row, got NaN")
+        raise InputError(Argument("groups"), " needs a group for every row, got NaN")
     distinct, codes = np.unique(labels, return_inverse=True)
     return distinct.tolist(), codes.astype(np.intp)

@@ -19,7 +19,7 @@ from ontarget.conformal._levels import Level, require_reachable, tail_rank
 from ontarget.conformal._limits import TargetEnds, checked_offset
 from ontarget.conformal._ranks import Ranks, TargetCounts, draw_ranks, target_counts
 from ontarget.conformal.results import CalibratedCDF, Interval, Probability
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 from ontarget.models.base import ConditionalDistribution, Side
 from ontarget.target import Target
 
@@ -168,11 +168,11 @@ class PCQR(Calibrator):
         ``mid`` is the middle of both. The CDF is exactly 0 at -infinity and 1 at +infinity.
         """
         if side not in ("left", "right"):
-            raise InputError(f"`side` needs 'left' or 'right', got {side!r}")
+            raise InputError(Argument("side"), f" needs 'left' or 'right', got {side!r}")
         ranks = self.ranks
         values = np.asarray(y, dtype=np.float64)
         if np.any(np.isnan(values)):
-            raise InputError("`y` needs numbers, got NaN")
+            raise InputError(Argument("y"), " needs numbers, got NaN")
         values = np.broadcast_to(values, (n_rows(X),)) if values.ndim == 0 else values
         infinite = np.isinf(values)
         finite = np.where(infinite, 0.0, snap(values, self.grid))
@@ -251,7 +251,7 @@ class PCQR(Calibrator):
         as for `interval`.
         """
         if side not in ("lower", "upper"):
-            raise InputError(f"`side` needs 'lower' or 'upper', got {side!r}")
+            raise InputError(Argument("side"), f" needs 'lower' or 'upper', got {side!r}")
         n = self.n_calibration
         if not unbounded:
             require_reachable(level, n, confidence, stopped=self._stopped)

@@ -14,7 +14,7 @@ from ontarget.conformal._levels import Level, exact_level, floor_rank, require_r
 from ontarget.conformal._limits import TargetEnds, checked_offset
 from ontarget.conformal._ranks import Ranks, TargetCounts, target_counts
 from ontarget.conformal.results import CalibratedCDF, Interval, Probability
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 from ontarget.target import Target
 
 Difficulty: TypeAlias = Callable[[Any], ArrayLike]
@@ -111,7 +111,7 @@ class ConformalPredictiveSystem(Calibrator):
         centre, unit = self._centre_and_unit(X)
         values = snap(y, self.grid)
         if np.any(np.isnan(values)):
-            raise InputError("`y` needs numbers, got NaN")
+            raise InputError(Argument("y"), " needs numbers, got NaN")
         if values.ndim == 2:
             centre, unit = centre[:, None], unit[:, None]
         return residuals.bounds((values - centre) / unit)
@@ -148,7 +148,8 @@ class ConformalPredictiveSystem(Calibrator):
         unit = np.asarray(self.difficulty(X), dtype=np.float64)
         if unit.shape != centre.shape or not np.all((unit > 0.0) & np.isfinite(unit)):
             raise InputError(
-                f"`difficulty` needs one positive number per row ({centre.size}), got shape "
-                f"{unit.shape} with a minimum of {unit.min(initial=np.inf)}"
+                Argument("difficulty"),
+                f" needs one positive number per row ({centre.size}), got shape "
+                f"{unit.shape} with a minimum of {unit.min(initial=np.inf)}",
             )
         return centre, unit

@@ -17,7 +17,7 @@ from ontarget.conformal._calibration import CalibrationRows, checked_keys, n_row
 from ontarget.conformal._limits import TargetEnds, checked_offset, raw_probability
 from ontarget.conformal._venn_abers_kernels import success_slopes
 from ontarget.conformal.results import Probability
-from ontarget.errors import CalibrationError, InputError, UnfittedError
+from ontarget.errors import Argument, CalibrationError, InputError, UnfittedError
 from ontarget.models.base import ConditionalDistribution
 from ontarget.target import Target
 
@@ -58,13 +58,17 @@ class Envelopes:
         points, hits = np.asarray(scores, dtype=np.float64), np.asarray(labels)
         if points.ndim != 1 or hits.shape != points.shape:
             raise InputError(
-                f"`scores` and `labels` need one entry each per episode, got shapes {points.shape} "
-                f"and {hits.shape}"
+                Argument("scores"),
+                " and ",
+                Argument("labels"),
+                f" need one entry each per episode, got shapes {points.shape} and {hits.shape}",
             )
         if not np.all(np.isfinite(points)):
-            raise InputError("`scores` needs finite numbers")
+            raise InputError(Argument("scores"), " needs finite numbers")
         if hits.dtype != np.bool_ and not np.all((hits == 0) | (hits == 1)):
-            raise InputError("`labels` needs True or False (or 1 and 0) for every episode")
+            raise InputError(
+                Argument("labels"), " needs True or False (or 1 and 0) for every episode"
+            )
         if points.size == 0:
             raise CalibrationError("Venn–Abers needs at least one calibration episode, got none")
         order = np.argsort(points)
@@ -159,16 +163,21 @@ class VennAbers:
         is_distribution = callable(getattr(model, "cdf_limits", None))
         if not is_distribution and not callable(model):
             raise InputError(
-                "`model` needs to have a method cdf_limits, or to be a function from rows to "
-                f"scores, got {type(model).__name__}"
+                Argument("model"),
+                " needs to have a method cdf_limits, or to be a function from rows to "
+                f"scores, got {type(model).__name__}",
             )
         if not isinstance(target, Target) and not callable(target):
-            raise InputError(f"`target` needs a Target or a function of outcomes, got {target!r}")
+            raise InputError(
+                Argument("target"), f" needs a Target or a function of outcomes, got {target!r}"
+            )
         if not isinstance(target, Target) and is_distribution:
             raise InputError(
-                "a `target` given as a function needs a model that is a function from rows to "
+                "a ",
+                Argument("target"),
+                " given as a function needs a model that is a function from rows to "
                 "scores, because a predicted distribution cannot give the probability of such a "
-                "target"
+                "target",
             )
         self.model: Any = model
         self.target: Any = target
@@ -228,8 +237,9 @@ class VennAbers:
         scores = np.asarray(self.model(X), dtype=np.float64)
         if scores.shape != (offset.size,):
             raise InputError(
-                f"`model` needs to return one score per row ({offset.size}), returned shape "
-                f"{scores.shape}"
+                Argument("model"),
+                f" needs to return one score per row ({offset.size}), returned shape "
+                f"{scores.shape}",
             )
         return scores
 
@@ -238,7 +248,8 @@ def _labels(predicate: Predicate, y: ArrayLike, rows: int) -> BoolArray:
     labels = np.asarray(predicate(y))
     if labels.shape != (rows,) or labels.dtype != np.bool_:
         raise InputError(
-            f"`target` needs to return True or False per row ({rows}), returned {labels.dtype} of "
-            f"shape {labels.shape}"
+            Argument("target"),
+            f" needs to return True or False per row ({rows}), returned {labels.dtype} of "
+            f"shape {labels.shape}",
         )
     return labels
