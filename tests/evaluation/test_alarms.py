@@ -14,6 +14,7 @@ from ontarget.evaluation import (
     first_alarms,
     sustained,
 )
+from refusals import refuses
 from tests.evaluation.forecasts import panels
 
 GRID = np.arange(0, 18) / 16
@@ -133,7 +134,7 @@ def test_point_of_a_curve_is_the_highest_threshold_within_the_rate() -> None:
     assert point.detection_rate == pytest.approx(2 / 3)
     assert point.lead_steps == (1.0, 1.0, 1.0)
     always = alarm_curve(p, [1, 1, 1, 0, 0, 0], [1] * 6, thresholds=[0.95])
-    with pytest.raises(InputError, match=r"no threshold .* has a false-alarm rate of 0\.1 or"):
+    with refuses(InputError, None, 0.1):
         always.at(0.1)
 
 
@@ -147,15 +148,15 @@ def test_all_met_and_all_missed_give_nan_for_what_cannot_be_known() -> None:
 
 
 def test_bad_alarms_are_named() -> None:
-    with pytest.raises(InputError, match=r"end \(3\) or -1 \(for no alarm\), got 3 at position 0"):
+    with refuses(InputError, "first_alarm", "(3)", "position 0"):
         alarm_quality([3], [1], [3])
-    with pytest.raises(InputError, match="end needs whole numbers from 1 up, got 0"):
+    with refuses(InputError, "end", 0):
         alarm_quality([-1], [1], [0])
-    with pytest.raises(InputError, match="`first_alarm` needs whole numbers"):
+    with refuses(InputError, "first_alarm", "[0.5]"):
         alarm_quality([0.5], [1], [3])
-    with pytest.raises(InputError, match=r"NaN from its episode's end on, got 0\.5 at step 1"):
+    with refuses(InputError, "p", 0.5, "step 1"):
         alarm_curve([[0.5], [0.5]], [1], [1])
-    with pytest.raises(InputError, match="`thresholds` needs strictly ascending"):
+    with refuses(InputError, "thresholds", "ascending"):
         alarm_curve([[0.5]], [1], [1], thresholds=[0.5, 0.5])
 
 

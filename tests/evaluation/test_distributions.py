@@ -11,6 +11,7 @@ from scipy import integrate, stats
 from ontarget.errors import InputError
 from ontarget.evaluation import crps, crps_of_points
 from ontarget.models.marginal import Marginal
+from refusals import refuses
 
 NUMBERS = st.floats(-100, 100, allow_nan=False)
 
@@ -138,27 +139,27 @@ def test_a_step_function_scores_as_its_points() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "argument", "shown"),
     [
-        (([0.0, 0.0], [[0.0, 1.0]], [[0.0, 1.0]], [0.5]), "strictly ascending"),
-        (([0.0, 1.0], [[0.5, 0.2]], [[0.5, 0.2]], [0.5]), "values of a CDF"),
-        (([0.0, 1.0], [[0.0, 1.0]], [[0.0, 1.1]], [0.5]), "values of a CDF"),
-        (([0.0, 1.0], [[0.5, 1.0]], [[0.4, 1.0]], [0.5]), "values of a CDF"),
-        (([0.0, 1.0], [[0.0, 1.0]], [[0.0, 1.0]], [0.5, 0.6]), "one row for each of 2 outcomes"),
-        (([0.0], [[0.0, 1.0]], [[0.0, 1.0]], [0.5]), r"`knots` needs shape \(2,\)"),
-        (([0.0, np.inf], [[0.0, 1.0]], [[0.0, 1.0]], [0.5]), "`knots` needs finite numbers"),
-        (([0.0, 1.0], [[0.0, 1.0]], [[0.0, 1.0]], [np.nan]), "`y` needs numbers, got nan"),
+        (([0.0, 0.0], [[0.0, 1.0]], [[0.0, 1.0]], [0.5]), "knots", "ascending"),
+        (([0.0, 1.0], [[0.5, 0.2]], [[0.5, 0.2]], [0.5]), "left", "CDF"),
+        (([0.0, 1.0], [[0.0, 1.0]], [[0.0, 1.1]], [0.5]), "left", "CDF"),
+        (([0.0, 1.0], [[0.5, 1.0]], [[0.4, 1.0]], [0.5]), "left", "CDF"),
+        (([0.0, 1.0], [[0.0, 1.0]], [[0.0, 1.0]], [0.5, 0.6]), "left", "(1, 2)"),
+        (([0.0], [[0.0, 1.0]], [[0.0, 1.0]], [0.5]), "knots", "(2,)"),
+        (([0.0, np.inf], [[0.0, 1.0]], [[0.0, 1.0]], [0.5]), "knots", "infinite"),
+        (([0.0, 1.0], [[0.0, 1.0]], [[0.0, 1.0]], [np.nan]), "y", "nan"),
     ],
 )
-def test_what_is_no_distribution_is_refused(arguments, message) -> None:
-    with pytest.raises(InputError, match=message):
+def test_what_is_no_distribution_is_refused(arguments, argument, shown) -> None:
+    with refuses(InputError, argument, shown):
         crps(*arguments)
 
 
 def test_bad_weights_are_refused() -> None:
-    with pytest.raises(InputError, match="`weights` needs numbers from 0 up"):
+    with refuses(InputError, "weights", "sum"):
         crps_of_points([1.0, 2.0], [0.0], weights=[-1.0, 2.0])
-    with pytest.raises(InputError, match="`weights` needs numbers from 0 up"):
+    with refuses(InputError, "weights", "sum"):
         crps_of_points([1.0, 2.0], [0.0], weights=[0.0, 0.0])
-    with pytest.raises(InputError, match="`points` and `weights` need shape"):
+    with refuses(InputError, "points", "(2,) and (3,)"):
         crps_of_points([1.0, 2.0], [0.0], weights=[1.0, 1.0, 1.0])

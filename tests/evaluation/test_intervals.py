@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from ontarget.errors import InputError
 from ontarget.evaluation import coverage, coverage_band, covered, width
+from refusals import refuses
 
 ENDS = st.floats(allow_nan=False)
 
@@ -59,11 +60,11 @@ def test_too_few_calibration_episodes_cover_everything() -> None:
 
 
 def test_bad_intervals_and_levels_are_named() -> None:
-    with pytest.raises(InputError, match="`lower` and `upper` need the same length"):
+    with refuses(InputError, "lower", "lower 1", "upper 2"):
         width([1.0], [1.0, 2.0])
-    with pytest.raises(InputError, match="`y` needs numbers, got nan at position 0"):
+    with refuses(InputError, "y", "nan"):
         coverage([0.0], [1.0], [np.nan])
-    with pytest.raises(InputError, match="`level` needs a number strictly between 0 and 1, got 80"):
+    with refuses(InputError, "level", 80):
         coverage_band(10, 10, 80)
-    with pytest.raises(InputError, match=r"`level` needs a number .*, got .?most"):
+    with refuses(InputError, "level", "'most'"):
         coverage_band(10, 10, "most")

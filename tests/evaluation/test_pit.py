@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from ontarget.errors import InputError
 from ontarget.evaluation import pit_histogram, rank_histogram
+from refusals import refuses
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=80), st.integers(1, 30))
@@ -55,13 +56,11 @@ def test_a_wrong_spread_leaves_the_band() -> None:
 
 
 def test_bad_ranks_are_named() -> None:
-    with pytest.raises(
-        InputError, match=r"ranks needs numbers from 1 to 10, got numbers from 0 to 3"
-    ):
+    with refuses(InputError, "ranks", 10, "0 to 3"):
         rank_histogram([0, 3], 9, bins=2)
-    with pytest.raises(InputError, match="ranks needs whole numbers"):
+    with refuses(InputError, "ranks", [0.5]):
         rank_histogram([0.5], 9, bins=2)
-    with pytest.raises(InputError, match="`bins` needs a number of at most n_calibration"):
+    with refuses(InputError, "bins", 20):
         rank_histogram([1], 9)
-    with pytest.raises(InputError, match=r"`pit` needs numbers in \[0, 1\], got 2.0"):
+    with refuses(InputError, "pit", 2.0):
         pit_histogram([2.0])

@@ -19,6 +19,7 @@ from ontarget.evaluation import (
     squared_errors,
     stack_steps,
 )
+from refusals import refuses
 from tests.evaluation.forecasts import calibrated, panels
 
 FEW = Resampling(resamples=20)
@@ -144,26 +145,26 @@ def test_ragged_steps_become_a_panel_or_are_refused() -> None:
     panel = stack_steps([[0.1, 0.2, 0.3], [], [0.9]], [[2, 0, 1], [], [1]], n_episodes=3)
     expected = [[0.2, 0.3, 0.1], [np.nan] * 3, [np.nan, 0.9, np.nan]]
     np.testing.assert_array_equal(panel, expected)
-    with pytest.raises(InputError, match="one array per step, got 1 and 2"):
+    with refuses(InputError, "values", "1 and 2"):
         stack_steps([[0.1]], [[0], [1]], n_episodes=2)
-    with pytest.raises(InputError, match="`episodes` at step 0 needs one episode for each value"):
+    with refuses(InputError, "episodes", "(1,) and (2,)"):
         stack_steps([[0.1, 0.2]], [[0]], n_episodes=2)
-    with pytest.raises(InputError, match="`episodes` at step 0 needs numbers from 0 to 1"):
+    with refuses(InputError, "episodes", "step 0", "0 to 1"):
         stack_steps([[0.1]], [[2]], n_episodes=2)
 
 
 def test_bad_panels_are_named() -> None:
-    with pytest.raises(InputError, match=r"`p` needs shape \(steps, episodes\), got shape \(1,\)"):
+    with refuses(InputError, "p", "(1,)"):
         pooled_ece([0.5], [1])
-    with pytest.raises(InputError, match=r"got 1.5 at position \(0, 1\)"):
+    with refuses(InputError, "p", 1.5, (0, 1)):
         pool([[0.5, 1.5]], [1, 0])
-    with pytest.raises(InputError, match="`values` needs at least one value that is not NaN"):
+    with refuses(InputError, "values", "NaN"):
         pooled_mean([[np.nan]])
-    with pytest.raises(InputError, match="`values` needs finite numbers"):
+    with refuses(InputError, "values", "inf"):
         pooled_mean([[np.inf, 1.0]])
-    with pytest.raises(InputError, match="`p` and `met` need the same length, got p 2, met 1"):
+    with refuses(InputError, "p", "p 2", "met 1"):
         ece_by_step([[0.5, 0.5]], [1])
-    with pytest.raises(InputError, match=r"`ids` needs one id per episode \(2\), got shape \(1,\)"):
+    with refuses(InputError, "ids", "(1,)"):
         pooled_mean([[0.5, 0.5]], ids=["a"])
-    with pytest.raises(InputError, match="`resamples` needs a whole number from 2 up, got 1"):
+    with refuses(InputError, "resamples", 1):
         Resampling(resamples=1)

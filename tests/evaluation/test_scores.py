@@ -17,6 +17,7 @@ from ontarget.evaluation import (
     murphy,
     squared_errors,
 )
+from refusals import refuses
 from tests.evaluation.forecasts import forecasts
 
 
@@ -88,7 +89,7 @@ def test_excess_brier_is_unbiased_and_the_plain_distance_is_not() -> None:
 
 
 def test_excess_brier_needs_two_rollouts() -> None:
-    with pytest.raises(InputError, match="`rollouts` needs a whole number from 2 up, got 1"):
+    with refuses(InputError, "rollouts", 1):
         excess_brier([0.5], [0.5], rollouts=1)
 
 
@@ -100,15 +101,13 @@ def test_absolute_error_is_a_distance(sample) -> None:
 
 
 def test_bad_probabilities_are_named() -> None:
-    with pytest.raises(
-        InputError, match=r"`p_true` needs numbers in \[0, 1\], got 1.5 at position 0"
-    ):
+    with refuses(InputError, "p_true", 1.5):
         absolute_error([0.5], [1.5])
-    with pytest.raises(InputError, match=r"`p` needs numbers in \[0, 1\], got -0.1"):
+    with refuses(InputError, "p", -0.1):
         squared_errors([[-0.1, np.nan]], [1, 0])
-    with pytest.raises(InputError, match="`p` needs at least one value"):
+    with refuses(InputError, "p", "none"):
         squared_errors([np.nan], [1])
-    with pytest.raises(InputError, match="`n_calibration` needs numbers from 0 up, got -1"):
+    with refuses(InputError, "n_calibration", -1.0):
         log_losses([0.5], [1], n_calibration=-1)
-    with pytest.raises(InputError, match="`p` and `met` need the same length, got p 1, met 2"):
+    with refuses(InputError, "p", "p 1", "met 2"):
         brier([0.5], [1, 0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 
 
 def check_numbers(name: str, values: ArrayLike, *, ndim: int = 1) -> FloatArray:
@@ -13,10 +13,11 @@ def check_numbers(name: str, values: ArrayLike, *, ndim: int = 1) -> FloatArray:
     array = _floats(name, values)
     if array.ndim != ndim:
         raise InputError(
-            f"`{name}` needs {ndim} dimension{'s' if ndim > 1 else ''}, got shape {array.shape}"
+            Argument(name),
+            f" needs {ndim} dimension{'s' if ndim > 1 else ''}, got shape {array.shape}",
         )
     if array.size == 0:
-        raise InputError(f"`{name}` needs at least one value, got none")
+        raise InputError(Argument(name), " needs at least one value, got none")
     _refuse(name, "numbers", array, np.isnan(array))
     return array
 
@@ -32,7 +33,7 @@ def check_flags(name: str, values: ArrayLike) -> BoolArray:
     """The values as a one-dimensional array of booleans; 1 means true and 0 means false."""
     raw = np.asarray(values)
     if raw.ndim != 1:
-        raise InputError(f"`{name}` needs 1 dimension, got shape {raw.shape}")
+        raise InputError(Argument(name), f" needs 1 dimension, got shape {raw.shape}")
     if raw.dtype == np.bool_:
         return raw
     array = _floats(name, raw)
@@ -50,11 +51,12 @@ def check_panel(name: str, values: ArrayLike, *, unit: bool = False) -> FloatArr
     array = _floats(name, values)
     if array.ndim != 2:
         raise InputError(
-            f"`{name}` needs shape (steps, episodes), got shape {array.shape}; "
-            "stack_steps builds it from one array per step"
+            Argument(name),
+            f" needs shape (steps, episodes), got shape {array.shape}; "
+            "stack_steps builds it from one array per step",
         )
     if np.isnan(array).all():
-        raise InputError(f"`{name}` needs at least one value that is not NaN, got none")
+        raise InputError(Argument(name), " needs at least one value that is not NaN, got none")
     _refuse(name, "finite numbers (NaN where there is none)", array, np.isinf(array))
     if unit:
         _refuse(name, "numbers in [0, 1]", array, (array < 0.0) | (array > 1.0))
@@ -66,16 +68,16 @@ def check_same_size(**arrays: AnyArray) -> None:
     sizes = {name: array.shape[-1] for name, array in arrays.items()}
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name} {size}" for name, size in sizes.items())
-        raise InputError(
-            f"{' and '.join(f'`{name}`' for name in sizes)} need the same length, got {listed}"
-        )
+        first, *others = map(Argument, sizes)
+        named = [part for name in others for part in (" and ", name)]
+        raise InputError(first, *named, f" need the same length, got {listed}")
 
 
 def _floats(name: str, values: ArrayLike) -> FloatArray:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"`{name}` needs numbers, got {values!r}") from error
+        raise InputError(Argument(name), f" needs numbers, got {values!r}") from error
 
 
 def _refuse(name: str, rule: str, array: FloatArray, wrong: BoolArray) -> None:
@@ -84,4 +86,6 @@ def _refuse(name: str, rule: str, array: FloatArray, wrong: BoolArray) -> None:
         where = place[0] if len(place) == 1 else place
         more = int(np.count_nonzero(wrong)) - 1
         also = f" and {more} more" if more else ""
-        raise InputError(f"`{name}` needs {rule}, got {array[place]} at position {where}{also}")
+        raise InputError(
+            Argument(name), f" needs {rule}, got {array[place]} at position {where}{also}"
+        )

@@ -10,7 +10,7 @@ import numpy as np
 from ontarget._arguments import fraction, whole_number
 from ontarget._readonly import freeze
 from ontarget._typing import ArrayLike, FloatArray, IndexArray
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 from ontarget.evaluation._inputs import (
     check_flags,
     check_numbers,
@@ -278,8 +278,9 @@ def alarm_quality(
     if wrong.any():
         i = int(wrong.argmax())
         raise InputError(
-            f"first_alarm needs a step before its episode's end ({ends[i]}) or {NO_ALARM} (for "
-            f"no alarm), got {alarm[i]} at position {i}"
+            Argument("first_alarm"),
+            f" needs a step before its episode's end ({ends[i]}) or {NO_ALARM} (for "
+            f"no alarm), got {alarm[i]} at position {i}",
         )
     caught = raised & ~success
     n_met, n_raised, n_caught = (int(flags.sum()) for flags in (success, raised, caught))
@@ -398,7 +399,7 @@ def _thresholds(asked: ArrayLike | None, minima: FloatArray) -> FloatArray:
     if asked is not None:
         taus = check_numbers("thresholds", asked)
         if (np.diff(taus) <= 0.0).any():
-            raise InputError("`thresholds` needs strictly ascending numbers")
+            raise InputError(Argument("thresholds"), " needs strictly ascending numbers")
         return taus
     # An alarm needs p strictly below the threshold. So a threshold just above an episode's lowest p
     # is the first that raises its alarm.
@@ -415,15 +416,16 @@ def _check_alive(panel: FloatArray, ends: IndexArray) -> None:
     if beyond.any():
         t, i = (int(place) for place in np.argwhere(beyond)[0])
         raise InputError(
-            f"p needs NaN from its episode's end on, got {panel[t, i]} at step {t} "
-            f"of episode {i}, which ends at {ends[i]}"
+            Argument("p"),
+            f" needs NaN from its episode's end on, got {panel[t, i]} at step {t} "
+            f"of episode {i}, which ends at {ends[i]}",
         )
 
 
 def _whole(name: str, values: ArrayLike) -> IndexArray:
     array = check_numbers(name, values)
     if (array != np.rint(array)).any() or np.isinf(array).any():
-        raise InputError(f"`{name}` needs whole numbers, got {values!r}")
+        raise InputError(Argument(name), f" needs whole numbers, got {values!r}")
     return array.astype(np.intp)
 
 
@@ -438,5 +440,5 @@ def _decided(decided: ArrayLike | None, ends: IndexArray) -> IndexArray:
 def _ends(end: ArrayLike) -> IndexArray:
     ends = _whole("end", end)
     if ends.min() < 1:
-        raise InputError(f"end needs whole numbers from 1 up, got {ends.min()}")
+        raise InputError(Argument("end"), f" needs whole numbers from 1 up, got {ends.min()}")
     return ends

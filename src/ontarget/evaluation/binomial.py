@@ -10,7 +10,7 @@ from scipy.special import betaincinv, betaln, gammaln, xlog1py, xlogy
 
 from ontarget._arguments import fraction, whole_number
 from ontarget._typing import ArrayLike, FloatArray
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Rate:
         """The share ``count / n``, with its confidence interval at this level."""
         whole, trials = whole_number("count", count, least=0), whole_number("n", n, least=0)
         if whole > trials:
-            raise InputError(f"`count` needs to be at most n, got {whole} of {trials}")
+            raise InputError(Argument("count"), f" needs to be at most n, got {whole} of {trials}")
         low, high = exact_interval(whole, trials, level=level)
         return cls(whole, trials, float(low), float(high), level)
 

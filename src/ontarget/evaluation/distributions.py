@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ontarget._typing import ArrayLike, FloatArray
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 from ontarget.evaluation._inputs import check_numbers, check_same_size
 
 # Rows are processed in blocks, so that temporary arrays take only some tens of megabytes.
@@ -55,16 +55,20 @@ def crps(knots: ArrayLike, left: ArrayLike, right: ArrayLike, y: ArrayLike) -> F
     n_rows, n_knots = before.shape
     if after.shape != before.shape or n_rows != outcomes.size:
         raise InputError(
-            f"`left` and `right` need one row for each of {outcomes.size} outcomes, "
-            f"got shapes {before.shape} and {after.shape}"
+            Argument("left"),
+            " and ",
+            Argument("right"),
+            f" need one row for each of {outcomes.size} outcomes, "
+            f"got shapes {before.shape} and {after.shape}",
         )
     if places.shape not in ((n_knots,), (n_rows, n_knots)):
         raise InputError(
-            f"`knots` needs shape ({n_knots},) or ({n_rows}, {n_knots}), got shape {places.shape}"
+            Argument("knots"),
+            f" needs shape ({n_knots},) or ({n_rows}, {n_knots}), got shape {places.shape}",
         )
     _check_finite(y=outcomes, knots=places)
     if (np.diff(places, axis=-1) <= 0.0).any():
-        raise InputError("`knots` needs strictly ascending values in each row")
+        raise InputError(Argument("knots"), " needs strictly ascending values in each row")
     _check_rising(before, after)
     scores = np.empty(n_rows)
     rows = max(1, _BLOCK // n_knots)
@@ -104,15 +108,19 @@ def crps_of_points(
         shape = np.broadcast_shapes(values.shape, mass.shape, (outcomes.size, 1))
     except ValueError as error:
         raise InputError(
-            f"`points` and `weights` need shape (m,) or ({outcomes.size}, m), "
-            f"got shapes {values.shape} and {mass.shape}"
+            Argument("points"),
+            " and ",
+            Argument("weights"),
+            f" need shape (m,) or ({outcomes.size}, m), got shapes {values.shape} and {mass.shape}",
         ) from error
     values, mass = np.broadcast_to(values, shape), np.broadcast_to(mass, shape)
     check_same_size(y=outcomes, rows=values[:, 0])
     _check_finite(y=outcomes, points=values)
     total = mass.sum(axis=1, keepdims=True)
     if not ((mass >= 0.0).all() and (total > 0.0).all() and np.isfinite(total).all()):
-        raise InputError("`weights` needs numbers from 0 up with a sum above 0 in each row")
+        raise InputError(
+            Argument("weights"), " needs numbers from 0 up with a sum above 0 in each row"
+        )
     order = np.argsort(values, axis=1, kind="stable")
     ordered = np.take_along_axis(values, order, axis=1)
     cdf = np.cumsum(np.take_along_axis(mass, order, axis=1), axis=1) / total
@@ -150,7 +158,7 @@ def _mean_square(a: FloatArray, b: FloatArray) -> FloatArray:
 def _check_finite(**arrays: FloatArray) -> None:
     for name, array in arrays.items():
         if not np.isfinite(array).all():
-            raise InputError(f"`{name}` needs finite numbers, got an infinite one")
+            raise InputError(Argument(name), " needs finite numbers, got an infinite one")
 
 
 def _check_rising(left: FloatArray, right: FloatArray) -> None:
@@ -159,5 +167,8 @@ def _check_rising(left: FloatArray, right: FloatArray) -> None:
     outside = (left < -slack).any() or (right > 1.0 + slack).any()
     if outside or (right < left - slack).any() or (left[:, 1:] < right[:, :-1] - slack).any():
         raise InputError(
-            "`left` and `right` need to be values of a CDF: from 0 to 1, and never falling"
+            Argument("left"),
+            " and ",
+            Argument("right"),
+            " need to be values of a CDF: from 0 to 1, and never falling",
         )

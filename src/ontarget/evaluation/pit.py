@@ -12,7 +12,7 @@ import numpy as np
 from ontarget._arguments import fraction, whole_number
 from ontarget._readonly import freeze
 from ontarget._typing import ArrayLike, FloatArray, IndexArray
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 from ontarget.evaluation._inputs import (
     check_probabilities,
     check_same_size,
@@ -42,7 +42,9 @@ class PitHistogram:
         arrays = {name: np.asarray(getattr(self, name)) for name in names}
         check_same_size(**arrays)
         if np.asarray(self.edges).shape != (arrays["count"].size + 1,):
-            raise InputError("`edges` needs one number more than there are bins (counts)")
+            raise InputError(
+                Argument("edges"), " needs one number more than there are bins (counts)"
+            )
         freeze(self, edges=self.edges, **arrays)
 
     @property
@@ -103,15 +105,16 @@ def rank_histogram(
     wanted = whole_number("bins", bins, least=1)
     if wanted > n + 1:
         raise InputError(
-            f"`bins` needs a number of at most n_calibration + 1 = {n + 1}, got {wanted}"
+            Argument("bins"),
+            f" needs a number of at most n_calibration + 1 = {n + 1}, got {wanted}",
         )
     given = np.asarray(ranks)
     if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
-        raise InputError(f"ranks needs whole numbers in 1 dimension, got {ranks!r}")
+        raise InputError(Argument("ranks"), f" needs whole numbers in 1 dimension, got {ranks!r}")
     if given.min() < 1 or given.max() > n + 1:
         raise InputError(
-            f"ranks needs numbers from 1 to {n + 1}, got numbers from {given.min()} to "
-            f"{given.max()}"
+            Argument("ranks"),
+            f" needs numbers from 1 to {n + 1}, got numbers from {given.min()} to {given.max()}",
         )
     bin_of_rank = np.arange(n + 1) * wanted // (n + 1)
     shares = np.bincount(bin_of_rank, minlength=wanted) / (n + 1)

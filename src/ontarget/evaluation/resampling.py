@@ -16,7 +16,7 @@ import numpy as np
 from ontarget._arguments import fraction, whole_number
 from ontarget._keyed import keyed_uniform, keys_of
 from ontarget._typing import ArrayLike, BoolArray, FloatArray, IndexArray
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 from ontarget.evaluation._inputs import (
     check_flags,
     check_panel,
@@ -91,7 +91,8 @@ class Resampling:
         names = np.arange(n_episodes) if ids is None else np.asarray(ids)
         if names.shape != (n_episodes,):
             raise InputError(
-                f"`ids` needs one id per episode ({n_episodes}), got shape {names.shape}"
+                Argument("ids"),
+                f" needs one id per episode ({n_episodes}), got shape {names.shape}",
             )
         keys = keys_of(names)
         draws = (keyed_uniform(keys, self.seed, "bootstrap", r) for r in range(self.resamples))
@@ -117,20 +118,24 @@ def stack_steps(
     """
     if len(values) != len(episodes):
         raise InputError(
-            f"`values` and `episodes` need one array per step, got {len(values)} and "
-            f"{len(episodes)} arrays"
+            Argument("values"),
+            " and ",
+            Argument("episodes"),
+            f" need one array per step, got {len(values)} and {len(episodes)} arrays",
         )
     panel = np.full((len(values), whole_number("n_episodes", n_episodes, least=1)), np.nan)
     for t, (row, owners) in enumerate(zip(values, episodes, strict=True)):
         numbers, places = np.asarray(row, dtype=np.float64), np.asarray(owners, dtype=np.intp)
         if numbers.shape != places.shape or numbers.ndim != 1:
             raise InputError(
-                f"`episodes` at step {t} needs one episode for each value, "
-                f"got shapes {places.shape} and {numbers.shape}"
+                Argument("episodes"),
+                f" at step {t} needs one episode for each value, "
+                f"got shapes {places.shape} and {numbers.shape}",
             )
         if places.size and (places.min() < 0 or places.max() >= n_episodes):
             raise InputError(
-                f"`episodes` at step {t} needs numbers from 0 to {n_episodes - 1} (n_episodes - 1)"
+                Argument("episodes"),
+                f" at step {t} needs numbers from 0 to {n_episodes - 1} (n_episodes - 1)",
             )
         panel[t, places] = numbers
     return panel

@@ -13,7 +13,7 @@ import numpy as np
 
 from ontarget._arguments import whole_number
 from ontarget._typing import ArrayLike, FloatArray
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 from ontarget.evaluation._inputs import (
     check_flags,
     check_numbers,
@@ -61,7 +61,7 @@ def log_losses(p: ArrayLike, met: ArrayLike, n_calibration: ArrayLike) -> FloatA
     forecasts, outcomes = _unit("p", p), np.asarray(met, dtype=np.float64)
     n = np.asarray(n_calibration, dtype=np.float64)
     if not (n >= 0.0).all():
-        raise InputError(f"`n_calibration` needs numbers from 0 up, got {np.min(n)}")
+        raise InputError(Argument("n_calibration"), f" needs numbers from 0 up, got {np.min(n)}")
     least = 0.5 / (n + 1.0)
     clipped = np.clip(forecasts, least, 1.0 - least)
     return -np.log(np.where(outcomes == 1.0, clipped, 1.0 - clipped))

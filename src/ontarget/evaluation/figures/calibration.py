@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ontarget._typing import ArrayLike
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 from ontarget.evaluation.calibration import Reliability
 from ontarget.evaluation.figures._style import (
     Look,
@@ -137,7 +137,9 @@ def draw_floor(axes: Axes, floor: ArrayLike, n_steps: int, theme: Theme) -> None
     """Draw the error that chance alone would show at each step, as a thin dotted line."""
     line = np.asarray(floor, dtype=np.float64)
     if line.shape != (n_steps,):
-        raise InputError(f"floor needs one number per step ({n_steps}), got shape {line.shape}")
+        raise InputError(
+            Argument("floor"), f" needs one number per step ({n_steps}), got shape {line.shape}"
+        )
     axes.plot(
         np.arange(n_steps),
         line,

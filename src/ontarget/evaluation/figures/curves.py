@@ -10,7 +10,7 @@ import numpy as np
 
 from ontarget._readonly import freeze
 from ontarget._typing import ArrayLike, FloatArray
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 from ontarget.evaluation._inputs import check_same_size
 from ontarget.evaluation.figures._style import Look
 
@@ -40,7 +40,9 @@ class Curve:
         }
         for name, array in arrays.items():
             if array.ndim != 1 or array.size == 0:
-                raise InputError(f"`{name}` needs one number per step, got shape {array.shape}")
+                raise InputError(
+                    Argument(name), f" needs one number per step, got shape {array.shape}"
+                )
         check_same_size(**arrays)
         freeze(self, **arrays)
 
@@ -55,7 +57,9 @@ class Curve:
         """The mean of values (repeats, steps), with a band of ± one standard deviation."""
         table = np.asarray(values, dtype=np.float64)
         if table.ndim != 2 or table.size == 0:
-            raise InputError(f"`values` needs shape (repeats, steps), got shape {table.shape}")
+            raise InputError(
+                Argument("values"), f" needs shape (repeats, steps), got shape {table.shape}"
+            )
         mean = table.mean(axis=0)
         spread = table.std(axis=0, ddof=1) if table.shape[0] > 1 else np.zeros(mean.size)
         return cls(mean, mean - spread, mean + spread)

@@ -11,7 +11,7 @@ import numpy as np
 from ontarget._arguments import fraction
 from ontarget._readonly import freeze
 from ontarget._typing import ArrayLike, FloatArray
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 from ontarget.evaluation._inputs import check_probabilities, check_same_size
 from ontarget.evaluation.alarms import AlarmCurve
 from ontarget.evaluation.figures._style import (
@@ -42,7 +42,7 @@ class IntervalCurve:
         width = np.asarray(self.width, dtype=np.float64)
         check_same_size(level=level, coverage=coverage, width=width)
         if (np.diff(level) <= 0).any():
-            raise InputError("`level` needs strictly ascending numbers")
+            raise InputError(Argument("level"), " needs strictly ascending numbers")
         freeze(self, level=level, coverage=coverage, width=width)
 
 
@@ -149,7 +149,7 @@ def interval_chart(
     looks = series_looks(list(methods), theme)
     levels = next(iter(methods.values())).level
     if not all(np.array_equal(curve.level, levels) for curve in methods.values()):
-        raise InputError("`methods` needs curves that all have the same levels")
+        raise InputError(Argument("methods"), " needs curves that all have the same levels")
     label = "Coverage minus the level asked for, and width of intervals, against the level"
     with canvas(theme, (5.6, 5.0), rows=(1.0, 1.0), label=label) as (figure, (top, bottom)):
         top.axhline(0.0, color=theme.ink, linewidth=1.0)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ontarget._typing import ArrayLike, BoolArray, FloatArray
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 from ontarget.evaluation._inputs import check_flags, check_numbers, check_panel, check_same_size
 from ontarget.evaluation.alarms import first_alarms
 from ontarget.evaluation.figures._style import (
@@ -94,7 +94,9 @@ def mean_chart(
         if rate is not None:
             observed = np.asarray(rate, dtype=np.float64)
             if observed.shape != (n_steps,):
-                raise InputError(f"rate needs {n_steps} numbers, got shape {observed.shape}")
+                raise InputError(
+                    Argument("rate"), f" needs {n_steps} numbers, got shape {observed.shape}"
+                )
             axes.plot(
                 np.arange(n_steps),
                 observed,
@@ -267,7 +269,9 @@ def _bounds(
     low, high = (check_panel(f"bounds[{i}]", bound, unit=True) for i, bound in enumerate(bounds))
     if low.shape != panel.shape or high.shape != panel.shape:
         raise InputError(
-            f"both `bounds` need the shape of p, {panel.shape}, got {low.shape} and {high.shape}"
+            "both ",
+            Argument("bounds"),
+            f" need the shape of p, {panel.shape}, got {low.shape} and {high.shape}",
         )
     return low, high
 
@@ -277,9 +281,11 @@ def _fan(quantiles: ArrayLike, levels: ArrayLike) -> tuple[FloatArray, FloatArra
     table = check_numbers("quantiles", quantiles, ndim=2)
     check_same_size(quantiles=table, levels=shares)
     if (np.diff(shares) <= 0).any() or not np.allclose(shares + shares[::-1], 1.0):
-        raise InputError(f"`levels` needs ascending numbers symmetric around 0.5, got {levels!r}")
+        raise InputError(
+            Argument("levels"), f" needs ascending numbers symmetric around 0.5, got {levels!r}"
+        )
     if (np.diff(table, axis=1) < 0).any():
         raise InputError(
-            "`quantiles` needs numbers that never fall along the levels, at every step"
+            Argument("quantiles"), " needs numbers that never fall along the levels, at every step"
         )
     return table, shares
