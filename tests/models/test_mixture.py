@@ -13,6 +13,7 @@ from ontarget.errors import InputError
 from ontarget.models import GuidedForest, Marginal, QuantileForest
 from ontarget.models._mixture import Parts, mixture_limits, mixture_quantile
 from ontarget.models.base import Side
+from refusals import refuses
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 2))
@@ -163,8 +164,8 @@ def test_no_more_than_64_rounds_and_two_looks_at_the_bracket_are_needed() -> Non
 
 def test_bad_questions_are_refused_and_no_rows_get_no_answers() -> None:
     parts = MIXTURES["continuous"]
-    with pytest.raises(InputError, match="`side` needs one of left, right"):
+    with refuses(InputError, "side", "'up'"):
         mixture_quantile(parts, [QUERIES] * 2, 0.5, "up")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="q needs"):
+    with refuses(InputError, "q", "NaN"):
         mixture_quantile(parts, [QUERIES] * 2, np.nan)
     assert mixture_quantile(parts, [QUERIES[:0]] * 2, [0.1, 0.9]).shape == (0, 2)

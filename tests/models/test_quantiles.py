@@ -16,6 +16,7 @@ from ontarget.errors import InputError, ModelFileError, UnfittedError
 from ontarget.models._entry import model_arrays
 from ontarget.models.quantiles import RegressorQuantiles
 from ontarget.target import Target
+from refusals import refuses
 
 REGRESSORS = {
     "linear": QuantileRegressor(alpha=0.0),
@@ -78,9 +79,9 @@ def test_prefit_regressors_need_no_fit() -> None:
     model = RegressorQuantiles.prefit(fitted)
     for q in levels:
         assert model.quantile(X, q) == pytest.approx(fitted[q].predict(X), abs=1e-9)
-    with pytest.raises(InputError, match="at least three levels"):
+    with refuses(InputError, "regressors", "[0.5]"):
         RegressorQuantiles.prefit({0.5: fitted[0.5]})
-    with pytest.raises(InputError, match="`floor` needs a positive number"):
+    with refuses(InputError, "floor", 0.0):
         RegressorQuantiles.prefit(fitted, floor=0.0)
 
 
@@ -109,13 +110,13 @@ def test_weights_reach_the_regressor() -> None:
 
 def test_what_cannot_work_is_refused_with_a_reason() -> None:
     X, y = line(50, 3)
-    with pytest.raises(InputError, match="`regressor` needs predict"):
+    with refuses(InputError, "regressor", "LinearRegression()"):
         RegressorQuantiles(LinearRegression()).fit(X, y)
-    with pytest.raises(InputError, match="`regressor` needs predict"):
+    with refuses(InputError, "regressor", "HistGradientBoosting"):
         RegressorQuantiles(HistGradientBoostingRegressor()).fit(X, y)
     with pytest.raises(UnfittedError, match="fit"):
         RegressorQuantiles(REGRESSORS["linear"]).predict(X)
     model = RegressorQuantiles(REGRESSORS["linear"], 3).fit(X, y)
-    with pytest.raises(ModelFileError, match="RegressorQuantiles cannot be saved"):
+    with refuses(ModelFileError, None, "RegressorQuantiles"):
         model_arrays(model)
     assert model.predict(np.empty((0, 2))).shape == (0,)

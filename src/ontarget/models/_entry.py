@@ -17,7 +17,7 @@ from sklearn.utils import get_tags
 
 from ontarget._keyed import keyed_hash, keys_of
 from ontarget._typing import AnyArray, ArrayLike, FloatArray
-from ontarget.errors import InputError, ModelFileError
+from ontarget.errors import Argument, InputError, ModelFileError
 from ontarget.models._keywords import accepted
 from ontarget.models._mixture import mixture_limits
 from ontarget.models.base import ConditionalDistribution, LiveModel
@@ -30,7 +30,8 @@ def check_model(model: object) -> None:
     """Raise an `InputError` that names the required methods that the model lacks, if any."""
     if isinstance(model, type):
         raise InputError(
-            f"`model` needs an object, got the class {model.__name__}; write {model.__name__}()"
+            Argument("model"),
+            f" needs an object, got the class {model.__name__}; write {model.__name__}()",
         )
     asked = _distribution(model)
     asked = asked.last_step if isinstance(asked, PipelineDistribution) else asked
@@ -38,9 +39,10 @@ def check_model(model: object) -> None:
     if missing:
         whose = "" if asked is model else f", the last step of a {type(model).__name__},"
         raise InputError(
-            f"`model` needs an object with the methods {', '.join(_METHODS)}; "
+            Argument("model"),
+            f" needs an object with the methods {', '.join(_METHODS)}; "
             f"{type(asked).__name__}{whose} lacks {', '.join(missing)}. StackedForest() has them "
-            "all; a regressor that predicts quantiles gets them as RegressorQuantiles(regressor)"
+            "all; a regressor that predicts quantiles gets them as RegressorQuantiles(regressor)",
         )
 
 

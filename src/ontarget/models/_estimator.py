@@ -12,7 +12,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from ontarget._readonly import read_only
 from ontarget._typing import ArrayLike, FloatArray, KeyArray
-from ontarget.errors import InputError, UnfittedError
+from ontarget.errors import Argument, InputError, UnfittedError
 from ontarget.models.base import TrainingRows, check_features
 
 
@@ -72,7 +72,7 @@ class DistributionEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc
         try:
             outcomes = np.asarray(column_or_1d(y, warn=True), dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise InputError(f"`y` needs a flat list of numbers: {error}") from error
+            raise InputError(Argument("y"), f" needs a flat list of numbers: {error}") from error
         checked = TrainingRows.of(rows, outcomes, sample_weight, ids=ids, steps=steps)
         # So that calibration can refuse the episodes that the model has seen.
         self.training_keys_ = None if checked.keys is None else np.sort(checked.keys)

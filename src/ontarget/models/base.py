@@ -25,7 +25,7 @@ from ontarget._grid import LARGEST_OUTCOME
 from ontarget._keyed import keys_of
 from ontarget._threads import n_threads as n_threads
 from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray, KeyArray
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 
 Side: TypeAlias = Literal["left", "right"]
 
@@ -212,10 +212,13 @@ def check_labels(name: str, labels: ArrayLike, n_rows: int) -> AnyArray:
     array = np.asarray(labels)
     if array.shape != (n_rows,):
         raise InputError(
-            f"`{name}` needs one value per row of X ({n_rows} rows), got shape {array.shape}"
+            Argument(name),
+            f" needs one value per row of X ({n_rows} rows), got shape {array.shape}",
         )
     if array.dtype.kind == "f" and np.isnan(array).any():
-        raise InputError(f"`{name}` needs a value in every row, got NaN in row {_first_nan(array)}")
+        raise InputError(
+            Argument(name), f" needs a value in every row, got NaN in row {_first_nan(array)}"
+        )
     return array
 
 
@@ -237,8 +240,9 @@ def episodes_of(keys: KeyArray | None, ids: ArrayLike, n_rows: int) -> IndexArra
     if unknown.size:
         row = int(np.argmax(place == unknown[0]))
         raise InputError(
-            f"`ids` needs episodes that were in fit, got {labels.tolist()[unknown[0]]!r} in row "
-            f"{row}; use cdf_limits for episodes that were not in fit"
+            Argument("ids"),
+            f" needs episodes that were in fit, got {labels.tolist()[unknown[0]]!r} in row "
+            f"{row}; use cdf_limits for episodes that were not in fit",
         )
     return np.asarray(found[place], dtype=np.intp)
 
@@ -257,11 +261,12 @@ def check_values(y: ArrayLike, n_rows: int) -> tuple[FloatArray, bool]:
         flat = False
     else:
         raise InputError(
-            f"y needs one number, or {n_rows} numbers or {n_rows} lines (one per row of X), "
-            f"got shape {values.shape}"
+            Argument("y"),
+            f" needs one number, or {n_rows} numbers or {n_rows} lines (one per row of X), "
+            f"got shape {values.shape}",
         )
     if np.isnan(values).any():
-        raise InputError(f"`y` needs numbers, got NaN in row {_first_nan(values)}")
+        raise InputError(Argument("y"), f" needs numbers, got NaN in row {_first_nan(values)}")
     return np.ascontiguousarray(values), flat
 
 
@@ -272,9 +277,11 @@ def check_levels(q: ArrayLike) -> tuple[FloatArray, bool]:
     """
     levels = np.asarray(q, dtype=np.float64)
     if levels.ndim > 1:
-        raise InputError(f"q needs a number or a flat list of them, got shape {levels.shape}")
+        raise InputError(
+            Argument("q"), f" needs a number or a flat list of them, got shape {levels.shape}"
+        )
     if np.isnan(levels).any():
-        raise InputError("q needs numbers, got NaN")
+        raise InputError(Argument("q"), " needs numbers, got NaN")
     return np.atleast_1d(levels), levels.ndim == 0
 
 
@@ -284,7 +291,7 @@ def check_categorical(categorical: Sequence[int] | None, n_features: int) -> tup
     for column in columns:
         if not 0 <= column < n_features:
             raise InputError(
-                f"`categorical` needs columns from 0 to {n_features - 1}, got {column}"
+                Argument("categorical"), f" needs columns from 0 to {n_features - 1}, got {column}"
             )
     return tuple(columns)
 
@@ -292,13 +299,17 @@ def check_categorical(categorical: Sequence[int] | None, n_features: int) -> tup
 def check_side(side: str) -> Side:
     """The argument ``side``; an `InputError` unless it is ``left`` or ``right``."""
     if side not in get_args(Side):
-        raise InputError(f"`side` needs one of {', '.join(get_args(Side))}, got {side!r}")
+        raise InputError(
+            Argument("side"), f" needs one of {', '.join(get_args(Side))}, got {side!r}"
+        )
     return "left" if side == "left" else "right"
 
 
 def _check_outcomes(y: FloatArray, n_rows: int) -> None:
     if y.shape != (n_rows,):
-        raise InputError(f"`y` needs one outcome per row of X ({n_rows} rows), got shape {y.shape}")
+        raise InputError(
+            Argument("y"), f" needs one outcome per row of X ({n_rows} rows), got shape {y.shape}"
+        )
     if n_rows == 0:
         raise InputError("a fit needs at least one row, got none")
     # NaN fails every comparison, so this catches it too.
@@ -306,7 +317,7 @@ def _check_outcomes(y: FloatArray, n_rows: int) -> None:
     if bad.any():
         row = int(np.argmax(bad))
         raise InputError(
-            f"`y` needs finite outcomes up to 1e300 in size, got {y[row]} in row {row}"
+            Argument("y"), f" needs finite outcomes up to 1e300 in size, got {y[row]} in row {row}"
         )
 
 
@@ -318,16 +329,20 @@ def _check_weight(sample_weight: ArrayLike | None, n_rows: int) -> FloatArray | 
         weight = np.full(n_rows, weight)
     if weight.shape != (n_rows,):
         raise InputError(
-            f"sample_weight needs one number per row of X ({n_rows} rows), got shape {weight.shape}"
+            Argument("sample_weight"),
+            f" needs one number per row of X ({n_rows} rows), got shape {weight.shape}",
         )
     bad = ~((weight >= 0.0) & (weight < np.inf))
     if bad.any():
         row = int(np.argmax(bad))
         raise InputError(
-            f"sample_weight needs finite numbers from 0 up, got {weight[row]} in row {row}"
+            Argument("sample_weight"),
+            f" needs finite numbers from 0 up, got {weight[row]} in row {row}",
         )
     if not (weight > 0.0).any():
-        raise InputError("sample_weight needs at least one number above 0, got zero everywhere")
+        raise InputError(
+            Argument("sample_weight"), " needs at least one number above 0, got zero everywhere"
+        )
     return weight
 
 

@@ -12,7 +12,7 @@ from sklearn.utils import get_tags
 
 from ontarget._readonly import read_only
 from ontarget._typing import ArrayLike, FloatArray
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 from ontarget.models._knots import KnotEstimator, even_levels, outcome_floor
 from ontarget.models.base import TrainingRows
 
@@ -94,11 +94,11 @@ class RegressorQuantiles(KnotEstimator):
         levels = np.array(sorted(regressors), dtype=np.float64)
         if levels.size < 3 or not (levels[0] > 0.0 and levels[-1] < 1.0):
             raise InputError(
-                f"`regressors` needs at least three levels between 0 and 1 as keys, got "
-                f"{levels.tolist()}"
+                Argument("regressors"),
+                f" needs at least three levels between 0 and 1 as keys, got {levels.tolist()}",
             )
         if not (np.isfinite(floor) and floor > 0.0):
-            raise InputError(f"`floor` needs a positive number, got {floor}")
+            raise InputError(Argument("floor"), f" needs a positive number, got {floor}")
         model = cls(n_levels=int(levels.size))
         model.fitted_ = [regressors[level] for level in sorted(regressors)]
         model.n_features_in_ = int(model.fitted_[0].n_features_in_)
@@ -137,8 +137,9 @@ def _level_name(regressor: Any) -> str | None:
         if "alpha" in names and "quantile" in (names.get("loss"), names.get("objective")):
             return "alpha"
     raise InputError(
-        "`regressor` needs predict(X, quantiles=...), or the level as a parameter "
-        f"({' or '.join(_LEVEL_NAMES)}, with the loss set to 'quantile'), got {regressor!r}"
+        Argument("regressor"),
+        " needs predict(X, quantiles=...), or the level as a parameter "
+        f"({' or '.join(_LEVEL_NAMES)}, with the loss set to 'quantile'), got {regressor!r}",
     )
 
 

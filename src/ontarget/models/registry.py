@@ -164,15 +164,18 @@ def _loaded(point: EntryPoint) -> type[StoredDistribution]:
 
 def _check_class(kind: str, model_class: Any) -> None:
     if not str(kind).isidentifier():
-        raise InputError(f"`kind` needs a name of letters, digits and underscores, got {kind!r}")
+        raise InputError(
+            Argument("kind"), f" needs a name of letters, digits and underscores, got {kind!r}"
+        )
     if not isinstance(model_class, type):
-        raise InputError(f"`model_class` needs a class, got {model_class!r}")
+        raise InputError(Argument("model_class"), f" needs a class, got {model_class!r}")
     wanted = ("fit", "cdf_limits", "quantile", "to_arrays", "from_arrays")
     missing = [name for name in wanted if not callable(getattr(model_class, name, None))]
     if missing:
         raise InputError(
-            f"`model_class` needs a class with the methods {', '.join(wanted)}; "
-            f"{model_class.__name__} lacks {', '.join(missing)}"
+            Argument("model_class"),
+            f" needs a class with the methods {', '.join(wanted)}; "
+            f"{model_class.__name__} lacks {', '.join(missing)}",
         )
     if getattr(model_class, "kind", None) != kind:
         raise InputError(

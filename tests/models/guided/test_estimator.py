@@ -16,6 +16,7 @@ from ontarget.models.base import TrainingRows
 from ontarget.models.forest._growing import in_canonical_order
 from ontarget.models.guided._boosting_kernel import BoostingRules
 from ontarget.models.guided._guides import GuidePlan, fit_guides, guide_rows
+from refusals import refuses
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 5))
@@ -80,7 +81,7 @@ def test_the_number_of_jobs_bounds_the_threads_and_changes_no_answer(
     found = [alone.cdf_limits(rows, 0.0), alone.quantile(rows, 0.5), alone.predict(rows)]
     assert all(np.array_equal(a, b) for a, b in zip(found, wanted, strict=True))
     free.set_params(n_jobs=1).predict(rows)
-    with pytest.raises(InputError, match="`n_jobs` needs a whole number from 1 up, got 0"):
+    with refuses(InputError, "n_jobs", 0):
         clone(model).set_params(n_jobs=0).fit(X, Y)
 
 
@@ -219,7 +220,7 @@ def test_a_copy_through_pickle_answers_alike() -> None:
     ],
 )
 def test_bad_arguments_are_named(argument: str, value: object) -> None:
-    with pytest.raises(InputError, match=f"`{argument}` needs"):
+    with refuses(InputError, argument):
         GuidedForest(**{argument: value}).fit(X, Y)
 
 
@@ -245,12 +246,12 @@ def test_damaged_arrays_are_refused(name: str) -> None:
     GuidedForest.from_arrays(arrays)
     with pytest.raises(ModelFileError, match=r"damaged|needs"):
         GuidedForest.from_arrays({**arrays, name: DAMAGE[name](arrays[name])})
-    with pytest.raises(ModelFileError, match=name):
+    with refuses(ModelFileError, None, name):
         GuidedForest.from_arrays({key: a for key, a in arrays.items() if key != name})
 
 
 def test_arrays_without_any_guide_are_refused() -> None:
     arrays = GuidedForest(**SMALL).fit(X, Y).to_arrays()
     none = {key: a[:0] for key, a in arrays.items() if key.startswith("guide_")}
-    with pytest.raises(ModelFileError, match="needs a guide"):
+    with refuses(ModelFileError, None, "guide_terms", "guide_values"):
         GuidedForest.from_arrays({**arrays, **none})

@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ontarget.errors import InputError, ModelFileError
 from ontarget.models import DistributionRegression, Marginal
+from refusals import refuses
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 3))
@@ -206,11 +207,11 @@ def test_episodes_are_answered_by_fits_that_never_saw_them() -> None:
 
 def test_out_of_bag_answers_need_episodes_that_were_in_fit() -> None:
     model = DistributionRegression().fit(X, Y, ids=EPISODES["ids"])
-    with pytest.raises(InputError, match="`ids` needs episodes that were in fit, got 99 in row 1"):
+    with refuses(InputError, "ids", 99, "row 1"):
         model.out_of_bag_limits(X[:2], 0.0, [3, 99])
-    with pytest.raises(InputError, match="as fit returns it"):
+    with refuses(InputError, None, "DistributionRegression", "loaded"):
         pickle.loads(pickle.dumps(model)).out_of_bag_limits(X[:1], 0.0, [3])
-    with pytest.raises(InputError, match="fitted without ids"):
+    with refuses(InputError, None, "ids="):
         DistributionRegression().fit(X, Y).out_of_bag_limits(X[:1], 0.0, [3])
     alone = DistributionRegression().fit(X, Y, ids=np.zeros(400, dtype=int))
     assert np.isnan(alone.out_of_bag_limits(X[:2], 0.0, [0, 0])).all()
@@ -281,19 +282,19 @@ def test_huge_and_tiny_numbers_stay_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "message"),
+    ("argument", "wrong"),
     [
-        ({"penalty": 0.0}, "`penalty` needs a number above 0, got 0.0"),
-        ({"penalty": math.nan}, "`penalty` needs a number above 0, got nan"),
-        ({"n_folds": 1}, "`n_folds` needs a whole number from 2 up, got 1"),
-        ({"max_rows": 0}, "`max_rows` needs a whole number from 1 up, got 0"),
-        ({"seed": -1}, "`seed` needs a whole number from 0 up, got -1"),
-        ({"n_jobs": 0}, "`n_jobs` needs a whole number from 1 up, got 0"),
+        ("penalty", 0.0),
+        ("penalty", math.nan),
+        ("n_folds", 1),
+        ("max_rows", 0),
+        ("seed", -1),
+        ("n_jobs", 0),
     ],
 )
-def test_bad_parameters_are_refused(parameters: dict, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        DistributionRegression(**parameters).fit(X, Y)
+def test_bad_parameters_are_refused(argument: str, wrong: float) -> None:
+    with refuses(InputError, argument, f"got {wrong}"):
+        DistributionRegression(**{argument: wrong}).fit(X, Y)
 
 
 STEPS = np.arange(400) % 4
@@ -306,44 +307,44 @@ WHOLE = DistributionRegression().fit(
 
 
 @pytest.mark.parametrize(
-    ("name", "change", "message"),
+    ("name", "change", "shown"),
     [
-        ("start", lambda a: a[::-1], "regression_start needs to rise"),
-        ("start", lambda a: np.append(a, 2**62), "regression_start needs to rise"),
-        ("start", lambda a: np.array([0, 3, 6, 6]), "two columns per numeric feature"),
-        ("categorical", lambda a: a[:-1], "one flag per feature"),
-        ("categorical", lambda a: ~a, "two columns per numeric feature"),
-        ("codes", lambda a: a[::-1] * np.nan, "regression_codes need to rise"),
-        ("codes", lambda a: np.where(a == 1.0, 2.0, a), "regression_codes need to rise"),
+        ("start", lambda a: a[::-1], "regression_start"),
+        ("start", lambda a: np.append(a, 2**62), "regression_start"),
+        ("start", lambda a: np.array([0, 3, 6, 6]), "two columns"),
+        ("categorical", lambda a: a[:-1], "one flag"),
+        ("categorical", lambda a: ~a, "two columns"),
+        ("codes", lambda a: a[::-1] * np.nan, "regression_codes"),
+        ("codes", lambda a: np.where(a == 1.0, 2.0, a), "regression_codes"),
         ("location", lambda a: -a - 1.0, "regression_location"),
         ("location", lambda a: a[:-1], "regression_location"),
-        ("time", lambda a: a + 1, "regression_time needs one feature"),
-        ("time", lambda a: a - 1, "two columns per numeric feature"),
-        ("time", lambda a: np.append(a, 0), "regression_time needs one feature"),
+        ("time", lambda a: a + 1, "regression_time"),
+        ("time", lambda a: a - 1, "two columns"),
+        ("time", lambda a: np.append(a, 0), "regression_time"),
         ("clock", lambda a: a[::-1], "regression_clock"),
         ("clock", lambda a: a + np.inf, "regression_clock"),
-        ("effects", lambda a: a[:-1], "regression_effects need"),
-        ("effects", lambda a: a + 1e101, "up to 1e\\+100"),
-        ("effects", lambda a: a * np.nan, "up to 1e\\+100"),
-        ("levels", lambda a: a[:-1], "one number per stored time and cut"),
-        ("levels", lambda a: a[:0], "one number per stored time and cut"),
-        ("levels", lambda a: a[::-1], "regression_levels need to rise"),
-        ("levels", lambda a: a * np.float32(1e9), "regression_levels need to rise"),
-        ("levels", lambda a: a.astype(float), "regression_levels` needs a flat array of float32"),
+        ("effects", lambda a: a[:-1], "regression_effects"),
+        ("effects", lambda a: a + 1e101, "1e+100"),
+        ("effects", lambda a: a * np.nan, "1e+100"),
+        ("levels", lambda a: a[:-1], "and cut"),
+        ("levels", lambda a: a[:0], "and cut"),
+        ("levels", lambda a: a[::-1], "regression_levels"),
+        ("levels", lambda a: a * np.float32(1e9), "regression_levels"),
+        ("levels", lambda a: a.astype(float), "float32"),
         ("mass", lambda a: a[::-1], "regression_mass"),
         ("mass", lambda a: a[:-1], "regression_mass"),
-        ("support", lambda a: a[::-1], "support` needs outcomes in strictly ascending"),
+        ("support", lambda a: a[::-1], "`support`"),
     ],
 )
-def test_damaged_arrays_are_refused(name: str, change: object, message: str) -> None:
+def test_damaged_arrays_are_refused(name: str, change: object, shown: str) -> None:
     arrays = WHOLE.to_arrays()
     arrays[f"regression_{name}"] = change(arrays[f"regression_{name}"])  # type: ignore[operator]
-    with pytest.raises(ModelFileError, match=message):
+    with refuses(ModelFileError, None, shown):
         DistributionRegression.from_arrays(arrays)
 
 
 def test_arrays_that_are_missing_are_named() -> None:
     arrays = WHOLE.to_arrays()
     del arrays["regression_clock"]
-    with pytest.raises(ModelFileError, match="lack 'regression_clock'"):
+    with refuses(ModelFileError, None, "'regression_clock'"):
         DistributionRegression.from_arrays(arrays)

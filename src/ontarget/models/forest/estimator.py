@@ -11,7 +11,7 @@ import numpy as np
 from ontarget._arguments import seed_parts, share, whole_number
 from ontarget._threads import run_blocks, threads_at_most
 from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray
-from ontarget.errors import InputError, ModelFileError
+from ontarget.errors import Argument, InputError, ModelFileError
 from ontarget.models.base import (
     Side,
     TrainingRows,
@@ -424,7 +424,9 @@ class QuantileForest(ForestEstimator):
         if 2 * n_features > MAX_SLOTS:
             raise InputError(f"X needs at most {MAX_SLOTS // 2} features, got {n_features}")
         if self.split not in SPLIT_SCORES:
-            raise InputError(f"`split` needs one of {', '.join(SPLIT_SCORES)}, got {self.split!r}")
+            raise InputError(
+                Argument("split"), f" needs one of {', '.join(SPLIT_SCORES)}, got {self.split!r}"
+            )
         depth = _NO_LIMIT if self.max_depth is None else self.max_depth
         n_trees = whole_number("n_trees", self.n_trees, least=1, most=_NO_LIMIT)
         min_leaf = whole_number("min_leaf", self.min_leaf, least=1, most=_NO_LIMIT)

@@ -17,7 +17,7 @@ from ontarget._keyed import keyed_hash, keys_of
 from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import FloatArray, IndexArray
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 from ontarget.models._location import location
 from ontarget.models.base import TrainingRows
 from ontarget.models.forest._binning import Distinct, distinct_values
@@ -63,7 +63,9 @@ def guide_plan(
     """
     named = (guides,) if isinstance(guides, str) else tuple(guides)
     if not named or any(name not in GUIDES for name in named):
-        raise InputError(f"`guides` needs one or more of {', '.join(GUIDES)}, got {guides!r}")
+        raise InputError(
+            Argument("guides"), f" needs one or more of {', '.join(GUIDES)}, got {guides!r}"
+        )
     n_trees, depth, rate = boosting
     return GuidePlan(
         guides=tuple(name for name in GUIDES if name in named),

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from ontarget._arguments import seed_parts, whole_number
 from ontarget._threads import run_blocks, threads_at_most
 from ontarget._typing import AnyArray, ArrayLike, FloatArray
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 from ontarget.models._mixture import mixture_quantile
 from ontarget.models.base import (
     ConditionalDistribution,
@@ -377,8 +377,9 @@ class StackedForest(ForestEstimator):
         named = (self.experts,) if isinstance(self.experts, str) else tuple(self.experts)
         if any(name not in EXPERTS for name in named) or not set(named) & set(EXPERTS[:2]):
             raise InputError(
-                f"`experts` needs names out of {', '.join(EXPERTS)}, and at least one of the first "
-                f"two (the forests), got {self.experts!r}"
+                Argument("experts"),
+                f" needs names out of {', '.join(EXPERTS)}, and at least one of the first "
+                f"two (the forests), got {self.experts!r}",
             )
         seeds = seed_parts(self.seed)
         n_folds = whole_number("n_folds", self.n_folds, least=2)
