@@ -9,6 +9,7 @@ from ontarget.domains.catalogue import domain_of
 from ontarget.domains.domain import take
 from ontarget.domains.draws import episode_keys
 from ontarget.errors import InputError
+from refusals import refuses
 
 DOMAIN = Tamarisk("paper")
 
@@ -84,12 +85,12 @@ def test_progress_counts_up_to_every_episode(capsys, monkeypatch) -> None:
 
 @pytest.mark.parametrize("steps", [[-1], [50], [0, 99]])
 def test_snapshots_outside_the_horizon_are_refused(steps: list[int]) -> None:
-    with pytest.raises(InputError, match="`snapshots` needs steps from 0 to 49"):
+    with refuses(InputError, "snapshots", 49, steps):
         simulate_with_snapshots(DOMAIN, 1, snapshots=steps)
 
 
 def test_no_episodes_are_refused() -> None:
-    with pytest.raises(InputError, match="`episodes` needs a whole number from 1 up, got 0"):
+    with refuses(InputError, "episodes", 0):
         simulate(DOMAIN, 0)
 
 
@@ -104,10 +105,10 @@ def test_domains_are_found_by_name() -> None:
 
 
 def test_what_is_no_domain_is_refused_with_the_names_of_those_there_are() -> None:
-    with pytest.raises(InputError, match="one of skirmish, smax, tamarisk, got 'chess'"):
+    with refuses(InputError, "domain", "'chess'"):
         simulate("chess", 1)
     for wrong in (None, Tamarisk, 3):
-        with pytest.raises(InputError, match="one of skirmish, smax, tamarisk, or an object that"):
+        with refuses(InputError, "domain", repr(wrong)[:80]):
             simulate(wrong, 1)
-    with pytest.raises(InputError, match="`preset` is only for the domain tamarisk"):
+    with refuses(InputError, "preset", "tamarisk", "'skirmish'"):
         domain_of("skirmish", preset="paper")

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any, Final, TypeVar, overload
 
 from ontarget.domains.domain import Domain
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 
 S = TypeVar("S")
 
@@ -33,14 +33,17 @@ def domain_of(domain: Domain[S] | str, *, preset: str | None = None) -> Domain[S
     if not isinstance(domain, str):
         if isinstance(domain, type) or not isinstance(domain, Domain):
             raise InputError(
-                f"`domain` needs one of {', '.join(DOMAINS)}, or an object that follows Domain, "
-                f"got {domain!r:.80}"
+                Argument("domain"),
+                f" needs one of {', '.join(DOMAINS)}, or an object that follows Domain, "
+                f"got {domain!r:.80}",
             )
         return domain
     if domain not in DOMAINS:
-        raise InputError(f"`domain` needs one of {', '.join(DOMAINS)}, got {domain!r}")
+        raise InputError(Argument("domain"), f" needs one of {', '.join(DOMAINS)}, got {domain!r}")
     if preset is not None and domain != "tamarisk":
-        raise InputError(f"`preset` is only for the domain tamarisk, got {domain!r}; leave it out")
+        raise InputError(
+            Argument("preset"), f" is only for the domain tamarisk, got {domain!r}; leave it out"
+        )
     module, kind = DOMAINS[domain]
     build: Any = getattr(import_module(module), kind)
     found: Domain[S] = build() if preset is None else build(preset)

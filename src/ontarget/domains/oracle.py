@@ -18,7 +18,7 @@ from ontarget._threads import run_blocks
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.domains.catalogue import domain_of
 from ontarget.domains.domain import Domain, count, take
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 from ontarget.target import Target
 
 S = TypeVar("S")
@@ -65,14 +65,20 @@ def rollout_outcomes(
     """
     domain, n = domain_of(domain), count(states)
     if not 0 <= t <= domain.horizon:
-        raise InputError(f"`t` needs a step from 0 to the horizon {domain.horizon}, got {t}")
+        raise InputError(
+            Argument("t"), f" needs a step from 0 to the horizon {domain.horizon}, got {t}"
+        )
     whole_number("rollouts", rollouts, least=1)
     so_far = _per_state("behavior", behavior, n)
     if not np.isfinite(so_far).all():
-        raise InputError(f"`behavior` needs finite sums, got {so_far[~np.isfinite(so_far)][0]}")
+        raise InputError(
+            Argument("behavior"), f" needs finite sums, got {so_far[~np.isfinite(so_far)][0]}"
+        )
     named = np.arange(n) if ids is None else np.asarray(ids)
     if named.shape != (n,):
-        raise InputError(f"`ids` needs one id per state, shape ({n},), got {named.shape}")
+        raise InputError(
+            Argument("ids"), f" needs one id per state, shape ({n},), got {named.shape}"
+        )
     state_keys = keys_of(named)
     keys = np.stack(
         [keyed_hash(state_keys, seed, "oracle", domain.name, t, m) for m in range(rollouts)], axis=1
@@ -146,6 +152,7 @@ def _per_state(name: str, values: Any, n: int) -> FloatArray:
     array = np.asarray(values, dtype=np.float64)
     if array.shape not in {(), (n,)}:
         raise InputError(
-            f"`{name}` needs one number, or one per state in shape ({n},); got {array.shape}"
+            Argument(name),
+            f" needs one number, or one per state in shape ({n},); got {array.shape}",
         )
     return np.broadcast_to(array, (n,))

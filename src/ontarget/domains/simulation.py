@@ -17,7 +17,7 @@ from ontarget.domains.catalogue import domain_of
 from ontarget.domains.domain import Domain, count, join, take
 from ontarget.domains.draws import episode_keys
 from ontarget.episodes import Episodes
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 
 S = TypeVar("S")
 
@@ -129,8 +129,9 @@ def _run(
     whole_number("episodes", episodes, least=1)
     if steps and not (steps[0] >= 0 and steps[-1] < domain.horizon):
         raise InputError(
-            f"`snapshots` needs steps from 0 to {domain.horizon - 1}, the horizon of {domain.name} "
-            f"less one; got {steps}"
+            Argument("snapshots"),
+            f" needs steps from 0 to {domain.horizon - 1}, the horizon of {domain.name} "
+            f"less one; got {steps}",
         )
     states = np.empty((episodes, domain.horizon, len(domain.features)))
     rewards = np.empty((episodes, domain.horizon))

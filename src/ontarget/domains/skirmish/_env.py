@@ -13,7 +13,7 @@ from ontarget.domains.domain import take
 from ontarget.domains.draws import episode_keys
 from ontarget.domains.skirmish._kernels import HEALTH
 from ontarget.domains.skirmish._simulator import FIELD, Battle, Order, Skirmish
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 
 require("gymnasium", extra="gym")
 
@@ -68,10 +68,14 @@ class SkirmishEnv(gymnasium.Env[FloatArray, np.int64]):
         options = options or {}
         unknown = set(options) - {"episode"}
         if unknown:
-            raise InputError(f"`options` takes only 'episode', got {sorted(unknown)[0]!r}")
+            raise InputError(
+                Argument("options"), f" takes only 'episode', got {sorted(unknown)[0]!r}"
+            )
         if "episode" in options:
             if seed is None:
-                raise InputError("`options` with 'episode' needs `seed` too, got seed=None")
+                raise InputError(
+                    Argument("options"), " with 'episode' needs `seed` too, got seed=None"
+                )
             number = int(options["episode"])
             self._begin(episode_keys(seed, number, number + 1, "simulate", self.domain.name))
         else:
@@ -81,7 +85,9 @@ class SkirmishEnv(gymnasium.Env[FloatArray, np.int64]):
     def step(self, action: np.int64 | int) -> tuple[FloatArray, float, bool, bool, dict[str, Any]]:
         """Advance by one step; returns observation, reward, terminated, truncated and info."""
         if not self.action_space.contains(action):
-            raise InputError(f"`action` needs 0 (hold), 1 (attack) or 2 (retreat), got {action!r}")
+            raise InputError(
+                Argument("action"), f" needs 0 (hold), 1 (attack) or 2 (retreat), got {action!r}"
+            )
         order = Order(int(action))
         reward = self.domain.command(self._battle, self._t, self._keys, blue=order)
         self._t += 1

@@ -11,7 +11,7 @@ import numpy as np
 from ontarget._arguments import whole_number
 from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray, KeyArray
 from ontarget.domains.skirmish import _kernels as kernels
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 
 FEATURES = (
     "blue_count",
@@ -148,15 +148,16 @@ class Skirmish:
             fewest, most = getattr(self, side)
             if not 0 <= fewest <= most:
                 raise InputError(
-                    f"`{side}` needs (fewest, most) with 0 <= fewest <= most, got {(fewest, most)}"
+                    Argument(side),
+                    f" needs (fewest, most) with 0 <= fewest <= most, got {(fewest, most)}",
                 )
         for name in ("most_reinforcements", "reinforcement_step"):
             whole_number(name, getattr(self, name), least=0)
         whole_number("horizon", self.horizon, least=1)
         if not 0.0 <= self.distance <= FIELD[0]:
             raise InputError(
-                f"`distance` needs a number from 0 to the field's width {FIELD[0]}, "
-                f"got {self.distance}"
+                Argument("distance"),
+                f" needs a number from 0 to the field's width {FIELD[0]}, got {self.distance}",
             )
 
     @property

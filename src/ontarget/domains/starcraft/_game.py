@@ -17,7 +17,7 @@ from ontarget.domains.draws import episode_keys
 from ontarget.domains.skirmish._simulator import FEATURES, LOOPS_PER_STEP, Skirmish, features_of
 from ontarget.domains.starcraft._client import Marine, Table, connected, launched
 from ontarget.episodes import Episodes
-from ontarget.errors import GameError, InputError
+from ontarget.errors import Argument, GameError, InputError
 
 # Below ours: the client says what to install if these are missing.
 from loguru import logger  # isort: skip
@@ -87,7 +87,9 @@ class StarcraftGame:
         timeout: float = 120.0,
     ) -> None:
         if not timeout > 0.0:
-            raise InputError(f"`timeout` needs a number of seconds above 0, got {timeout}")
+            raise InputError(
+                Argument("timeout"), f" needs a number of seconds above 0, got {timeout}"
+            )
         self.scenario = Skirmish() if scenario is None else scenario
         self._address, self._timeout = address, timeout
         self._map_path, self._random_seed = map_path, random_seed

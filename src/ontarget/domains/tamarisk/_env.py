@@ -12,7 +12,7 @@ from ontarget.domains.domain import take
 from ontarget.domains.draws import episode_keys
 from ontarget.domains.tamarisk._parameters import ACTIONS, EDGE_STATES, TamariskParameters
 from ontarget.domains.tamarisk._simulator import Rivers, Tamarisk
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 
 require("gymnasium", extra="gym")
 
@@ -75,11 +75,14 @@ class TamariskEnv(gymnasium.Env[Codes, Codes]):
         unknown = set(options) - {"episode", "edges"}
         if unknown:
             raise InputError(
-                f"`options` takes only 'episode' and 'edges', got {sorted(unknown)[0]!r}"
+                Argument("options"),
+                f" takes only 'episode' and 'edges', got {sorted(unknown)[0]!r}",
             )
         if "episode" in options:
             if seed is None:
-                raise InputError("`options` with 'episode' needs `seed` too, got seed=None")
+                raise InputError(
+                    Argument("options"), " with 'episode' needs `seed` too, got seed=None"
+                )
             number = int(options["episode"])
             self._keys = episode_keys(seed, number, number + 1, "simulate", self.domain.name)
         else:
@@ -127,7 +130,8 @@ class TamariskEnv(gymnasium.Env[Codes, Codes]):
         valid = array.shape == (n_edges,) and array.dtype.kind in "iu"
         if not valid or array.min() < 0 or array.max() >= n_codes:
             raise InputError(
-                f"`{name}` needs {n_edges} whole numbers from 0 to {n_codes - 1}, one per edge; "
-                f"got {codes!r}"
+                Argument(name),
+                f" needs {n_edges} whole numbers from 0 to {n_codes - 1}, one per edge; "
+                f"got {codes!r}",
             )
         return array.astype(np.int8)

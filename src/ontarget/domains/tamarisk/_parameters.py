@@ -21,7 +21,7 @@ from ontarget.domains.tamarisk._kernel import (
     RESTORE,
     TAMARISK,
 )
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 
 EDGE_STATES: Final = ("native", "empty", "tamarisk")
 ACTIONS: Final = ("nothing", "eradicate", "restore", "eradicate-and-restore")
@@ -106,27 +106,31 @@ class TamariskParameters:
         edges = whole_number("edges", self.edges, least=1)
         if (edges + 1) & edges:
             raise InputError(
-                f"`edges` needs 2**k - 1 edges of a balanced tree (1, 3, 7, …), got {self.edges}"
+                Argument("edges"),
+                f" needs 2**k - 1 edges of a balanced tree (1, 3, 7, …), got {self.edges}",
             )
         whole_number("horizon", self.horizon, least=1)
         if self.dispersal not in _DISPERSALS:
             raise InputError(
-                f"`dispersal` needs one of {', '.join(_DISPERSALS)}, got {self.dispersal!r}"
+                Argument("dispersal"),
+                f" needs one of {', '.join(_DISPERSALS)}, got {self.dispersal!r}",
             )
         for name in ("native_seeds", "tamarisk_seeds", "arrivals"):
             whole_number(name, getattr(self, name), least=0)
         for field in fields(self):
             value = getattr(self, field.name)
             if field.name in _RATES and not 0.0 <= value <= 1.0:
-                raise InputError(f"`{field.name}` needs a rate in [0, 1], got {value}")
+                raise InputError(Argument(field.name), f" needs a rate in [0, 1], got {value}")
             if field.name in AMOUNTS and not (math.isfinite(value) and value >= 0.0):
-                raise InputError(f"`{field.name}` needs a finite amount >= 0, got {value}")
+                raise InputError(Argument(field.name), f" needs a finite amount >= 0, got {value}")
         if self.upstream > 0.5:
-            raise InputError(f"`upstream` needs a rate of at most 0.5, got {self.upstream}")
+            raise InputError(
+                Argument("upstream"), f" needs a rate of at most 0.5, got {self.upstream}"
+            )
         if self.competition == 0.0:
-            raise InputError("`competition` needs a weight above 0, got 0.0")
+            raise InputError(Argument("competition"), " needs a weight above 0, got 0.0")
         if not math.isfinite(self.penalty):
-            raise InputError(f"`penalty` needs a finite reward, got {self.penalty}")
+            raise InputError(Argument("penalty"), f" needs a finite reward, got {self.penalty}")
 
     def replace(self, **changes: Any) -> Self:
         """A copy of the parameters with some of them changed."""

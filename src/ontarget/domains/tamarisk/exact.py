@@ -23,7 +23,7 @@ from ontarget.domains.tamarisk._parameters import (
     treatment_chances,
 )
 from ontarget.domains.tamarisk._simulator import Rivers, Tamarisk
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 from ontarget.target import Target
 
 _MOST_EDGES: Final = 7
@@ -40,8 +40,9 @@ def rivers(edges: int) -> Rivers:
     """
     if not 1 <= edges <= _MOST_EDGES:
         raise InputError(
-            f"`edges` needs at most {_MOST_EDGES} to enumerate 3**edges states, got {edges}; "
-            "use rollouts (true_probability) for a larger river"
+            Argument("edges"),
+            f" needs at most {_MOST_EDGES} to enumerate 3**edges states, got {edges}; "
+            "use rollouts (true_probability) for a larger river",
         )
     grid = np.indices((3,) * edges, dtype=np.int8)
     return Rivers(grid.reshape(edges, -1).T.copy())
@@ -147,7 +148,8 @@ def transition_matrix(
     chosen = domain.act(every) if actions is None else np.asarray(actions)
     if chosen.shape != every.edges.shape:
         raise InputError(
-            f"`actions` needs one row per state, shape {every.edges.shape}, got {chosen.shape}"
+            Argument("actions"),
+            f" needs one row per state, shape {every.edges.shape}, got {chosen.shape}",
         )
     costs = domain.tables.action_cost[every.edges, chosen]
     refused = (costs < 0).any(axis=1) | (costs.sum(axis=1) > domain.tables.budget)
@@ -201,9 +203,13 @@ class ExactReturns:
         wanted = frozenset(steps)
         horizon, tables = domain.horizon, domain.tables
         if not wanted or not all(0 <= t <= horizon for t in wanted):
-            raise InputError(f"`steps` needs steps from 0 to {horizon}, got {sorted(wanted)}")
+            raise InputError(
+                Argument("steps"), f" needs steps from 0 to {horizon}, got {sorted(wanted)}"
+            )
         if not -np.inf < lowest <= 0.0:
-            raise InputError(f"`lowest` needs a finite return of at most 0, got {lowest}")
+            raise InputError(
+                Argument("lowest"), f" needs a finite return of at most 0, got {lowest}"
+            )
         every = rivers(domain.parameters.edges)
         costs = tables.state_cost[every.edges].sum(axis=1)
         costs += tables.action_cost[every.edges, domain.act(every)].sum(axis=1)
@@ -226,7 +232,8 @@ class ExactReturns:
         """
         if t not in self._chances:
             raise InputError(
-                f"`t` needs one of the steps asked for, {sorted(self._chances)}, got {t}"
+                Argument("t"),
+                f" needs one of the steps asked for, {sorted(self._chances)}, got {t}",
             )
         return self._chances[t]
 
@@ -249,7 +256,8 @@ class ExactReturns:
         if bounded and float(np.max(so_far, initial=-np.inf)) + self.returns[-1] > bounded.lower:
             raise InputError(
                 f"the target reaches down to {bounded.lower:g}, below what was computed "
-                f"(lowest={self.returns[-1]:g}); pass a lower `lowest`"
+                f"(lowest={self.returns[-1]:g}); pass a lower ",
+                Argument("lowest"),
             )
         inside = np.empty(index.size)
         for start in range(0, index.size, _ROWS_AT_ONCE):
