@@ -7,6 +7,7 @@ from gymnasium.vector.utils import batch_space
 
 from ontarget.errors import EpisodesError, InputError
 from ontarget.integrations._observations import layout_of
+from refusals import refuses
 
 NESTED = Dict(
     arm=Box(-1.0, 1.0, (2, 2), np.float32),
@@ -73,15 +74,15 @@ def test_a_row_is_a_copy() -> None:
 
 
 def test_a_space_of_text_is_refused_by_name() -> None:
-    with pytest.raises(InputError, match=r"got Text at 'note'; wrap"):
+    with refuses(InputError, None, "Text", "'note'"):
         layout_of(Dict(note=Text(5), x=Discrete(2)))
 
 
 def test_an_observation_of_another_shape_is_refused() -> None:
     layout = layout_of(Dict(arm=Box(-1.0, 1.0, (2,))))
-    with pytest.raises(EpisodesError, match=r"arm needs shape \(2,\), got \(3,\)"):
+    with refuses(EpisodesError, None, "arm", "(2,)", "(3,)"):
         layout.row({"arm": np.zeros(3)})
-    with pytest.raises(EpisodesError, match="lacks 'arm', got the keys leg"):
+    with refuses(EpisodesError, None, "'arm'", "leg"):
         layout.row({"leg": np.zeros(2)})
 
 
@@ -89,25 +90,25 @@ def test_a_space_of_endless_depth_is_refused() -> None:
     space = Discrete(2)
     for _ in range(60):
         space = Tuple((space,))
-    with pytest.raises(EpisodesError, match="more than 50 levels deep"):
+    with refuses(EpisodesError, None, 50):
         layout_of(space)
 
 
 def test_keys_that_clash_are_refused() -> None:
-    with pytest.raises(EpisodesError, match="both called 'a_0'"):
+    with refuses(EpisodesError, None, "'a_0'"):
         layout_of(Dict({"a": Box(0.0, 1.0, (2,)), "a_0": Discrete(2)}))
 
 
 @pytest.mark.parametrize(
-    ("space", "message"),
+    ("space", "shown"),
     [
-        (Box(0, 255, (84, 84), np.uint8), r"observation of shape \(84, 84\) .* 7,056 features"),
-        (Dict(eye=Box(0, 1, (20, 20, 3)), arm=Box(0, 1, (2,))), r"'eye' of shape \(20, 20, 3\)"),
-        (Box(0.0, 1.0, (4096,)), "4,096 features, like an image; encode it into .*encoder of your"),
+        (Box(0, 255, (84, 84), np.uint8), ("(84, 84)", "7,056")),
+        (Dict(eye=Box(0, 1, (20, 20, 3)), arm=Box(0, 1, (2,))), ("'eye'", "(20, 20, 3)")),
+        (Box(0.0, 1.0, (4096,)), ("4,096", "encoder")),
     ],
 )
-def test_an_image_is_refused_with_the_way_out(space, message: str) -> None:
-    with pytest.raises(EpisodesError, match=message):
+def test_an_image_is_refused_with_the_way_out(space, shown: tuple[str, ...]) -> None:
+    with refuses(EpisodesError, None, *shown):
         layout_of(space)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ontarget._extras import require
 from ontarget._typing import BoolArray
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 
 
 class Rows(NamedTuple):
@@ -39,8 +39,9 @@ class Autoreset:
         mode = env.metadata.get("autoreset_mode")
         if not isinstance(mode, modes):
             raise InputError(
-                "`env` needs metadata['autoreset_mode'] to say how it resets ended runs, got "
-                f"{mode!r}; set it to a gymnasium.vector.AutoresetMode"
+                Argument("env"),
+                " needs metadata['autoreset_mode'] to say how it resets ended runs, got "
+                f"{mode!r}; set it to a gymnasium.vector.AutoresetMode",
             )
         self._mode, self._modes = mode, modes
         self._waiting: BoolArray = np.zeros(env.num_envs, dtype=np.bool_)

@@ -96,8 +96,8 @@ class Recorder:
     ) -> None:
         if features is not None and len(features) != len(layout):
             raise InputError(
-                f"`features` needs {len(layout)} names for {', '.join(layout.names)}, "
-                f"got {len(features)}"
+                Argument("features"),
+                f" needs {len(layout)} names for {', '.join(layout.names)}, got {len(features)}",
             )
         self.layout = layout
         self.horizon = None if horizon is None else whole_number("horizon", horizon, least=1)
@@ -107,8 +107,8 @@ class Recorder:
         unknown = [name for name in categorical if name not in names]
         if unknown:
             raise InputError(
-                f"`categorical` needs names of features, got {unknown[0]!r}; there are "
-                f"{', '.join(names)}"
+                Argument("categorical"),
+                f" needs names of features, got {unknown[0]!r}; there are {', '.join(names)}",
             )
         self._categorical = [
             name
@@ -286,7 +286,7 @@ def signals_in(info: Mapping[str, Any], names: Sequence[str]) -> dict[str, float
     if missing:
         known = ", ".join(map(str, info)) or "nothing"
         raise InputError(
-            f"`signals` needs keys of info, got {missing[0]!r}, but info has {known}; add it in "
-            "every step"
+            Argument("signals"),
+            f" needs keys of info, got {missing[0]!r}, but info has {known}; add it in every step",
         )
     return {name: float(info[name]) for name in names}

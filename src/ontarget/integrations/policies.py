@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ontarget._typing import BoolArray
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 
 
 class Actor(Protocol):
@@ -55,7 +55,9 @@ class ModelPolicy:
         normalize: Callable[[Any], Any] | None = None,
     ) -> None:
         if not callable(getattr(model, "predict", None)):
-            raise InputError(f"`model` needs a predict method, got {type(model).__name__}")
+            raise InputError(
+                Argument("model"), f" needs a predict method, got {type(model).__name__}"
+            )
         self.model = model
         self.deterministic = deterministic
         self.normalize = normalize
@@ -107,8 +109,9 @@ def actor_of(policy: Any) -> Actor:
     owner = getattr(policy, "__self__", policy)
     if callable(getattr(owner, "sample", None)) and callable(getattr(owner, "contains", None)):
         raise InputError(
-            "`policy` needs a function from observation to action, got an action space; for random "
-            "actions pass lambda seen: env.action_space.sample()"
+            Argument("policy"),
+            " needs a function from observation to action, got an action space; for random "
+            "actions pass lambda seen: env.action_space.sample()",
         )
     if isinstance(policy, ModelPolicy):
         return policy
@@ -117,6 +120,7 @@ def actor_of(policy: Any) -> Actor:
     if callable(policy):
         return _FunctionPolicy(policy)
     raise InputError(
-        "`policy` needs a function from observation to action, or an object with "
-        f"Stable-Baselines3's predict, got {type(policy).__name__}"
+        Argument("policy"),
+        " needs a function from observation to action, or an object with "
+        f"Stable-Baselines3's predict, got {type(policy).__name__}",
     )
