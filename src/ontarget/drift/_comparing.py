@@ -28,7 +28,7 @@ from ontarget.drift.guard import NotedGoal, NotedStep, check_guarded
 from ontarget.episodes import Episodes
 from ontarget.episodes._fingerprints import seen_before
 from ontarget.episodes.looking._sides import check_goal_sides, check_sides
-from ontarget.errors import CalibrationError, EpisodesError, InputError
+from ontarget.errors import Argument, CalibrationError, EpisodesError, InputError
 from ontarget.evaluation._labels import labelled
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.joint.joint import GoalQuestion, Joint
@@ -257,7 +257,8 @@ def _named(order: Order | None) -> tuple[str, ArrayLike | None]:
         return "", order
     if len(order) != 1:
         raise InputError(
-            f"`order` needs one column, got {len(order)}: {', '.join(map(plain, order))}"
+            Argument("order"),
+            f" needs one column, got {len(order)}: {', '.join(map(plain, order))}",
         )
     return next(iter(order.items()))
 
@@ -275,14 +276,19 @@ def _turns(new: Episodes, order: ArrayLike | None) -> tuple[IndexArray, str]:
     given = np.asarray(order)
     if given.shape != (len(new),):
         raise InputError(
-            f"`order` needs one value for each of {len(new):,} episodes, got shape {given.shape}"
+            Argument("order"),
+            f" needs one value for each of {len(new):,} episodes, got shape {given.shape}",
         )
     if any(one is None or one != one for one in given.tolist()):
-        raise InputError("`order` needs a value for every episode, and some values are missing")
+        raise InputError(
+            Argument("order"), " needs a value for every episode, and some values are missing"
+        )
     try:
         places = np.unique(given, return_inverse=True)[1]
     except TypeError as error:
-        raise InputError("`order` needs values of one kind: numbers, times or texts") from error
+        raise InputError(
+            Argument("order"), " needs values of one kind: numbers, times or texts"
+        ) from error
     alike = _rank_correlation(places, new.outcomes)
     if len(new) >= _ENOUGH and abs(alike) > _SORTED:
         return by_lot, (
@@ -417,8 +423,9 @@ def _parts(
         given = np.asarray(values, dtype=object)
         if given.shape != p.shape:
             raise InputError(
-                f"`by` needs one value for each of {p.size:,} episodes, got shape {given.shape} "
-                f"for {column!r}"
+                Argument("by"),
+                f" needs one value for each of {p.size:,} episodes, got shape {given.shape} "
+                f"for {column!r}",
             )
         coded.append((column, *labelled(given[turn], column)))
     n = sum(len(labels) for _, labels, _ in coded)
