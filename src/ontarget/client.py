@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any, Final, TypeAlias
 
 from ontarget._extras import require
-from ontarget.errors import InputError, ServiceError
+from ontarget.errors import Argument, InputError, ServiceError
 
 Message: TypeAlias = Mapping[str, Any]
 Answer: TypeAlias = dict[str, Any]
@@ -54,7 +54,7 @@ class _Talk:
 
     def __init__(self, url: str, token: str | None, *, buffer: int, offline: bool) -> None:
         if not url.startswith(("http://", "https://")):
-            raise InputError(f"url needs http:// or https://, got {url!r}")
+            raise InputError(Argument("url"), f" needs http:// or https://, got {url!r}")
         self.base = url.rstrip("/")
         self.headers = {"content-type": "application/json"}
         if token is not None:

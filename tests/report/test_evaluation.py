@@ -18,6 +18,7 @@ from ontarget.live._batch import answer_episodes
 from ontarget.models import QuantileForest
 from ontarget.monitor.monitor import GoalMonitor
 from ontarget.report.evaluation import evaluate
+from refusals import refuses
 from tests.walks import replay, walks
 
 from .walked import monitor_of
@@ -96,7 +97,7 @@ def test_what_spoils_the_measures_comes_first() -> None:
 
 def test_an_evaluation_without_any_known_step_is_refused() -> None:
     strict = replace(walker().fitted, min_calibration=10_000)
-    with pytest.raises(FewEpisodesError, match="p is unknown at every step of these 300 episodes"):
+    with refuses(FewEpisodesError, None, 300, 10000):
         evaluate(Contracts(strict), NEW, TARGET, resampling=Resampling(2))
 
 
@@ -109,17 +110,17 @@ def test_intervals_and_bands_hold_their_levels() -> None:
 
 
 def test_episodes_of_another_kind_are_refused_by_what_differs_alone() -> None:
-    with pytest.raises(EpisodesError, match=r"horizon of 6 steps, got 4; record .*=6") as shorter:
+    with refuses(EpisodesError, None, "got 4", "horizon=6") as shorter:
         walker().evaluate(walks(20, horizon=4), TARGET)
     assert "features" not in str(shorter.value)
     renamed = Episodes.from_frame(NEW.to_frame().rename({"x0": "speed"}), horizon=6)
-    with pytest.raises(EpisodesError, match=r"features \(x0.*got \(speed") as other:
+    with refuses(EpisodesError, None, "(x0, x1)", "(speed, x1)") as other:
         walker().evaluate(renamed, TARGET)
     assert "horizon" not in str(other.value)
     inferred = GoalMonitor(QuantileForest(n_trees=5)).fit(
         Episodes.from_frame(NEW.to_frame()), progress=False
     )
-    with pytest.raises(EpisodesError, match="got 9; fit the monitor on episodes with horizon=9"):
+    with refuses(EpisodesError, None, "got 9", "horizon=9"):
         inferred.evaluate(Episodes.from_frame(NEW.to_frame(), horizon=9), TARGET)
 
 
@@ -141,9 +142,9 @@ def test_another_dictionary_is_read_by_name_and_another_kind_refused() -> None:
     assert other.episodes.unseen == len(frame)
     assert np.isnan(other.episodes.at(0).states[:, -1]).all()
     numbers = Episodes.from_frame(frame.with_columns(mode=pl.lit(1)))
-    with pytest.raises(EpisodesError, match="feature 'mode' needs text, as in the monitor"):
+    with refuses(EpisodesError, None, "'mode'", "numbers"):
         monitor.evaluate(numbers, TARGET)
-    with pytest.raises(EpisodesError, match="the monitor's behavior sum, got max"):
+    with refuses(EpisodesError, None, "sum", "max"):
         monitor.evaluate(Episodes.from_frame(frame, behavior="max"), TARGET)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from ontarget._plain import plain
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.episodes import Translation
-from ontarget.errors import FewEpisodesError, InputError
+from ontarget.errors import Argument, FewEpisodesError, InputError
 from ontarget.evaluation import pooled_ece
 from ontarget.evaluation.figures import (
     Curve,
@@ -53,7 +53,7 @@ _EACH = 5  # example episodes of a kind: more lines cannot be told apart
 def draw(found: Measured, name: str, *, dark: bool = False) -> Figure:
     """The figure with this name, such as "reliability", drawn from an evaluation."""
     if name not in FIGURES:
-        raise InputError(f"figure needs one of {', '.join(FIGURES)}, got {name!r}")
+        raise InputError(Argument("figure"), f" needs one of {', '.join(FIGURES)}, got {name!r}")
     if name in _OF_ONE and isinstance(found.target, Goal):
         raise InputError(
             f"figure {name!r} shows a single behavior, and the goal is about several; draw it "

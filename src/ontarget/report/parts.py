@@ -92,8 +92,9 @@ def parts_by(found: Measured, values: AnyArray, name: str = "values") -> tuple[P
     steps, episodes = found.p.shape
     if column.shape not in ((episodes,), (steps, episodes)):
         raise InputError(
-            f"`{name}` needs one value for each of {episodes:,} episodes, or one for each step and "
-            f"episode ({steps}, {episodes}), got the shape {column.shape}"
+            Argument(name),
+            f" needs one value for each of {episodes:,} episodes, or one for each step and "
+            f"episode ({steps}, {episodes}), got the shape {column.shape}",
         )
     known = ~np.isnan(found.p)
     labels, codes = labelled(np.broadcast_to(column, found.p.shape)[known], name)
