@@ -16,6 +16,7 @@ from ontarget.fitted.law import StepLaw
 from ontarget.fitted.paths._law import PathLaw
 from ontarget.modelfile.container import container_bytes
 from ontarget.monitor.monitor import GoalMonitor
+from refusals import refuses
 from tests.attacks.test_forgeries import TARGET, Forge, asked, contents
 
 pytestmark = pytest.mark.filterwarnings("ignore::ontarget.errors.AlarmWarning")
@@ -115,10 +116,7 @@ def test_endless_steps_without_ranks_are_refused_at_once(steps: int, tmp_path: P
     path = forged(lambda h, s: lengthen(h, s, steps), "paper", tmp_path)
     with (
         Spent(path),
-        pytest.raises(
-            ModelFileError,
-            match=f"{steps:,} pairs of a step and a group need at least as many ranks",
-        ),
+        refuses(ModelFileError, None, f"{steps:,}"),
     ):
         GoalMonitor.load(path)
 
@@ -141,9 +139,9 @@ def test_one_endless_run_among_many_short_ones_takes_no_table_of_all(tmp_path: P
         watch = monitor.watch(Target.at_least(0.0), false_alarm_rate=0.2)
         assert 0.0 <= watch.trigger.threshold <= 1.0
         assert 0.0 <= monitor.outlook(0, [[0.0, 0.0]], 0.0, TARGET).p[0] <= 1.0
-        with pytest.raises(InputError, match="4,000 episodes with 7,999 steps in total are too"):
+        with refuses(InputError, None, "4,000", "7,999"):
             _ = monitor._kept.assured(Target.at_least(0.0)).p
-        with pytest.raises(InputError, match="too uneven for a table"):
+        with refuses(InputError, None, "4,000", "7,999"):
             _ = monitor.fitted.runs.paths
 
 
@@ -210,7 +208,7 @@ def test_a_silent_alarm_over_long_runs_asks_about_each_step_once_more(
 ) -> None:
     path = forged(lambda h, s: make_long(h, s, 1_000), "forest", tmp_path)
     monitor = GoalMonitor.load(path)
-    with pytest.warns(AlarmWarning, match="would not have been raised"):
+    with pytest.warns(AlarmWarning, match="not have"):
         monitor.watch(Target.at_least(0.0), alarm_below=1e-12)
     rehearsed = 5  # steps at which the target's own map is learned
     assert len(asked_steps) <= rehearsed + 64 + 1_000
@@ -240,7 +238,7 @@ def test_a_band_of_all_steps_of_endless_runs_is_refused(tmp_path: Path) -> None:
     path = forged(lambda h, s: make_long(h, s, 2_001), "forest", tmp_path)
     with Spent(path):
         monitor = GoalMonitor.load(path)
-        with pytest.raises(InputError, match=r"2,001 steps are too many .*all_steps=False"):
+        with refuses(InputError, None, "2,001", "all_steps=False"):
             monitor.path_band(0, [[0.0, 0.0]], 0.0, 0.8, all_steps=True)
         band = monitor.path_band(0, [[0.0, 0.0]], 0.0, 0.8)
     assert band.lower.shape == (1, 2_001)

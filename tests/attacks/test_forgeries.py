@@ -22,6 +22,7 @@ from ontarget.live.contract import Contract
 from ontarget.modelfile.container import container_bytes
 from ontarget.modelfile.file import fitted_bytes, inspect_file
 from ontarget.monitor.monitor import GoalMonitor
+from refusals import refuses
 from tests.attacks.monitors import Contents, contents_of, monitor_of
 
 TARGET = Target(-2.0, 1.0)
@@ -80,7 +81,7 @@ def test_a_contract_refuses_models_of_another_width() -> None:
     wider = Schema((*fitted.schema.features, Feature("more")))
     none = {"assure": None, "excess": np.empty(0)}
     forged = replace(fitted, schema=wider, may_miss=np.zeros(3, dtype=np.bool_), **none)
-    with pytest.raises(ModelFileError, match="reads 3 numbers per row, but the monitor passes 4"):
+    with refuses(ModelFileError, None, "QuantileForest", 3, 4):
         Contract(forged, TARGET, Below(0.5), [Below(0.5).trigger(None)])
 
 
@@ -408,7 +409,7 @@ def test_inspecting_a_header_without_a_field(field: str, tmp_path: Path) -> None
     del header[field]
     path = tmp_path / "forged.ontarget"
     path.write_bytes(container_bytes(header, sections))
-    with pytest.raises(ModelFileError, match=field):
+    with refuses(ModelFileError, None, path.name, field):
         inspect_file(path)
 
 

@@ -15,6 +15,7 @@ import pytest
 from ontarget import Episodes
 from ontarget.episodes import prepare
 from ontarget.errors import EpisodesFileError
+from refusals import refuses
 from tests.cli.river import call
 from tests.episodes.minari_folders import write_as_arrow, write_dataset
 from tests.episodes.test_lerobot import dataset
@@ -81,7 +82,7 @@ def test_a_panic_while_reading_is_one_message_that_names_the_file(
     path = made(tmp_path)
     assert len(Episodes.read(path, censored="drop")) > 1
     monkeypatch.setattr(owner, name, panic)
-    with pytest.raises(EpisodesFileError, match=rf"^{path.name} .*: index out of bounds") as found:
+    with refuses(EpisodesFileError, None, path.name, "index out") as found:
         Episodes.read(path)
     assert str(found.value).isprintable()
     for command in (["look", path], ["fit", path, "-o", tmp_path / "m.ontarget"]):
@@ -98,13 +99,14 @@ def test_a_panic_while_dividing_or_preparing_a_log_is_one_message(
 ) -> None:
     path = made(tmp_path)
     monkeypatch.setattr(pl.LazyFrame, "collect", panic)
-    with pytest.raises(EpisodesFileError, match=rf"^{path.name} is damaged: index out of bounds"):
+    with refuses(EpisodesFileError, None, path.name, "damaged", "index out"):
         prepare(path, tmp_path / "prepared")
     monkeypatch.setattr(pl, "read_parquet", panic)
     divided = [tmp_path / f"{part}{path.suffix}" for part in ("old", "new")]
     ended = call(["split", path, "-o", *divided])
     assert ended.exit_code == 1, ended.output
-    assert ended.stderr.startswith(f"ontarget: {path.name} is damaged: index out of bounds")
+    assert ended.stderr.startswith(f"ontarget: {path.name} ")
+    assert "index out" in ended.stderr
     assert not any(one.exists() for one in divided)
 
 
@@ -115,7 +117,7 @@ def test_a_panic_while_writing_calls_no_file_damaged_and_leaves_none(
     path = made(tmp_path)
     runs, before = Episodes.read(path), path.read_bytes()
     monkeypatch.setattr(pl.LazyFrame, f"sink_{path.suffix[1:]}", panic)
-    with pytest.raises(EpisodesFileError, match=rf"^{path.name} cannot be written: index out of"):
+    with refuses(EpisodesFileError, None, path.name, "written", "index out"):
         runs.write(path)
     assert path.read_bytes() == before
     assert [one.name for one in tmp_path.iterdir()] == [path.name]
@@ -126,5 +128,5 @@ def test_a_panic_over_the_work_of_a_preparation_is_one_message(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pl, name, panic)
-    with pytest.raises(EpisodesFileError, match="index out of bounds"):
+    with refuses(EpisodesFileError, None, "index out"):
         prepare(parquet(tmp_path), tmp_path / "prepared")

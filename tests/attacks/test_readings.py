@@ -21,6 +21,7 @@ import pytest
 from ontarget import Episodes, FleetWatch, GoalMonitor, Status, Target, Watch
 from ontarget.errors import InputError
 from ontarget.models import QuantileForest
+from refusals import refuses
 from tests.walks import walks
 
 STATE = {"x0": 0.5, "x1": -1.25}
@@ -179,7 +180,7 @@ def test_an_unreadable_state_is_unknown_with_a_reason(state: Any) -> None:
     assert found.reason
     assert len(found.reason) < 400
     assert run.step(ORDERED, 0.1).status is not Status.UNKNOWN
-    with pytest.raises(InputError, match="step 0"):
+    with refuses(InputError, None, "step 0"):
         watch(on_bad="raise").step(state)
     group = fleet(2)
     many = group.step([state, ORDERED])
@@ -221,7 +222,7 @@ def test_numbers_under_a_mask_or_in_text_do_not_become_rewards_of_a_fleet() -> N
         group = fleet(2)
         group.step(np.zeros((2, 2)))
         assert group.step(np.zeros((2, 2)), rewards).status.tolist() == [Status.OK, Status.UNKNOWN]
-    with pytest.raises(InputError, match="rewards need"):
+    with refuses(InputError, None, "Raises"):
         fleet(2).step(np.zeros((2, 2)), Raises(OSError))
 
 
@@ -255,7 +256,7 @@ def test_a_single_feature_may_be_a_bare_value() -> None:
 def test_contents_of_wrong_length_are_refused_before_a_run(name: str) -> None:
     fitted = monitor().fitted
     for wrong in (np.zeros(1, dtype=getattr(fitted, name).dtype), np.zeros((2, 2))):
-        with pytest.raises(InputError, match=f"{name} needs shape"):
+        with refuses(InputError, None, name):
             replace(fitted, **{name: wrong})
 
 
@@ -280,7 +281,7 @@ def test_a_second_thread_is_refused_and_the_first_goes_on(many: bool) -> None:
     first.start()
     assert slow.begun.wait(10.0)
     for call in (lambda: run.step([[0.0, 0.0]] if many else [0.0, 0.0]), run.end, run.reset):
-        with pytest.raises(InputError, match="in use by another thread"):
+        with refuses(InputError, None, "thread"):
             call()
     slow.go.set()
     first.join()

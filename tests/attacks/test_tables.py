@@ -19,6 +19,7 @@ import pytest
 from ontarget import Episodes
 from ontarget._plain import plain
 from ontarget.errors import EpisodesError, EpisodesFileError
+from refusals import refuses
 
 FAST, SLOW = 70, 700  # of each kind; Minari datasets and JSON lines have as many
 SECONDS, MEGABYTES = 5.0, 400
@@ -218,7 +219,7 @@ def test_unsigned_columns_are_read_in_every_part(tmp_path: Path) -> None:
     assert Episodes.read(path).to_frame()["count"].dtype == pl.UInt64
     for name in ("count", "step"):
         large = wide.with_columns(pl.lit(2**64 - 1, dtype=pl.UInt64).alias(name))
-        with pytest.raises(EpisodesError, match="needs integers up to"):
+        with refuses(EpisodesError, None, f"'{name}'", "2**53"):
             Episodes.from_frame(large)
     names = wide.with_columns(pl.col("episode") + 2**63)
     assert Episodes.from_frame(names).ids[0] == 2**63
@@ -234,7 +235,7 @@ def test_a_description_of_endless_numbers_or_depth_is_refused(
     found = json.loads(pl.read_parquet_metadata(path)["ontarget"]) | {place: "@@"}
     text = json.dumps(found).replace('"@@"', value)
     frame.write_parquet(path, metadata={"ontarget": text})
-    with pytest.raises(EpisodesFileError, match=r"^runs.parquet(: its description| was|: its epi)"):
+    with refuses(EpisodesFileError, None, "runs.parquet"):
         Episodes.read(path)
 
 
@@ -265,7 +266,7 @@ def test_states_of_a_type_that_tables_lack_are_written_as_float64(tmp_path: Path
 def test_bytes_that_are_no_text_are_refused(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     path.write_bytes(data)
-    with pytest.raises(EpisodesFileError, match=r"runs.csv is not UTF-8 text.*encoding="):
+    with refuses(EpisodesFileError, None, "runs.csv", "encoding="):
         Episodes.read(path)
 
 
@@ -285,7 +286,7 @@ def test_twenty_thousand_columns_are_read_in_seconds(kind: str, tmp_path: Path) 
 @pytest.mark.parametrize("name", ["runs.csv", "runs.parquet"])
 def test_a_pipe_is_refused_and_nobody_waits(name: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / name)
-    with pytest.raises(EpisodesFileError, match="pipe"):
+    with refuses(EpisodesFileError, None, name, "pipe"):
         Episodes.read(tmp_path / name)
 
 

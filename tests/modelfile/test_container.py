@@ -20,6 +20,7 @@ from safetensors.numpy import load, load_file
 from ontarget._plain import plain
 from ontarget.errors import InputError, ModelFileError
 from ontarget.modelfile.container import Container, container_bytes, write_container
+from refusals import refuses
 
 from .containers import (
     HEADER,
@@ -145,17 +146,15 @@ def test_strided_arrays_and_plain_lists_are_stored_as_their_values() -> None:
     ids=lambda a: str(np.asarray(a).dtype),
 )  # fmt: skip
 def test_arrays_the_file_cannot_hold_are_refused_by_name(array: np.ndarray) -> None:
-    with pytest.raises(
-        InputError, match=r"array s/bad: a model file can contain arrays of bool.*got"
-    ):
+    with refuses(InputError, None, "s/bad", np.asarray(array).dtype):
         container_bytes({}, {"s": {"fine": np.zeros(1), "bad": array}})
 
 
 @pytest.mark.parametrize("name", ["", "a b", "~a", 'a"', "a\n", "größe", "x" * 129, 3])
 def test_odd_names_are_refused(name: str) -> None:
-    with pytest.raises(InputError, match="section names are made of letters"):
+    with refuses(InputError, None, "section names", repr(name)):
         container_bytes({}, {name: {}})
-    with pytest.raises(InputError, match="array names are made of letters"):
+    with refuses(InputError, None, "array names", repr(name)):
         container_bytes({}, {"s": {name: np.zeros(1)}})
 
 
@@ -180,10 +179,10 @@ def deep(levels: int) -> dict[str, object]:
     [({"x": math.nan}, "float"), ({"x": [math.inf]}, "float"), ({3: 1}, "key 3"),
      ({"x": {1: 2}}, "key 1"), ({"x": np.zeros(1)}, "ndarray"), ({"x": b""}, "bytes"),
      ({"x": {1, 2}}, "set"),
-     (deep(33), "nested more than 32 deep"), (deep(100_000), "nested more than 32 deep")],
+     (deep(33), "32 deep"), (deep(100_000), "32 deep")],
 )  # fmt: skip
 def test_a_header_that_is_no_plain_json_is_refused(header: dict[str, object], words: str) -> None:
-    with pytest.raises(InputError, match=f"header needs to be plain JSON.*{words}"):
+    with refuses(InputError, None, "header", words):
         container_bytes(header, {})
 
 
@@ -194,16 +193,16 @@ def test_the_deepest_header_that_may_be_written_is_read() -> None:
 @pytest.mark.parametrize(
     ("header", "sections", "words"),
     [
-        ({"x": [[]] * 200_000}, {}, r"header may need \d+,\d+,\d+ bytes of memory"),
-        ({"x": 10**41}, {}, "a whole number of 42 digits"),
-        ({}, {"s": {"a": np.zeros((0, 10**9))}}, r"shape \[0, 1000000000\] is larger"),
-        ({}, {"s": {"a": np.zeros((1,) * 9)}}, "not an array"),
+        ({"x": [[]] * 200_000}, {}, "header"),
+        ({"x": 10**41}, {}, "42 digits"),
+        ({}, {"s": {"a": np.zeros((0, 10**9))}}, "[0, 1000000000]"),
+        ({}, {"s": {"a": np.zeros((1,) * 9)}}, "an array"),
     ],
 )
 def test_what_could_not_be_read_back_is_not_written(
     header: dict[str, object], sections: Sections, words: str
 ) -> None:
-    with pytest.raises(InputError, match=f"could not be read back.*{words}"):
+    with refuses(InputError, None, "read back", words):
         container_bytes(header, sections)
 
 
@@ -258,12 +257,12 @@ def test_a_pickle_outlives_the_file_and_is_checked_anew(path: Path) -> None:
     path.unlink()
     assert same(pickle.loads(pickled), HEADER, SECTIONS)
     hurt = pickled.replace(np.linspace(0, 1, 3).tobytes(), bytes(24))
-    with pytest.raises(ModelFileError, match="section 'ranks' is damaged"):
+    with refuses(ModelFileError, None, path, "'ranks'"):
         pickle.loads(hurt).verify()
 
 
 def test_an_absent_section_is_named_with_those_there_are(path: Path) -> None:
-    with pytest.raises(ModelFileError, match="no section 'rank'; it has block-0000, empty, ranks"):
+    with refuses(ModelFileError, None, "'rank'", "block-0000, empty, ranks"):
         Container.open(path).section("rank")
 
 
@@ -283,18 +282,17 @@ def test_what_cannot_be_opened_says_why_and_what_to_do(tmp_path: Path) -> None:
     empty.touch()
     os.mkfifo(tmp_path / "pipe")
     for path, words in (
-        (tmp_path / "none.ontarget", "there is no such file; check the path"),
-        (empty / "below.ontarget", "there is no such folder"),
-        (tmp_path, "it is a folder; name a file in it"),
-        (empty, "it is empty; restore it"),
-        (tmp_path / "pipe", "not a regular file"),
-        (Path("/dev/zero"), "not a regular file"),
+        (tmp_path / "none.ontarget", "no such"),
+        (empty / "below.ontarget", "such folder"),
+        (tmp_path, "a folder"),
+        (empty, "empty"),
+        (tmp_path / "pipe", "regular"),
+        (Path("/dev/zero"), "regular"),
         (tmp_path / "nul\0", "null"),
     ):
         for whole in (False, True):
-            with pytest.raises(ModelFileError, match=words) as caught:
+            with refuses(ModelFileError, None, plain(path), words) as caught:
                 Container.open(path, copy=whole)
-            assert plain(path) in str(caught.value)
             assert isinstance(caught.value, OSError)
 
 
@@ -303,9 +301,9 @@ def test_a_file_without_permission_says_so(path: Path, monkeypatch: pytest.Monke
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "open", refuse)
-    with pytest.raises(ModelFileError, match="may not read there; change the permissions"):
+    with refuses(ModelFileError, None, path, "permissions"):
         Container.open(path)
-    with pytest.raises(ModelFileError, match="may not write there; change the permissions"):
+    with refuses(ModelFileError, None, path, "permissions"):
         write_container(path, {}, {})
 
 

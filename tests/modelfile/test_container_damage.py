@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from ontarget.errors import ModelFileError
 from ontarget.modelfile.container import Container, container_bytes
+from refusals import refuses
 
 from .containers import (
     CHECKSUM,
@@ -59,15 +60,15 @@ def test_every_truncation_is_noticed_at_opening(tmp_path: Path) -> None:
     path = tmp_path / "cut.ontarget"
     for length in range(len(data)):
         path.write_bytes(data[:length])
-        with pytest.raises(ModelFileError, match=r"cut\.ontarget"):
+        with refuses(ModelFileError, None, path):
             Container.open(path)
-        with pytest.raises(ModelFileError, match=r"cut\.ontarget"):
+        with refuses(ModelFileError, None, path):
             Container.open(path, copy=True)
 
 
 @pytest.mark.parametrize("tail", [b"\0", b" ", b"x" * 4096, small()])
 def test_trailing_bytes_are_noticed(tail: bytes) -> None:
-    with pytest.raises(ModelFileError, match="something was added"):
+    with refuses(ModelFileError, None, f"{len(small() + tail):,} bytes", f"{len(small()):,}"):
         Container.from_bytes(small() + tail)
 
 
@@ -77,7 +78,7 @@ def test_damage_to_one_section_leaves_the_others_readable() -> None:
     found = Container.from_bytes(bytes(data), name="hurt.ontarget")
     assert found.section("block-0000")["nodes"].tolist() == [[0, 1, 2], [3, 4, 5]]
     for ask in (lambda: found.section("ranks"), found.verify):
-        with pytest.raises(ModelFileError, match=r"hurt\.ontarget .*section 'ranks' is damaged"):
+        with refuses(ModelFileError, None, "hurt.ontarget", "'ranks'"):
             ask()
 
 
@@ -288,7 +289,7 @@ def test_the_forger_can_also_leave_everything_as_it_was() -> None:
 def test_a_bool_that_is_neither_true_nor_false_is_refused() -> None:
     about, tensors, data = split(container_bytes({}, {"s": {"a": np.array([1, 2], np.uint8)}}))
     tensors["s/a"]["dtype"] = "BOOL"
-    with pytest.raises(ModelFileError, match="s/a has a bool that is neither 0 nor 1"):
+    with refuses(ModelFileError, None, "s/a", "bool"):
         read(joined(relisted(about, tensors), tensors, data))
 
 
@@ -306,7 +307,7 @@ def test_unaligned_arrays_are_refused() -> None:
         "s/aa": {"dtype": "U8", "shape": [5], "data_offsets": [3, 8]},
         "s/b": tensors["s/b"],
     }
-    with pytest.raises(ModelFileError, match=r'should list .*"s/~a"'):
+    with refuses(ModelFileError, None, '"s/~a"'):
         read(joined(relisted(about, tensors), tensors, data))
 
 
@@ -333,7 +334,7 @@ def test_a_file_of_the_layout_of_0_2_is_read_as_one_of_today() -> None:
 def test_metadata_that_is_no_object_in_a_string_is_refused(metadata: bytes) -> None:
     start, end = small().split(b'"ontarget":')[0], b"} "
     body = start[8:] + b'"ontarget":' + metadata + b"}" + end
-    with pytest.raises(ModelFileError, match=r"ASCII|needs exactly|Unterminated|codec|damaged"):
+    with refuses(ModelFileError, None, "forged.ontarget"):
         read(sealed(body + b" " * (-len(body) % 8), b""))
 
 
@@ -371,7 +372,7 @@ def test_a_header_changed_by_a_forger_gives_what_it_says_or_raises(
     "length", [0, 1, 7, 100, 2**26, 2**31, 2**63, 2**64 - 1], ids=lambda n: f"{n:#x}"
 )
 def test_a_header_length_out_of_bounds_is_refused(length: int) -> None:
-    with pytest.raises(ModelFileError, match=r"not an ontarget model file|damaged"):
+    with refuses(ModelFileError, None, "model"):
         Container.from_bytes(length.to_bytes(8, "little") + small()[8:])
 
 
@@ -380,7 +381,7 @@ def test_a_header_length_out_of_bounds_is_refused(length: int) -> None:
     [b"x", b"\0" * 8, b"\0" * 4096, b"PK\3\4" * 99, b"\x80\x04\x95" + b"." * 999, b"{}" * 99],
 )
 def test_files_of_other_kinds_are_refused(content: bytes) -> None:
-    with pytest.raises(ModelFileError, match=r"too few|ontarget model file"):
+    with pytest.raises(ModelFileError, match=r"too few|model file"):
         Container.from_bytes(content)
 
 
@@ -388,7 +389,7 @@ def test_another_programs_safetensors_file_is_refused() -> None:
     from safetensors.numpy import save
 
     data = save({"s/a": np.zeros(100)}, {"ontarget": "{}" * 99})
-    with pytest.raises(ModelFileError, match="it is not an ontarget model file"):
+    with refuses(ModelFileError, None, "first bytes"):
         Container.from_bytes(data)
 
 

@@ -194,8 +194,8 @@ def test_a_new_file_respects_the_umask(umask: int, mode: int, tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("", "the name of a file"), ("none/model", "no such folder"), ("folder", "it is a folder"),
-     ("file/model", "no such folder"), ("x" * 300, "too long")],
+    [("", "a file"), ("none/model", "such folder"), ("folder", "a folder"),
+     ("file/model", "such folder"), ("x" * 300, "too long")],
 )  # fmt: skip
 def test_what_cannot_be_written_says_why(name: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
