@@ -10,6 +10,7 @@ from ontarget import Below, Episodes, GoalMonitor, Target
 from ontarget.cli.explain import _high, _picked
 from ontarget.errors import EpisodesError
 from ontarget.models import QuantileForest
+from refusals import refuses
 from tests.walks import walks
 
 from .river import call, told
@@ -128,7 +129,7 @@ def test_an_alarm_at_a_step_without_a_model_is_explained_at_the_nearest_with_one
 def test_a_run_without_any_model_is_told_so(short: tuple[Path, Path]) -> None:
     monitor = GoalMonitor.load(short[0])
     run = Episodes.read(short[1], like=monitor)
-    with pytest.raises(EpisodesError, match="no model answers at any step of episode late"):
+    with refuses(EpisodesError, None, "late", "--run"):
         _picked(monitor, run, Target.at_most(1.0), Below(0.0), "target", set())
 
 
