@@ -16,10 +16,8 @@ from .river import QUICK, call, river, told
 
 def test_inspect_says_what_the_file_holds() -> None:
     text = told(["inspect", river().model])
-    assert "every byte checked" in text
     assert "480 learn, 120 assure" in text
     assert "the crew" in text
-    assert "each target has its own calibration curve, learned from 480 learning episodes" in text
     found = json.loads(told(["inspect", river().model, "--json"]))
     assert (found["horizon"], found["mapped_from"]) == (50, 480)
 
@@ -58,7 +56,6 @@ def test_evaluate_tells_people_and_writes_the_report(tmp_path: Path) -> None:
     report = tmp_path / "report.html"
     arguments = ["evaluate", river().model, river().new, "--target", "-60:", "--report", report]
     text = told(arguments)
-    assert "it said  came true" in text
     assert "promised 5.0 %" in text
     assert "caught in time" in text
     assert text.splitlines()[-1].startswith("verdict    ")

