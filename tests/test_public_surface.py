@@ -71,7 +71,7 @@ def test_the_list_of_what_is_promised_holds_every_kind() -> None:
         "ontarget.Watch.step(state, reward=0.0, *, behavior=None)",
         "ontarget --fail-on-alarm: watch",
         "GET /v1/events",
-        "model file, layout 1",
+        "model file, layout 2",
     ):
         assert line in promised()
 
