@@ -93,7 +93,7 @@ def test_what_a_public_class_defines_is_described_there_alone() -> None:
 
 def test_what_a_monitor_hands_out_is_described() -> None:
     page = write_api.written()["monitor.md"]
-    for name in write_api.HANDED_OUT:
+    for name in write_api.HANDED_OUT.values():
         assert f"\n## {name}\n" in page
 
 

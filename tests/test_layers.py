@@ -16,10 +16,10 @@ SOURCE = Path(__file__).parents[1] / "src" / "ontarget"
 # Earlier may not import later. Names on one line are one layer and may import each other.
 LAYERS = [
     ["errors", "_typing", "_plain"],
-    ["_extras", "_arguments", "_internal", "_progress", "_version", "_whole_file"],
+    ["_extras", "_arguments", "_internal", "_version", "_whole_file"],
     ["client"],
     ["_numerals"],
-    ["_grid", "_kernel", "_keyed", "_readonly", "_scalars", "_splitmix", "_threads"],
+    ["_grid", "_kernel", "_keyed", "_progress", "_readonly", "_scalars", "_splitmix", "_threads"],
     ["target"],
     ["goal"],
     ["episodes"],

@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 from ontarget import Episodes, GoalMonitor
-from ontarget import service as service_package
 from ontarget.cli import app
 from ontarget.service.service import Service
 from ontarget.service.store import open_store
@@ -118,7 +117,7 @@ def test_what_is_kept_and_who_may_ask_is_handed_to_the_service(
     def serve_on(service: Service, **options: Any) -> None:
         seen.update(options, kept=service.keep_seconds, runs=service.keep_runs)
 
-    monkeypatch.setattr(service_package, "serve_on", serve_on)
+    monkeypatch.setattr("ontarget.service.web.server.serve_on", serve_on)
     asked = (model, "--target", "0:", "--database", tmp_path / "a.db")
     old, copies = tmp_path / "old" / "runs", tmp_path / "copies"
     kept = ("--keep-days", "2", "--keep-runs", "5", "--export", old, "--models", copies)

@@ -373,7 +373,7 @@ def test_bad_input_is_refused_with_a_reason() -> None:
         pcqr.cdf(ROW, 0.5, side="up")  # type: ignore[arg-type]
     with refuses(InputError, "y", "NaN"):
         pcqr.cdf(ROW, math.nan)
-    with refuses(TargetError, None, "lower", "NaN"):
+    with refuses(TargetError, "lower", "NaN"):
         pcqr.probability(ROW, Target(math.nan, 1.0))
     with refuses(TargetError, "target", 3):
         pcqr.probability(ROW, [3])  # type: ignore[list-item]

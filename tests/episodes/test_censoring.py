@@ -110,7 +110,7 @@ def test_levels_out_of_reach_count_the_stopped_runs() -> None:
 
     monitor = GoalMonitor(Marginal(), min_calibration=5).fit(worst_case(), progress=False)
     for ask in (monitor.interval, monitor.promise):
-        with refuses(CalibrationError, None, 0.97, "cut off"):
+        with refuses(CalibrationError, "level", 0.97, "cut off"):
             ask(0, [[0.0]], 0.0, 0.97)
     band = monitor.band(0, [[0.0]], 0.0, 0.97)
     assert np.isinf(band.lower[0])

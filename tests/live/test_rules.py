@@ -63,7 +63,7 @@ def test_a_confidence_sets_the_alarm_lower_or_says_how_many_episodes_it_needs() 
         MONITOR.watch(TARGET, alarm=RuledOut(0.01, confidence=0.99))
     band = [MONITOR.band(0, [STATE], 0.0, 0.8, confidence=sure) for sure in (None, 0.9)]
     assert band[1].lower[0] <= band[0].lower[0] < band[0].upper[0] <= band[1].upper[0]
-    with refuses(CalibrationError, None, "level=0.99", "confidence=0.95", 299, "has 60"):
+    with refuses(CalibrationError, "level", "level=0.99", "confidence=0.95", 299, "has 60"):
         MONITOR.interval(0, [STATE], 0.0, 0.99, confidence=0.95)
 
 

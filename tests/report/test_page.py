@@ -358,7 +358,7 @@ def test_the_page_shows_the_path_to_come_only_where_a_band_is_promised() -> None
     assert "The bands hold the outcome with a probability of 90 % and 50 %" in words_of(page())
     bare = GoalMonitor(Marginal()).fit(walks(300), progress=False).evaluate(NEW, TARGET)
     assert "With a probability of 90" not in report_page(bare, Below(0.5))
-    with refuses(InputError, None, "StackedForest"):
+    with refuses(InputError, "model", "StackedForest"):
         bare.figure("path")
 
 

@@ -213,8 +213,8 @@ def test_a_goal_takes_a_unit_for_each_behavior(goal_model: Path, tmp_path: Path)
         models=tmp_path / "models",
     )
     assert service.contracts.named("goal").spec.unit == named
-    for wrong in ("points", {"speed": "m/s"}):
-        with refuses(InputError, None, "'goal'", "gain, spent", "'points'"):
+    for wrong, shown in (("points", "'points'"), ({"speed": "m/s"}, "'speed'")):
+        with refuses(InputError, None, "'goal'", "gain, spent", shown):
             service.contracts.add(msgspec.structs.replace(spec, unit=wrong), at=0.0)
     with refuses(InputError, None, "'goal'", "$.unit"):
         service.contracts.add(msgspec.structs.replace(spec, unit="m" * 41), at=0.0)
