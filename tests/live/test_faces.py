@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ontarget import Below, GoalMonitor, GuidedForest, Promised, RuledOut, Status, Target
+from ontarget import Below, GoalMonitor, Promised, RuledOut, StackedForest, Status, Target
 from ontarget.errors import InputError
 from ontarget.live import RunState, Watch
 from ontarget.models import Marginal, QuantileForest
@@ -30,7 +30,7 @@ BEHAVIORS = ("sum", "discounted:0.9", "max", "min", "last", "mean")
 RULES = (Below(0.5), Below(0.8, 2, 0.9), Promised(0.2), RuledOut(0.2))
 MODELS = {
     "forest": QuantileForest(n_trees=6, min_leaf=5),
-    "guided": GuidedForest(n_trees=4, min_leaf=5, n_boosted=3),
+    "stacked": StackedForest(n_trees=4, n_boosted=3),
     "marginal": Marginal(),
 }
 TARGET = Target(-0.3, 0.1) | Target.at_least(0.4)
@@ -279,7 +279,6 @@ import numpy as np
 from ontarget import Target
 from ontarget.live._run_kernel import advance_rows, look_rows
 from ontarget.models.forest._batch_kernel import limits_of_rows
-from refusals import refuses
 
 def count():
     return sum(len(kernel.signatures) for kernel in (advance_rows, look_rows, limits_of_rows))
