@@ -26,7 +26,6 @@ from ontarget.evaluation import (
     reliability,
 )
 from ontarget.evaluation.figures import reliability_diagram
-from ontarget.models import GuidedForest
 
 FEATURES = ["x", "y", "speed_x", "speed_y", "angle", "spin", "left_leg", "right_leg"]
 TARGET = Target.at_least(200.0)
@@ -107,13 +106,11 @@ def main(
     episodes: int = 3000,
     fresh: int = 1500,
     steps_per_model: int | None = None,
-    min_leaf: int | None = None,
 ) -> dict[str, float]:
     past = recorded(folder / f"past-{episodes}.parquet", episodes, seed=0)
     print(past.describe())
     started = perf_counter()
-    model = None if min_leaf is None else GuidedForest(min_leaf=min_leaf)
-    monitor = GoalMonitor(model, steps_per_model=steps_per_model, policy="noisy autopilot")
+    monitor = GoalMonitor(steps_per_model=steps_per_model, policy="noisy autopilot")
     monitor.fit(past)
     print(f"fitted in {perf_counter() - started:.0f} s")
     monitor.save(folder / "lander.ontarget")
@@ -144,6 +141,5 @@ if __name__ == "__main__":
     parser.add_argument("--folder", type=Path, default=Path("lunar-lander"))
     parser.add_argument("--episodes", type=int, default=3000, help="to fit the monitor on")
     parser.add_argument("--fresh", type=int, default=1500, help="to measure it on")
-    parser.add_argument("--steps-per-model", type=int, help="how many steps share a forest")
-    parser.add_argument("--min-leaf", type=int, help="episodes in a leaf of the forest")
+    parser.add_argument("--steps-per-model", type=int, help="how many steps share a model")
     main(**vars(parser.parse_args()))

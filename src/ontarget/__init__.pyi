@@ -25,7 +25,6 @@ from .live.runs import RunState as RunState
 from .live.sessions import Sessions as Sessions
 from .live.watch import Watch as Watch
 from .models.forest.estimator import QuantileForest as QuantileForest
-from .models.guided.estimator import GuidedForest as GuidedForest
 from .models.quantiles import RegressorQuantiles as RegressorQuantiles
 from .models.stacked.estimator import StackedForest as StackedForest
 from .monitor.monitor import GoalMonitor as GoalMonitor

@@ -13,7 +13,6 @@ from ontarget._typing import AnyArray
 from ontarget.modelfile.container import Container
 from ontarget.models import (
     DistributionRegression,
-    GuidedForest,
     Marginal,
     QuantileForest,
     QuantileNetwork,
@@ -29,15 +28,13 @@ Contents = tuple[dict[str, Any], dict[str, dict[str, AnyArray]]]
 
 FOREST = QuantileForest(n_trees=4, min_leaf=4)
 STACKED = StackedForest(n_trees=3, min_leaf=3, large_leaf=6, n_boosted=3, boosted_depth=2)
-GUIDED = GuidedForest(n_trees=4, min_leaf=4, n_boosted=3, boosted_depth=2)
 REGRESSION = DistributionRegression()
 NETWORK = QuantileNetwork(4, n_folds=2)
 # Per monitor: its model, its parameters, and what its episodes are like.
 KINDS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "forest": (FOREST, {"steps_per_model": 2}, {"kind": "number"}),
     "forest-by-step": (FOREST, {"steps_per_model": 1}, {"kind": "category", "missing": True}),
-    "guided": (GUIDED, {"steps_per_model": 2}, {"kind": "category", "atoms": False}),
-    "guided-max": (GUIDED, {"steps_per_model": 3}, {"behavior": "max", "ragged": True}),
+    "forest-max": (FOREST, {"steps_per_model": 3}, {"behavior": "max", "ragged": True}),
     "stacked": (STACKED, {"steps_per_model": 3}, {"kind": "category"}),
     "stacked-plain": (STACKED, {"steps_per_model": 5}, {"atoms": False, "missing": True}),
     "forest-mean": (FOREST, {"steps_per_model": 5}, {"behavior": "mean", "atoms": False}),

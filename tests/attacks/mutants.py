@@ -18,7 +18,7 @@ Sections = dict[str, dict[str, AnyArray]]
 JSON_VALUES: tuple[Any, ...] = (
     None, True, False, 0, 1, 2, 3, 7, -1, 2**31 - 1, 2**31, 2**63, -(2**63), 10**30, 0.0, 0.5, -1.0,
     1e-9, 1e300, 5e-324, -1e300, "", "sum", "last", "max", "min", "mean", "total:x", "column:x",
-    "discounted:0.5", "discounted:1e-300", "own:X()", "quantile_forest", "guided_forest", "linear",
+    "discounted:0.5", "discounted:1e-300", "own:X()", "quantile_forest", "stacked_forest", "linear",
     "distribution_regression", "boosted_quantiles", "quantile_network", "marginal", "text", [], {},
     [0], [0, 1], [[0, 1, 0, 1]], ["a", "b"], {"a": 1},
 )  # fmt: skip

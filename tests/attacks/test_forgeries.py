@@ -70,7 +70,7 @@ def set_width(header: dict[str, Any], sections: Any, width: int) -> None:
     sections["assure"]["states"] = np.zeros((width, rows))
 
 
-@pytest.mark.parametrize("kind", ["forest", "guided", "marginal"])
+@pytest.mark.parametrize("kind", ["forest", "stacked", "marginal"])
 @pytest.mark.parametrize("width", [0, 1, 3, 40])
 def test_a_schema_of_another_width_than_the_models(kind: str, width: int, tmp_path: Path) -> None:
     refuse(kind, lambda h, s: set_width(h, s, width), tmp_path, "numbers per row")
@@ -96,7 +96,7 @@ def test_blocks_that_change_whether_models_read_the_step(kind: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("kind", "behavior"), [("forest", "last"), ("guided", "mean"), ("forest-mean", "sum")]
+    ("kind", "behavior"), [("forest", "last"), ("stacked", "mean"), ("forest-mean", "sum")]
 )
 def test_a_behavior_that_changes_what_models_read(kind: str, behavior: str, tmp_path: Path) -> None:
     def forge(header: dict[str, Any], sections: Any) -> None:
@@ -140,15 +140,15 @@ def test_a_behavior_so_far_that_no_run_has(
     [
         ("forest-mean", "assure", "outcomes", 1.7e308),
         ("recalling", "assure", "outcomes", 1.7e308),
-        ("guided", "assure", "outcomes", 1.7e308),
+        ("stacked", "assure", "outcomes", 1.7e308),
         ("paper", "assure", "outcomes", 1.7e308),
         ("paper", "assure", "outcomes", np.nan),
         ("forest-mean", "assure", "before", 1.7e308),
-        ("guided-max", "assure", "ahead", -1.7e308),
-        ("guided-max", "assure", "ahead", np.nan),
+        ("forest-max", "assure", "ahead", -1.7e308),
+        ("forest-max", "assure", "ahead", np.nan),
         ("rehearsed", "rehearsal", "outcomes", -1.7e308),
         ("rehearsed", "rehearsal", "before", 1.7e308),
-        ("guided", "learn", "outcomes", 1.7e308),
+        ("stacked", "learn", "outcomes", 1.7e308),
         ("forest-mean", "learn", "before", -1.7e308),
     ],
 )
@@ -195,7 +195,7 @@ def test_a_guide_that_overflows(name: str, place: int, tmp_path: Path) -> None:
     def forge(header: dict[str, Any], sections: Any) -> None:
         sections["block-00000"][name][place] = 1.7e308
 
-    refuse("guided", forge, tmp_path, r"up to 1e\+100")
+    refuse("stacked", forge, tmp_path, r"up to 1e\+100")
 
 
 @pytest.mark.parametrize(
@@ -203,9 +203,9 @@ def test_a_guide_that_overflows(name: str, place: int, tmp_path: Path) -> None:
     [
         ("forest", "roots"),
         ("forest", "edge_start"),
-        ("guided", "edge_start"),
-        ("guided", "guide_edge_start"),
-        ("guided", "guide_category_start"),
+        ("stacked", "small_edge_start"),
+        ("stacked", "guide_edge_start"),
+        ("stacked", "guide_category_start"),
     ],
 )
 def test_places_whose_differences_wrap_around(kind: str, name: str, tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_rows_that_wrap_around(name: str, tmp_path: Path) -> None:
         wide[1:3] = [2**32 - 1, 2**31]
         sections["block-00000"][name] = wide
 
-    refuse("guided", forge, tmp_path, f"{name}`? needs")
+    refuse("stacked", forge, tmp_path, f"{name}`? needs")
 
 
 @pytest.mark.parametrize(("name", "beyond"), [("row_episode", 80), ("row_step", 5)])
@@ -244,7 +244,7 @@ def test_rows_of_episodes_that_are_not_there(name: str, beyond: int, tmp_path: P
     def forge(header: dict[str, Any], sections: Any) -> None:
         sections["block-00000"][name][0] = beyond
 
-    refuse("guided", forge, tmp_path, f"`{name}` needs numbers below {beyond}")
+    refuse("stacked", forge, tmp_path, f"`{name}` needs numbers below {beyond}")
 
 
 LEARNED = {

@@ -9,7 +9,7 @@ import pytest
 
 from ontarget import Episodes, GoalMonitor, Target
 from ontarget.fitting._impossible import doubted_outcomes
-from ontarget.models import GuidedForest
+from ontarget.models import QuantileForest
 
 HORIZON = 6
 
@@ -26,7 +26,7 @@ def games(n: int, seed: int, *, ties: bool) -> Episodes:
 
 
 def fitted(episodes: Episodes) -> GoalMonitor:
-    return GoalMonitor(GuidedForest(n_trees=20, min_leaf=10)).fit(episodes, progress=False)
+    return GoalMonitor(QuantileForest(n_trees=20, min_leaf=10)).fit(episodes, progress=False)
 
 
 @pytest.fixture(scope="module")

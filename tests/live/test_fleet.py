@@ -8,13 +8,13 @@ import pytest
 from ontarget import Episodes, GoalMonitor, Outlooks, Status, Target
 from ontarget.episodes import Column
 from ontarget.errors import InputError
-from ontarget.models import GuidedForest, Marginal, QuantileForest
+from ontarget.models import Marginal, QuantileForest, StackedForest
 from refusals import refuses
 from tests.walks import walks
 
 MODELS = {
     "forest": QuantileForest(n_trees=12, min_leaf=5),
-    "guided": GuidedForest(n_trees=8, min_leaf=5, n_boosted=4),
+    "stacked": StackedForest(n_trees=8, n_boosted=4),
     "marginal": Marginal(),  # without a live entry
 }
 TARGET = Target(-0.3, 0.1) | Target.at_least(0.6)
@@ -121,7 +121,7 @@ def test_a_behavior_that_is_read_is_told_to_a_fleet_as_to_a_watch() -> None:
 
 @pytest.mark.parametrize("steps_per_model", [1, 3])
 def test_the_mix_of_steps_in_a_call_makes_no_difference(steps_per_model: int) -> None:
-    monitor = GoalMonitor(MODELS["guided"], min_calibration=5, steps_per_model=steps_per_model)
+    monitor = GoalMonitor(MODELS["stacked"], min_calibration=5, steps_per_model=steps_per_model)
     monitor.fit(walks(horizon=7), progress=False)
     new = walks(350, seed=5, horizon=7)
     together, apart = monitor.fleet(TARGET, 350), monitor.fleet(TARGET, 350)

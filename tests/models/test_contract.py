@@ -32,7 +32,6 @@ from ontarget.models._entry import (
 )
 from ontarget.models.base import ConditionalDistribution, StoredDistribution
 from ontarget.models.forest.estimator import QuantileForest
-from ontarget.models.guided.estimator import GuidedForest
 from ontarget.models.marginal import Marginal
 from ontarget.models.network.estimator import QuantileNetwork
 from ontarget.models.pipeline import PipelineDistribution
@@ -48,7 +47,6 @@ OURS: dict[str, Callable[[], StoredDistribution]] = {
     "marginal-steps": lambda: Marginal(smooth=False),
     "forest": lambda: QuantileForest(n_trees=12, min_leaf=5),
     "forest-steps": lambda: QuantileForest(n_trees=12, min_leaf=5, smooth=False),
-    "guided": lambda: GuidedForest(n_trees=12, min_leaf=5, n_boosted=10),
     "stacked": lambda: StackedForest(n_trees=12, min_leaf=3, large_leaf=8, n_boosted=10),
     "regression": DistributionRegression,
     "network": lambda: QuantileNetwork(width=8, max_epochs=20),

@@ -13,7 +13,6 @@ from sklearn.linear_model import QuantileRegressor
 
 from ontarget.models import (
     DistributionRegression,
-    GuidedForest,
     Marginal,
     QuantileForest,
     RegressorQuantiles,
@@ -29,7 +28,6 @@ VALUES = RNG.normal(size=(40, 2))
 
 MODELS = {
     "forest": QuantileForest(5),
-    "guided": GuidedForest(5, n_boosted=5),
     "marginal": Marginal(),
     "regression": DistributionRegression(),
     "stacked": StackedForest(5, n_boosted=5),
@@ -73,7 +71,7 @@ def test_a_copy_answers_alike_and_compiles_nothing(name: str, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", list(COPIES))
-@pytest.mark.parametrize("name", ["forest", "guided", "regression"])
+@pytest.mark.parametrize("name", ["forest", "stacked", "regression"])
 def test_a_copied_live_model_answers_alike_and_compiles_nothing(name: str, way: str) -> None:
     live = MODELS[name].fit(X, Y).live()
     wanted, found = np.empty((2, *VALUES.shape)), np.empty((2, *VALUES.shape))

@@ -10,7 +10,7 @@ from scipy import stats
 
 from known import Atoms, Shifted, Uniform
 from ontarget.errors import InputError
-from ontarget.models import GuidedForest, Marginal, QuantileForest
+from ontarget.models import Marginal, QuantileForest, StackedForest
 from ontarget.models._mixture import Parts, mixture_limits, mixture_quantile
 from ontarget.models.base import Side
 from refusals import refuses
@@ -21,17 +21,17 @@ Y = X[:, 0] + RNG.normal(size=200)
 QUERIES = RNG.normal(size=(30, 2))
 FOREST = QuantileForest(8).fit(X, Y)
 ATOMS = QuantileForest(8, smooth=False).fit(X, np.round(Y))
-GUIDED = GuidedForest(8, n_boosted=5).fit(X, np.where(X[:, 1] > 1.0, 0.0, Y))
+STACKED = StackedForest(8, n_boosted=5).fit(X, np.where(X[:, 1] > 1.0, 0.0, Y))
 FLAT = Marginal().fit(X[:, :1], Y)
 LEVELS = [-0.5, 0.0, 1e-9, 0.1, 1 / 3, 0.5, 0.9, 1 - 1e-9, 1.0, 1.5]
 SIDES: list[Side] = ["left", "right"]
 
 MIXTURES: dict[str, Parts] = {
-    "continuous": [(0.7, FOREST), (0.3, GUIDED)],
+    "continuous": [(0.7, FOREST), (0.3, STACKED)],
     "atoms": [(0.25, ATOMS), (0.75, ATOMS)],
-    "both": [(0.1, ATOMS), (0.2, FOREST), (0.7, GUIDED)],
+    "both": [(0.1, ATOMS), (0.2, FOREST), (0.7, STACKED)],
     "tenths": [(0.1, FOREST)] * 10,  # which sum to a little less than 1
-    "nothing of one": [(1.0, FOREST), (0.0, GUIDED)],
+    "nothing of one": [(1.0, FOREST), (0.0, STACKED)],
 }
 
 
@@ -53,7 +53,7 @@ class Law:
         return np.tile(self.law.ppf(np.clip(q, 0.0, 1.0)), (len(X), 1))
 
 
-@pytest.mark.parametrize("model", [FOREST, ATOMS, GUIDED])
+@pytest.mark.parametrize("model", [FOREST, ATOMS, STACKED])
 def test_a_mixture_of_one_is_that_model_to_the_last_bit(model: QuantileForest) -> None:
     ys = RNG.normal(size=(30, 4))
     for y in (ys, ys[:, 0], 0.3):

@@ -34,7 +34,7 @@ def test_an_unknown_kind_is_refused_with_what_is_known_and_what_to_do() -> None:
     with refuses(ModelFileError, None, "'oracle'") as caught:
         model_of_kind("oracle")
     message = str(caught.value)
-    assert all(kind in message for kind in ("guided_forest", "marginal", "nearest_outcomes"))
+    assert all(kind in message for kind in ("stacked_forest", "marginal", "nearest_outcomes"))
     assert "ontarget.models.register('oracle', …)" in message
     assert "entry point of the group 'ontarget.models'" in message
 
@@ -143,16 +143,24 @@ def test_a_package_that_cannot_be_imported_is_named(
         model_of_kind("broken_model")
 
 
-def test_a_kind_of_an_earlier_version_is_refused_by_name() -> None:
-    with refuses(ModelFileError, None, "'boosted_quantiles'", "BoostedQuantiles"):
-        model_of_kind("boosted_quantiles")
-    assert "boosted_quantiles" not in kinds()
+@pytest.mark.parametrize(
+    ("gone", "name"),
+    [
+        ("boosted_quantiles", "BoostedQuantiles"),
+        ("guided_forest", "GuidedForest"),
+        ("linear", "LinearQuantiles"),
+    ],
+)
+def test_a_kind_of_an_earlier_version_is_refused_by_name(gone: str, name: str) -> None:
+    with refuses(ModelFileError, None, repr(gone), name):
+        model_of_kind(gone)
+    assert gone not in kinds()
 
-    class Boosted(NearestOutcomes):
-        kind = "boosted_quantiles"
+    class Mine(NearestOutcomes):
+        kind = gone
 
-    with refuses(InputError, None, "'boosted_quantiles'"):
-        register("boosted_quantiles", Boosted)
+    with refuses(InputError, None, repr(gone)):
+        register(gone, Mine)
 
 
 def test_parameters_of_an_earlier_version_are_left_out_unless_they_asked_for_something() -> None:

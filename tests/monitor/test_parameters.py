@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from ontarget import GoalMonitor, GuidedForest, QuantileForest, Target
+from ontarget import GoalMonitor, QuantileForest, StackedForest, Target
 from ontarget.errors import InputError, UnfittedError
 from ontarget.models import Marginal
 from refusals import refuses
 from tests.walks import walks
 
 EVERY = {
-    "model": GuidedForest(n_trees=4, n_boosted=3, min_leaf=3),
+    "model": StackedForest(n_trees=4, n_boosted=3, min_leaf=4),
     "preset": "paper",
     "window": 1,
     "steps_per_model": 3,
@@ -41,8 +41,8 @@ def test_a_loaded_monitor_has_every_parameter_and_fits_the_same_again(tmp_path: 
     for name, value in EVERY.items():
         if name != "model":
             assert getattr(loaded, name) == value
-    assert loaded.model.get_params() | {"guides": None} == (
-        EVERY["model"].get_params() | {"guides": None}
+    assert loaded.model.get_params() | {"experts": None} == (
+        EVERY["model"].get_params() | {"experts": None}
     )
     loaded.fit(walks(120, groups=2), seed=3, progress=False).save(tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()

@@ -1,7 +1,6 @@
 from .base import ConditionalDistribution as ConditionalDistribution
 from .base import n_threads as n_threads
 from .forest.estimator import QuantileForest as QuantileForest
-from .guided.estimator import GuidedForest as GuidedForest
 from .marginal import Marginal as Marginal
 from .network.estimator import QuantileNetwork as QuantileNetwork
 from .pipeline import PipelineDistribution as PipelineDistribution

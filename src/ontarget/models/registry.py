@@ -17,14 +17,17 @@ _GROUP = "ontarget.models"
 # Imported only when a file or a user asks for that kind.
 _BUILT_IN = {
     "distribution_regression": "ontarget.models.regression.estimator:DistributionRegression",
-    "guided_forest": "ontarget.models.guided.estimator:GuidedForest",
     "marginal": "ontarget.models.marginal:Marginal",
     "quantile_forest": "ontarget.models.forest.estimator:QuantileForest",
     "quantile_network": "ontarget.models.network.estimator:QuantileNetwork",
     "stacked_forest": "ontarget.models.stacked.estimator:StackedForest",
 }
 # Kinds of earlier versions that files may still name, and their classes.
-_GONE = {"boosted_quantiles": "BoostedQuantiles", "linear": "LinearQuantiles"}
+_GONE = {
+    "boosted_quantiles": "BoostedQuantiles",
+    "guided_forest": "GuidedForest",
+    "linear": "LinearQuantiles",
+}
 # Parameters of earlier versions that files may still name, with the value that asked for nothing.
 _GONE_PARAMETERS = {"quantile_forest": {"successors": False}}
 _registered: dict[str, type[StoredDistribution]] = {}

@@ -11,10 +11,7 @@ import pytest
 from scipy.stats import kstest
 
 from ontarget.errors import InputError, UnfittedError
-from ontarget.models import GuidedForest, QuantileForest
-from ontarget.models.base import TrainingRows
-from ontarget.models.forest._growing import in_canonical_order
-from ontarget.models.guided._guides import fit_guides
+from ontarget.models import QuantileForest, StackedForest
 from refusals import refuses
 
 RNG = np.random.default_rng(0)
@@ -23,7 +20,7 @@ X = RNG.normal(size=(400, 4))
 X[RNG.random(X.shape) < 0.05] = np.nan
 Y = np.nan_to_num(X[:, 0]) + RNG.normal(size=400)
 VALUES = np.column_stack([Y, Y + 0.3, np.full(400, 99.0)])
-MODELS = {"forest": QuantileForest(12, min_leaf=3), "guided": GuidedForest(12, n_boosted=10)}
+MODELS = {"forest": QuantileForest(12, min_leaf=3), "stacked": StackedForest(12, n_boosted=10)}
 
 
 def masses_by_tree(
@@ -96,9 +93,8 @@ def test_values_that_rows_share_are_answered_as_if_each_were_asked_alone(
 
 
 @pytest.mark.parametrize("bootstrap", [True, False])
-@pytest.mark.parametrize("name", list(MODELS))
-def test_a_budget_of_entries_is_kept_by_whole_episodes(name: str, bootstrap: bool) -> None:
-    model = copy.deepcopy(MODELS[name]).set_params(min_leaf=2, bootstrap=bootstrap)
+def test_a_budget_of_entries_is_kept_by_whole_episodes(bootstrap: bool) -> None:
+    model = QuantileForest(12, min_leaf=2, bootstrap=bootstrap)
     whole = model.fit(X, Y, ids=IDS).to_arrays()
     assert whole["entries"].size == 12 * 400
     loose = model.set_params(max_entries=12 * 400).fit(X, Y, ids=IDS).to_arrays()
@@ -112,17 +108,13 @@ def test_a_budget_of_entries_is_kept_by_whole_episodes(name: str, bootstrap: boo
     assert least["entries"].size == 12 * 40
 
 
-@pytest.mark.parametrize("name", list(MODELS))
-def test_an_episode_that_no_tree_drew_has_the_very_bits_of_the_cdf(name: str) -> None:
-    forest = copy.deepcopy(MODELS[name]).set_params(n_trees=3).fit(X, Y, ids=IDS)
-    inner = forest if name == "forest" else forest.forest_
-    untouched = ~inner._learned_.held.any(axis=0)[IDS]
+def test_an_episode_that_no_tree_drew_has_the_very_bits_of_the_cdf() -> None:
+    forest = QuantileForest(3, min_leaf=3).fit(X, Y, ids=IDS)
+    untouched = ~forest._learned_.held.any(axis=0)[IDS]
     assert 5 <= untouched.sum() < 100
-    rows = X if name == "forest" else forest._learned_.guide_rows(X, IDS)
     found = np.array(forest.out_of_bag_limits(X, VALUES, IDS))
-    assert np.array_equal(
-        found[:, untouched], np.array(inner.cdf_limits(rows, VALUES))[:, untouched]
-    )
+    wanted = np.array(forest.cdf_limits(X, VALUES))
+    assert np.array_equal(found[:, untouched], wanted[:, untouched])
 
 
 @pytest.mark.parametrize("name", list(MODELS))
@@ -152,14 +144,6 @@ def test_steps_that_were_no_training_rows_are_answered_by_the_same_trees(name: s
     again = copy.deepcopy(MODELS[name]).fit(X[some], moved, ids=IDS[some])
     near = np.array(again.out_of_bag_limits(X, VALUES, IDS))
     assert np.allclose(near[:, IDS == 7], found[:, IDS == 7], atol=0.01, equal_nan=True)
-
-
-def test_a_guided_row_has_the_guides_of_the_folds_without_its_episode() -> None:
-    model = GuidedForest(12, n_boosted=10).fit(X, Y, ids=IDS)
-    rows = in_canonical_order(TrainingRows.of(X, Y, None, ids=IDS, steps=None))
-    guided = fit_guides(rows, model._plan(), ())[1].guide_rows(X, IDS)
-    wanted = model.forest_.out_of_bag_limits(guided, VALUES, IDS)
-    assert np.array_equal(model.out_of_bag_limits(X, VALUES, IDS), wanted, equal_nan=True)
 
 
 @pytest.mark.parametrize("name", list(MODELS))

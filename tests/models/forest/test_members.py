@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ontarget._typing import FloatArray
-from ontarget.models import GuidedForest, QuantileForest, StackedForest
+from ontarget.models import QuantileForest, StackedForest
 from ontarget.models.forest._members import Members
 
 rng = np.random.default_rng(3)
@@ -18,7 +18,6 @@ X = rng.normal(size=(N * STEPS, 3))
 Y = np.round(X[:, 0] + rng.normal(size=N * STEPS), 1)
 FORESTS = [
     QuantileForest(n_trees=8, min_leaf=3),
-    GuidedForest(n_trees=8, min_leaf=3, n_boosted=3),
     StackedForest(n_trees=8, n_boosted=3),
 ]
 

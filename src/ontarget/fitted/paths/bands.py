@@ -211,8 +211,8 @@ class PathBands:
         parts = fitted.at(t).parts
         if not parts or not all(hasattr(model, "members") for _, model in parts):
             raise InputError(
-                "a path band needs a model that predicts with recorded runs: StackedForest, "
-                "GuidedForest or QuantileForest; fit the monitor with one of these as ",
+                "a path band needs a model that predicts with recorded runs: StackedForest "
+                "or QuantileForest; fit the monitor with one of these as ",
                 Argument("model"),
             )
         if self._gains is None:

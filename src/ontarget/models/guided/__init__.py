@@ -1,1 +1,1 @@
-"""The guided forest: a quantile forest that also reads predictions of the mean."""
+"""Guides: predictions of the mean that the forests of a stacked forest read as features."""

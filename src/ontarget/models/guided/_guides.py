@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from ontarget._keyed import keyed_hash, keys_of
 from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import FloatArray, IndexArray
-from ontarget.errors import Argument, InputError
 from ontarget.models._location import location
 from ontarget.models.base import TrainingRows
 from ontarget.models.forest._binning import Distinct, distinct_values
@@ -26,9 +25,8 @@ from ontarget.models.guided._boosting_kernel import BoostedGuide, BoostingRules
 from ontarget.models.guided._guides_kernel import Guides, append_guides_of_rows
 from ontarget.models.guided._ridge_kernel import TERM_WIDTH, LinearGuide, solve_ridge, sums_by_fold
 
-Guide: TypeAlias = Literal["ridge", "boosted"]
-GUIDES: Final[tuple[Guide, ...]] = ("ridge", "boosted")
-
+# A ridge regression and boosted trees.
+_N_GUIDES = 2
 # Of a categorical feature, this many of the most frequent categories have an effect of their own.
 _MOST_CATEGORIES = 32
 _BLOCK = 256
@@ -41,9 +39,8 @@ _PATIENCE = 20
 
 @dataclass(frozen=True, slots=True)
 class GuidePlan:
-    """Which guides (models that predict the mean) to fit, and how, as checked values."""
+    """How to fit guides (models that predict the mean), as checked values."""
 
-    guides: tuple[Guide, ...]
     n_folds: int
     seed: tuple[int, ...]
     boosting: BoostingRules
@@ -51,24 +48,14 @@ class GuidePlan:
 
 
 def guide_plan(
-    guides: Sequence[Guide] = GUIDES,
-    *,
-    n_folds: int,
-    seed: tuple[int, ...],
-    boosting: tuple[int, int, float],
+    *, n_folds: int, seed: tuple[int, ...], boosting: tuple[int, int, float]
 ) -> GuidePlan:
     """The plan for fitting guides (models that predict the mean), from arguments, after checks.
 
     ``boosting`` is the largest number of boosted trees, their depth, and the learning rate.
     """
-    named = (guides,) if isinstance(guides, str) else tuple(guides)
-    if not named or any(name not in GUIDES for name in named):
-        raise InputError(
-            Argument("guides"), f" needs one or more of {', '.join(GUIDES)}, got {guides!r}"
-        )
     n_trees, depth, rate = boosting
     return GuidePlan(
-        guides=tuple(name for name in GUIDES if name in named),
         n_folds=n_folds,
         seed=seed,
         boosting=BoostingRules(
@@ -92,7 +79,6 @@ class FoldGuides:
 
     without: tuple[Guides, ...]  # each fold in turn
     fold: IndexArray  # of each episode
-    n_guides: int
 
     def guide_rows(self, X: FloatArray, episodes: IndexArray) -> FloatArray:
         """The rows, with the predictions of small models (guides) as additional columns.
@@ -100,7 +86,7 @@ class FoldGuides:
         Guides predict the mean outcome. A row gets the predictions of guides that have not learned
         from the row's episode.
         """
-        guided = np.concatenate([X, np.zeros((X.shape[0], self.n_guides))], axis=1)
+        guided = np.concatenate([X, np.zeros((X.shape[0], _N_GUIDES))], axis=1)
         folds = self.fold[episodes]
         # One episode alone has no others to learn from: its guides say nothing.
         for fold, guides in enumerate(self.without if len(self.without) > 1 else ()):
@@ -170,7 +156,7 @@ def fit_guides(
     linear = _fit_linear(learn, plan, shared.columns)
     boosted = _fit_boosted(learn, plan, shared.binned, linear)
     *without, of_all = map(Guides, linear, boosted)
-    return of_all, FoldGuides(tuple(without), shared.fold, len(plan.guides))
+    return of_all, FoldGuides(tuple(without), shared.fold)
 
 
 def guide_rows(guides: Guides, X: FloatArray) -> FloatArray:
@@ -261,10 +247,6 @@ def _columns(X: FloatArray, categorical: Collection[int], distinct: Sequence[Dis
 def _fit_linear(rows: _Rows, plan: GuidePlan, columns: _Columns) -> list[LinearGuide]:
     """Ridge regressions, fitted without each fold (part of the episodes), and last on all rows."""
     n_folds = int(rows.folds.max()) + 1
-    if "ridge" not in plan.guides:
-        empty = read_only(np.empty(0))
-        none = LinearGuide(empty, read_only(np.zeros(1, dtype=np.int64)), empty, empty)
-        return [none] * (n_folds + 1)
     n_columns = columns.design.shape[1]
     sums = np.zeros((n_folds, n_columns, n_columns + 1))
     sums_by_fold(columns.design, rows.y, rows.weight, rows.folds, sums)
@@ -301,10 +283,6 @@ def _fit_boosted(
 
     The trees learn the residuals of the ridge regression that was fitted to the same rows.
     """
-    if "boosted" not in plan.guides:
-        return [NO_TREES] * len(linear)
-    n_features = rows.X.shape[1]
-    told = [guide_rows(Guides(guide, NO_TREES), rows.X)[:, n_features:] for guide in linear]
-    rest = [rows.y - one.sum(axis=1) for one in told]  # no column, nothing told
+    rest = [rows.y - guide_rows(Guides(guide, NO_TREES), rows.X)[:, -1] for guide in linear]
     learn = Learned(rows.X, rows.weight, rows.folds)
     return boost_by_fold(learn, rest, plan.boosting, binned)

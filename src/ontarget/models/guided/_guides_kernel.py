@@ -1,4 +1,4 @@
-"""Appends the guides (predictions of the mean) to the features of rows, and asks the forest.
+"""Appends the guides (predictions of the mean) to the features of rows.
 
 Rows of runs in progress and batches use the same kernel, so their answers agree to the last bit.
 """
@@ -10,11 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ontarget._kernel import inner_kernel, kernel
-from ontarget._typing import AnyArray, BoolArray, FloatArray, IntArray
-from ontarget.models.forest._asking_kernel import ForestTable
-from ontarget.models.forest._batch_kernel import limits_of_rows
+from ontarget._typing import AnyArray, FloatArray
 from ontarget.models.forest._binning_kernel import bin_row
-from ontarget.models.forest._members_kernel import add_members_of_rows
 from ontarget.models.guided._boosting_kernel import BoostedGuide, boosted_value
 from ontarget.models.guided._ridge_kernel import LinearGuide, linear_value
 
@@ -68,34 +65,3 @@ def append_guides_of_rows(guides: Guides, X: FloatArray, out: FloatArray) -> Non
     codes = np.empty(2 * X.shape[1], dtype=np.uint16)
     for i in range(X.shape[0]):
         _append_guides(guides, X[i], codes, out[i])
-
-
-@kernel
-def limits_of_guided_rows(
-    model: tuple[Guides, ForestTable],
-    X: FloatArray,
-    y: FloatArray,
-    out: tuple[FloatArray, FloatArray],
-) -> None:
-    """Write P(Y < y) and P(Y <= y) of each row at each of its values y.
-
-    ``y`` is (rows, values), and ``out`` holds two arrays of the same shape.
-    """
-    guides, forest = model
-    guided = np.empty((X.shape[0], forest.bins.categorical.size))
-    append_guides_of_rows(guides, X, guided)
-    limits_of_rows(forest, guided, y, out)
-
-
-@kernel
-def members_of_guided_rows(
-    model: tuple[Guides, ForestTable],
-    X: FloatArray,
-    skipped: BoolArray,
-    out: tuple[IntArray, IntArray, FloatArray],
-) -> None:
-    """Append to ``out`` the training rows behind each prediction; see `add_members_of_rows`."""
-    guides, forest = model
-    guided = np.empty((X.shape[0], forest.bins.categorical.size))
-    append_guides_of_rows(guides, X, guided)
-    add_members_of_rows(forest, guided, skipped, 1.0, out)

@@ -54,28 +54,16 @@ def guides_from_arrays(arrays: Mapping[str, AnyArray]) -> Guides:
         values=flat_array(arrays, "guide_values", np.float64),
     )
     guides = Guides(linear, boosted)
-    require(
-        linear.terms.size > 0 or boosted.values.size > 0,
-        "a guided forest needs a guide: guide_terms or guide_values",
-    )
-    if linear.terms.size:
-        _check_linear(linear)
-    if boosted.values.size:
-        _check_boosted(boosted)
-    if linear.terms.size and boosted.values.size:
-        alike = linear.start.size - 1 == boosted.bins.categorical.size
-        require(alike, "the ridge regression and the boosted trees need the same features")
+    _check_linear(linear)
+    _check_boosted(boosted)
+    alike = width_of(guides) == boosted.bins.categorical.size
+    require(alike, "the ridge regression and the boosted trees need the same features")
     return guides
 
 
-def width_of(guides: Guides) -> tuple[int, int]:
-    """How many features the guides (models of the mean) read, and how many guides there are.
-
-    There are one or two guides.
-    """
-    linear, boosted = guides.linear.terms.size > 0, guides.boosted.values.size > 0
-    n_features = guides.linear.start.size - 1 if linear else guides.boosted.bins.categorical.size
-    return n_features, int(linear) + int(boosted)
+def width_of(guides: Guides) -> int:
+    """How many features the guides (models of the mean) read."""
+    return guides.linear.start.size - 1
 
 
 def _check_linear(guide: LinearGuide) -> None:

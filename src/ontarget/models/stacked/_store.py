@@ -55,17 +55,13 @@ def stack_from_arrays(arrays: Mapping[str, AnyArray]) -> Stack:
     )
     guides = guides_from_arrays(arrays)
     width = width_of(guides)
-    require(
-        width[1] == 2,
-        "a stacked forest needs both guides, the ridge regression and the boosted trees",
-    )
     forests = {
         name: table_from_arrays(_own(arrays, name) | _shared(arrays))
         for name, at in (("small", SMALL), ("large", LARGE))
         if weights[at] > 0.0
     }
     for forest in forests.values():
-        whole = forest.bins.categorical.size == width[0] + 2
+        whole = forest.bins.categorical.size == width + 2
         require(whole, "the forests of a stacked forest need to read the features and two guides")
     some = next(iter(forests.values()))
     shift, spread = NO_SHIFT, no_guides()
@@ -79,7 +75,7 @@ def stack_from_arrays(arrays: Mapping[str, AnyArray]) -> Stack:
     if weights[LINEAR] > 0.0:
         linear = regression_from_arrays(arrays)
         require(
-            linear.columns.start.size - 1 == width[0],
+            linear.columns.start.size - 1 == width,
             "the regression and the guides need the same features",
         )
     none = no_forest(some)

@@ -60,12 +60,13 @@ class StackedForest(ForestEstimator):
     """A weighted mixture of four models (*experts*); the default model of a monitor.
 
     Two experts are quantile forests, one with small leaves and one with large leaves. They read the
-    features and the *guides* of a `GuidedForest`, which are predictions of the mean. The third
-    expert, the *shift*, moves and stretches one shape of distribution; it helps if outcomes differ
-    only in location and scale, where forests smooth too much. The fourth is a
-    `DistributionRegression`, which needs few episodes. An expert gets more weight if it gives more
-    probability to outcomes of episodes that it has not learned from. An expert of very small weight
-    is left out. See methods M15 and M16 in docs/methods.md.
+    features and the *guides*: predictions of the mean by a ridge regression and by small boosted
+    trees, because trees are slow to learn sums of many features. The third expert, the *shift*,
+    moves and stretches one shape of distribution; it helps if outcomes differ only in location and
+    scale, where forests smooth too much. The fourth is a `DistributionRegression`, which needs few
+    episodes. An expert gets more weight if it gives more probability to outcomes of episodes that
+    it has not learned from. An expert of very small weight is left out. See methods M14 to M16 in
+    docs/methods.md.
 
     Parameters
     ----------
@@ -82,8 +83,12 @@ class StackedForest(ForestEstimator):
     bootstrap, max_samples
         As in `QuantileForest`. By default each tree draws half of the episodes, without
         replacement. The other half is used to judge the tree, and leaves need half the memory.
-    n_folds, n_boosted, boosted_depth, boosted_rate
-        As in `GuidedForest`.
+    n_folds
+        Into how many parts the episodes are divided. The guides of a training row are fitted
+        without its part.
+    n_boosted, boosted_depth, boosted_rate
+        The largest number of boosted trees, their depth, and the learning rate. Fewer trees are
+        used if more would not lower the squared error on episodes that they have not learned from.
     seed
         One or several whole numbers from 0 up, which determine all random choices.
 
@@ -99,6 +104,8 @@ class StackedForest(ForestEstimator):
     The same rows in any order give the same model, whatever the number of threads. The shift is
     left out if some outcomes are atoms (have positive probability) and others are not. Without ids
     there are no out-of-bag answers, so both forests have equal weights and the other experts none.
+    If a feature was missing in training, missing values have their own linear effect, and go to the
+    better side of a boosted split. A category that was not in training has no linear effect.
 
     Examples
     --------
