@@ -16,8 +16,8 @@ from quantile_forest import RandomForestQuantileRegressor
 from scipy.sparse import csr_array
 from sklearn.datasets import load_diabetes, make_friedman1, make_friedman2, make_friedman3
 
-from ontarget.evaluation.distributions import crps
 from ontarget.models import QuantileForest
+from yardstick.crps import crps
 from yardstick.figures import keep
 
 TREES, REPEATS, MOST_TEST_ROWS = 100, 2, 800

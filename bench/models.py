@@ -25,7 +25,6 @@ import numpy as np
 from ontarget import Episodes, GoalMonitor, Target
 from ontarget.domains import Tamarisk, simulate, simulate_with_snapshots
 from ontarget.errors import InputError
-from ontarget.evaluation import crps
 from ontarget.models import (
     DistributionRegression,
     QuantileForest,
@@ -34,6 +33,7 @@ from ontarget.models import (
 )
 from ontarget.models._entry import live_model
 from yardstick.cases import CASES, ended
+from yardstick.crps import crps
 from yardstick.figures import keep
 from yardstick.questions import REAL
 

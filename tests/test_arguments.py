@@ -8,7 +8,7 @@ from sklearn.linear_model import QuantileRegressor
 
 from ontarget._arguments import fraction, share, whole_number
 from ontarget.conformal import GroupedPCQR
-from ontarget.conformal.planning import coverage_range, uniform_margin
+from ontarget.conformal.planning import needed_for_coverage, uniform_margin
 from ontarget.domains import simulate
 from ontarget.episodes import Episodes
 from ontarget.errors import EpisodesError, InputError
@@ -68,4 +68,4 @@ def test_a_level_that_is_none_is_blamed_by_its_own_name() -> None:
     with refuses(InputError, "level", "got 2"):
         uniform_margin(10, level=2)
     with refuses(InputError, "coverage", "got 2"):
-        coverage_range(2, 10)
+        needed_for_coverage(2, 0.02)

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from yardstick import measures
+from yardstick.cases import excess
 from yardstick.page import renewed
 from yardstick.questions import Question, RealSet
 
@@ -116,3 +117,15 @@ def test_the_distance_to_the_truth_is_told_by_process_and_size() -> None:
     own = {"ours": [{"excess": 0.001}], "boosted": [{"excess": 0.002}], "logistic": [{"excess": 1}]}
     page = renewed(PAGE, {"real": {}, "truth": {"walk": {"400": own}}})
     assert "| walk | 400 | **10.0** | 20.0 | 10000.0 |" in page
+
+
+def test_the_excess_brier_score_is_unbiased_and_the_plain_distance_is_not() -> None:
+    rng = np.random.default_rng(5)
+    truth = rng.random(40_000)
+    p = np.clip(truth + 0.05, 0.0, 1.0)
+    exact = excess(p, truth, None)
+    estimate = rng.binomial(20, truth) / 20
+    assert exact == np.mean((p - truth) ** 2)
+    assert excess(p, estimate, 20) == pytest.approx(exact, abs=2e-4)
+    assert np.mean((p - estimate) ** 2) > exact + 5e-3
+    assert abs(excess(truth, estimate, 20)) < 2e-4

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from ontarget.evaluation import brier, ece, log_loss, sharpness
+from ontarget.evaluation import brier, ece, log_loss
 from ontarget.study.comparison import filled
 from yardstick.questions import Question
 
@@ -21,7 +21,7 @@ class Scores:
     log_loss: float
     ece: float
     ece_by_step: float  # of each step by itself, averaged over rows
-    sharpness: float
+    sharpness: float  # mean p (1 − p): the expected Brier score if every p were true
     unanswered: float  # the share of rows without an answer, where the past's rate is used
     brier_by_phase: tuple[float, ...]
     jumps: dict[str, float]  # mean |p_t − p_{t−1}|, by where t lies
@@ -67,7 +67,7 @@ def score(question: Question, p: np.ndarray, seconds: float) -> Scores:
         log_loss=log_loss(told, asked.met, n_calibration=learn.n_episodes),
         ece=ece(told, asked.met),
         ece_by_step=ece_by_step(told, asked.met, asked.t),
-        sharpness=sharpness(told),
+        sharpness=float((told * (1.0 - told)).mean()),
         unanswered=float(np.isnan(p).mean()),
         brier_by_phase=tuple(brier(told[phase == k], asked.met[phase == k]) for k in range(3)),
         jumps=jumps(p, asked.t, asked.episode, question.horizon),

@@ -13,7 +13,6 @@ from scipy.stats import beta
 
 from ontarget.conformal._levels import needed_size
 from ontarget.conformal.planning import (
-    coverage_range,
     needed_for_cdf,
     needed_for_coverage,
     needed_successes,
@@ -62,19 +61,6 @@ def test_the_needed_number_is_the_fewest_within_the_margin(accuracy, confidence)
     n = needed_for_cdf(accuracy, confidence)
     assert uniform_margin(n, confidence) <= accuracy
     assert n == 1 or uniform_margin(n - 1, confidence) > accuracy
-
-
-def test_the_range_is_that_of_simulated_calibration_sets() -> None:
-    n, rng = 150, np.random.default_rng(1)
-    k = math.ceil(Fraction("0.9") * (n + 1))
-    covered = np.sort(rng.random((20_000, n)), axis=1)[:, k - 1]
-    low, high = coverage_range(0.9, n, 0.8)
-    assert np.quantile(covered, [0.1, 0.9]) == pytest.approx([low, high], abs=0.002)
-
-
-def test_ranges_without_a_finite_bound_are_all_or_nothing() -> None:
-    assert coverage_range(0.99, 10) == (1.0, 1.0)
-    assert coverage_range(0.01, 10, side="most") == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(("rate", "needed"), [(0.05, 19), (0.1, 9), ("1/3", 2), (0.03, 33)])

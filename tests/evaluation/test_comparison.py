@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ontarget.errors import InputError
-from ontarget.evaluation import Resampling, corrected_difference, paired_difference, sharpness
+from ontarget.evaluation import Resampling, corrected_difference, paired_difference
 from refusals import refuses
 
 DRAWN = np.array([1.0, 2.0, 3.0, 6.0])  # mean 3, variance 14/3
@@ -60,10 +60,3 @@ def test_a_paired_difference_resamples_whole_episodes() -> None:
     found = paired_difference(ours, np.zeros((50, 100)), resampling=Resampling(1000))
     assert found.value == pytest.approx(own.mean())
     assert found.error == pytest.approx(own.std() / 10.0, rel=0.15)  # not √50 times smaller
-
-
-def test_sharpness_is_the_brier_score_of_forecasts_that_come_true() -> None:
-    rng = np.random.default_rng(2)
-    p = rng.uniform(size=200_000)
-    met = rng.uniform(size=p.size) < p
-    assert sharpness(p) == pytest.approx(np.square(p - met).mean(), abs=2e-3)

@@ -9,7 +9,6 @@ from ontarget.errors import InputError
 from ontarget.evaluation import (
     Resampling,
     brier,
-    by_step,
     ece,
     ece_by_step,
     mean_by_step,
@@ -17,7 +16,6 @@ from ontarget.evaluation import (
     pooled_ece,
     pooled_mean,
     squared_errors,
-    stack_steps,
 )
 from refusals import refuses
 from tests.evaluation.forecasts import calibrated, panels
@@ -33,8 +31,12 @@ def test_by_step_and_pooled_values_are_those_of_the_flat_measures(panel) -> None
     assert pooled_ece(p, met, resampling=FEW).value == pytest.approx(ece(flat.p, flat.met))
     losses = squared_errors(p, met)
     assert pooled_mean(losses, resampling=FEW).value == pytest.approx(brier(flat.p, flat.met))
-    np.testing.assert_allclose(ece_by_step(p, met, resampling=FEW).value, by_step(ece, p, met))
-    np.testing.assert_allclose(mean_by_step(losses, resampling=FEW).value, by_step(brier, p, met))
+    eces, means = ece_by_step(p, met, resampling=FEW).value, mean_by_step(losses, resampling=FEW)
+    for t, row in enumerate(p):
+        alive = ~np.isnan(row)
+        if alive.any():
+            assert eces[t] == pytest.approx(ece(row[alive], met[alive]))
+            assert means.value[t] == pytest.approx(brier(row[alive], met[alive]))
 
 
 def slow_resamples(p, met, weights, measure):
@@ -138,19 +140,6 @@ def test_steps_without_an_episode_are_nan() -> None:
     for found in (ece_by_step(p, [1, 0]), mean_by_step(p)):
         assert all(np.isnan(part[1]) for part in found)
         assert not any(np.isnan(part[0]) for part in found)
-    assert np.isnan(by_step(brier, p, [1, 0])[1])
-
-
-def test_ragged_steps_become_a_panel_or_are_refused() -> None:
-    panel = stack_steps([[0.1, 0.2, 0.3], [], [0.9]], [[2, 0, 1], [], [1]], n_episodes=3)
-    expected = [[0.2, 0.3, 0.1], [np.nan] * 3, [np.nan, 0.9, np.nan]]
-    np.testing.assert_array_equal(panel, expected)
-    with refuses(InputError, "values", "1 and 2"):
-        stack_steps([[0.1]], [[0], [1]], n_episodes=2)
-    with refuses(InputError, "episodes", "(1,) and (2,)"):
-        stack_steps([[0.1, 0.2]], [[0]], n_episodes=2)
-    with refuses(InputError, "episodes", "step 0", "0 to 1"):
-        stack_steps([[0.1]], [[2]], n_episodes=2)
 
 
 def test_bad_panels_are_named() -> None:

@@ -1,7 +1,6 @@
 from .groups import GroupedPCQR as GroupedPCQR
 from .pcqr import PCQR as PCQR
 from .planning import SizePlan as SizePlan
-from .planning import coverage_range as coverage_range
 from .planning import needed_for_cdf as needed_for_cdf
 from .planning import needed_for_coverage as needed_for_coverage
 from .planning import needed_successes as needed_successes

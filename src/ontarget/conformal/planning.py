@@ -25,7 +25,7 @@ from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from scipy.special import betainc, betaincinv
+from scipy.special import betainc
 
 from ontarget._arguments import whole_number
 from ontarget._typing import FloatArray, IndexArray
@@ -70,36 +70,6 @@ def needed_for_cdf(accuracy: float, level: Level = 0.95) -> int:
     n = max(1, math.ceil(math.log(2 / rest) / (2 * _accuracy(accuracy) ** 2)))
     # The square root may round across the border that the square has rounded to.
     return n if uniform_margin(n, level) <= accuracy else n + 1
-
-
-def coverage_range(
-    coverage: Level, n: int, level: Level = 0.95, *, side: Side = "least"
-) -> tuple[float, float]:
-    """The range (low, high) in which the true coverage of intervals lies.
-
-    ``coverage`` is the coverage that the intervals were asked for. Each set of n calibration
-    episodes gives intervals with another true coverage. For a share ``level`` of all such sets, the
-    true coverage lies in this range, if episodes are independent and have no ties. (It is the
-    central range of Beta(k, n + 1 − k), with k = ⌈coverage (n + 1)⌉.) A tie means that two scores
-    are equal, or that the predicted CDF jumps at an outcome. With ties, true coverage is at least
-    as high (stochastically).
-
-    ``side="most"`` is for rates that must not be exceeded, such as a false-alarm rate; k is then
-    rounded down.
-
-    Examples
-    --------
-    >>> low, high = coverage_range(0.9, 1_000)
-    >>> round(low, 3), round(high, 3)
-    (0.881, 0.918)
-    """
-    size = whole_number("n", n, least=1)
-    k = float(_rank(coverage, np.array([size]), side)[0])
-    rest = float(1 - exact_level(level))
-    if k == 0.0 or k == size + 1.0:
-        return (0.0, 0.0) if k == 0.0 else (1.0, 1.0)
-    low, high = betaincinv(k, size + 1 - k, np.array([rest / 2, 1 - rest / 2]))
-    return float(low), float(high)
 
 
 def needed_for_coverage(

@@ -127,9 +127,9 @@ def true_probability(
     Notes
     -----
     With R rollouts, the estimate is an unbiased binomial mean with the standard error ``sqrt(p (1 -
-    p) / (R - 1))``, whose square is the unbiased variance that `excess_brier` subtracts. If all
-    rollouts agree, the standard error is 0, but the truth may still differ by about 3 / R. For a
-    single rollout, the standard error is NaN.
+    p) / (R - 1))``, whose square is an unbiased estimate of the variance. If all rollouts agree,
+    the standard error is 0, but the truth may still differ by about 3 / R. For a single rollout,
+    the standard error is NaN.
 
     Examples
     --------

@@ -52,8 +52,7 @@ def check_panel(name: str, values: ArrayLike, *, unit: bool = False) -> FloatArr
     if array.ndim != 2:
         raise InputError(
             Argument(name),
-            f" needs shape (steps, episodes), got shape {array.shape}; "
-            "stack_steps builds it from one array per step",
+            f" needs shape (steps, episodes), got shape {array.shape}",
         )
     if np.isnan(array).all():
         raise InputError(Argument(name), " needs at least one value that is not NaN, got none")

@@ -7,7 +7,6 @@ sums over episodes, so one matrix product computes all resamples.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
@@ -102,45 +101,6 @@ class Resampling:
         return counts
 
 
-def stack_steps(
-    values: Sequence[ArrayLike], episodes: Sequence[ArrayLike], *, n_episodes: int
-) -> FloatArray:
-    """One array (steps, episodes) from one array of values per step.
-
-    ``episodes`` contains, for each step, the index of the episode that each value belongs to. The
-    result is NaN where an episode has no value at a step.
-
-    Examples
-    --------
-    >>> print(stack_steps([[0.5, 0.6], [0.9]], [[0, 1], [1]], n_episodes=2))
-    [[0.5 0.6]
-     [nan 0.9]]
-    """
-    if len(values) != len(episodes):
-        raise InputError(
-            Argument("values"),
-            " and ",
-            Argument("episodes"),
-            f" need one array per step, got {len(values)} and {len(episodes)} arrays",
-        )
-    panel = np.full((len(values), whole_number("n_episodes", n_episodes, least=1)), np.nan)
-    for t, (row, owners) in enumerate(zip(values, episodes, strict=True)):
-        numbers, places = np.asarray(row, dtype=np.float64), np.asarray(owners, dtype=np.intp)
-        if numbers.shape != places.shape or numbers.ndim != 1:
-            raise InputError(
-                Argument("episodes"),
-                f" at step {t} needs one episode for each value, "
-                f"got shapes {places.shape} and {numbers.shape}",
-            )
-        if places.size and (places.min() < 0 or places.max() >= n_episodes):
-            raise InputError(
-                Argument("episodes"),
-                f" at step {t} needs numbers from 0 to {n_episodes - 1} (n_episodes - 1)",
-            )
-        panel[t, places] = numbers
-    return panel
-
-
 def pool(p: ArrayLike, met: ArrayLike) -> Forecasts:
     """All forecasts of p (steps, episodes) that are not NaN, in flat arrays.
 
@@ -155,28 +115,6 @@ def pool(p: ArrayLike, met: ArrayLike) -> Forecasts:
     panel, outcomes = _forecasts(p, met)
     steps, episodes = np.nonzero(~np.isnan(panel))
     return Forecasts(panel[steps, episodes], outcomes[episodes], episodes)
-
-
-def by_step(
-    measure: Callable[[FloatArray, BoolArray], float], p: ArrayLike, met: ArrayLike
-) -> FloatArray:
-    """The value of ``measure(p, met)`` at each step, (steps,); NaN where no episode has a p.
-
-    ``p`` is (steps, episodes), ``met`` is (episodes,).
-
-    Examples
-    --------
-    >>> from ontarget.evaluation import brier
-    >>> print(by_step(brier, [[0.5, 0.5], [float("nan"), 1.0]], [False, True]))
-    [0.25 0.  ]
-    """
-    panel, outcomes = _forecasts(p, met)
-    found = np.full(panel.shape[0], np.nan)
-    for t, row in enumerate(panel):
-        alive = ~np.isnan(row)
-        if alive.any():
-            found[t] = measure(row[alive], outcomes[alive])
-    return found
 
 
 def pooled_mean(

@@ -1,13 +1,10 @@
-"""Scores of probabilities: Brier score, log loss, and the distance to a known true probability.
+"""Scores of probabilities: the Brier score and the log loss.
 
-`squared_errors`, `log_losses` and `excess_errors` return one value per forecast, in the shape of p,
-and NaN where p is NaN. Average them with `pooled_mean` or `mean_by_step`. The other functions
-return one number.
+`squared_errors` and `log_losses` return one value per forecast, in the shape of p, and NaN where p
+is NaN. Average them with `pooled_mean` or `mean_by_step`. `brier` and `log_loss` return one number.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,27 +17,6 @@ from ontarget.evaluation._inputs import (
     check_probabilities,
     check_same_size,
 )
-from ontarget.evaluation.calibration import bin_of
-
-
-class BrierParts(NamedTuple):
-    """The parts of a Brier score, which is ``reliability - resolution + uncertainty + within``.
-
-    ``reliability`` is the cost of miscalibration. ``resolution`` is the gain from different
-    forecasts for runs that differ. ``uncertainty`` is the score of always forecasting the overall
-    rate. ``within`` corrects for forecasts that differ inside a bin; it is 0 if all forecasts of a
-    bin are equal.
-    """
-
-    reliability: float
-    resolution: float
-    uncertainty: float
-    within: float
-
-    @property
-    def brier(self) -> float:
-        """The Brier score that the parts add up to."""
-        return self.reliability - self.resolution + self.uncertainty + self.within
 
 
 def squared_errors(p: ArrayLike, met: ArrayLike) -> FloatArray:
@@ -65,17 +41,6 @@ def log_losses(p: ArrayLike, met: ArrayLike, n_calibration: ArrayLike) -> FloatA
     least = 0.5 / (n + 1.0)
     clipped = np.clip(forecasts, least, 1.0 - least)
     return -np.log(np.where(outcomes == 1.0, clipped, 1.0 - clipped))
-
-
-def excess_errors(p: ArrayLike, p_true: ArrayLike, rollouts: int) -> FloatArray:
-    """How much higher each forecast's Brier score is than that of the true probability.
-
-    ``p_true`` is the share of R = ``rollouts`` simulated runs that met the target. The result is
-    (p − p_true)² − p_true (1 − p_true)/(R − 1), as in `excess_brier`; NaN where p is NaN.
-    """
-    whole_number("rollouts", rollouts, least=2)
-    forecasts, truth = _unit("p", p), _unit("p_true", p_true)
-    return (forecasts - truth) ** 2 - truth * (1.0 - truth) / (rollouts - 1)
 
 
 def brier(p: ArrayLike, met: ArrayLike) -> float:
@@ -104,96 +69,6 @@ def log_loss(p: ArrayLike, met: ArrayLike, n_calibration: int) -> float:
     whole_number("n_calibration", n_calibration, least=0)
     forecasts, outcomes = _forecasts(p, met)
     return float(log_losses(forecasts, outcomes, n_calibration=n_calibration).mean())
-
-
-def sharpness(p: ArrayLike) -> float:
-    """The mean of p (1 − p): the expected Brier score if every p were the true probability.
-
-    A lower number means sharper forecasts, closer to 0 or 1. Sharp forecasts are good only if they
-    come true. If the Brier score is well above this number, the forecasts are overconfident.
-
-    Examples
-    --------
-    >>> sharpness([0.5, 1.0])
-    0.125
-    """
-    forecasts = check_probabilities("p", p)
-    return float((forecasts * (1.0 - forecasts)).mean())
-
-
-def murphy(p: ArrayLike, met: ArrayLike, *, bins: int | None = None) -> BrierParts:
-    """The parts of the Brier score (Murphy's decomposition): reliability, resolution and others.
-
-    See `BrierParts` for what each part means. The parts add up to the Brier score, except for
-    rounding. With ``bins=None``, forecasts that are equal form one bin. A number makes that many
-    bins of equal width, as in `reliability`.
-
-    Examples
-    --------
-    >>> parts = murphy([0.0, 0.5, 0.5], [0, 1, 0])
-    >>> print(parts.reliability, round(parts.brier, 3), round(brier([0, 0.5, 0.5], [0, 1, 0]), 3))
-    0.0 0.167 0.167
-    """
-    forecasts, outcomes = _forecasts(p, met)
-    places = (
-        np.unique(forecasts, return_inverse=True)[1] if bins is None else bin_of(forecasts, bins)
-    )
-    count = np.maximum(np.bincount(places), 1)
-    mean_p = np.bincount(places, weights=forecasts) / count
-    rate = np.bincount(places, weights=outcomes) / count
-    overall = outcomes.mean()
-    # With p̄ the bin's mean, (p − z)² = (p̄ − z)² + (p − p̄)² + 2 (p − p̄)(p̄ − z). The last two
-    # terms are `within`.
-    drift = forecasts - mean_p[places]
-    within = (drift**2 + 2.0 * drift * (mean_p[places] - outcomes)).mean()
-    return BrierParts(
-        reliability=float(((mean_p - rate)[places] ** 2).mean()),
-        resolution=float(((rate - overall)[places] ** 2).mean()),
-        uncertainty=float(overall * (1.0 - overall)),
-        within=0.0 if bins is None else float(within),
-    )
-
-
-def excess_brier(p: ArrayLike, p_true: ArrayLike, rollouts: int) -> float:
-    """How much higher the Brier score of p is than that of the true probability, estimated.
-
-    The result is the mean of (p − p_true)² − p_true (1 − p_true)/(R − 1), with R rollouts.
-
-    Parameters
-    ----------
-    p
-        Forecast probabilities.
-    p_true
-        For each forecast, the share of R independent simulated runs (rollouts) from the same state
-        that met the target.
-    rollouts
-        R, at least 2. ``p_true`` is itself an estimate, whose error makes the first term too large.
-        The second term corrects this on average, so the result may be slightly below 0.
-
-    Examples
-    --------
-    >>> round(excess_brier([0.5, 0.9], [0.5, 0.8], rollouts=101), 5)
-    0.00295
-    """
-    forecasts, truth = check_probabilities("p", p), check_probabilities("p_true", p_true)
-    check_same_size(p=forecasts, p_true=truth)
-    return float(excess_errors(forecasts, truth, rollouts=rollouts).mean())
-
-
-def absolute_error(p: ArrayLike, p_true: ArrayLike) -> float:
-    """The mean of |p − p_true|, the distance of p from the true probability.
-
-    If ``p_true`` was itself estimated from simulated runs, the result includes the error of this
-    estimate.
-
-    Examples
-    --------
-    >>> absolute_error([0.5, 1.0], [0.25, 1.0])
-    0.125
-    """
-    forecasts, truth = check_probabilities("p", p), check_probabilities("p_true", p_true)
-    check_same_size(p=forecasts, p_true=truth)
-    return float(np.abs(forecasts - truth).mean())
 
 
 def _forecasts(p: ArrayLike, met: ArrayLike) -> tuple[FloatArray, FloatArray]:

@@ -10,14 +10,12 @@ from matplotlib.figure import Figure
 from ontarget.evaluation import alarm_curve, pit_histogram, reliability
 from ontarget.evaluation.figures import (
     Curve,
-    IntervalCurve,
     alarm_chart,
     bias_chart,
     came_true_chart,
     ece_chart,
     episodes_chart,
     explanation_chart,
-    interval_chart,
     mean_chart,
     outcome_fan,
     path_chart,
@@ -42,17 +40,10 @@ ORDINARY = {
     "ece": lambda **to: ece_chart(
         {"low": Curve.of_repeats(P[:3] / 9), "high": Curve.of(P[4] / 9)}, floor=P[5] / 20, **to
     ),
-    "episodes": lambda **to: episodes_chart(
-        P[:, :9], MET[:9], bounds=(P[:, :9] * 0.9, P[:, :9]), threshold=0.4, **to
-    ),
+    "episodes": lambda **to: episodes_chart(P[:, :9], MET[:9], threshold=0.4, **to),
     "mean": lambda **to: mean_chart({"p": Curve.of_repeats(P)}, rate=np.full(40, 0.5), **to),
     "pit": lambda **to: pit_chart(pit_histogram(P[0], bins=5), **to),
     "alarm": lambda **to: alarm_chart(alarm_curve(P, MET, np.full(40, 6)), **to),
-    "interval": lambda **to: interval_chart(
-        {"PCQR": IntervalCurve([0.5, 0.8], [0.51, 0.79], [2.0, 3.0])},
-        band=([0.45, 0.75], [0.55, 0.85]),
-        **to,
-    ),
     "fan": lambda **to: outcome_fan(
         FAN, LEVELS, target=(-1.0, np.inf), outcome=0.5, so_far=np.arange(6.0), **to
     ),
@@ -83,10 +74,6 @@ AWKWARD = {
     "pit of one bar": lambda: pit_chart(pit_histogram([0.5], bins=1)),
     "pit outside its band": lambda: pit_chart(pit_histogram(np.zeros(500), bins=4)),
     "nothing detected": lambda: alarm_chart(alarm_curve([[0.2, 0.9]], [1, 0], [1, 1])),
-    "one level": lambda: interval_chart({"PCQR": IntervalCurve([0.8], [0.8], [1.0])}),
-    "infinite width": lambda: interval_chart(
-        {"PCQR": IntervalCurve([0.5, 0.9], [0.5, 1.0], [1.0, np.inf])}
-    ),
     "no precedents": lambda: explanation_chart(
         [("speed", 0.1, 0.0)], [], probabilities=(None, 0.5)
     ),

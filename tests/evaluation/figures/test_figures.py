@@ -18,12 +18,10 @@ from ontarget.evaluation import (
 )
 from ontarget.evaluation.figures import (
     Curve,
-    IntervalCurve,
     alarm_chart,
     came_true_chart,
     ece_chart,
     episodes_chart,
-    interval_chart,
     mean_chart,
     outcome_fan,
     pit_chart,
@@ -151,13 +149,6 @@ def test_episodes_chart_tells_met_from_missed_without_colour() -> None:
     assert labels(axes) == ["target met", "target missed", "alarm below", "first alarm"]
 
 
-def test_episodes_chart_draws_a_band_per_episode() -> None:
-    low, high = P[:, :2] * 0.5, P[:, :2]
-    (axes,) = episodes_chart(P[:, :2], [1, 0], bounds=(low, high)).axes
-    for i, band in enumerate(axes.collections):
-        np.testing.assert_allclose(ends_of(band), (low[:, i], high[:, i]))
-
-
 def test_mean_chart_draws_the_rate_and_does_not_blow_up_small_swings() -> None:
     curve = Curve.of([0.900, 0.901, 0.899])
     assert not curve.has_band
@@ -227,17 +218,6 @@ def test_alarm_chart_tells_alarms_in_time_from_those_that_came_too_late() -> Non
     assert line(bottom, "median").get_ydata().max() <= 3
 
 
-def test_interval_chart_draws_coverage_less_level_and_width() -> None:
-    one = IntervalCurve([0.5, 0.8, 0.9], [0.52, 0.8, 0.91], [1.0, 2.0, np.inf])
-    other = IntervalCurve([0.5, 0.8, 0.9], [0.4, 0.7, 0.8], [1.0, 1.5, 1.8])
-    top, bottom = interval_chart({"PCQR": one, "raw": other}, unit="reward").axes
-    np.testing.assert_allclose(line(top, "PCQR").get_ydata(), [2.0, 0.0, 1.0], atol=1e-12)
-    np.testing.assert_allclose(line(top, "raw").get_ydata(), [-10.0] * 3)
-    np.testing.assert_array_equal(bottom.lines[0].get_ydata(), [1.0, 2.0, np.nan])
-    assert [(text.get_text(), text.get_position()[0]) for text in bottom.texts] == [("∞", 0.9)]
-    assert bottom.get_ylabel() == "mean width (reward)"
-
-
 def test_outcome_fan_draws_bands_median_target_and_end() -> None:
     (axes,) = outcome_fan(
         FAN, LEVELS, target=(-9.0, np.inf), outcome=0.25, so_far=np.arange(6.0), unit="reward"
@@ -286,21 +266,11 @@ def test_dark_figures_show_the_same_on_a_dark_ground(name) -> None:
             "(1,)",
         ),
         (lambda: Curve.of([]), "value", "(0,)"),
-        (lambda: episodes_chart(P, MET, bounds=(P[:1], P)), "bounds", "(1, 40)"),
         (lambda: episodes_chart(P, MET[:3]), "p", "met 3"),
         (lambda: alarm_chart(alarm_curve([[0.5]], [1], [1])), None, "1 and 0"),
         (lambda: outcome_fan(FAN, [0.1, 0.5, 0.8]), "levels", "0.8"),
         (lambda: outcome_fan(FAN[:, ::-1], LEVELS), "quantiles", "fall"),
         (lambda: outcome_fan(FAN, LEVELS, target=(2.0, 1.0)), None, "[2.0, 1.0]"),
-        (lambda: interval_chart({}), None, "got 0"),
-        (lambda: IntervalCurve([0.8, 0.5], [0.8, 0.5], [1, 1]), "level", "ascending"),
-        (
-            lambda: interval_chart(
-                {"a": IntervalCurve([0.5], [0.5], [1]), "b": IntervalCurve([0.6], [0.5], [1])}
-            ),
-            "methods",
-            "levels",
-        ),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(draw, argument, shown) -> None:

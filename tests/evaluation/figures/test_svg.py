@@ -47,7 +47,7 @@ def test_a_file_of_a_figure_is_the_same_whenever_it_is_drawn(kind, start) -> Non
 
 
 def test_writing_a_figure_in_another_form_does_not_move_it() -> None:
-    figure = ORDINARY["interval"]()
+    figure = ORDINARY["alarm"]()
     places = [axes.get_position().bounds for axes in figure.axes]
     figure.savefig(io.BytesIO(), format="png", dpi=37)
     figure.savefig(io.BytesIO(), format="pdf")

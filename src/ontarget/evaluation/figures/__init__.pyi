@@ -5,9 +5,7 @@ from .calibration import ece_chart as ece_chart
 from .calibration import pit_chart as pit_chart
 from .calibration import reliability_diagram as reliability_diagram
 from .curves import Curve as Curve
-from .decisions import IntervalCurve as IntervalCurve
 from .decisions import alarm_chart as alarm_chart
-from .decisions import interval_chart as interval_chart
 from .explanation import explanation_chart as explanation_chart
 from .paths import path_chart as path_chart
 from .probability import episodes_chart as episodes_chart

@@ -2,48 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ontarget._arguments import fraction
-from ontarget._readonly import freeze
-from ontarget._typing import ArrayLike, FloatArray
-from ontarget.errors import Argument, InputError
-from ontarget.evaluation._inputs import check_probabilities, check_same_size
+from ontarget.errors import InputError
 from ontarget.evaluation.alarms import AlarmCurve
 from ontarget.evaluation.figures._style import (
     canvas,
     dotted,
     legend_above,
     percent_axis,
-    series_looks,
     theme_of,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-
-@dataclass(frozen=True, slots=True)
-class IntervalCurve:
-    """The coverage and mean width of one method's intervals, one number each per level."""
-
-    level: FloatArray
-    coverage: FloatArray
-    width: FloatArray
-
-    def __post_init__(self) -> None:
-        level = check_probabilities("level", self.level)
-        coverage = check_probabilities("coverage", self.coverage)
-        width = np.asarray(self.width, dtype=np.float64)
-        check_same_size(level=level, coverage=coverage, width=width)
-        if (np.diff(level) <= 0).any():
-            raise InputError(Argument("level"), " needs strictly ascending numbers")
-        freeze(self, level=level, coverage=coverage, width=width)
 
 
 def alarm_chart(
@@ -122,65 +99,6 @@ def alarm_chart(
         _draw_marks(top, bottom, curve, marks=[m for m in marks if m <= most])
         legend_above(top)
         legend_above(bottom)
-    return figure
-
-
-def interval_chart(
-    methods: Mapping[str, IntervalCurve],
-    *,
-    band: tuple[ArrayLike, ArrayLike] | None = None,
-    unit: str = "outcome",
-    dark: bool = False,
-) -> Figure:
-    """A chart of coverage minus the level, and of the mean width, against the level.
-
-    Parameters
-    ----------
-    methods
-        A curve for each method, all at the same levels.
-    band
-        Lowest and highest coverage expected of a valid method at each level (`coverage_band`).
-    unit
-        The unit of the widths, for the label of the axis.
-    dark
-        Whether the figure is for a dark background.
-    """
-    theme = theme_of(dark)
-    looks = series_looks(list(methods), theme)
-    levels = next(iter(methods.values())).level
-    if not all(np.array_equal(curve.level, levels) for curve in methods.values()):
-        raise InputError(Argument("methods"), " needs curves that all have the same levels")
-    label = "Coverage minus the level asked for, and width of intervals, against the level"
-    with canvas(theme, (5.6, 5.0), rows=(1.0, 1.0), label=label) as (figure, (top, bottom)):
-        top.axhline(0.0, color=theme.ink, linewidth=1.0)
-        if band is not None:
-            low, high = (100 * (np.asarray(end, dtype=np.float64) - levels) for end in band)
-            top.fill_between(
-                levels,
-                low,
-                high,
-                color=theme.muted,
-                alpha=0.25,
-                linewidth=0,
-                label="expected",
-            )
-        for name, curve in methods.items():
-            look = looks[name]
-            style = {"color": look.color, "linestyle": look.line, "marker": look.marker}
-            top.plot(levels, 100 * (curve.coverage - levels), label=name, **style)
-            finite = np.where(np.isfinite(curve.width), curve.width, np.nan)
-            bottom.plot(levels, finite, **style)
-            for level in levels[np.isinf(curve.width)]:
-                top_edge = bottom.get_xaxis_transform()
-                bottom.text(
-                    level, 0.98, "∞", color=look.color, transform=top_edge, fontsize=13, va="top"
-                )
-        top.set_ylabel("coverage minus level\n(percentage points)")
-        bottom.set_ylabel(f"mean width ({unit})")
-        bottom.set_ylim(bottom=0.0)
-        bottom.set_xlabel("level asked for")
-        percent_axis(bottom, "x")
-        legend_above(top, columns=3)
     return figure
 
 

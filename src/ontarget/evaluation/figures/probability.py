@@ -32,7 +32,6 @@ def episodes_chart(
     p: ArrayLike,
     met: ArrayLike,
     *,
-    bounds: tuple[ArrayLike, ArrayLike] | None = None,
     threshold: float | None = None,
     dark: bool = False,
 ) -> Figure:
@@ -47,8 +46,6 @@ def episodes_chart(
         (steps, episodes); NaN where an episode is over. About ten episodes are easy to read.
     met
         Whether each episode met the target.
-    bounds
-        The lower and the upper bound of p, each with the shape of p.
     threshold
         The alarm threshold.
     dark
@@ -56,18 +53,10 @@ def episodes_chart(
     """
     panel, success = check_panel("p", p, unit=True), check_flags("met", met)
     check_same_size(p=panel, met=success)
-    bands = None if bounds is None else _bounds(bounds, panel)
     theme = theme_of(dark)
     label = "Probability of meeting the target against time, some episodes"
     with canvas(theme, (6.4, 3.8), label=label) as (figure, (axes,)):
         _draw_episodes(axes, panel, success, theme)
-        if bands is not None:
-            for i in range(panel.shape[1]):
-                color = theme.blue if success[i] else theme.vermilion
-                steps = np.arange(panel.shape[0])
-                axes.fill_between(
-                    steps, bands[0][:, i], bands[1][:, i], color=color, alpha=0.15, linewidth=0
-                )
         if threshold is not None:
             _draw_threshold(axes, panel, threshold, theme)
         axes.set(ylim=(-0.03, 1.03), ylabel="probability of meeting the target")
@@ -261,19 +250,6 @@ def draw_target(axes: Axes, target: tuple[float, float] | None, theme: Theme) ->
     for end in ends:
         axes.axhline(end, color=theme.green, linewidth=1.1, linestyle=(0, (6, 2, 1.5, 2)))
     axes.set_ylim(low, high)
-
-
-def _bounds(
-    bounds: tuple[ArrayLike, ArrayLike], panel: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    low, high = (check_panel(f"bounds[{i}]", bound, unit=True) for i, bound in enumerate(bounds))
-    if low.shape != panel.shape or high.shape != panel.shape:
-        raise InputError(
-            "both ",
-            Argument("bounds"),
-            f" need the shape of p, {panel.shape}, got {low.shape} and {high.shape}",
-        )
-    return low, high
 
 
 def _fan(quantiles: ArrayLike, levels: ArrayLike) -> tuple[FloatArray, FloatArray]:
