@@ -83,8 +83,6 @@ def test_a_file_keeps_the_runs() -> None:
 def test_what_is_left_out_is_not_in_the_file_and_says_so() -> None:
     runs = fitted_from_bytes(fitted_bytes(monitor(precedents=False, paths=False).fitted)).runs
     assert runs.to_arrays() == {}
-    with refuses(InputError, "precedents", "precedents=True"):
-        runs.check_ids()
     with refuses(InputError, "paths", "paths=True"):
         _ = runs.paths
     data = fitted_bytes(monitor(precedents=False).fitted)

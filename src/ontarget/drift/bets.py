@@ -106,9 +106,10 @@ class _Bet:
     def observe_noted(self, noted: ArrayLike) -> list[DriftReading]:
         """The evidence of a change after each of several episodes.
 
-        ``noted`` has one row per episode. For a `DriftBet`, a row has the two numbers that
-        `DriftBet.observe_limits` takes. For a `HarmBet`, it has one number, p − z, where z is 1 if
-        the episode met the target and 0 if not.
+        ``noted`` has one row per episode. For a `DriftBet`, a row has two numbers: the predicted
+        probabilities of an outcome below the one that the episode had, and of one at or below it.
+        For a `HarmBet`, it has one number, p − z, where z is 1 if the episode met the target and 0
+        if not.
         """
         scores = self._scores(np.asarray(noted, dtype=np.float64))
         return [self.observe(score) for score in scores.tolist()]
@@ -198,14 +199,6 @@ class DriftBet(_Bet):
     def __init__(self, ranks: ArrayLike, *, seed: int = 0, level: Level = 0.99, t: int = 0) -> None:
         super().__init__(ranks, seed=seed, level=level)
         self._t = t
-
-    def observe_limits(self, left: float, right: float) -> DriftReading:
-        """The evidence of a change after one more finished episode.
-
-        ``left`` is the predicted probability of an outcome below the one that the episode had;
-        ``right`` is the predicted probability of an outcome at or below it.
-        """
-        return self.observe_noted([[left, right]])[0]
 
     def _scores(self, noted: FloatArray) -> FloatArray:
         counts = np.arange(self._n, self._n + len(noted), dtype=np.uint64)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import index
@@ -307,23 +307,6 @@ class Fitted:
                 f"{self.min_calibration}"
             )
         return ""
-
-    def known_steps(
-        self, episodes: Episodes, groups: IndexArray
-    ) -> Iterator[tuple[int, int, Any, IndexArray]]:
-        """For each step and group: the step t, the group, the rows of step t, and the usable rows.
-
-        A row is usable if it belongs to the group and its state can be read: no feature is
-        infinite, and none is missing that was never missing in training. Steps without usable rows,
-        and steps at which no model answers, are left out.
-        """
-        for t in range(min(self.horizon, episodes.horizon)):
-            rows = episodes.at(t, grid=self.grid)
-            good = ~self.bad_readings(rows.states)
-            for g in range(self.n_groups):
-                own = np.flatnonzero(good & (groups[rows.index] == g))
-                if own.size and not self.unknown(t, g):
-                    yield t, g, rows, own
 
     def group_of(self, group: Any) -> int:
         """The number of a group, given its name; 0 if the monitor has no groups."""

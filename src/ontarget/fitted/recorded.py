@@ -66,15 +66,6 @@ class RecordedRuns:
             before=None if store is None else read_only(snap(store.before, learned.grid)),
         )
 
-    def check_ids(self) -> None:
-        """Raise an `InputError` if the fit did not keep the ids of its runs."""
-        if self.ids is None:
-            raise InputError(
-                "this monitor does not keep the ids of the runs it learned from, so it cannot "
-                "name precedents; fit it with ",
-                Argument("precedents", True),
-            )
-
     def check_paths(self) -> None:
         """Raise an `InputError` if the fit did not keep the behavior at every step of its runs."""
         if self.before is None:

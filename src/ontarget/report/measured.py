@@ -425,10 +425,16 @@ class Measured:
         The band is a range for the outcome; it is promised to hold with probability ``level``.
         """
         fitted, held = self.fitted, np.ones(len(self.episodes), dtype=np.bool_)
-        for t, g, rows, own in fitted.known_steps(self.episodes, self.groups):
-            step, depth = fitted.at(t, g), band_depth(fitted.sorted_excess[g], level)
-            inputs = step.inputs(rows.states[own], rows.behavior[own])
-            held[rows.index[own][~in_band(step, inputs, rows.response[own], depth)]] = False
+        for t in range(min(fitted.horizon, self.episodes.horizon)):
+            rows = self.episodes.at(t, grid=fitted.grid)
+            good = ~fitted.bad_readings(rows.states)
+            for g in range(fitted.n_groups):
+                own = np.flatnonzero(good & (self.groups[rows.index] == g))
+                if own.size and not fitted.unknown(t, g):
+                    step, depth = fitted.at(t, g), band_depth(fitted.sorted_excess[g], level)
+                    inputs = step.inputs(rows.states[own], rows.behavior[own])
+                    inside = in_band(step, inputs, rows.response[own], depth)
+                    held[rows.index[own][~inside]] = False
         return Rate.of(int(held.sum()), held.size)
 
     def _losses(self, method: str, kind: str) -> FloatArray:
