@@ -10,17 +10,21 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
+from ontarget._arguments import whole_number
 from ontarget._readonly import read_only
+from ontarget._threads import run_blocks
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.errors import Argument, InputError
-from ontarget.models._knots import KnotEstimator, even_levels, outcome_floor
-from ontarget.models.base import TrainingRows
+from ontarget.models._estimator import DistributionEstimator
+from ontarget.models._knots_kernel import knot_limits, knot_means, knot_quantiles
+from ontarget.models.base import Side, TrainingRows, check_levels, check_side, check_values
 
 # Parameters that hold the level of a regressor with one level per fit.
 _LEVEL_NAMES = ("quantile", "alpha")
+_BLOCK = 4096
 
 
-class RegressorQuantiles(KnotEstimator):
+class RegressorQuantiles(DistributionEstimator):
     """A conditional distribution made from the quantiles that a regressor predicts.
 
     Parameters
@@ -53,6 +57,9 @@ class RegressorQuantiles(KnotEstimator):
     True
     """
 
+    levels_: FloatArray
+    floor_: float  # the smallest scale of a tail
+
     def __init__(self, regressor: Any = None, n_levels: int = 19) -> None:
         self.regressor = regressor
         self.n_levels = n_levels
@@ -68,7 +75,8 @@ class RegressorQuantiles(KnotEstimator):
         categorical: Sequence[int] | None = None,
     ) -> Self:
         """Fit the regressor to these rows; ``steps`` and ``categorical`` are not passed to it."""
-        levels = even_levels(self.n_levels)
+        n_levels = whole_number("n_levels", self.n_levels, least=3)
+        levels = read_only(np.arange(1, n_levels + 1) / (n_levels + 1))
         level_name = _level_name(self.regressor)
         rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
         if level_name is None:
@@ -79,7 +87,7 @@ class RegressorQuantiles(KnotEstimator):
                 for q in levels
             ]
         self.by_call_ = level_name is None
-        self.floor_ = outcome_floor(rows)
+        self.floor_ = _outcome_floor(rows)
         self.levels_ = levels
         return self
 
@@ -107,13 +115,63 @@ class RegressorQuantiles(KnotEstimator):
         model.levels_ = read_only(levels)
         return model
 
+    def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """``P(Y < y | x)`` and ``P(Y <= y | x)`` for each row of X, as two arrays.
+
+        A number y, or one number per row, gives arrays of shape (n,) for n rows. A table y of shape
+        (n, m), m values per row, gives arrays of shape (n, m).
+        """
+        rows = self._query_rows(X)
+        values, flat = check_values(y, rows.shape[0])
+        limits = np.empty((*values.shape, 2))
+
+        def fill(a: int, b: int) -> None:
+            knots = self._knots(rows[a:b])
+            knot_limits(knots, self.levels_, self.floor_, values[a:b], limits[a:b])
+
+        run_blocks(fill, rows.shape[0], block=_BLOCK)
+        left, right = limits[..., 0], limits[..., 1]
+        return (left[:, 0], right[:, 0]) if flat else (left, right)
+
+    def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
+        """The quantiles at level q for each row of X.
+
+        A number q gives an array of shape (n,) for n rows. A list of m levels gives shape (n, m).
+        """
+        rows = self._query_rows(X)
+        asked, flat = check_levels(q)
+        strictly = check_side(side) == "right"
+        table = np.empty((rows.shape[0], asked.size))
+
+        def fill(a: int, b: int) -> None:
+            knots = self._knots(rows[a:b])
+            table[a:b] = knot_quantiles(knots, self.levels_, self.floor_, asked, strictly)
+
+        run_blocks(fill, rows.shape[0], block=_BLOCK)
+        return table[:, 0] if flat else table
+
+    def predict(self, X: ArrayLike) -> FloatArray:
+        """The mean of each row's predicted distribution, including its tails."""
+        rows = self._query_rows(X)
+        means = np.empty(rows.shape[0])
+
+        def fill(a: int, b: int) -> None:
+            means[a:b] = knot_means(self._knots(rows[a:b]), self.levels_, self.floor_)
+
+        run_blocks(fill, rows.shape[0], block=_BLOCK)
+        return means
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         if hasattr(self.regressor, "__sklearn_tags__"):
             tags.input_tags.allow_nan = get_tags(self.regressor).input_tags.allow_nan
         return tags
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "levels_")
+
     def _knots(self, rows: FloatArray) -> FloatArray:
+        """The quantiles of each row at ``levels_``, in ascending order: (rows, levels)."""
         if rows.shape[0] == 0:
             return np.empty((0, self.levels_.size))
         if self.by_call_:
@@ -147,3 +205,18 @@ def _fit(regressor: Any, rows: TrainingRows) -> Any:
     if rows.weight is None:
         return regressor.fit(rows.X, rows.y)
     return regressor.fit(rows.X, rows.y, sample_weight=rows.weight)
+
+
+def _outcome_floor(rows: TrainingRows) -> float:
+    """The smallest scale of a distribution's tail, for outcomes like those of these rows.
+
+    It is a thousandth of the interquartile range of the outcomes. If this range is 0, the whole
+    range of the outcomes is used instead; if that is 0, the size of an outcome; and if that is 0
+    too, 1. So the result is always above 0.
+    """
+    order = np.argsort(rows.y)
+    mass = np.cumsum(np.ones(order.size) if rows.weight is None else rows.weight[order])
+    spots = np.searchsorted(mass, [0.25 * mass[-1], 0.75 * mass[-1]])
+    quarter, three_quarters = rows.y[order][spots]
+    spreads = (three_quarters - quarter, np.ptp(rows.y), abs(rows.y[0]), 1.0)
+    return 1e-3 * next(float(spread) for spread in spreads if spread > 0.0)

@@ -79,7 +79,7 @@ def test_training_episodes_are_answered_by_the_network_that_never_saw_them(
     without, fold, _ = model._learned_
     row = int(np.argmax(fold[IDS] == 1))
     knots = plain_knots(model, range(1, 2))[row]
-    odds = without[1][0].levels.reshape(5, -1)[STEPS[row]]
+    odds = without[1].levels.reshape(5, -1)[STEPS[row]]
     cut = np.searchsorted(model.ranks_.support[0], Y[row])
     wanted = np.interp(odds[cut], knots, model.ranks_.odds) if cut < odds.size else np.inf
     assert right[row] == pytest.approx(1.0 / (1.0 + np.exp(-wanted)), abs=1e-3)

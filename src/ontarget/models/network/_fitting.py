@@ -16,12 +16,12 @@ from ontarget._progress import progress_bar
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, IndexArray
 from ontarget.models.base import TrainingRows
+from ontarget.models.network._law_kernel import RankedOutcomes
 from ontarget.models.network._network_kernel import TIMES, Networks, inputs_of_rows
+from ontarget.models.network._ranks import Ranked, learned_ranks
 from ontarget.models.network._training import Examples, TrainingRules, Weights, train
 from ontarget.models.ranked._columns import columns_of
-from ontarget.models.ranked._law_kernel import RankedOutcomes
 from ontarget.models.ranked._levels import folds_of
-from ontarget.models.ranked._ranks import Ranked, learned_ranks
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,22 +8,35 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ontarget._arguments import seed_parts, share, whole_number
-from ontarget._threads import threads_at_most
-from ontarget._typing import AnyArray, ArrayLike, FloatArray
+from ontarget._threads import run_blocks, threads_at_most
+from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray, KeyArray
 from ontarget.errors import Argument, InputError
-from ontarget.models.base import check_categorical
+from ontarget.models._estimator import DistributionEstimator
+from ontarget.models.base import (
+    Side,
+    check_categorical,
+    check_levels,
+    check_side,
+    check_values,
+    episodes_of,
+)
 from ontarget.models.forest._growing import in_canonical_order
 from ontarget.models.network._fitting import NetworkPlan, fit_networks
+from ontarget.models.network._law_kernel import (
+    RankedOutcomes,
+    limits_of_knots,
+    masses_of_knots,
+    quantiles_of_knots,
+)
 from ontarget.models.network._network_kernel import Networks, knots_of_rows
+from ontarget.models.network._ranks import check_time, ranks_from_arrays, ranks_to_arrays
 from ontarget.models.network._store import LARGEST_WEIGHT, networks_from_arrays, networks_to_arrays
-from ontarget.models.ranked._estimator import RankedEstimator
-from ontarget.models.ranked._law_kernel import RankedOutcomes
-from ontarget.models.ranked._ranks import check_time, ranks_from_arrays, ranks_to_arrays
 
 _WIDEST = 1024
+_BLOCK = 256
 
 
-class QuantileNetwork(RankedEstimator):
+class QuantileNetwork(DistributionEstimator):
     """A conditional distribution whose quantiles come from a neural network.
 
     It is an implicit quantile network, which answers for every level: two hidden layers read the
@@ -88,6 +101,9 @@ class QuantileNetwork(RankedEstimator):
     whole_run: ClassVar[bool] = True
 
     networks_: Networks
+    ranks_: RankedOutcomes
+    # The outcomes around each step without each fold, the fold of each episode, the episodes' ids.
+    _learned_: tuple[tuple[RankedOutcomes, ...], IndexArray, KeyArray | None]
 
     def __init__(
         self,
@@ -144,23 +160,133 @@ class QuantileNetwork(RankedEstimator):
                 Argument("learning_rate", self.learning_rate),
             )
         self.ranks_, self.networks_ = fitted.ranks, fitted.networks
-        without = tuple((one, (self.networks_, k, k + 1)) for k, one in enumerate(fitted.without))
-        self._learned_ = without, fitted.fold, rows.keys
+        self._learned_ = fitted.without, fitted.fold, rows.keys
         return self
 
-    @property
-    def _model(self) -> tuple[Networks, int, int]:
-        width = self.networks_.second.size // self.networks_.first_bias.size
-        return self.networks_, 0, self.networks_.first_bias.size // width
+    def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """``P(Y < y | x)`` and ``P(Y <= y | x)`` for each row of X, as two arrays.
 
-    @staticmethod
-    def _knots(
-        model: tuple[Networks, int, int], ranks: RankedOutcomes, rows: FloatArray
-    ) -> FloatArray:
-        networks, begin, stop = model
-        knots = np.empty((rows.shape[0], ranks.odds.size))
-        knots_of_rows(networks, ranks.odds, (begin, stop), rows, knots)
+        A number y, or one number per row, gives arrays of shape (n,) for n rows. A table y of shape
+        (n, m), m values per row, gives arrays of shape (n, m).
+        """
+        rows = self._query_rows(X)
+        values, flat = check_values(y, rows.shape[0])
+        left, right = self._limits(self.ranks_, self._all, rows, values)
+        return (left[:, 0], right[:, 0]) if flat else (left, right)
+
+    def out_of_bag_limits(
+        self, X: ArrayLike, y: ArrayLike, ids: ArrayLike
+    ) -> tuple[FloatArray, FloatArray]:
+        """As `cdf_limits`, for rows of training episodes, by a network without the row's episode.
+
+        The episodes are divided into parts (folds). A row is answered by the network that left out
+        the part with its episode, so the answer is like one for a new episode.
+
+        Parameters
+        ----------
+        X
+            Rows of training episodes. They may be of steps that `fit` did not get.
+        y
+            The values, as in `cdf_limits`.
+        ids
+            The episode of each row, as in `fit`.
+
+        Returns
+        -------
+        left, right
+            As `cdf_limits`; NaN if there was only one training episode.
+        """
+        rows = self._query_rows(X)
+        without, fold, keys = self._learned()
+        own = fold[episodes_of(keys, ids, rows.shape[0])]
+        values, flat = check_values(y, rows.shape[0])
+        left, right = np.full(values.shape, np.nan), np.full(values.shape, np.nan)
+        for k, ranks in enumerate(without):
+            here = np.flatnonzero(own == k)
+            left[here], right[here] = self._limits(ranks, (k, k + 1), rows[here], values[here])
+        return (left[:, 0], right[:, 0]) if flat else (left, right)
+
+    def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
+        """The quantiles at level q for each row of X, which invert `cdf` exactly.
+
+        A number q gives an array of shape (n,) for n rows. A list of m levels gives shape (n, m).
+        ``side="left"`` is ``inf{y : F(y) >= q}`` and ``side="right"`` is ``inf{y : F(y) > q}``,
+        where F is the CDF.
+        """
+        rows = self._query_rows(X)
+        levels, flat = check_levels(q)
+        asked = levels, check_side(side) == "right"
+        found = np.empty((rows.shape[0], levels.size))
+
+        def fill(a: int, b: int) -> None:
+            knots = self._knots(self._all, rows[a:b])
+            quantiles_of_knots(self.ranks_, rows[a:b], knots, asked, found[a:b])
+
+        with threads_at_most(self.n_jobs):
+            run_blocks(fill, rows.shape[0], block=_BLOCK)
+        return found[:, 0] if flat else found
+
+    def predict(self, X: ArrayLike) -> FloatArray:
+        """The mean of each row's predicted distribution.
+
+        A millionth of the probability lies in wide tails; the mean leaves it out.
+        """
+        rows = self._query_rows(X)
+        values, atoms, tail = self.ranks_.support
+        starts = np.concatenate(([tail[0]], values[:-1]))
+        middles = np.where(atoms, values, 0.5 * starts + 0.5 * values)
+        means = np.empty(rows.shape[0])
+
+        def fill(a: int, b: int) -> None:
+            masses = np.empty((b - a, values.size + 1))
+            masses_of_knots(self.ranks_, rows[a:b], self._knots(self._all, rows[a:b]), masses)
+            means[a:b] = (np.diff(masses, axis=1) * middles).sum(axis=1)
+
+        with threads_at_most(self.n_jobs):
+            run_blocks(fill, rows.shape[0], block=_BLOCK)
+        return means
+
+    def live(self) -> LiveNetwork:
+        """The model, prepared to be asked at every step of a run (a `LiveModel`).
+
+        It does not check the rows that it gets.
+        """
+        self._check_fitted()
+        return LiveNetwork(self)
+
+    @property
+    def _all(self) -> tuple[int, int]:
+        """All networks, which answer together for new rows: from the first to behind the last."""
+        width = self.networks_.second.size // self.networks_.first_bias.size
+        return 0, self.networks_.first_bias.size // width
+
+    def _knots(self, which: tuple[int, int], rows: FloatArray) -> FloatArray:
+        """(rows, levels): the quantiles of each row's rank that some networks predict, as log odds.
+
+        The rank of an outcome is the share of the training outcomes around the same step that are
+        lower. The quantiles, the *knots*, are ascending.
+        """
+        odds = self.ranks_.odds
+        knots = np.empty((rows.shape[0], odds.size))
+        knots_of_rows(self.networks_, odds, which, rows, knots)
         return knots
+
+    def _limits(
+        self,
+        ranks: RankedOutcomes,
+        which: tuple[int, int],
+        rows: FloatArray,
+        values: FloatArray,
+    ) -> tuple[FloatArray, FloatArray]:
+        left, right = np.empty(values.shape), np.empty(values.shape)
+
+        def fill(a: int, b: int) -> None:
+            knots = self._knots(which, rows[a:b])
+            limits_of_knots(ranks, rows[a:b], knots, values[a:b], (left[a:b], right[a:b]))
+
+        with threads_at_most(self.n_jobs):
+            run_blocks(fill, rows.shape[0], block=_BLOCK)
+        return left, right
 
     def to_arrays(self) -> dict[str, AnyArray]:
         """Everything the fitted model needs to answer, as flat read-only arrays by name."""
@@ -200,3 +326,32 @@ class QuantileNetwork(RankedEstimator):
         if "networks_" in state:
             # Copies come back writable, and the kernels would compile once more for them.
             self._hold(self.to_arrays())
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "ranks_")
+
+
+class LiveNetwork:
+    """A network that answers at every step of a run, for several threads at once.
+
+    The rows are not checked.
+    """
+
+    __slots__ = ("_all", "_model")
+
+    takes_threads: ClassVar[bool] = True
+
+    def __init__(self, model: QuantileNetwork) -> None:
+        self._model, self._all = model, model._all
+
+    def limits(self, X: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
+        """Write ``P(Y < y | x)`` into ``left`` and ``P(Y <= y | x)`` into ``right``.
+
+        X has the shape (rows, features); ``y``, ``left`` and ``right`` have the shape (rows,
+        values). All are contiguous float64 arrays.
+        """
+        knots = self._model._knots(self._all, X)
+        limits_of_knots(self._model.ranks_, X, knots, y, (left, right))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LiveNetwork, (self._model,)

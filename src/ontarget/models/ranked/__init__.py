@@ -1,4 +1,1 @@
-"""Models that predict the rank of an outcome: the share of training outcomes that are lower.
-
-Only training outcomes around the same step count.
-"""
+"""What regressions and networks share: input columns, and outcomes ranked around each step."""

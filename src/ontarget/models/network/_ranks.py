@@ -13,8 +13,8 @@ from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.models._stored import flat_array, require
 from ontarget.models._support import Support
 from ontarget.models.base import TrainingRows
+from ontarget.models.network._law_kernel import RankedOutcomes
 from ontarget.models.ranked._columns import time_feature
-from ontarget.models.ranked._law_kernel import RankedOutcomes
 from ontarget.models.ranked._levels import cut_outcomes, levels_by_node
 
 # Continuous outcomes are cut at so many quantiles, and levels kept at so many nodes.
