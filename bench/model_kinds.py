@@ -31,7 +31,7 @@ from ontarget import (
     RawInverse,
     SplitConformal,
 )
-from ontarget.evaluation import coverage, width
+from ontarget.evaluation import coverage, mean_width
 from ontarget.models import (
     DistributionRegression,
     Marginal,
@@ -90,7 +90,7 @@ def measure(plan: Plan, name: str, number: int, case: Case) -> dict[str, float]:
                 lower, upper = rival.interval(rows.states, plan.level)
                 inside = 100.0 * coverage(lower, upper, rows.response).value
                 found.setdefault(f"{kind}: coverage, %", []).append(inside)
-                found.setdefault(f"{kind}: width", []).append(width(lower, upper).mean)
+                found.setdefault(f"{kind}: width", []).append(mean_width(lower, upper))
     return {measure: float(np.mean(values)) for measure, values in found.items()}
 
 

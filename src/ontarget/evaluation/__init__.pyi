@@ -18,11 +18,10 @@ from .comparison import Difference as Difference
 from .comparison import corrected_difference as corrected_difference
 from .comparison import paired_difference as paired_difference
 from .intervals import Band as Band
-from .intervals import Width as Width
 from .intervals import coverage as coverage
 from .intervals import coverage_band as coverage_band
 from .intervals import covered as covered
-from .intervals import width as width
+from .intervals import mean_width as mean_width
 from .pit import PitHistogram as PitHistogram
 from .pit import pit_histogram as pit_histogram
 from .pit import rank_histogram as rank_histogram

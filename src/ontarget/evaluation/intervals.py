@@ -27,14 +27,6 @@ class Band(NamedTuple):
         return isinstance(share, int | float) and self.low <= share <= self.high
 
 
-class Width(NamedTuple):
-    """The mean width of the finite intervals, the median of all, and the share of infinite ones."""
-
-    mean: float
-    median: float
-    share_infinite: float
-
-
 def covered(lower: ArrayLike, upper: ArrayLike, y: ArrayLike) -> BoolArray:
     """Whether each closed interval contains its outcome; never if lower > upper (it is empty)."""
     low, high = _ends(lower, upper)
@@ -97,26 +89,20 @@ def coverage_band(n_calibration: int, n_test: int, level: Level, *, band: float 
     return Band(fewest / tests, most / tests)
 
 
-def width(lower: ArrayLike, upper: ArrayLike) -> Width:
-    """How wide intervals are: the mean and median width, and the share of infinite intervals.
-
-    The mean is over the finite intervals, and NaN if there are none. Empty intervals have width 0.
+def mean_width(lower: ArrayLike, upper: ArrayLike) -> float:
+    """The mean width of the finite intervals; NaN if there are none. Empty ones have width 0.
 
     Examples
     --------
-    >>> width([0.0, 0.0, 0.0], [1.0, 2.0, float("inf")])
-    Width(mean=1.5, median=2.0, share_infinite=0.3333333333333333)
+    >>> mean_width([0.0, 0.0, 0.0], [1.0, 2.0, float("inf")])
+    1.5
     """
     low, high = _ends(lower, upper)
     # The ends of an empty interval may both be the same infinity.
     empty = low >= high
     size = np.where(empty, 0.0, np.where(empty, 0.0, high) - np.where(empty, 0.0, low))
     finite = np.isfinite(size)
-    mean = float(size[finite].mean()) if finite.any() else math.nan
-    # np.median would subtract infinities and warn; sorting and taking the middle does not.
-    ordered = np.sort(size)
-    below, above = ordered[(size.size - 1) // 2], ordered[size.size // 2]
-    return Width(mean, float(below / 2 + above / 2), float(np.mean(~finite)))
+    return float(size[finite].mean()) if finite.any() else math.nan
 
 
 def _ends(lower: ArrayLike, upper: ArrayLike) -> tuple[FloatArray, FloatArray]:

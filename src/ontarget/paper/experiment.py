@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ontarget import PCQR, Interval, RawInverse
-from ontarget.evaluation import bin_of, brier, coverage, log_loss, width
+from ontarget.evaluation import bin_of, brier, coverage, log_loss, mean_width
 from ontarget.paper.partitions import Partition
 from ontarget.paper.plan import Plan
 
@@ -125,7 +125,7 @@ def part_of(
         brier=np.array([[brier(p, met) for p in panel] for panel in panels]),
         log_loss=np.array([[log_loss(p, met, n_calibration=n) for p in panel] for panel in panels]),
         interval=np.array(
-            [coverage(*interval, partition.outcomes).value, width(*interval).mean],
+            [coverage(*interval, partition.outcomes).value, mean_width(*interval)],
         ),
         n=n,
     )
