@@ -13,7 +13,8 @@ from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray, KeyArray
 from ontarget.models.base import TrainingRows
-from ontarget.models.ranked._columns import times_of
+from ontarget.models.ranked._columns import columns_of, times_of
+from ontarget.models.ranked._columns_kernel import Columns
 from ontarget.models.ranked._levels import (
     Outcomes,
     cut_outcomes,
@@ -21,7 +22,6 @@ from ontarget.models.ranked._levels import (
     levels_by_node,
     row_keys,
 )
-from ontarget.models.regression._columns import Encoding, choose_columns
 from ontarget.models.regression._law_kernel import (
     GLOBALS,
     WIDTH,
@@ -34,6 +34,8 @@ from ontarget.models.regression._newton_kernel import squares
 
 # Continuous outcomes are cut at so many quantiles, and levels kept at so many nodes.
 _MOST_VALUES, _MOST_NODES = 1000, 24
+# Beyond this many effects, interactions and squares are left out, the less useful ones first.
+_MOST_EFFECTS = 80
 # Few rows are asked about several thresholds each, so that the draw hardly matters.
 _MOST_DRAWS = 8
 # The pull on interactions and squares beside that on main effects, the pull on the intercept, and
@@ -43,6 +45,14 @@ _ON_INTERACTIONS, _ON_INTERCEPT, _HELD = 10.0, 0.01, 1e12
 # a tenth of a standard error, in one direction.
 _MANY, _CLOSE_OF_FOLD = 4000, 0.01
 _BLOCK = 256
+
+
+class _Encoding(NamedTuple):
+    """The input columns of some training rows, and the effects (coefficients) to fit for them."""
+
+    columns: Columns
+    active: IndexArray  # places among all effects, ascending
+    is_main: BoolArray  # of the active ones: a feature itself or a slope of z, no interaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +115,7 @@ def fit_regression(
     """
     outcomes = cut_outcomes(rows, _MOST_VALUES)
     n_values = outcomes.support.values.size
-    encoding = choose_columns(rows, categorical, several_cuts=n_values > 2)
+    encoding = _choose_columns(rows, categorical, several_cuts=n_values > 2)
     fold = folds_of(rows, plan.n_folds, plan.seed)
     levels = levels_by_node(
         rows, times_of(rows, encoding.columns), outcomes, fold, most_nodes=_MOST_NODES
@@ -135,7 +145,7 @@ def answer_limits(model: Regression, X: FloatArray, y: FloatArray) -> tuple[Floa
 
 
 def _solve(
-    learn: tuple[TrainingRows, Encoding, _Asked],
+    learn: tuple[TrainingRows, _Encoding, _Asked],
     levels: AnyArray,
     held_out: IndexArray,
     plan: RegressionPlan,
@@ -166,7 +176,7 @@ def _solve(
 
 
 def _regression(
-    encoding: Encoding, outcomes: Outcomes, effects: FloatArray, levels: AnyArray
+    encoding: _Encoding, outcomes: Outcomes, effects: FloatArray, levels: AnyArray
 ) -> Regression:
     return Regression(
         columns=encoding.columns,
@@ -210,7 +220,7 @@ def _thresholds(rows: TrainingRows, outcomes: Outcomes, plan: RegressionPlan) ->
     return _Asked(asked, cut, outcomes.ranks[asked] < cut, weights)
 
 
-def _problem(rows: TrainingRows, encoding: Encoding, asked: _Asked, levels: AnyArray) -> Problem:
+def _problem(rows: TrainingRows, encoding: _Encoding, asked: _Asked, levels: AnyArray) -> Problem:
     design = np.empty((asked.rows.size, encoding.active.size))
     offsets = np.empty(asked.rows.size)
     marginal = (encoding.columns, levels.ravel(), levels.shape[1])
@@ -218,7 +228,7 @@ def _problem(rows: TrainingRows, encoding: Encoding, asked: _Asked, levels: AnyA
     return Problem(design, asked.labels, offsets, asked.weights, np.empty(0))
 
 
-def _penalty(problem: Problem, encoding: Encoding, plan: RegressionPlan) -> FloatArray:
+def _penalty(problem: Problem, encoding: _Encoding, plan: RegressionPlan) -> FloatArray:
     """The penalty on each effect (coefficient), scaled as if every column had a spread of 1.
 
     The effect of a constant column is kept at 0.
@@ -242,3 +252,41 @@ def _from_a_quarter(problem: Problem) -> tuple[FloatArray, FloatArray]:
         return minimise(problem, start)
     start, lower = minimise(problem.every_fourth(), start, close=1.0)
     return minimise(problem, start, 2.0 * lower)
+
+
+def _choose_columns(
+    rows: TrainingRows, categorical: Collection[int], *, several_cuts: bool
+) -> _Encoding:
+    """The input columns for these rows, and which effects (coefficients) to fit.
+
+    ``several_cuts`` is false if there are only two distinct outcomes, and so only one threshold.
+    Then no effect depends on the threshold, and the model is a plain logistic regression.
+    """
+    columns, given = columns_of(rows, categorical)
+    return _Encoding(columns, *_effects(columns, given, several_cuts))
+
+
+def _effects(
+    columns: Columns, given: IndexArray, several_cuts: bool
+) -> tuple[IndexArray, BoolArray]:
+    """The indices of the effects (coefficients) to fit, and which of these are main effects.
+
+    Squares and interactions are added, the most useful first, up to 80 effects in total.
+    """
+    has_time = bool(columns.time[0] >= 0)
+    spline, slopes = range(1, 4) if has_time else (), range(4, 8) if several_cuts else ()
+    changing = range(8, 10) if has_time and several_cuts else ()
+    is_number = np.zeros(columns.codes.size, dtype=np.bool_)
+    numbers = np.flatnonzero(~columns.categorical & (np.diff(columns.start) > 0))
+    is_number[columns.start[numbers]] = True
+    own = GLOBALS + WIDTH * given
+    groups = [own + 1] if several_cuts else []
+    groups += [own + 2] if has_time else []
+    groups += [own[is_number[given]] + 3]
+    groups += [own + 4, own + 5] if has_time else []
+    chosen = [np.array([0, *spline, *slopes, *changing]), own]
+    for group in groups:
+        if sum(part.size for part in chosen) + group.size <= _MOST_EFFECTS:
+            chosen.append(group)
+    active = np.sort(np.concatenate(chosen))
+    return read_only(active), np.isin(active, [*slopes, *own])

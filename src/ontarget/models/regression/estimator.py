@@ -28,8 +28,12 @@ from ontarget.models.regression._fitting import (
     answer_limits,
     fit_regression,
 )
-from ontarget.models.regression._law_kernel import Regression, masses_of_rows, quantiles_of_rows
-from ontarget.models.regression._live import LiveRegression
+from ontarget.models.regression._law_kernel import (
+    Regression,
+    limits_of_rows,
+    masses_of_rows,
+    quantiles_of_rows,
+)
 from ontarget.models.regression._store import regression_from_arrays, regression_to_arrays
 
 _BLOCK = 256
@@ -264,3 +268,30 @@ class DistributionRegression(DistributionEstimator):
         if "table_" in state:
             # Copies come back writable, and the kernels would compile once more for them.
             self.table_ = regression_from_arrays(regression_to_arrays(self.table_))
+
+
+class LiveRegression:
+    """A distribution regression that does not check its rows; several threads may ask it."""
+
+    __slots__ = ("_model",)
+
+    takes_threads: ClassVar[bool] = True
+
+    def __init__(self, model: Regression) -> None:
+        self._model = model
+
+    def limits(self, X: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
+        """Write ``P(Y < y | x)`` into ``left`` and ``P(Y <= y | x)`` into ``right``.
+
+        X has the shape (rows, features); ``y``, ``left`` and ``right`` have the shape (rows,
+        values). All are contiguous float64 arrays.
+        """
+        limits_of_rows(self._model, X, y, (left, right))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Copies of arrays come back writable, and the kernel would compile once more for them.
+        return _live_from_arrays, (regression_to_arrays(self._model),)
+
+
+def _live_from_arrays(arrays: dict[str, Any]) -> LiveRegression:
+    return LiveRegression(regression_from_arrays(arrays))
