@@ -34,19 +34,3 @@ def test_an_impossible_plan_is_a_mistake() -> None:
         assert "--success-rate needs a share above 0" in result.stderr
     result = call(["plan", "--false-alarm-rate", "7"])
     assert "--false-alarm-rate needs a number strictly between 0 and 1" in result.stderr
-
-
-def test_plan_tells_what_a_large_log_costs() -> None:
-    answer = json.loads(told(["plan", "--rows", "10e9", "--steps", "100", "--json"]))
-    assert answer["learn"] == 20_000
-    assert answer["assure"] == 99_980_000
-    parts = ("prepare_hours", "learn_hours", "assure_hours")
-    assert math.isclose(answer["core_hours"], sum(answer[part] for part in parts))
-    # A model does not grow with the log, and neither does what it costs to learn it.
-    small = json.loads(told(["plan", "--rows", "1e8", "--steps", "100", "--json"]))
-    assert small["file_bytes"] == answer["file_bytes"]
-    assert small["learn_hours"] == answer["learn_hours"]
-    text = told(["plan", "--rows", "1e8", "--cores", "2"])
-    assert "100,000,000 rows × 7 columns ×" in text
-    assert "on 2 cores" in text
-    assert call(["plan", "--rows", "nan"]).exit_code == 1

@@ -208,7 +208,9 @@ def test_the_ends_of_each_cell_say_how_deep_a_path_lies(behavior: str, ragged: b
     for t in (0, 10, 60, 129):
         law, rows = monitor._kept.paths.law(t), new.at(t, grid=monitor.grid)
         X = monitor.fitted.at(t).inputs(rows.states, rows.behavior)
-        every = law.distances(X, own[rows.index])
+        leads = np.arange(1, 130 - t + 1)
+        gains = law.gains.own(own[rows.index], t, leads)
+        every = law._judged(X, gains, law.cells, own[rows.index])
         assert every.shape == (len(rows), 130 - t)
         assert np.array_equal(law.depths(X, own[rows.index]), every.max(axis=1))
 

@@ -1,4 +1,4 @@
-"""``ontarget plan``: how many episodes to record, and what a large log costs."""
+"""``ontarget plan``: how many episodes to record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import typer
 
 from ontarget._numerals import percent
 from ontarget.cli.options import AsJson
-from ontarget.cli.output import print_facts
 
 if TYPE_CHECKING:
     from ontarget.conformal.planning import SizePlan
@@ -43,28 +42,9 @@ def plan(
             help="The share of runs that meet the target, if you know it.", metavar="SHARE"
         ),
     ] = None,
-    rows: Annotated[
-        float | None,
-        typer.Option(
-            help="Instead, estimate what it costs to fit a log of this many rows, such as 10e9.",
-            metavar="N",
-        ),
-    ] = None,
-    steps: Annotated[
-        int, typer.Option(min=1, help="With --rows: how many steps a run has.", metavar="N")
-    ] = 100,
-    features: Annotated[
-        int, typer.Option(min=1, help="With --rows: how many features.", metavar="N")
-    ] = 4,
-    trees: Annotated[
-        int, typer.Option(min=1, help="With --rows: how many trees a forest has.", metavar="N")
-    ] = 100,
-    cores: Annotated[
-        int, typer.Option(min=1, help="With --rows: how many cores to use.", metavar="N")
-    ] = 2,
     as_json: AsJson = False,
 ) -> None:
-    """Say how many episodes to record for the accuracy that you want, or what a large log costs.
+    """Say how many episodes to record for the accuracy that you want.
 
     A fit learns p from four in five episodes; the fifth supports promises. The plan covers only the
     error from chance. How sharp the probabilities are depends on the model; evaluate measures it.
@@ -72,9 +52,6 @@ def plan(
     from ontarget._arguments import share
     from ontarget.conformal.planning import plan_sizes
 
-    if rows is not None:
-        _show_costs(rows, steps, features, trees=trees, cores=cores, as_json=as_json)
-        return
     if success_rate is not None:
         share("success_rate", success_rate)
     found = plan_sizes(accuracy, level, false_alarm_rate=false_alarm_rate)
@@ -82,28 +59,6 @@ def plan(
         typer.echo(json.dumps(asdict(found) | {"record": _to_record(found, success_rate)}))
         return
     _show(found, success_rate)
-
-
-def _show_costs(
-    rows: float, steps: int, features: int, *, trees: int, cores: int, as_json: bool
-) -> None:
-    from ontarget.errors import InputError
-    from ontarget.fitting._costs import MEASURED, costs_of
-
-    if not 1 <= rows < math.inf:
-        raise InputError(f"--rows needs a number of rows from 1 up, got {rows}")
-    found = costs_of(rows, steps, features, trees=trees)
-    if as_json:
-        told = {name: one for name, one in asdict(found).items() if name != "lines"}
-        typer.echo(json.dumps(told | {"core_hours": found.core_hours}))
-        return
-    hours = found.core_hours
-    shown = f"{60 * hours / cores:,.0f} minutes" if hours < 2 * cores else f"{hours / cores:,.1f} h"
-    print_facts("\n".join(f"{name:<11}{text}" for name, text in found.lines))
-    print_facts(
-        f"together   {hours:,.1f} core-hours: {shown} on {cores} cores. The rates were measured in "
-        f"{MEASURED} on one machine (bench/scale.py); yours may differ by a factor of two"
-    )
 
 
 def _to_record(found: SizePlan, success_rate: float | None) -> int:

@@ -11,9 +11,17 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from ontarget._readonly import read_only
+from ontarget._threads import threads_at_most
 from ontarget._typing import ArrayLike, FloatArray, KeyArray
 from ontarget.errors import Argument, InputError, UnfittedError
-from ontarget.models.base import TrainingRows, check_features
+from ontarget.models.base import (
+    Side,
+    TrainingRows,
+    check_features,
+    check_levels,
+    check_side,
+    check_values,
+)
 
 
 class _NotFittedError(UnfittedError, NotFittedError):  # type: ignore[misc]  # untyped base
@@ -23,12 +31,13 @@ class _NotFittedError(UnfittedError, NotFittedError):  # type: ignore[misc]  # u
 class DistributionEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # untyped bases
     """The base class of models of a conditional distribution, as scikit-learn estimators.
 
-    A subclass implements `cdf_limits`. In its ``fit`` it calls `_training_rows`, which sets
-    ``n_features_in_``.
+    A subclass implements `_limits` and `_quantiles`. In its ``fit`` it calls `_training_rows`,
+    which sets ``n_features_in_``.
     """
 
     n_features_in_: int
     training_keys_: KeyArray | None
+    n_jobs: int | None = None
     _learned_: Any
 
     def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -37,7 +46,12 @@ class DistributionEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc
         A number y, or one number per row, gives arrays of shape (n,) for n rows. A table y of shape
         (n, m), m values per row, gives arrays of shape (n, m).
         """
-        raise NotImplementedError
+        rows = self._query_rows(X)
+        values, flat = check_values(y, rows.shape[0])
+        left, right = np.empty(values.shape), np.empty(values.shape)
+        with threads_at_most(self.n_jobs):
+            self._limits(rows, values, left, right)
+        return (left[:, 0], right[:, 0]) if flat else (left, right)
 
     def cdf(self, X: ArrayLike, y: ArrayLike) -> FloatArray:
         """``P(Y <= y | x)`` for each row of X.
@@ -46,6 +60,33 @@ class DistributionEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc
         shape (n, m), m values per row, gives an array of shape (n, m).
         """
         return self.cdf_limits(X, y)[1]
+
+    def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
+        """The quantiles at level q for each row of X, which invert `cdf` exactly.
+
+        A number q gives an array of shape (n,) for n rows. A list of m levels gives shape (n, m).
+        ``side="left"`` is ``inf{y : F(y) >= q}`` and ``side="right"`` is ``inf{y : F(y) > q}``,
+        where F is the CDF.
+        """
+        rows = self._query_rows(X)
+        levels, flat = check_levels(q)
+        strictly = check_side(side) == "right"
+        found = np.empty((rows.shape[0], levels.size))
+        with threads_at_most(self.n_jobs):
+            self._quantiles(rows, levels, strictly, found)
+        return found[:, 0] if flat else found
+
+    def _limits(
+        self, rows: FloatArray, values: FloatArray, left: FloatArray, right: FloatArray
+    ) -> None:
+        """Write both limits of the CDF of each row at its values; all tables are (rows, values)."""
+        raise NotImplementedError
+
+    def _quantiles(
+        self, rows: FloatArray, levels: FloatArray, strictly: bool, found: FloatArray
+    ) -> None:
+        """Write the quantiles of each row, (rows, levels): from the right if ``strictly``."""
+        raise NotImplementedError
 
     @classmethod
     @cache

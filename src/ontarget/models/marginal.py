@@ -13,7 +13,6 @@ from ontarget.models._estimator import DistributionEstimator
 from ontarget.models._marginal_kernel import marginal_limits, marginal_quantiles
 from ontarget.models._stored import flat_array, require, stored_width
 from ontarget.models._support import Support, find_atoms
-from ontarget.models.base import Side, check_levels, check_side, check_values
 
 
 class Marginal(DistributionEstimator):
@@ -59,31 +58,19 @@ class Marginal(DistributionEstimator):
         self.mass_: FloatArray = read_only(np.concatenate(([0.0], total / total[-1])))
         return self
 
-    def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """``P(Y < y)`` and ``P(Y <= y)``, as two arrays; the same for each row of X.
-
-        A number y, or one number per row, gives arrays of shape (n,) for n rows. A table y of shape
-        (n, m), m values per row, gives arrays of shape (n, m).
-        """
-        values, flat = check_values(y, self._query_rows(X).shape[0])
-        left, right = np.empty_like(values), np.empty_like(values)
+    def _limits(
+        self, rows: FloatArray, values: FloatArray, left: FloatArray, right: FloatArray
+    ) -> None:
         marginal_limits(
             values.ravel(), self.mass_, self.support_.as_tuple(), left.ravel(), right.ravel()
         )
-        return (left[:, 0], right[:, 0]) if flat else (left, right)
 
-    def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
-        """The quantiles at level q, the same for each row of X.
-
-        A number q gives an array of shape (n,) for n rows. A list of m levels gives shape (n, m).
-        """
-        n_rows = self._query_rows(X).shape[0]
-        levels, flat = check_levels(q)
-        strictly = check_side(side) == "right"
-        found = np.empty(levels.size)
-        marginal_quantiles(levels, strictly, self.mass_, self.support_.as_tuple(), found)
-        table = np.tile(found, (n_rows, 1))
-        return table[:, 0] if flat else table
+    def _quantiles(
+        self, rows: FloatArray, levels: FloatArray, strictly: bool, found: FloatArray
+    ) -> None:
+        same = np.empty(levels.size)
+        marginal_quantiles(levels, strictly, self.mass_, self.support_.as_tuple(), same)
+        found[...] = same
 
     def predict(self, X: ArrayLike) -> FloatArray:
         """The mean of the training outcomes, once for each row of X."""

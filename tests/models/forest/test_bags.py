@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
+from leaves import mass_by_outcome
 from ontarget.errors import InputError, UnfittedError
 from ontarget.models import QuantileForest, StackedForest
 from refusals import refuses
@@ -38,7 +39,7 @@ def masses_by_tree(
         tree = {"roots": arrays["roots"][:1], "nodes": own}
         tree["entries"] = arrays["entries"][start : start + size]
         tree["shares"] = arrays["shares"][start : start + size]
-        weights = QuantileForest.from_arrays(arrays | tree).leaf_weights(rows).toarray()
+        weights = mass_by_outcome(QuantileForest.from_arrays(arrays | tree), rows)
         upto = np.cumsum(np.column_stack([np.zeros(len(rows)), weights]), axis=1)
         at = [np.searchsorted(arrays["support"], values, side=side) for side in ("left", "right")]
         answers.append([np.take_along_axis(upto, one, axis=1) for one in at])

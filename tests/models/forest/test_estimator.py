@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
+from leaves import mass_by_outcome
 from ontarget import _threads as threads
 from ontarget.errors import InputError, ModelFileError
 from ontarget.models import QuantileForest
@@ -190,7 +191,7 @@ def test_probabilities_of_integers_are_those_of_the_leaves_and_never_0() -> None
     smooth = QuantileForest(20).fit(X, counts)
     grid = np.tile(np.arange(-1.0, counts.max() + 2), (50, 1))
     left, right = smooth.cdf_limits(QUERIES, grid)
-    weights = smooth.leaf_weights(QUERIES).toarray()
+    weights = mass_by_outcome(smooth, QUERIES)
     expected = np.zeros_like(grid)
     expected[:, np.searchsorted(grid[0], smooth.to_arrays()["support"])] = weights
     share = smooth.to_arrays()["tail"][3]

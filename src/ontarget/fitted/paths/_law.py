@@ -63,11 +63,6 @@ class PathLaw:
         deepest: FloatArray = judged.max(axis=1)
         return deepest
 
-    def distances(self, X: FloatArray, paths: FloatArray) -> FloatArray:
-        """(paths, later steps): each path's distance from the predicted median, in probability."""
-        leads = np.arange(1, int(self.cells.starts[-1]) + 1)
-        return self._judged(X, self.gains.own(paths, self.t, leads), self.cells, paths)
-
     def _judged(
         self, X: FloatArray, values: FloatArray, cells: Cells, paths: FloatArray
     ) -> FloatArray:

@@ -87,17 +87,3 @@ def by_row(leaves: IntArray, table: ForestTable) -> csr_array:
     weights = csr_array((mass / n_trees, columns, ends_of_rows), shape=shape)
     weights.sum_duplicates()
     return weights
-
-
-def by_outcome(of_rows: csr_array, table: ForestTable) -> csr_array:
-    """The predicted probability of each distinct outcome, (rows, outcomes), as a sparse matrix.
-
-    ``of_rows`` holds the weight of each training row in the prediction for each row.
-    """
-    from scipy.sparse import csr_array
-
-    columns = np.searchsorted(table.row_start, of_rows.indices, side="right") - 1
-    shape = (of_rows.shape[0], table.support[0].size)
-    weights = csr_array((of_rows.data, columns, of_rows.indptr), shape=shape)
-    weights.sum_duplicates()
-    return weights

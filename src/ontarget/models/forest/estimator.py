@@ -13,11 +13,8 @@ from ontarget._threads import run_blocks, threads_at_most
 from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray
 from ontarget.errors import Argument, InputError, ModelFileError
 from ontarget.models.base import (
-    Side,
     TrainingRows,
     check_categorical,
-    check_levels,
-    check_side,
     check_values,
 )
 from ontarget.models.forest._asking_kernel import ForestTable
@@ -41,7 +38,7 @@ from ontarget.models.forest._growing import (
     prepare_ground,
 )
 from ontarget.models.forest._live import LiveForest
-from ontarget.models.forest._members import Members, by_outcome, by_row, most_members
+from ontarget.models.forest._members import Members, by_row, most_members
 from ontarget.models.forest._members_kernel import add_members_of_rows
 from ontarget.models.forest._node_kernel import LOW32, MAX_SLOTS
 from ontarget.models.forest._origins import RowOrigins
@@ -222,23 +219,15 @@ class QuantileForest(ForestEstimator):
         origins = RowOrigins(self.training_episodes_, self.training_steps_)
         return {**table_to_arrays(self.table_), **origins.to_arrays()}
 
-    def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """``P(Y < y | x)`` and ``P(Y <= y | x)`` for each row of X, as two arrays.
-
-        A number y, or one number per row, gives arrays of shape (n,) for n rows. A table y of shape
-        (n, m), m values per row, gives arrays of shape (n, m). Several values per row take little
-        more time than one.
-        """
-        rows = self._query_rows(X)
-        values, flat = check_values(y, rows.shape[0])
-        left, right = np.empty(values.shape), np.empty(values.shape)
+    def _limits(
+        self, rows: FloatArray, values: FloatArray, left: FloatArray, right: FloatArray
+    ) -> None:
         table = self.table_
 
         def answer(a: int, b: int) -> None:
             limits_of_rows(table, rows[a:b], values[a:b], (left[a:b], right[a:b]))
 
         self._answer(answer, rows.shape[0], most=_MOST_ANSWERS // max(1, values.shape[1]))
-        return (left[:, 0], right[:, 0]) if flat else (left, right)
 
     def out_of_bag_limits(
         self, X: ArrayLike, y: ArrayLike, ids: ArrayLike
@@ -321,24 +310,15 @@ class QuantileForest(ForestEstimator):
         self._answer(answer, rows.shape[0], most=most)
         return (left[:, 0], right[:, 0]) if flat else (left, right)
 
-    def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
-        """The quantiles at level q for each row of X, which invert `cdf` exactly.
-
-        A number q gives an array of shape (n,) for n rows. A list of m levels gives shape (n, m).
-        ``side="left"`` is ``inf{y : F(y) >= q}`` and ``side="right"`` is ``inf{y : F(y) > q}``,
-        where F is the CDF.
-        """
-        rows = self._query_rows(X)
-        levels, flat = check_levels(q)
-        strictly = check_side(side) == "right"
-        found = np.empty((rows.shape[0], levels.size))
+    def _quantiles(
+        self, rows: FloatArray, levels: FloatArray, strictly: bool, found: FloatArray
+    ) -> None:
         table = self.table_
 
         def answer(a: int, b: int) -> None:
             quantiles_of_rows(table, rows[a:b], (levels, strictly), found[a:b])
 
         self._answer(answer, rows.shape[0])
-        return found[:, 0] if flat else found
 
     def predict(self, X: ArrayLike) -> FloatArray:
         """The conditional mean of each row: the mean of the training outcomes in its leaves."""
@@ -356,14 +336,6 @@ class QuantileForest(ForestEstimator):
 
         self._answer(answer, rows.shape[0])
         return means
-
-    def leaf_weights(self, X: ArrayLike) -> csr_array:
-        """The probability of each distinct training outcome for each row, before smoothing.
-
-        The result is a sparse matrix of shape (rows, outcomes) whose rows add up to 1. Column j
-        belongs to the outcome ``forest.to_arrays()["support"][j]``.
-        """
-        return by_outcome(self.row_weights(X), self.table_)
 
     def row_weights(self, X: ArrayLike) -> csr_array:
         """The weight of each training row in the prediction for each row of X; a sparse matrix.

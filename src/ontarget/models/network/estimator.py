@@ -13,10 +13,7 @@ from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray, KeyArr
 from ontarget.errors import Argument, InputError
 from ontarget.models._estimator import DistributionEstimator
 from ontarget.models.base import (
-    Side,
     check_categorical,
-    check_levels,
-    check_side,
     check_values,
     episodes_of,
 )
@@ -163,16 +160,10 @@ class QuantileNetwork(DistributionEstimator):
         self._learned_ = fitted.without, fitted.fold, rows.keys
         return self
 
-    def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """``P(Y < y | x)`` and ``P(Y <= y | x)`` for each row of X, as two arrays.
-
-        A number y, or one number per row, gives arrays of shape (n,) for n rows. A table y of shape
-        (n, m), m values per row, gives arrays of shape (n, m).
-        """
-        rows = self._query_rows(X)
-        values, flat = check_values(y, rows.shape[0])
-        left, right = self._limits(self.ranks_, self._all, rows, values)
-        return (left[:, 0], right[:, 0]) if flat else (left, right)
+    def _limits(
+        self, rows: FloatArray, values: FloatArray, left: FloatArray, right: FloatArray
+    ) -> None:
+        left[...], right[...] = self._limits_by(self.ranks_, self._all, rows, values)
 
     def out_of_bag_limits(
         self, X: ArrayLike, y: ArrayLike, ids: ArrayLike
@@ -203,28 +194,17 @@ class QuantileNetwork(DistributionEstimator):
         left, right = np.full(values.shape, np.nan), np.full(values.shape, np.nan)
         for k, ranks in enumerate(without):
             here = np.flatnonzero(own == k)
-            left[here], right[here] = self._limits(ranks, (k, k + 1), rows[here], values[here])
+            left[here], right[here] = self._limits_by(ranks, (k, k + 1), rows[here], values[here])
         return (left[:, 0], right[:, 0]) if flat else (left, right)
 
-    def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
-        """The quantiles at level q for each row of X, which invert `cdf` exactly.
-
-        A number q gives an array of shape (n,) for n rows. A list of m levels gives shape (n, m).
-        ``side="left"`` is ``inf{y : F(y) >= q}`` and ``side="right"`` is ``inf{y : F(y) > q}``,
-        where F is the CDF.
-        """
-        rows = self._query_rows(X)
-        levels, flat = check_levels(q)
-        asked = levels, check_side(side) == "right"
-        found = np.empty((rows.shape[0], levels.size))
-
+    def _quantiles(
+        self, rows: FloatArray, levels: FloatArray, strictly: bool, found: FloatArray
+    ) -> None:
         def fill(a: int, b: int) -> None:
             knots = self._knots(self._all, rows[a:b])
-            quantiles_of_knots(self.ranks_, rows[a:b], knots, asked, found[a:b])
+            quantiles_of_knots(self.ranks_, rows[a:b], knots, (levels, strictly), found[a:b])
 
-        with threads_at_most(self.n_jobs):
-            run_blocks(fill, rows.shape[0], block=_BLOCK)
-        return found[:, 0] if flat else found
+        run_blocks(fill, rows.shape[0], block=_BLOCK)
 
     def predict(self, X: ArrayLike) -> FloatArray:
         """The mean of each row's predicted distribution.
@@ -271,7 +251,7 @@ class QuantileNetwork(DistributionEstimator):
         knots_of_rows(self.networks_, odds, which, rows, knots)
         return knots
 
-    def _limits(
+    def _limits_by(
         self,
         ranks: RankedOutcomes,
         which: tuple[int, int],

@@ -14,10 +14,7 @@ from ontarget._typing import AnyArray, ArrayLike, FloatArray
 from ontarget.errors import Argument, InputError
 from ontarget.models._estimator import DistributionEstimator
 from ontarget.models.base import (
-    Side,
     check_categorical,
-    check_levels,
-    check_side,
     check_values,
     episodes_of,
 )
@@ -141,17 +138,10 @@ class DistributionRegression(DistributionEstimator):
             self.table_, self._learned_ = fit_regression(in_canonical_order(rows), plan, columns)
         return self
 
-    def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """``P(Y < y | x)`` and ``P(Y <= y | x)`` for each row of X, as two arrays.
-
-        A number y, or one number per row, gives arrays of shape (n,) for n rows. A table y of shape
-        (n, m), m values per row, gives arrays of shape (n, m).
-        """
-        rows = self._query_rows(X)
-        values, flat = check_values(y, rows.shape[0])
-        with threads_at_most(self.n_jobs):
-            left, right = answer_limits(self.table_, rows, values)
-        return (left[:, 0], right[:, 0]) if flat else (left, right)
+    def _limits(
+        self, rows: FloatArray, values: FloatArray, left: FloatArray, right: FloatArray
+    ) -> None:
+        left[...], right[...] = answer_limits(self.table_, rows, values)
 
     def out_of_bag_limits(
         self, X: ArrayLike, y: ArrayLike, ids: ArrayLike
@@ -183,24 +173,13 @@ class DistributionRegression(DistributionEstimator):
             left, right = folds.limits(rows, values, episodes)
         return (left[:, 0], right[:, 0]) if flat else (left, right)
 
-    def quantile(self, X: ArrayLike, q: ArrayLike, *, side: Side = "left") -> FloatArray:
-        """The quantiles at level q for each row of X, which invert `cdf` exactly.
-
-        A number q gives an array of shape (n,) for n rows. A list of m levels gives shape (n, m).
-        ``side="left"`` is ``inf{y : F(y) >= q}`` and ``side="right"`` is ``inf{y : F(y) > q}``,
-        where F is the CDF.
-        """
-        rows = self._query_rows(X)
-        levels, flat = check_levels(q)
-        strictly = check_side(side) == "right"
-        found = np.empty((rows.shape[0], levels.size))
-
+    def _quantiles(
+        self, rows: FloatArray, levels: FloatArray, strictly: bool, found: FloatArray
+    ) -> None:
         def fill(a: int, b: int) -> None:
             quantiles_of_rows(self.table_, rows[a:b], (levels, strictly), found[a:b])
 
-        with threads_at_most(self.n_jobs):
-            run_blocks(fill, rows.shape[0], block=_BLOCK)
-        return found[:, 0] if flat else found
+        run_blocks(fill, rows.shape[0], block=_BLOCK)
 
     def predict(self, X: ArrayLike) -> FloatArray:
         """The mean of each row's predicted distribution.

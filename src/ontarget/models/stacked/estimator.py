@@ -198,25 +198,17 @@ class StackedForest(ForestEstimator):
         self._check_fitted()
         return dict(zip(EXPERTS, self.stack_.weights.tolist(), strict=True))
 
-    def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """``P(Y < y | x)`` and ``P(Y <= y | x)`` for each row of X, as two arrays.
-
-        A number y, or one number per row, gives arrays of shape (n,) for n rows. A table y of shape
-        (n, m), m values per row, gives arrays of shape (n, m). Several values per row take little
-        more time than one.
-        """
-        rows = self._query_rows(X)
-        values, flat = check_values(y, rows.shape[0])
-        left, right = np.empty(values.shape), np.empty(values.shape)
+    def _limits(
+        self, rows: FloatArray, values: FloatArray, left: FloatArray, right: FloatArray
+    ) -> None:
         live = self.live()
 
         def answer(a: int, b: int) -> None:
             live.limits(rows[a:b], values[a:b], left[a:b], right[a:b])
 
-        with threads_at_most(self.n_jobs):
-            most = _MOST_ANSWERS // max(1, values.shape[1])
-            run_blocks(answer, rows.shape[0], block=_BLOCK, most=most)
-        return (left[:, 0], right[:, 0]) if flat else (left, right)
+        run_blocks(
+            answer, rows.shape[0], block=_BLOCK, most=_MOST_ANSWERS // max(1, values.shape[1])
+        )
 
     def out_of_bag_limits(
         self, X: ArrayLike, y: ArrayLike, ids: ArrayLike
