@@ -117,12 +117,6 @@ def test_a_checkpoint_folder_gives_the_same_model(tmp_path: Path) -> None:
     assert files[0] == files[1] == files[2]
 
 
-def test_a_plan_counts_trees(tmp_path: Path) -> None:
-    asked = ["plan", "--rows", "1000000", "--features", "5", "--json", "--trees"]
-    few, many = (json.loads(told([*asked, n])) for n in (10, 200))
-    assert many["learn_hours"] > few["learn_hours"]
-
-
 def test_files_that_number_their_own_runs_are_told_apart(tmp_path: Path) -> None:
     folder = tmp_path / "runs"
     folder.mkdir()
