@@ -42,6 +42,8 @@ GONE = {
     "linear-plain",
 }
 
+NEW = {"forest-max"}  # since the release, which has no file of it
+
 
 @pytest.mark.parametrize(("released", "kind"), [one for one in FILES if one[1] not in GONE])
 def test_a_file_of_a_release_answers_as_it_did(released: str, kind: str, tmp_path: Path) -> None:
@@ -76,4 +78,4 @@ def test_a_file_whose_model_was_chosen_by_trials_answers_and_names_no_model(tmp_
 
 def test_every_kind_of_this_version_is_kept() -> None:
     kept = {kind for released, kind in FILES if released == version("ontarget")}
-    assert set(KINDS) == kept - GONE
+    assert set(KINDS) - NEW == kept - GONE
