@@ -17,7 +17,8 @@ import numpy as np
 
 from ontarget.study import _classifiers
 from ontarget.study._classifiers import Classify, boosted, logistic
-from yardstick import forecast
+from yardstick import _rivals, forecast
+from yardstick._rivals import best_of_past
 from yardstick.questions import Question
 
 _LATER = ("cli", "domains", "integrations", "paper", "study")  # no answer depends on them
@@ -47,7 +48,7 @@ def methods(before: Path | None) -> dict[str, Method]:
     found = [monitor("ours", HERE)]
     if before is not None:
         found.append(monitor("before", before.resolve()))
-    found += [rival("boosted", boosted), rival("logistic", logistic)]
+    found += [rival("boosted", boosted), rival("logistic", logistic), rival("rival", best_of_past)]
     return {method.name: method for method in found}
 
 
@@ -57,7 +58,7 @@ def rival(name: str, classify: Classify) -> Method:
         p = classify(question.learn, question.asked, question.seed)
         return Answer(p, time.process_time() - started)
 
-    return Method(name, _digest(_classifiers.__file__), answer)
+    return Method(name, _digest(_classifiers.__file__, _rivals.__file__), answer)
 
 
 def monitor(name: str, checkout: Path) -> Method:

@@ -1,4 +1,4 @@
-"""A question to a method: past episodes, new ones and a target; and four real logs to ask about."""
+"""A question to a method: past episodes, new ones and a target; and real logs to ask about."""
 
 from __future__ import annotations
 
@@ -93,7 +93,10 @@ class Question:
 
 @dataclass(frozen=True)
 class RealSet:
-    """A log of real episodes, the target to ask about, and how many episodes a split has."""
+    """A log of real episodes, the target to ask about, and how many episodes a split has.
+
+    ``result`` is a column that is constant in each episode: it is earned in the last step.
+    """
 
     file: str
     features: tuple[str, ...]
@@ -102,14 +105,21 @@ class RealSet:
     n_past: int
     n_new: int
     year: int | None = None
+    result: str | None = None
+    splits: int = 10  # at most
 
     def read(self, folder: Path) -> pl.DataFrame:
-        frame = pl.read_parquet(folder / self.file)
+        file = folder / self.file
+        frame = (
+            pl.read_ndjson(file, infer_schema_length=None)
+            if file.suffix == ".jsonl"
+            else pl.read_parquet(file)
+        )
         if self.year is not None:
             frame = frame.filter(pl.col("year") == self.year)
-        if "result" in frame.columns:  # earned in the last step
+        if self.result is not None:
             last = pl.col("step") == pl.col("step").max().over("episode")
-            earned = pl.when(last).then(pl.col("result")).otherwise(0.0)
+            earned = pl.when(last).then(pl.col(self.result).cast(pl.Float64)).otherwise(0.0)
             frame = frame.with_columns(earned.alias("reward"))
         return frame.select("episode", "step", "reward", *self.features).sort("episode", "step")
 
@@ -134,6 +144,26 @@ class RealSet:
 
 INF = float("inf")
 
+_EVENTS = ("activity", "elapsed_days", "since_last_days", "hour", "weekday")
+_BASEBALL = (
+    *("home", "away", "park", "daynight", "weekday", "sp_away", "sp_home"),
+    *("inning", "home_bats", "runs_away", "runs_home", "margin", "runs_last_half"),
+)
+_SEPSIS = (
+    *("Diagnose", "DiagnosticArtAstrup", "DiagnosticBlood", "DiagnosticECG", "DiagnosticIC"),
+    *("DiagnosticLacticAcid", "DiagnosticLiquor", "DiagnosticOther", "DiagnosticSputum"),
+    *("DiagnosticUrinaryCulture", "DiagnosticUrinarySediment", "DiagnosticXthorax", "DisfuncOrg"),
+    *("Hypotensie", "Hypoxie", "InfectionSuspected", "Infusion", "Oligurie", "SIRSCritHeartRate"),
+    *("SIRSCritLeucos", "SIRSCritTachypnea", "SIRSCritTemperature", "SIRSCriteria2OrMore", "Age"),
+    *("Activity", "org:group", "CRP", "LacticAcid", "Leucocytes", "timesincemidnight", "month"),
+    *("weekday", "hour", "open_cases", "elapsed_days", "since_last_days"),
+)
+
+
+def _baseball(target: tuple[float, float], says: str, n_past: int, n_new: int) -> RealSet:
+    return RealSet("mlb.parquet", _BASEBALL, target, says, n_past, n_new, splits=5)
+
+
 REAL: dict[str, RealSet] = {
     "boston": RealSet(
         "boston.parquet",
@@ -154,7 +184,7 @@ REAL: dict[str, RealSet] = {
     ),
     "helpdesk": RealSet(
         "helpdesk.parquet",
-        ("activity", "elapsed_days", "since_last_days", "hour", "weekday"),
+        _EVENTS,
         (-INF, 8.0),
         "a help-desk case closed within 8 days",
         n_past=2_600,
@@ -163,21 +193,54 @@ REAL: dict[str, RealSet] = {
     "chess": RealSet(
         "chess.parquet",
         (
-            "move",
-            "white_eval",
-            "black_eval",
-            "white_ms_left",
-            "black_ms_left",
-            "depth",
-            "fifty",
-            "white_elo",
-            "black_elo",
+            *("move", "white_eval", "black_eval", "white_ms_left", "black_ms_left", "depth"),
+            *("fifty", "white_elo", "black_elo"),
         ),
         (0.9, INF),
         "a game between chess programs won by White",
         n_past=1_500,
         n_new=800,
+        result="result",
     ),
+    "bpi13": RealSet(
+        "bpi13.parquet",
+        _EVENTS,
+        (-INF, 10.0),
+        "an incident closed within 10 days",
+        n_past=5_287,
+        n_new=2_267,
+        splits=5,
+    ),
+    "sepsis-return": RealSet(
+        "sepsis.parquet",
+        _SEPSIS,
+        (-INF, 0.5),
+        "a sepsis patient who does not come back to the emergency room",
+        n_past=547,
+        n_new=235,
+        result="is_bad",
+    ),
+    "sepsis-week": RealSet(
+        "sepsis.parquet",
+        _SEPSIS,
+        (-INF, 7.0),
+        "a sepsis patient discharged within 7 days",
+        n_past=547,
+        n_new=235,
+    ),
+    "agents": RealSet(
+        "agents_langgraph.jsonl",
+        ("action", "latency_s", "output_tokens", "error"),
+        (0.5, INF),
+        "an agent's run without an injected fault",
+        n_past=130,
+        n_new=66,
+        result="ok",
+    ),
+    "mlb": _baseball((0.5, INF), "a baseball game won by the home team", 2_029, 4_000),
+    "mlb-rare": _baseball((8.0, INF), "a baseball game won by 8 runs at home", 2_029, 4_000),
+    "mlb-close": _baseball((-2.0, 2.0), "a baseball game decided by 2 runs", 2_029, 4_000),
+    "mlb-large": _baseball((0.5, INF), "a baseball game won by the home team", 25_420, 10_000),
 }
 
 
@@ -190,5 +253,5 @@ def real_questions(
     """
     log = REAL[name]
     frame = log.read(folder)
-    for number in range(splits):
+    for number in range(min(splits, log.splits)):
         yield log.split(name, frame, number, part)
