@@ -101,7 +101,7 @@ def short(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     spent = [rng.uniform(0.0, 0.2, size=n) for n in lengths]
     states = [np.cumsum(one)[:, None] for one in spent]
     runs = Episodes.from_arrays(states, spent)
-    monitor = GoalMonitor(QuantileForest(n_trees=8), reward_bounds=(0.0, None))
+    monitor = GoalMonitor(QuantileForest(n_trees=8), steps_per_model=1, reward_bounds=(0.0, None))
     monitor.fit(runs, progress=False).save(folder / "short.ontarget")
     assert [bool(monitor.fitted.unknown(t)) for t in range(6)] == [False] * 3 + [True] * 3
     late = np.array([0.1, 0.1, 0.1, 5.0, 0.1, 0.1])

@@ -110,7 +110,9 @@ def test_only_episodes_like_the_monitors_are_observed() -> None:
 
 
 def test_a_step_that_cannot_be_guarded_is_refused() -> None:
-    few = GoalMonitor(Marginal(), min_calibration=30).fit(walks(100, ragged=True), progress=False)
+    few = GoalMonitor(Marginal(), steps_per_model=1, min_calibration=30).fit(
+        walks(100, ragged=True), progress=False
+    )
     with pytest.raises(CalibrationError, match="step 5 cannot be guarded"):
         few.drift_guard(t=5)
     with pytest.raises(InputError, match="from 0 to 5, got 6"):

@@ -63,3 +63,12 @@ def test_neighbours_help_and_noise_averages_out() -> None:
     alone = learned_curves(table_of(rng, [100]))
     together = learned_curves(table_of(rng, [100] * 200))
     assert np.abs(together.values - KNOTS).mean() < 0.5 * np.abs(alone.values - KNOTS).mean()
+
+
+def test_a_step_that_few_runs_reach_has_the_curve_of_the_last_step_with_enough() -> None:
+    found = learned_curves(table_of(np.random.default_rng(1), [60, 50, 30, 19, 2, 0], 2.0), 20)
+    assert found.counts[:, 0].tolist() == [60, 50, 30, 30, 30, 30]
+    for t in (3, 4, 5):
+        np.testing.assert_array_equal(found.values[t], found.values[2])
+    few = learned_curves(table_of(np.random.default_rng(1), [10, 5], 2.0), 20)
+    assert few.counts[:, 0].tolist() == [10, 5]

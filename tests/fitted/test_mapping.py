@@ -12,7 +12,7 @@ from scipy.special import expit, logit
 from ontarget.conformal.venn_abers import VennAbers
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._map_kernel import fit_slopes
-from ontarget.fitted._mapping import FOLDS, Maps, StepAnswers, fit_maps, folds_of
+from ontarget.fitted._mapping import FOLDS, Maps, StepAnswers, faded, fit_maps, folds_of
 
 N_CANDIDATES = 13
 
@@ -128,7 +128,7 @@ def test_the_venn_abers_candidate_is_the_librarys_own(monkeypatch: pytest.Monkey
     monkeypatch.setattr(_mapping, "_weights", lambda losses, steps, place: only_last)
     rng = np.random.default_rng(4)
     p, met = np.round(rng.random(200), 2), rng.random(200) < 0.6
-    maps = mapped([answers(p)], met)
+    maps = fit_maps([answers(p)], met, folds_of(met), fading=False)
     for fold, rows in [*((f, folds_of(met) != f) for f in range(FOLDS)), (FOLDS, slice(None))]:
         library = VennAbers(lambda rows: rows[:, 0], lambda y: np.asarray(y) > 0.5)
         library.calibrate(p[rows, None], met[rows].astype(float))
@@ -192,3 +192,32 @@ def test_slopes_are_those_of_a_general_optimiser(
     fit_slopes(low, high, hits, weights, precision, found)
     assert found[1:].min() >= 0.0
     assert lost(found)[0] <= best.fun + 1e-7
+
+
+def test_a_map_is_the_identity_where_no_p_was_seen() -> None:
+    """M31: no learning run has a low p here, so the map may not lift the p of a run about to fail.
+
+    The planted bug is the map without fading, which extrapolates .003 to a quarter.
+    """
+    rng = np.random.default_rng(6)
+    p = rng.uniform(0.55, 0.95, 400)
+    met = rng.random(400) < 0.75
+    maps = [fit_maps([answers(p)], met, folds_of(met), fading=f).tables[FOLDS, 0] for f in (1, 0)]
+    with_fading, without = (np.interp(0.003, KNOTS, one) for one in maps)
+    assert with_fading < 0.01
+    assert without > 0.2
+    inside = (np.sort(p)[20] < KNOTS) & (np.sort(p)[-20] > KNOTS)
+    np.testing.assert_array_equal(maps[0][inside], maps[1][inside])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 60), st.sampled_from([0.02, 1.0, 9.0]))
+def test_fading_keeps_a_map_rising_and_as_it_is_where_p_was_seen(seed, n, spread) -> None:
+    rng = np.random.default_rng(seed)
+    table = np.sort(expit(spread * rng.normal(size=KNOTS.size)))[None]
+    p = np.sort(rng.beta(*rng.uniform(0.2, 4.0, 2), n))
+    found = faded(table, p)[0]
+    assert np.all(np.diff(found) >= 0.0)
+    kept = min(20, (n + 1) // 2)
+    inside = (p[kept - 1] <= KNOTS) & (p[-kept] >= KNOTS)
+    np.testing.assert_array_equal(found[inside], table[0, inside])

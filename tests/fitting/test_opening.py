@@ -11,7 +11,7 @@ from ontarget import Episodes, GoalMonitor, Target
 from ontarget.fitted.blocks import LawTable, opened
 from ontarget.models import QuantileForest
 
-SMALL = QuantileForest(n_trees=20, min_leaf=5)
+SMALL = QuantileForest(n_trees=20, min_leaf=20)
 
 
 def starts(n: int, horizon: int = 20, *, odd: bool) -> Episodes:

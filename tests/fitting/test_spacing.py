@@ -6,7 +6,7 @@ import pytest
 from ontarget import Episodes, GoalMonitor
 from ontarget.models import Marginal, QuantileForest
 
-SMALL = QuantileForest(n_trees=20, min_leaf=5)
+SMALL = QuantileForest(n_trees=20, min_leaf=20)
 
 
 def waves(n: int, horizon: int, *, fast: bool) -> Episodes:

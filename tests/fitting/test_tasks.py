@@ -16,6 +16,7 @@ from ontarget.fitted.blocks import blended_blocks
 from ontarget.fitting.tasks import (
     BlockTask,
     StepRows,
+    drawn_near_ends,
     fit_block,
     fold_of,
     pace_of,
@@ -36,7 +37,7 @@ def rows(n: int, steps: int, seed: int = 0) -> tuple[StepRows, ...]:
 
 @given(st.integers(1, 200), st.integers(1, 60))
 def test_the_weights_of_overlapping_blocks_sum_to_one_and_fall_evenly(horizon, spacing) -> None:
-    blocks, law = blended_blocks(horizon, spacing)
+    blocks, law = blended_blocks(horizon, spacing, horizon)
     for t in range(horizon):
         entries = law.at(t)
         assert 1 <= len(entries) <= 2
@@ -169,3 +170,38 @@ def test_the_ends_of_an_interval_lie_on_the_grid_where_remainders_are_moved() ->
         # An outcome at an end is reached there, to the last bit.
         left, right = law.cdf_limits(law.inputs(step.states, step.behavior), ends[:, 1])
         assert np.all((left < 0.5 + 1e-9) & (right >= 0.5))
+
+
+def test_rows_before_an_early_end_are_kept_and_all_rows_count_as_before() -> None:
+    """M30: the last few steps of a run show how it falls; thinning would lose most of them."""
+    rng = np.random.default_rng(2)
+    horizon, n = 200, 150
+    lengths = np.where(rng.random(n) < 0.3, rng.integers(20, horizon, n), horizon)
+    runs = Episodes.from_arrays(
+        [rng.normal(size=(t, 1)) for t in lengths], [np.ones(t) for t in lengths], horizon=horizon
+    )
+    whole = step_rows(runs, range(horizon), grid=runs.grid, reads_step=True)
+    total, most = sum(map(len, whole)), 3_000
+    kept = drawn_near_ends(whole, runs, most, seed=0)
+    assert abs(sum(map(len, kept)) - most) < 5 * np.sqrt(most)
+    weights = np.concatenate([rows.weight for rows in kept])
+    assert abs(weights.sum() / total - 1.0) < 0.1
+    ends = sum(np.count_nonzero(lengths[rows.index] - rows.step <= 8) for rows in kept)
+    plain = sum(np.count_nonzero(lengths[r.index] - r.step <= 8) for r in thinned(whole, 10, 0))
+    early = int((lengths < horizon).sum())
+    assert ends > 0.8 * 8 * early > 3 * (plain - 8 * (n - early) / 10)
+    again = drawn_near_ends(whole[::-1], runs, most, seed=0)
+    assert [rows.step for rows in again] == [rows.step for rows in kept][::-1]
+
+
+@given(st.integers(1, 120), st.integers(1, 40), st.data())
+def test_the_last_block_has_all_steps_that_few_runs_reach(horizon, spacing, data) -> None:
+    reach = data.draw(st.integers(1, horizon))
+    blocks, law = blended_blocks(horizon, spacing, reach)
+    assert law.horizon == horizon
+    for t in range(reach, horizon):
+        assert law.at(t) == ((1.0, blocks[-1].index),)
+    assert blocks[-1].train_stop == horizon
+    assert [law.at(t) for t in range(reach)] == [
+        blended_blocks(reach, spacing, reach)[1].at(t) for t in range(reach)
+    ]

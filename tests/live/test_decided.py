@@ -185,7 +185,9 @@ def tickets(n: int = 300, seed: int = 0) -> Episodes:
     return Episodes.from_arrays(states, hours, ids=[f"{seed}-{i}" for i in range(n)], horizon=18)
 
 
-TICKETS = GoalMonitor(Marginal(), reward_bounds=(0, None)).fit(tickets(), progress=False)
+TICKETS = GoalMonitor(Marginal(), steps_per_model=1, reward_bounds=(0, None)).fit(
+    tickets(), progress=False
+)
 ENOUGH = Target.at_most(12.5)
 
 

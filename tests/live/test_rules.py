@@ -102,7 +102,9 @@ def test_an_alarm_does_not_flap_around_its_threshold() -> None:
 
 
 def test_an_alarm_latches_through_everything_unknown() -> None:
-    few = GoalMonitor(Marginal(), min_calibration=15).fit(walks(60, ragged=True), progress=False)
+    few = GoalMonitor(Marginal(), steps_per_model=1, min_calibration=15).fit(
+        walks(60, ragged=True), progress=False
+    )
     watch = few.watch(TARGET, alarm_below=0.9)
     watch.step(STATE)
     alarm = watch.step(STATE, -3.0)

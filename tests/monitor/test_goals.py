@@ -549,7 +549,9 @@ def test_a_decided_goal_is_exact_where_too_few_runs_were_recorded() -> None:
     states = [rng.normal(size=(n, 1)) for n in lengths.tolist()]
     named = {"hours": "sum:hours", "joy": "sum:joy"}
     runs = Episodes.from_arrays(states, {"hours": hours, "joy": joy}, behavior=named, horizon=16)
-    both = GoalMonitor(Marginal(), reward_bounds={"hours": (0, None)}).fit(runs, progress=False)
+    both = GoalMonitor(Marginal(), steps_per_model=1, reward_bounds={"hours": (0, None)}).fit(
+        runs, progress=False
+    )
     goal, either = Goal.parse("hours <= 12.5 & joy >= 0"), Goal.parse("hours > 30 | joy >= 0")
     for asked, p, status in ((goal, 0.0, Status.ALARM), (either, 1.0, Status.OK)):
         watch = both.watch(asked, alarm_below=0.2)

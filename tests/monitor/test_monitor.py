@@ -99,7 +99,9 @@ def test_horizon_of_one_and_of_a_thousand() -> None:
 
 def test_late_steps_that_few_episodes_reach_are_unknown_and_say_so() -> None:
     episodes = walks(30, ragged=True)
-    monitor = GoalMonitor(FOREST, min_calibration=10).fit(episodes, progress=False)
+    monitor = GoalMonitor(FOREST, steps_per_model=1, min_calibration=10).fit(
+        episodes, progress=False
+    )
     new = walks(20, seed=3)
     live = replay(monitor.watch(Target.at_least(0)), new, 0)
     assert live[0].known

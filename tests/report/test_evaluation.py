@@ -125,7 +125,7 @@ def test_episodes_of_another_kind_are_refused_by_what_differs_alone() -> None:
 
 
 def test_steps_that_are_unknown_stay_out_of_every_measure() -> None:
-    few = GoalMonitor(QuantileForest(n_trees=5), min_calibration=60).fit(
+    few = GoalMonitor(QuantileForest(n_trees=5), steps_per_model=1, min_calibration=60).fit(
         walks(200, ragged=True), progress=False
     )
     found = few.evaluate(NEW, TARGET)

@@ -172,7 +172,8 @@ def test_a_map_from_the_episodes_that_promise_alarms_is_caught(
         steps = [
             _mapping.StepAnswers(own, panel[own]) for own, panel in zip(alive, said.p, strict=True)
         ]
-        learned = _mapping.fit_maps(steps, said.met, _mapping.folds_of(said.met))
+        folds = _mapping.folds_of(said.met)
+        learned = _mapping.fit_maps(steps, said.met, folds, fading=False)
         own_map = true_map(fitted, target)
         return replace(own_map, tables=learned.tables[:, :, None], identity=learned.weights[:, :1])
 

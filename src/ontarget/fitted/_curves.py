@@ -94,13 +94,14 @@ def calibrating_curve(ranks: FloatArray) -> FloatArray:
     return found
 
 
-def learned_curves(ranks: RankTable) -> CurveTable:
+def learned_curves(ranks: RankTable, least: int = 0) -> CurveTable:
     """The calibration curve of each step, from the ranks of the learning episodes.
 
     A rank is where an episode's outcome fell in the distribution that was predicted by trees that
     never saw the episode. The curves of a step and its neighbours are averaged, with larger weights
     for nearer steps. The fewer episodes a step has, the nearer its curve stays to the identity,
-    which leaves the model's probabilities as they are.
+    which leaves the model's probabilities as they are. A step with fewer than ``least`` episodes
+    has the curve of the last earlier step with as many.
     """
     horizon, n_groups = ranks.counts.shape
     reach = max(1.0, horizon * _REACH) + 1.0  # where a neighbour's weight has fallen to 0
@@ -123,7 +124,11 @@ def learned_curves(ranks: RankTable) -> CurveTable:
             else:
                 values[t, g] = KNOTS
     values[..., 0], values[..., -1] = 0.0, 1.0
-    return CurveTable(read_only(values), read_only(ranks.counts))
+    counts = ranks.counts.copy()
+    for t, g in np.argwhere(counts[1:] < least):
+        if counts[t, g] >= least:
+            values[t + 1, g], counts[t + 1, g] = values[t, g], counts[t, g]
+    return CurveTable(read_only(values), read_only(counts))
 
 
 def without_one(curve: FloatArray, n: int, own: FloatArray, a: FloatArray) -> FloatArray:

@@ -4,8 +4,9 @@ The map is learned from the learning episodes (the recorded runs that models lea
 that each had, given by models that did not learn from that episode, and from whether the episode
 met the target. The map is a weighted mean of several candidates: the identity (p as it is),
 logistic maps, and mixtures of p with Venn–Abers. The weights depend on how well the candidates
-predict held-out episodes. Every candidate rises with p, so the map does too. The map of a step is
-stored as its values at `KNOTS`, 129 fixed probabilities.
+predict held-out episodes. Every candidate rises with p, so the map does too. Where hardly any
+episode had such a p, the map fades to the identity (method M31). The map of a step is stored as its
+values at `KNOTS`, 129 fixed probabilities.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ _MIXTURES: Final = np.array([0.25, 0.5, 0.75, 1.0])[:, None]  # the share of Ven
 _N_LOGISTIC: Final = 2 * len(_STRENGTHS)
 _N_CANDIDATES: Final = 1 + _N_LOGISTIC + len(_MIXTURES)
 _IDENTITY: Final = 0.5  # the prior weight of the identity; the other candidates share the rest
+_ENOUGH: Final = 20  # beyond the p of so many episodes, a map fades to the identity
+_LEAST: Final = 1e-12  # the smallest p of which a logit is taken where a map fades
 _BESIDE: Final = 0.5  # how much a neighbouring step counts, compared with the step itself
 
 
@@ -84,24 +87,55 @@ def folds_of(met: BoolArray) -> IndexArray:
     return fold
 
 
-def fit_maps(steps: Sequence[StepAnswers], met: BoolArray, folds: IndexArray) -> Maps:
+def fit_maps(
+    steps: Sequence[StepAnswers], met: BoolArray, folds: IndexArray, *, fading: bool = True
+) -> Maps:
     """The target map of each of these steps: a function from p to a corrected p, for one target.
 
     ``steps`` has p of the episodes at each step, ``met`` says which of all episodes met the target,
-    and ``folds`` is the part in which each episode is held out.
+    and ``folds`` is the part in which each episode is held out. With ``fading``, maps are `faded`.
     """
     labels = met.astype(np.float64)
     losses = np.full((len(steps), _N_CANDIDATES), np.nan)
     # What each candidate makes of p at the knots: fitted without each fold, and last on all.
     answers = np.empty((FOLDS + 1, len(steps), _N_CANDIDATES, KNOTS.size))
+    seen: dict[int, FloatArray] = {}
     for place in range(len(steps)):
         window = _Window.of(steps, place, labels, folds)
         if window is not None:
             losses[place] = window.judge(answers[:, place])
+            seen[place] = window.p
     weights = np.stack([_weights(losses, steps, place) for place in range(len(steps))])
     # At steps where nothing was learned, the rows are still empty: fill in the identity.
     answers[:, np.isnan(losses[:, 0])] = KNOTS
-    return Maps(np.einsum("fskx,sk->fsx", answers, weights), weights, losses)
+    tables = np.einsum("fskx,sk->fsx", answers, weights)
+    for place, p in seen.items() if fading else ():
+        tables[:, place] = faded(tables[:, place], p)
+    return Maps(tables, weights, losses)
+
+
+def faded(tables: FloatArray, p: FloatArray) -> FloatArray:
+    """Maps of one step, (maps, knots), that become the identity where hardly any p was seen.
+
+    Up to the 20th smallest of these p, and from the 20th largest on, the change in log odds falls
+    linearly to 0, over at least one unit and slowly enough that the map still rises.
+    """
+    place = min(_ENOUGH, (p.size + 1) // 2) - 1
+    seen = np.sort(p)
+    ends = _log_odds(seen[[place, -1 - place]])
+    at, found = _log_odds(KNOTS), tables.copy()
+    for k in range(len(tables)):
+        changes = _log_odds(np.interp(seen[[place, -1 - place]], KNOTS, tables[k])) - ends
+        for end, change, side in zip(ends, changes, (-1.0, 1.0), strict=True):
+            beyond = side * (at - end)
+            left = np.maximum(0.0, 1.0 - beyond / max(1.0, 2.0 * abs(change)))
+            found[k] = np.where(beyond > 0.0, expit(at + change * left), found[k])
+            found[k] = np.where((beyond > 0.0) & (left == 0.0), KNOTS, found[k])
+    return found
+
+
+def _log_odds(p: FloatArray) -> FloatArray:
+    return np.asarray(logit(np.clip(p, _LEAST, 1.0 - _LEAST)))
 
 
 def _weights(losses: FloatArray, steps: Sequence[StepAnswers], place: int) -> FloatArray:

@@ -135,6 +135,7 @@ def plan_blocks(
     steps_per_model: StepsPerModel = "auto",
     window: int = 0,
     spacing: int | None = None,
+    reach: int | None = None,
 ) -> tuple[tuple[Block, ...], LawTable]:
     """The blocks that cover ``range(horizon)``, and which blocks make up each step's prediction.
 
@@ -152,8 +153,10 @@ def plan_blocks(
         Only for blocks that do not overlap: a block also learns from this many steps before its
         start and after its end.
     spacing
-        The largest distance between the centres of overlapping blocks; by default a quarter of the
-        horizon.
+        The largest distance between the centres of overlapping blocks; by default a quarter of
+        ``reach``.
+    reach
+        How many steps enough runs reach, by default all. The last block also has all later steps.
 
     Examples
     --------
@@ -168,7 +171,9 @@ def plan_blocks(
     """
     whole_number("window", window, least=0)
     if steps_per_model == "auto":
-        return blended_blocks(horizon, spacing or max(math.ceil(horizon / 4), LEAST_SPACING))
+        reach = horizon if reach is None else reach
+        spacing = spacing or max(math.ceil(reach / 4), LEAST_SPACING)
+        return blended_blocks(horizon, spacing, reach)
     size = whole_number("steps_per_model", steps_per_model, least=1)
     blocks = tuple(
         Block(
@@ -183,16 +188,18 @@ def plan_blocks(
     return blocks, LawTable.of([[(1.0, block.index)] for block in blocks for _ in block.steps])
 
 
-def blended_blocks(horizon: int, spacing: int) -> tuple[tuple[Block, ...], LawTable]:
+def blended_blocks(horizon: int, spacing: int, reach: int) -> tuple[tuple[Block, ...], LawTable]:
     """Overlapping blocks with centres at most ``spacing`` steps apart, and their weights per step.
 
     A block is a range of steps that share a model. It extends to the centres of its two neighbours.
     The weight of a block falls linearly from 1 at its own centre to 0 at its neighbours' centres.
+    The centres are among the first ``reach`` steps; later steps belong to the last block alone.
     """
-    n_gaps = math.ceil((horizon - 1) / spacing)
-    centres = np.linspace(0.0, horizon - 1.0, n_gaps + 1)
+    n_gaps = math.ceil((reach - 1) / spacing)
+    centres = np.linspace(0.0, reach - 1.0, n_gaps + 1)
     gap = centres[1] if n_gaps else 1.0
-    weights = np.maximum(0.0, 1.0 - np.abs(np.arange(horizon)[:, None] - centres) / gap)
+    places = np.minimum(np.arange(horizon), reach - 1)
+    weights = np.maximum(0.0, 1.0 - np.abs(places[:, None] - centres) / gap)
     weights[weights < _NEGLIGIBLE] = 0.0  # the centres of neighbours, up to rounding
     weights /= weights.sum(axis=1, keepdims=True)
     blocks = []

@@ -96,7 +96,8 @@ def _learned_map(
         inside = _rehearsal(fitted).groups[: met.size] == g
         few = np.count_nonzero(inside) < _ENOUGH_EPISODES
         own = pooled if few else [_among(answers, inside) for answers in pooled]
-        maps = fit_maps(own, met, folds)
+        # A file of 0.2 keeps the maps that it had.
+        maps = fit_maps(own, met, folds, fading=fitted.unrounded)
         tables[:, :, g], identity[:, g] = maps.tables, maps.weights[:, 0]
     return TargetMap(
         horizon=fitted.horizon,

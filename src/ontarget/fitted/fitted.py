@@ -115,7 +115,8 @@ class Fitted:
     runs: RecordedRuns = field(default_factory=RecordedRuns)  # those that the models learned from
     path_maps: PathMaps = NO_MAPS  # calibrate path bands; from the learning episodes
     history: int = 0  # how many earlier steps the models read in addition to the state
-    unrounded: bool = True  # False for a file of 0.2, whose rehearsal has rounded outcomes
+    # False for a file of 0.2: rounded outcomes in its rehearsal, and target maps that do not fade.
+    unrounded: bool = True
 
     def __post_init__(self) -> None:
         # A damaged file may hold anything, and these lengths are not checked again during a run.

@@ -8,6 +8,7 @@ there is estimated from the learning episodes. See method M16 in docs/methods.md
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,6 +21,7 @@ from ontarget.models._mixture import weighted
 
 _EVEN = 0.5  # the first step's own model counts half, until its share is estimated
 _LEAST = 0.05  # if the estimated share is smaller, the model is left out
+_SURE = 2.0  # and also if it does not improve predictions by this many standard errors
 
 
 def with_opening(blocks: tuple[Block, ...], law: LawTable) -> tuple[tuple[Block, ...], LawTable]:
@@ -37,7 +39,7 @@ def opening_share(
 
     The share is the one with the smallest squared error of the predicted distribution function. The
     error is measured on learning episodes, each predicted by trees that did not see it, at the
-    values that the rehearsal asks about. A share below 5 % becomes 0.
+    values that the rehearsal asks about. A share below 5 %, or without a clear gain, becomes 0.
 
     Parameters
     ----------
@@ -65,8 +67,10 @@ def opening_share(
     moved = (found[-1] - pooled)[known]
     missing = ((own[:, None] <= values) - pooled)[known]
     power = float(np.square(moved).sum())
-    share = float((moved * missing).sum()) / power if power > 0.0 else 0.0
-    return min(share, 1.0) if share >= _LEAST else 0.0
+    share = min(float((moved * missing).sum()) / power, 1.0) if power > 0.0 else 0.0
+    gains = (np.square(missing) - np.square(missing - share * moved)).sum(axis=1)
+    sure = gains.mean() > _SURE * gains.std() / math.sqrt(gains.size) if gains.size else False
+    return share if sure and share >= _LEAST else 0.0
 
 
 def _first_step(result: BlockResult, n_values: int) -> FloatArray:

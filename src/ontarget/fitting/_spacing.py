@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,14 +41,15 @@ class Pilot:
 
     ``model`` is the unfitted model, and ``learn`` are the learning episodes. The function ``task``
     takes a model, the episodes, a block, and the most rows to learn from; it makes the task of
-    fitting this block.
+    fitting this block. ``reach`` is how many steps enough episodes reach.
     """
 
     model: Any
     learn: Episodes
     seed: int
     task: Callable[[Any, Episodes, Block, int], BlockTask]
-    pace: float = 0.0
+    pace: float
+    reach: int
 
 
 def choose_spacing(pilot: Pilot) -> Choices:
@@ -56,18 +57,19 @@ def choose_spacing(pilot: Pilot) -> Choices:
 
     A block is a range of steps that share a model; the spacing is the distance of their centres.
 
-    The first spacing is a quarter of the horizon. It is halved as long as that clearly improves the
-    CRPS, a score of predictions. Each episode is predicted by trees that did not see it. If the
-    model cannot do that, or there are few episodes, the first spacing is kept.
+    The first spacing is a quarter of the steps that enough episodes reach. It is halved as long as
+    that clearly improves the CRPS, a score of predictions. Each episode is predicted by trees that
+    did not see it. If the model cannot do that, or there are few episodes, the first spacing is
+    kept.
     """
-    horizon = pilot.learn.horizon
-    spacing = max(math.ceil(horizon / 4), LEAST_SPACING)
+    horizon, reach = pilot.learn.horizon, pilot.reach
+    spacing = max(math.ceil(reach / 4), LEAST_SPACING)
     if len(pilot.learn) < _FEWEST or not hasattr(pilot.model, "out_of_bag_limits"):
         return Choices(spacing)
     trial, trials = _few(pilot), [Trial(spacing)]
-    best = _losses_of(trial, *blended_blocks(horizon, spacing))
+    best = _losses_of(trial, *blended_blocks(horizon, spacing, reach))
     while (shorter := max(math.ceil(spacing / 2), LEAST_SPACING)) < spacing:
-        losses = _losses_of(trial, *blended_blocks(horizon, shorter))
+        losses = _losses_of(trial, *blended_blocks(horizon, shorter, reach))
         trials.append(_tried(shorter, best - losses))
         if not trials[-1].sure:
             break
@@ -97,9 +99,7 @@ def _few(pilot: Pilot) -> Pilot:
         fewer["experts"] = ("large_leaves",)
     model = type(pilot.model)(**own).set_params(**fewer)
     order = np.argsort(keyed_hash(pilot.learn.keys, pilot.seed, "pilot"), kind="stable")
-    return Pilot(
-        model, pilot.learn.take(np.sort(order[:_EPISODES])), pilot.seed, pilot.task, pilot.pace
-    )
+    return replace(pilot, model=model, learn=pilot.learn.take(np.sort(order[:_EPISODES])))
 
 
 def _losses_of(pilot: Pilot, blocks: tuple[Block, ...], law: LawTable) -> FloatArray:
@@ -110,7 +110,7 @@ def _losses_of(pilot: Pilot, blocks: tuple[Block, ...], law: LawTable) -> FloatA
     has no prediction.
     """
     learn = pilot.learn
-    asked = np.unique(np.linspace(0, learn.horizon - 1, _STEPS).round().astype(int)).tolist()
+    asked = np.unique(np.linspace(0, pilot.reach - 1, _STEPS).round().astype(int)).tolist()
     found = np.full((len(learn), len(asked)), np.nan)
     needed = {block for t in asked for _, block in law.at(t)}
     chosen = [block for block in blocks if block.index in needed]

@@ -43,10 +43,12 @@ from ontarget.fitting.engines import Engine, run_tasks
 from ontarget.fitting.ranking import blended_limits, rank_table, whole_run_excess
 from ontarget.fitting.recipe import Plan, Recipe, block_task, fit_numbered
 from ontarget.fitting.tasks import PATHS, BlockResult, BlockTask, fit_block, pace_of, step_rows
-from ontarget.models._entry import fits_side_by_side, serves_whole_run
+from ontarget.models._entry import fits_side_by_side, honest_model, serves_whole_run
 
 Preset: TypeAlias = Literal["default", "paper"]
 
+# A block may end where fewer learning episodes are left, or fewer than a fifth of a small log.
+_ENOUGH = 100
 # Paths with this many steps in total take 40 MB of a model file.
 _MOST_PATH_STEPS = 5_000_000
 
@@ -195,6 +197,8 @@ def _settled(recipe: Recipe, ground: Ground) -> tuple[Recipe, Choices]:
     A recipe says what to fit; the choice is which steps share a model.
     """
     train, chosen = ground.train, Choices()
+    if ground.own is not None:
+        recipe = replace(recipe, model=honest_model(recipe.model))
     if recipe.paths is None:
         recipe = replace(recipe, paths=int(train.lengths.sum()) <= _MOST_PATH_STEPS)
     if ground.own is not None and any(len(b.train_steps) > 1 for b in recipe.blocks):
@@ -202,8 +206,9 @@ def _settled(recipe: Recipe, ground: Ground) -> tuple[Recipe, Choices]:
     if recipe.chooses_spacing and serves_whole_run(recipe.model):
         recipe = recipe.in_one_block(train.horizon)
     elif recipe.chooses_spacing and ground.own is not None:
-        chosen = _chosen_spacing(recipe, train)
-        blocks, law = plan_blocks(train.horizon, spacing=chosen.spacing)
+        reach = _reach(train, recipe.min_calibration)
+        chosen = _chosen_spacing(recipe, train, reach)
+        blocks, law = plan_blocks(train.horizon, spacing=chosen.spacing, reach=reach)
         recipe = replace(recipe, blocks=blocks, law=law)
     return recipe, chosen
 
@@ -266,7 +271,9 @@ def _learned_curves(blended: _Blended, ground: Ground) -> CurveTable | None:
         seed=blended.recipe.seed,
         thin=False,
     )
-    return learned_curves(learned)
+    # Where few runs are left, the last block learned from earlier steps too, so it may answer.
+    least = blended.recipe.min_calibration if blended.recipe.chooses_spacing else 0
+    return learned_curves(learned, least)
 
 
 def _rehearsal(blended: _Blended, ground: Ground) -> Rehearsal | None:
@@ -300,7 +307,14 @@ def _trained(blended: _Blended, ground: Ground) -> Trained:
     )
 
 
-def _chosen_spacing(recipe: Recipe, learn: Episodes) -> Choices:
+def _reach(learn: Episodes, least: int) -> int:
+    """How many steps enough of the learning episodes reach, at least 1."""
+    wanted = max(least, min(_ENOUGH, len(learn) // 5))
+    alive = np.cumsum(np.bincount(learn.lengths, minlength=learn.horizon + 1)[::-1])[::-1][1:]
+    return max(1, int(np.count_nonzero(alive >= wanted)))
+
+
+def _chosen_spacing(recipe: Recipe, learn: Episodes, reach: int) -> Choices:
     """How far apart blocks (ranges of steps that share a model) are centred, and the trials.
 
     The distance is chosen on the learning episodes alone.
@@ -309,7 +323,7 @@ def _chosen_spacing(recipe: Recipe, learn: Episodes) -> Choices:
     def task(model: Any, some: Episodes, block: Block, rows: int) -> BlockTask:
         return block_task(replace(recipe, model=model, steps=None), some, block, rows=rows)
 
-    return choose_spacing(Pilot(recipe.model, learn, recipe.seed, task, recipe.pace))
+    return choose_spacing(Pilot(recipe.model, learn, recipe.seed, task, recipe.pace, reach))
 
 
 def _fitted_blocks(

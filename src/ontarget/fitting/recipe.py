@@ -15,13 +15,24 @@ from ontarget.episodes.schema import Unseen
 from ontarget.fitted.blocks import Block, LawTable, plan_blocks
 from ontarget.fitting._path_ranks import PathStage
 from ontarget.fitting._rehearsing import REHEARSAL, Stage
-from ontarget.fitting.tasks import PATHS, BlockResult, BlockTask, fit_block, step_rows, thinned
-from ontarget.models._entry import fresh_model, serves_whole_run, trees_of
+from ontarget.fitting.tasks import (
+    PATHS,
+    BlockResult,
+    BlockTask,
+    drawn_near_ends,
+    fit_block,
+    step_rows,
+    thinned,
+)
+from ontarget.models._entry import fresh_model, serves_whole_run, takes_weights, trees_of
 
 LEAF_ENTRIES = 15_000_000
 # Two bytes number a block's rows, so there are at most 65,536. With fewer than _LEAST_ROWS a forest
 # would be too coarse.
 _MOST_ROWS, _LEAST_ROWS = 65_536, 4_096
+# Rows of one run are alike, so leaves grow with the steps that share a model. But what happens to
+# few runs at any one step, such as a fall, must still fit into a leaf (M30).
+_MOST_POOLED = 10.0
 # A model that serves the whole run has no leaves, so its rows need no such numbers.
 _MOST_ROWS_OF_RUN = 131_072
 
@@ -190,7 +201,10 @@ def block_task(recipe: Recipe, train: Episodes, block: Block, *, rows: int) -> B
         train, wanted, grid=train.grid, reads_step=recipe.reads_step, pace=recipe.pace
     )
     every = -(-sum(map(len, learned)) // rows)
-    learned = thinned(learned, max(every, 1), recipe.seed)
+    if every > 1 and takes_weights(recipe.model) and (train.lengths < train.horizon).any():
+        learned = drawn_near_ends(learned, train, rows, recipe.seed)
+    elif every > 1:
+        learned = thinned(learned, every, recipe.seed)
     n_episodes = np.unique(np.concatenate([[], *(one.index for one in learned)])).size
     pooled = max(1.0, sum(map(len, learned)) / max(n_episodes, 1))
     return BlockTask(
@@ -198,7 +212,7 @@ def block_task(recipe: Recipe, train: Episodes, block: Block, *, rows: int) -> B
         model=fresh_model(
             recipe.model,
             seed=(recipe.seed, *block.seeds),
-            n_steps=pooled if len(steps) > 1 else 1,
+            n_steps=min(pooled, _MOST_POOLED) if len(steps) > 1 else 1,
         ),
         categorical=train.state_schema.categorical,
         train=learned,

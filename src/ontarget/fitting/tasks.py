@@ -6,8 +6,9 @@ Because it is a pure function, it can run in this process or on another machine.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -29,6 +30,9 @@ _MOST_NUMBERS = 2_000_000  # that a model gets in one call
 _PATH_ROWS = 128  # per call: each needs some ten kilobytes
 # A reward that at least this share of all steps earns is the pace of the runs; see `pace_of`.
 _NEARLY_ALL = 0.9
+# The last steps of a run that ends early, as a share of the horizon, and how much more often their
+# rows are drawn than others.
+_SOON, _TIMES = 0.04, 10.0
 
 
 @dataclass(frozen=True)
@@ -40,14 +44,16 @@ class StepRows:
     y: FloatArray  # the remainder in the models' scale (M18); or (n, m): m values to ask about
     keys: KeyArray
     index: IndexArray  # each row's position among the episodes of its part
+    weight: FloatArray | None = None  # how much a training row counts; None if all count the same
 
     def __len__(self) -> int:
         return int(self.index.size)
 
     def take(self, which: IndexArray) -> StepRows:
         """The rows at these positions."""
+        weight = None if self.weight is None else self.weight[which]
         return StepRows(
-            self.step, self.X[which], self.y[which], self.keys[which], self.index[which]
+            self.step, self.X[which], self.y[which], self.keys[which], self.index[which], weight
         )
 
 
@@ -126,10 +132,17 @@ def _fitted(task: BlockTask, model: Any, train: Sequence[StepRows]) -> Any:
         model,
         np.concatenate([rows.X for rows in train]),
         np.concatenate([rows.y for rows in train]),
+        sample_weight=_weights(train),
         ids=np.concatenate([rows.keys for rows in train]),
         steps=np.concatenate([np.full(len(rows), rows.step) for rows in train]),
         categorical=task.categorical,
     )
+
+
+def _weights(train: Sequence[StepRows]) -> FloatArray | None:
+    if any(rows.weight is None for rows in train):
+        return None
+    return np.concatenate([rows.weight for rows in train if rows.weight is not None])
 
 
 def _lead_to_episodes(model: Any, train: Sequence[StepRows]) -> None:
@@ -270,14 +283,37 @@ def thinned(steps: Sequence[StepRows], every: int, seed: int) -> tuple[StepRows,
     The first of these steps is random for each episode. Steps of one run are similar, so little is
     lost. Only very short episodes may lose all rows.
     """
-    if every == 1:
-        return tuple(steps)
     found = []
     for rows in steps:
         phase = keyed_hash(rows.keys, seed, "phase") % np.uint64(every)
         kept = rows.take(np.flatnonzero((phase + np.uint64(rows.step)) % np.uint64(every) == 0))
         if len(kept):
             found.append(kept)
+    return tuple(found)
+
+
+def drawn_near_ends(
+    steps: Sequence[StepRows], episodes: Episodes, most: int, seed: int
+) -> tuple[StepRows, ...]:
+    """About ``most`` of the rows, drawn at random so that rows before an early end are kept.
+
+    Few rows show how a run fails. So the last rows of runs that end before the horizon are drawn
+    ten times as often, and a row counts the more, the smaller its chance was (method M30).
+    """
+    soon = math.ceil(_SOON * episodes.horizon)
+    wanted = []
+    for rows in steps:
+        length = episodes.lengths[rows.index]
+        ending = (length < episodes.horizon) & (length - rows.step <= soon)
+        wanted.append(np.where(ending, _TIMES, 1.0))
+    share = most / sum(float(one.sum()) for one in wanted)
+    found = []
+    for rows, want in zip(steps, wanted, strict=True):
+        chance = np.minimum(share * want, 1.0)
+        lots = keyed_hash(rows.keys, seed, f"drawn at {rows.step}") / 2.0**64
+        kept = np.flatnonzero(lots < chance)
+        if kept.size:
+            found.append(replace(rows.take(kept), weight=1.0 / chance[kept]))
     return tuple(found)
 
 

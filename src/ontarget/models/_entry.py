@@ -54,6 +54,16 @@ def takes_missing(model: object) -> bool:
         return False  # it has no tags: nothing says so
 
 
+def honest_model(model: Any) -> Any:
+    """The unfitted model, set so that its out-of-bag answers have not seen the outcome (M29)."""
+    return clone(model).set_params(category_order="bag") if _has(model, "category_order") else model
+
+
+def takes_weights(model: object) -> bool:
+    """Whether the model's ``fit`` takes the weight of each training row."""
+    return bool(accepted(_distribution(model).fit, {"sample_weight": None}))
+
+
 def fits_side_by_side(model: object) -> bool:
     """Whether copies of this model may be fitted in several threads at the same time."""
     unlimited = getattr(model, "n_jobs", None) in (None, -1)
@@ -134,10 +144,13 @@ def fit_model(
     ids: ArrayLike,
     steps: ArrayLike,
     categorical: Sequence[int],
+    sample_weight: FloatArray | None = None,
 ) -> ConditionalDistribution:
     """The fitted model; its ``fit`` gets only those keywords that it has parameters for."""
     asked = _distribution(model)
-    keywords = {"ids": ids, "steps": steps, "categorical": categorical}
+    keywords: dict[str, Any] = {"ids": ids, "steps": steps, "categorical": categorical}
+    if sample_weight is not None:
+        keywords["sample_weight"] = sample_weight
     fitted = asked.fit(X, y, **accepted(asked.fit, keywords))
     found: ConditionalDistribution = asked if fitted is None else fitted
     return found

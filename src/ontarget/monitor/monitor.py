@@ -74,8 +74,9 @@ class GoalMonitor(Judging):
     group
         The name of the group column, to calibrate and assure each group separately (method M11).
     min_calibration
-        A step is UNKNOWN if fewer learning episodes than this reach it (with ``preset="paper"``,
-        fewer calibrate episodes).
+        How many learning episodes p needs. Steps that fewer reach share the model and the
+        calibration of earlier ones; with ``steps_per_model`` they are UNKNOWN, as are steps that
+        fewer calibrate episodes reach with ``preset="paper"``.
     reward_bounds
         The least and the most that one step can ever earn; None for no bound. As soon as these
         bounds alone decide whether the target is met, p is exactly 0 or 1 (method M18). For several

@@ -13,7 +13,7 @@ import numpy as np
 from ontarget._kernel import inner_kernel, room_kernel
 from ontarget._typing import BoolArray, FloatArray, IntArray
 from ontarget.models._support_kernel import cdf_in_cell, quantile_in_cell, reaches
-from ontarget.models.forest._binning_kernel import BinTable, bin_row
+from ontarget.models.forest._binning_kernel import MISSING, BinTable, bin_row, write_code
 from ontarget.models.forest._leaf_kernel import counts_in_leaf
 from ontarget.models.forest._node_kernel import LOW16, LOW31, LOW32
 
@@ -35,6 +35,7 @@ class ForestTable(NamedTuple):
     row_start: IntArray  # (outcomes + 1,) uint32: first row of each outcome, then their number
     shares: FloatArray  # cumulative within each leaf; empty where entries weigh the same
     support: tuple[FloatArray, BoolArray, FloatArray]
+    recodes: IntArray  # (trees * categories,) uint16: each tree's own codes; empty if it has none
 
 
 class Scratch(NamedTuple):
@@ -43,7 +44,8 @@ class Scratch(NamedTuple):
     The descents are those of one row down all trees, or of many rows down one tree.
     """
 
-    codes: IntArray  # (rows * 2 * features,) uint16
+    codes: IntArray  # (rows * 2 * features,) uint16; where trees have own codes, one row per tree
+    shared: IntArray  # (rows * features,) uint16: codes before a tree's own; empty if it has none
     leaves: IntArray  # (descents,) uint32: where each one ended
     at: IntArray  # (descents,) uint32
     which: IntArray  # (descents,) uint32
@@ -53,8 +55,10 @@ class Scratch(NamedTuple):
 def new_scratch(forest: ForestTable) -> Scratch:
     """Work arrays to ask this forest about one row at a time."""
     n_features, n_trees = forest.bins.categorical.size, forest.roots.size
+    own = forest.recodes.size > 0
     return Scratch(
-        np.empty(2 * n_features, dtype=np.uint16),
+        np.empty(2 * n_features * (n_trees if own else 1), dtype=np.uint16),
+        np.empty(n_features if own else 0, dtype=np.uint16),
         np.empty(n_trees, dtype=np.uint32),
         np.empty(n_trees, dtype=np.uint32),
         np.empty(n_trees, dtype=np.uint32),
@@ -68,7 +72,7 @@ def find_leaves(nodes: IntArray, scratch: Scratch, n_descents: int, stride: int)
     All descents take one step down before any takes its next, so that they wait for memory
     together. Descent i reads the codes of its row's features from position ``i * stride`` on.
     """
-    codes, leaves, at, which = scratch
+    codes, leaves, at, which = scratch.codes, scratch.leaves, scratch.at, scratch.which
     apart = np.uint64(stride)
     for i in range(n_descents):
         which[i] = i
@@ -93,10 +97,37 @@ def find_leaves(nodes: IntArray, scratch: Scratch, n_descents: int, stride: int)
 @inner_kernel
 def row_to_leaves(forest: ForestTable, row: FloatArray, scratch: Scratch) -> None:
     """Write the leaf that the row reaches in each tree."""
-    bin_row(row, forest.bins, scratch.codes)
+    codes, n_codes, stride = scratch.codes, 2 * row.size, 0
+    bin_row(row, forest.bins, codes)
     for t in range(forest.roots.size):
         scratch.at[t] = forest.roots[t]
-    find_leaves(forest.nodes, scratch, forest.roots.size, 0)
+    if forest.recodes.size > 0:
+        stride = n_codes
+        for f in range(row.size):
+            scratch.shared[f] = codes[f]
+        for t in range(forest.roots.size):
+            for k in range(n_codes):
+                codes[t * n_codes + k] = codes[k]
+            recode_categories(forest, scratch, t, (0, t))
+    find_leaves(forest.nodes, scratch, forest.roots.size, stride)
+
+
+@inner_kernel
+def recode_categories(
+    forest: ForestTable, scratch: Scratch, tree: int, place: tuple[int, int]
+) -> None:
+    """Write the codes that the tree has given to a row's categories.
+
+    ``place`` is the row's number in ``scratch.shared`` and in ``scratch.codes``.
+    """
+    bins, n_features = forest.bins, forest.bins.categorical.size
+    n_before = tree * (forest.recodes.size // forest.roots.size)
+    for f in range(n_features):
+        if bins.categorical[f]:
+            code = int(scratch.shared[place[0] * n_features + f])
+            own = MISSING if code == MISSING else int(forest.recodes[n_before + code])
+            write_code(scratch.codes, 2 * n_features * place[1] + f, n_features, own)
+            n_before += bins.start[f + 1] - bins.start[f]
 
 
 @inner_kernel

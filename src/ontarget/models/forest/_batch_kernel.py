@@ -24,6 +24,7 @@ from ontarget.models.forest._asking_kernel import (
     mean_of_leaf,
     new_scratch,
     quantile_of_row,
+    recode_categories,
     row_to_leaves,
     rows_of_rank,
     shares_of_leaf,
@@ -60,8 +61,10 @@ def limits_of_rows(
 
 @room_kernel
 def _new_block(forest: ForestTable, n_rows: int) -> Scratch:
+    n_features = forest.bins.categorical.size
     return Scratch(
-        np.empty(n_rows * 2 * forest.bins.categorical.size, dtype=np.uint16),
+        np.empty(n_rows * 2 * n_features, dtype=np.uint16),
+        np.empty(n_rows * n_features if forest.recodes.size > 0 else 0, dtype=np.uint16),
         np.empty(n_rows, dtype=np.uint32),
         np.empty(n_rows, dtype=np.uint32),
         np.empty(n_rows, dtype=np.uint32),
@@ -128,6 +131,8 @@ def _bin_block(forest: ForestTable, scratch: Scratch, X: FloatArray) -> None:
         bin_values(X[:, f], f, forest.bins, scratch.at)
         for i in range(n_rows):
             write_code(scratch.codes, 2 * n_features * i + f, n_features, scratch.at[i])
+            if forest.recodes.size > 0:
+                scratch.shared[n_features * i + f] = scratch.at[i]
 
 
 @inner_kernel
@@ -135,6 +140,15 @@ def _block_to_leaves(forest: ForestTable, scratch: Scratch, tree: int, n_rows: i
     """Write the leaf that each of several rows reaches in one tree."""
     for i in range(n_rows):
         scratch.at[i] = forest.roots[tree]
+    _descend(forest, scratch, tree, n_rows)
+
+
+@inner_kernel
+def _descend(forest: ForestTable, scratch: Scratch, tree: int, n_rows: int) -> None:
+    """Write the leaf where each row ends that goes down one tree from the node ``at[i]``."""
+    if forest.recodes.size > 0:
+        for i in range(n_rows):
+            recode_categories(forest, scratch, tree, (i, i))
     find_leaves(forest.nodes, scratch, n_rows, 2 * forest.bins.categorical.size)
 
 
@@ -264,7 +278,7 @@ def _out_of_bag_limits(
         for i in range(n_rows):
             # The last node is always a leaf: a descent that nobody asks about ends there at once.
             scratch.at[i] = forest.nodes.size - 1 if held[t, episodes[i]] else forest.roots[t]
-        find_leaves(forest.nodes, scratch, n_rows, 2 * forest.bins.categorical.size)
+        _descend(forest, scratch, t, n_rows)
         for i in range(n_rows):
             if held[t, episodes[i]]:
                 continue

@@ -15,9 +15,16 @@ from ontarget.models._support import Support, find_atoms
 from ontarget.models.base import TrainingRows
 from ontarget.models.forest._asking_kernel import ForestTable
 from ontarget.models.forest._bags import Bags, Sampling
-from ontarget.models.forest._binning import Distinct, bin_features, choose_bins
+from ontarget.models.forest._binning import (
+    Distinct,
+    bin_by_value,
+    bin_features,
+    choose_bins,
+    distinct_values,
+)
 from ontarget.models.forest._binning_kernel import BinTable
 from ontarget.models.forest._growing_kernel import grow_tree
+from ontarget.models.forest._own_codes import Owners, in_own_codes, owners_of
 from ontarget.models.forest._split_kernel import GrowthRules, TrainingTable
 from ontarget.models.forest._store import Tree, assemble, entry_type
 
@@ -31,6 +38,7 @@ class GrowthPlan:
     split: str
     max_bins: int
     smooth: bool
+    own_order: bool  # of categories, in each tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,7 @@ class Ground:
     scores: FloatArray  # of each distinct outcome
     ranks: IndexArray  # of each row's outcome
     support: Support
+    owners: list[Owners]  # of categories that each tree orders by itself
 
 
 def prepare_ground(
@@ -61,8 +70,14 @@ def prepare_ground(
     weight = np.empty(0) if rows.weight is None else rows.weight
     values, ranks = np.unique(rows.y, return_inverse=True)
     mass = np.bincount(ranks, weights=weight if weight.size else None).astype(np.float64)
-    bins = choose_bins(rows.X, rows.y, categorical, max_bins=plan.max_bins, distinct=distinct)
-    codes, n_bins = bin_features(rows.X, bins)
+    own_order = plan.own_order and len(categorical) > 0
+    if own_order:
+        known = distinct_values(rows.X, categorical) if distinct is None else distinct
+        binned = bin_by_value(rows.X, categorical, max_bins=plan.max_bins, distinct=known)
+        bins, codes, n_bins = binned
+    else:
+        bins = choose_bins(rows.X, rows.y, categorical, max_bins=plan.max_bins, distinct=distinct)
+        codes, n_bins = bin_features(rows.X, bins)
     # Processors differ in the last bits of sums and cosines; rounded, they choose the same splits.
     scores = np.round(SPLIT_SCORES[plan.split](values, mass), 9)
     table = TrainingTable(
@@ -73,7 +88,9 @@ def prepare_ground(
         ranks=read_only(ranks.astype(np.uint32)),
     )
     atoms = find_atoms(ranks, rows.units, rows.steps)
-    return Ground(table, bins, scores, ranks, Support.of(values, atoms, mass, smooth=plan.smooth))
+    support = Support.of(values, atoms, mass, smooth=plan.smooth)
+    owners = owners_of(table, sorted(categorical), rows.units) if own_order else []
+    return Ground(table, bins, scores, ranks, support, owners)
 
 
 def grow_forest(rows: TrainingRows, plan: GrowthPlan, ground: Ground) -> tuple[ForestTable, Bags]:
@@ -83,14 +100,12 @@ def grow_forest(rows: TrainingRows, plan: GrowthPlan, ground: Ground) -> tuple[F
     number of threads.
     """
     bags = Bags.of(rows, plan.sampling)
-    trees = _grow_trees(ground.table, bags, rows.units, plan.rules)
+    trees = _grow_trees(ground, bags, rows.units, plan.rules)
     return assemble(trees, ground.bins, ground.support, np.bincount(ground.ranks)), bags
 
 
-def _grow_trees(
-    table: TrainingTable, bags: Bags, episodes: IndexArray, rules: GrowthRules
-) -> list[Tree]:
-    dtype = entry_type(table.ranks.size)
+def _grow_trees(ground: Ground, bags: Bags, episodes: IndexArray, rules: GrowthRules) -> list[Tree]:
+    dtype = entry_type(ground.ranks.size)
     trees: list[Tree | None] = [None] * bags.sampling.n_trees
     held = np.empty((len(trees), bags.n_rows.size), dtype=np.bool_)
 
@@ -98,8 +113,9 @@ def _grow_trees(
         for t in range(start, stop):
             drawn, state = bags.draw(t)
             held[t] = drawn > 0
+            table, recodes = in_own_codes(ground.table, ground.owners, drawn, episodes)
             nodes, entries, shares = grow_tree(table, drawn[episodes], rules, state)
-            trees[t] = Tree(nodes, entries.astype(dtype, copy=False), shares)
+            trees[t] = Tree(nodes, entries.astype(dtype, copy=False), shares, recodes)
 
     run_blocks(grow, len(trees), block=1)
     bags.note(held)

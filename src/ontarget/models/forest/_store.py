@@ -26,6 +26,7 @@ class Tree(NamedTuple):
     nodes: IntArray
     entries: IntArray
     shares: FloatArray
+    recodes: IntArray  # uint16: the tree's own codes of all categories; empty if it has none
 
 
 def entry_type(n_rows: int) -> type[np.unsignedinteger]:
@@ -49,6 +50,7 @@ def assemble(trees: list[Tree], bins: BinTable, support: Support, n_rows: IntArr
     entries = np.empty(n_entries, dtype=trees[0].entries.dtype)
     shares = np.empty(sum(tree.shares.size for tree in trees))
     roots = np.empty(len(trees), dtype=np.int64)
+    recodes = np.concatenate([tree.recodes for tree in trees])
     node, entry = n_nodes, n_entries
     for t in reversed(range(len(trees))):
         tree = trees.pop()
@@ -68,6 +70,7 @@ def assemble(trees: list[Tree], bins: BinTable, support: Support, n_rows: IntArr
         row_start=read_only(np.concatenate([[0], np.cumsum(n_rows)]).astype(np.uint32)),
         shares=read_only(shares),
         support=support.as_tuple(),
+        recodes=read_only(recodes),
     )
 
 
@@ -99,6 +102,7 @@ def drop_unused_edges(nodes: IntArray, bins: BinTable) -> BinTable:
 def table_to_arrays(table: ForestTable) -> dict[str, AnyArray]:
     """The forest as flat read-only arrays by name."""
     values, atoms, tail = table.support
+    own = {"tree_codes": table.recodes} if table.recodes.size else {}
     return {
         "support": values,
         "atoms": atoms,
@@ -112,6 +116,7 @@ def table_to_arrays(table: ForestTable) -> dict[str, AnyArray]:
         "entries": table.entries,
         "row_start": table.row_start,
         "shares": table.shares,
+        **own,
     }
 
 
@@ -138,14 +143,37 @@ def table_from_arrays(arrays: Mapping[str, AnyArray]) -> ForestTable:
         row_start=row_start,
         shares=flat_array(arrays, "shares", np.float64),
         support=support.as_tuple(),
+        recodes=_recodes_in(arrays),
     )
     _check_table(table)
     return table
 
 
+def _recodes_in(arrays: Mapping[str, AnyArray]) -> IntArray:
+    """Each tree's own codes of categories; files of 0.2 have none, and one order for all trees."""
+    if "tree_codes" in arrays:
+        return flat_array(arrays, "tree_codes", np.uint16)
+    return read_only(np.empty(0, dtype=np.uint16))
+
+
 def _check_table(table: ForestTable) -> None:
     """Raise a `ModelFileError` unless all indices are in bounds and every path ends in a leaf."""
     check_bins(table.bins)
+    n_categories = np.diff(table.bins.start)[table.bins.categorical].sum()
+    require(
+        table.recodes.size in (0, table.roots.size * n_categories),
+        "tree_codes needs one code per tree and category",
+    )
+    if table.recodes.size:
+        place = np.arange(table.bins.order.size) - np.repeat(
+            table.bins.start[:-1], np.diff(table.bins.start)
+        )
+        named = np.repeat(table.bins.categorical, np.diff(table.bins.start))
+        require(
+            bool((table.bins.order == place)[named].all()),
+            "category_order needs the places of categories where trees have own codes",
+        )
+    require(bool((table.recodes < MISSING).all()), "tree_codes needs codes that are bins")
     starts = _check_nodes(table)
     entries, shares = table.entries, table.shares
     require(

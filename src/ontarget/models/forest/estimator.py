@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 SplitRule: TypeAlias = Literal["distribution", "variance"]
+CategoryOrder: TypeAlias = Literal["bag", "all"]
 
 # Rows that one thread answers before it takes the next block. A tree that was fetched for one row
 # serves all rows of a block; with many values, fewer rows fit into the fastest memory.
@@ -100,6 +101,10 @@ class QuantileForest(ForestEstimator):
         How many bins a feature may have, at most 65,535. A feature with at most this many distinct
         values can be split between any two of them; a feature with more values, only at quantiles.
         With 255, a fit to very many rows is faster and the model a little smaller.
+    category_order
+        Trees split categories in the order of their mean outcomes: over all episodes
+        (``"all"``), or over the episodes that the tree drew, where categories with fewer than ten
+        of these share a place (``"bag"``). A monitor that needs out-of-bag answers sets ``"bag"``.
     n_jobs
         At most this many threads; None or -1 for as many as `ONTARGET_THREADS` or the processor
         allows. The forest and its answers are the same with any number of threads.
@@ -151,6 +156,7 @@ class QuantileForest(ForestEstimator):
         max_samples: float = 1.0,
         max_entries: int | None = None,
         max_bins: int = 65_535,
+        category_order: CategoryOrder = "all",
         n_jobs: int | None = None,
     ) -> None:
         self.n_trees = n_trees
@@ -164,6 +170,7 @@ class QuantileForest(ForestEstimator):
         self.max_samples = max_samples
         self.max_entries = max_entries
         self.max_bins = max_bins
+        self.category_order = category_order
         self.n_jobs = n_jobs
 
     def fit(
@@ -399,6 +406,10 @@ class QuantileForest(ForestEstimator):
             raise InputError(
                 Argument("split"), f" needs one of {', '.join(SPLIT_SCORES)}, got {self.split!r}"
             )
+        if self.category_order not in ("bag", "all"):
+            raise InputError(
+                Argument("category_order"), f" needs bag or all, got {self.category_order!r}"
+            )
         depth = _NO_LIMIT if self.max_depth is None else self.max_depth
         n_trees = whole_number("n_trees", self.n_trees, least=1, most=_NO_LIMIT)
         min_leaf = whole_number("min_leaf", self.min_leaf, least=1, most=_NO_LIMIT)
@@ -418,6 +429,7 @@ class QuantileForest(ForestEstimator):
             split=self.split,
             max_bins=whole_number("max_bins", self.max_bins, least=2, most=MAX_BINS),
             smooth=bool(self.smooth),
+            own_order=self.category_order == "bag",
         )
 
     def __sklearn_is_fitted__(self) -> bool:

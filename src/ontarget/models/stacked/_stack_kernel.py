@@ -56,7 +56,7 @@ def kinds_of(stack: Stack) -> Kinds:
 
 
 # How many arrays each part of a stack has.
-_GUIDES, _FOREST, _SHIFT, _REGRESSION = 10, 12, 3, 12
+_GUIDES, _FOREST, _SHIFT, _REGRESSION = 10, 13, 3, 12
 
 
 @room_kernel
@@ -94,6 +94,7 @@ def _forest_at(packed: IntArray, at: int, kinds: Kinds) -> ForestTable:
         array_at(packed, at + 7, kinds[4]),
         array_at(packed, at + 8, floats),
         support_at(packed, at + 9, floats, kinds[2]),
+        array_at(packed, at + 12, kinds[3]),
     )
 
 

@@ -396,7 +396,9 @@ class StackedForest(ForestEstimator):
         mine = self.get_params(deep=False)
         names = set(QuantileForest._get_param_names()) & set(mine)
         own = {name: mine[name] for name in names}
-        return QuantileForest(**{**own, "min_leaf": min_leaf, "seed": seed})
+        return QuantileForest(
+            **{**own, "min_leaf": min_leaf, "seed": seed, "category_order": "bag"}
+        )
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "stack_")

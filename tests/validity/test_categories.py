@@ -1,0 +1,45 @@
+"""M29: categories of nothing but noise tell nothing, and p does not pretend that they do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ontarget import Episodes, GoalMonitor, Target
+from ontarget.fitting import fit
+from ontarget.models import QuantileForest
+
+STEPS = 3
+
+
+def coin_flips(n: int, n_categories: int, seed: int) -> tuple[Episodes, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    names, met = rng.integers(0, n_categories, n), rng.integers(0, 2, n)
+    states = np.stack([np.repeat(names[:, None], STEPS, 1), rng.normal(size=(n, STEPS))], axis=2)
+    rewards = np.zeros((n, STEPS))
+    rewards[:, -1] = met
+    return Episodes.from_arrays(states, rewards, features=["name", "x"], categorical=["name"]), met
+
+
+def brier(monitor: GoalMonitor, n: int, n_categories: int, seed: int) -> float:
+    episodes, met = coin_flips(n + 500, n_categories, seed)
+    monitor.fit(episodes.take(np.arange(n)), seed=seed, progress=False)
+    found = monitor.evaluate(episodes.take(np.arange(n, n + 500)), Target.at_least(0.5))
+    return float(np.nanmean((found.p - met[n:]) ** 2))
+
+
+@pytest.mark.parametrize(("n", "n_categories"), [(500, 100), (500, 250), (2_000, 1_000)])
+def test_p_is_no_worse_than_the_rate_where_outcomes_are_coin_flips(n, n_categories) -> None:
+    found = [brier(GoalMonitor(), n, n_categories, seed) for seed in range(2)]
+    assert np.mean(found) <= 0.265
+
+
+def test_one_order_of_categories_for_all_trees_would_be_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The planted bug: an order by mean outcome that each episode had a hand in."""
+    monitor = GoalMonitor(QuantileForest(60, min_leaf=3))
+    honest = [brier(monitor, 500, 250, seed) for seed in (0, 1)]
+    monkeypatch.setattr(fit, "honest_model", lambda model: model)
+    leaking = [brier(monitor, 500, 250, seed) for seed in (0, 1)]
+    assert np.mean(leaking) > 0.29 > 0.275 > np.mean(honest)
