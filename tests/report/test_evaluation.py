@@ -186,3 +186,28 @@ def test_new_logs_are_read_like_a_monitor(tmp_path: Path) -> None:
     new = Episodes.from_frame(table, like=GoalMonitor.load(tmp_path / "m.ontarget"))
     assert (new.roles.episode, new.horizon) == ("run", 6)
     assert new.outcomes.tolist() == NEW.outcomes.tolist()
+
+
+def test_failures_are_told_by_the_third_of_the_run_in_which_they_were_certain() -> None:
+    """A blind spot late in runs cannot hide behind an average: p that never falls late is seen."""
+    rng = np.random.default_rng(8)
+    horizon = 30
+    fell_at = np.where(rng.random(300) < 0.6, rng.integers(2, horizon, 300), horizon)
+    states = [np.append(np.zeros(n - 1), float(n < horizon))[:, None] for n in fell_at]
+    runs = Episodes.from_arrays(states, [np.ones(n) for n in fell_at], horizon=horizon)
+    found = (
+        GoalMonitor(QuantileForest(n_trees=20, min_leaf=3))
+        .fit(runs, progress=False)
+        .evaluate(runs, Target.at_least(horizon))
+    )
+    raised = found.alarms(alarm_below=0.2)
+    failed = ~found.met
+    wanted = [failed & (fell_at * 3 // horizon == k) for k in range(3)]
+    assert [one.n for one in raised.by_third] == [int(own.sum()) for own in wanted]
+    caught = (raised.first >= 0) & (raised.first < found.answers.decided_at)
+    assert [one.count for one in raised.by_third] == [int(caught[own].sum()) for own in wanted]
+    last = found.p[fell_at[failed] - 1, np.flatnonzero(failed)]
+    assert raised.last_p == np.median(last)
+    assert raised.last_p < 0.1
+    none = found.alarms(alarm_below=0.0)
+    assert [one.count for one in none.by_third] == [0, 0, 0]

@@ -360,6 +360,8 @@ def _measures(found: Evaluation, rule: AlarmRule) -> dict[str, Any]:
             "never_rate": _known(quality.never.value),
             "median_lead_steps": _known(quality.median_lead_steps),
             "median_lead_in_time": _known(quality.median_lead_in_time),
+            "in_time_by_third": [_known(one.value) for one in raised.by_third],
+            "median_last_p": _known(raised.last_p),
         }
     }
 

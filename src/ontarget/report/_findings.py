@@ -22,7 +22,13 @@ from ontarget.report._enough import COARSE
 from ontarget.report._facts import Facts
 from ontarget.report._since import alarms_since, sure_since
 from ontarget.report._statement import Statement, no_tick, sentence, sentences
-from ontarget.report._summary import failures_in_words, late_in_words, lead_in_words, past_the_end
+from ontarget.report._summary import (
+    failures_in_words,
+    late_in_words,
+    lead_in_words,
+    past_the_end,
+    thirds_in_words,
+)
 from ontarget.report._words import argument_in_words, between
 from ontarget.report.measured import Measured
 from ontarget.report.verdict import (
@@ -344,6 +350,7 @@ def _alarm(facts: Facts) -> Statement:
     told = (
         failures_in_words(quality),
         lead_in_words(quality),
+        thirds_in_words(facts.alarms),
         late_in_words(quality),
         past_the_end(facts),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
@@ -95,6 +96,18 @@ def lead_in_words(quality: AlarmQuality) -> str:
     )
 
 
+def thirds_in_words(alarms: RaisedAlarms) -> str:
+    """Words on failures by when they were certain, and on p just before; empty if unknown."""
+    told = []
+    if sum(one.n > 0 for one in alarms.by_third) > 1:
+        named = zip(("first", "middle", "last"), alarms.by_third, strict=True)
+        shares = ", ".join(f"{k} {one.count:,} of {one.n:,}" for k, one in named if one.n)
+        told.append(f"caught by the third of the run in which the target was lost: {shares}")
+    if not math.isnan(alarms.last_p):
+        told.append(f"half of the failures had p up to {alarms.last_p:.2g} at the last step before")
+    return "; ".join(told)
+
+
 def late_in_words(quality: AlarmQuality) -> str:
     """Advice if most alarms come too late; empty if they do not."""
     if quality.too_late.count <= quality.in_time.count:
@@ -142,7 +155,12 @@ def _alarm(facts: Facts, told: Told) -> list[str]:
     if not quality.detections.n:
         return [*lines, "failures   none"]
     lines.append(f"failures   {failures_in_words(quality)}")
-    more = (lead_in_words(quality), late_in_words(quality), past_the_end(facts, told))
+    more = (
+        lead_in_words(quality),
+        thirds_in_words(facts.alarms),
+        late_in_words(quality),
+        past_the_end(facts, told),
+    )
     return [*lines, *(f"{_GAP}{one}" for one in more if one)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -60,13 +61,18 @@ class RaisedAlarms:
     """What an alarm rule did on new episodes.
 
     ``triggers`` are the thresholds of the rule and what they rest on, one for each group of runs.
-    ``first`` is the step of each episode's first alarm; −1 means no alarm.
+    ``first`` is the step of each episode's first alarm; −1 means no alarm. ``by_third`` is the
+    share of failures caught in time, for failures that were certain in the first, middle and last
+    third of the horizon. ``last_p`` is the median p of failures at their last step before that; NaN
+    if no failure has an answer there.
     """
 
     rule: AlarmRule
     triggers: tuple[Trigger, ...]
     first: IndexArray
     quality: AlarmQuality
+    by_third: tuple[Rate, ...]
+    last_p: float
 
     @property
     def measured(self) -> bool:
@@ -319,8 +325,17 @@ class Measured:
             own = np.flatnonzero(self.groups == g)
             if own.size:
                 first[own] = self.answers.take(own).first_alarms(rule, trigger)
-        quality = alarm_quality(first, self.met, self.lengths, decided=self.answers.decided_at)
-        return RaisedAlarms(rule, triggers, first, quality)
+        lost = self.answers.decided_at
+        quality = alarm_quality(first, self.met, self.lengths, decided=lost)
+        in_time = (first != NO_ALARM) & (first < lost)
+        third = np.minimum(3 * lost // max(self.p.shape[0], 1), 2)
+        thirds = [in_time[~self.met & (third == k)] for k in range(3)]
+        by_third = tuple(Rate.of(int(own.sum()), own.size) for own in thirds)
+        failed = np.flatnonzero(~self.met & (lost > 0))
+        last = self.p[lost[failed] - 1, failed]
+        last = last[~np.isnan(last)]
+        last_p = float(np.median(last)) if last.size else math.nan
+        return RaisedAlarms(rule, triggers, first, quality, by_third, last_p)
 
     def _triggers(self, rule: AlarmRule) -> tuple[Trigger, ...]:
         contracts: Any = self.contracts  # whose target this is
