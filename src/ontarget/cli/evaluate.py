@@ -337,6 +337,7 @@ def _measures(found: Evaluation, rule: AlarmRule) -> dict[str, Any]:
             "log_loss": found.log_loss("raw")._asdict(),
         },
         "drift": None if found.drifted is None else found.drifted.to_json(),
+        "median_last_p": _known(found.last_p),
         "ruled_out_wrongly": found.ruled_out_wrongly().value,
         "assured_wrongly": found.assured_wrongly().value,
     }
@@ -361,7 +362,6 @@ def _measures(found: Evaluation, rule: AlarmRule) -> dict[str, Any]:
             "median_lead_steps": _known(quality.median_lead_steps),
             "median_lead_in_time": _known(quality.median_lead_in_time),
             "in_time_by_third": [_known(one.value) for one in raised.by_third],
-            "median_last_p": _known(raised.last_p),
         }
     }
 

@@ -350,7 +350,7 @@ def _alarm(facts: Facts) -> Statement:
     told = (
         failures_in_words(quality),
         lead_in_words(quality),
-        thirds_in_words(facts.alarms),
+        thirds_in_words(facts.alarms, facts.found.last_p),
         late_in_words(quality),
         past_the_end(facts),
     )

@@ -96,15 +96,15 @@ def lead_in_words(quality: AlarmQuality) -> str:
     )
 
 
-def thirds_in_words(alarms: RaisedAlarms) -> str:
+def thirds_in_words(alarms: RaisedAlarms, last_p: float) -> str:
     """Words on failures by when they were certain, and on p just before; empty if unknown."""
     told = []
     if sum(one.n > 0 for one in alarms.by_third) > 1:
         named = zip(("first", "middle", "last"), alarms.by_third, strict=True)
         shares = ", ".join(f"{k} {one.count:,} of {one.n:,}" for k, one in named if one.n)
         told.append(f"caught by the third of the run in which the target was lost: {shares}")
-    if not math.isnan(alarms.last_p):
-        told.append(f"half of the failures had p up to {alarms.last_p:.2g} at the last step before")
+    if not math.isnan(last_p):
+        told.append(f"half of the failures had p up to {last_p:.2g} at the last step before")
     return "; ".join(told)
 
 
@@ -157,7 +157,7 @@ def _alarm(facts: Facts, told: Told) -> list[str]:
     lines.append(f"failures   {failures_in_words(quality)}")
     more = (
         lead_in_words(quality),
-        thirds_in_words(facts.alarms),
+        thirds_in_words(facts.alarms, facts.found.last_p),
         late_in_words(quality),
         past_the_end(facts, told),
     )

@@ -63,8 +63,7 @@ class RaisedAlarms:
     ``triggers`` are the thresholds of the rule and what they rest on, one for each group of runs.
     ``first`` is the step of each episode's first alarm; −1 means no alarm. ``by_third`` is the
     share of failures caught in time, for failures that were certain in the first, middle and last
-    third of the horizon. ``last_p`` is the median p of failures at their last step before that; NaN
-    if no failure has an answer there.
+    third of the horizon.
     """
 
     rule: AlarmRule
@@ -72,7 +71,6 @@ class RaisedAlarms:
     first: IndexArray
     quality: AlarmQuality
     by_third: tuple[Rate, ...]
-    last_p: float
 
     @property
     def measured(self) -> bool:
@@ -325,17 +323,25 @@ class Measured:
             own = np.flatnonzero(self.groups == g)
             if own.size:
                 first[own] = self.answers.take(own).first_alarms(rule, trigger)
+        decided = self.answers.decided_at
+        quality = alarm_quality(first, self.met, self.lengths, decided=decided)
+        return RaisedAlarms(rule, triggers, first, quality, self._by_third(first))
+
+    def _by_third(self, first: IndexArray) -> tuple[Rate, ...]:
         lost = self.answers.decided_at
-        quality = alarm_quality(first, self.met, self.lengths, decided=lost)
         in_time = (first != NO_ALARM) & (first < lost)
         third = np.minimum(3 * lost // max(self.p.shape[0], 1), 2)
         thirds = [in_time[~self.met & (third == k)] for k in range(3)]
-        by_third = tuple(Rate.of(int(own.sum()), own.size) for own in thirds)
+        return tuple(Rate.of(int(own.sum()), own.size) for own in thirds)
+
+    @cached_property
+    def last_p(self) -> float:
+        """The median p of failures at the last step before they were certain; NaN if unknown."""
+        lost = self.answers.decided_at
         failed = np.flatnonzero(~self.met & (lost > 0))
         last = self.p[lost[failed] - 1, failed]
         last = last[~np.isnan(last)]
-        last_p = float(np.median(last)) if last.size else math.nan
-        return RaisedAlarms(rule, triggers, first, quality, by_third, last_p)
+        return float(np.median(last)) if last.size else math.nan
 
     def _triggers(self, rule: AlarmRule) -> tuple[Trigger, ...]:
         contracts: Any = self.contracts  # whose target this is
