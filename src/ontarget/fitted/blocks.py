@@ -172,8 +172,7 @@ def plan_blocks(
     whole_number("window", window, least=0)
     if steps_per_model == "auto":
         reach = horizon if reach is None else reach
-        spacing = spacing or max(math.ceil(reach / 4), LEAST_SPACING)
-        return blended_blocks(horizon, spacing, reach)
+        return blended_blocks(horizon, spacing or first_spacing(reach), reach)
     size = whole_number("steps_per_model", steps_per_model, least=1)
     blocks = tuple(
         Block(
@@ -186,6 +185,11 @@ def plan_blocks(
         for index, start in enumerate(range(0, horizon, size))
     )
     return blocks, LawTable.of([[(1.0, block.index)] for block in blocks for _ in block.steps])
+
+
+def first_spacing(reach: int) -> int:
+    """The distance between the centres of blocks if none is chosen: a quarter of the steps."""
+    return max(math.ceil(reach / 4), LEAST_SPACING)
 
 
 def blended_blocks(horizon: int, spacing: int, reach: int) -> tuple[tuple[Block, ...], LawTable]:

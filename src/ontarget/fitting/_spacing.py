@@ -15,7 +15,13 @@ import numpy as np
 from ontarget._keyed import keyed_hash
 from ontarget._typing import FloatArray, KeyArray
 from ontarget.episodes import Episodes
-from ontarget.fitted.blocks import LEAST_SPACING, Block, LawTable, blended_blocks
+from ontarget.fitted.blocks import (
+    LEAST_SPACING,
+    Block,
+    LawTable,
+    blended_blocks,
+    first_spacing,
+)
 from ontarget.fitted.choices import Choices, Trial
 from ontarget.fitting.engines import run_tasks
 from ontarget.fitting.tasks import (
@@ -63,7 +69,7 @@ def choose_spacing(pilot: Pilot) -> Choices:
     kept.
     """
     horizon, reach = pilot.learn.horizon, pilot.reach
-    spacing = max(math.ceil(reach / 4), LEAST_SPACING)
+    spacing = first_spacing(reach)
     if len(pilot.learn) < _FEWEST or not hasattr(pilot.model, "out_of_bag_limits"):
         return Choices(spacing)
     trial, trials = _few(pilot), [Trial(spacing)]
