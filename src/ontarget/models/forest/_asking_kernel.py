@@ -108,25 +108,29 @@ def row_to_leaves(forest: ForestTable, row: FloatArray, scratch: Scratch) -> Non
         for t in range(forest.roots.size):
             for k in range(n_codes):
                 codes[t * n_codes + k] = codes[k]
-            recode_categories(forest, scratch, t, (0, t))
+        recode_categories(forest, scratch, forest.roots.size, (0, 1, 0))
     find_leaves(forest.nodes, scratch, forest.roots.size, stride)
 
 
 @inner_kernel
 def recode_categories(
-    forest: ForestTable, scratch: Scratch, tree: int, place: tuple[int, int]
+    forest: ForestTable, scratch: Scratch, n_descents: int, asks: tuple[int, int, int]
 ) -> None:
-    """Write the codes that the tree has given to a row's categories.
+    """Write the codes that the trees have given to the categories of each descent's row.
 
-    ``place`` is the row's number in ``scratch.shared`` and in ``scratch.codes``.
+    ``asks`` is the tree of the first descent, and by how many trees and rows the next is further.
     """
     bins, n_features = forest.bins, forest.bins.categorical.size
-    n_before = tree * (forest.recodes.size // forest.roots.size)
+    first, next_tree, next_row = asks
+    n_own = forest.recodes.size // forest.roots.size
+    n_before = first * n_own
     for f in range(n_features):
         if bins.categorical[f]:
-            code = int(scratch.shared[place[0] * n_features + f])
-            own = MISSING if code == MISSING else int(forest.recodes[n_before + code])
-            write_code(scratch.codes, 2 * n_features * place[1] + f, n_features, own)
+            for i in range(n_descents):
+                code = int(scratch.shared[i * next_row * n_features + f])
+                at = n_before + i * next_tree * n_own + code
+                own = MISSING if code == MISSING else int(forest.recodes[at])
+                write_code(scratch.codes, 2 * n_features * i + f, n_features, own)
             n_before += bins.start[f + 1] - bins.start[f]
 
 

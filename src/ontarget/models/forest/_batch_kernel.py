@@ -147,8 +147,7 @@ def _block_to_leaves(forest: ForestTable, scratch: Scratch, tree: int, n_rows: i
 def _descend(forest: ForestTable, scratch: Scratch, tree: int, n_rows: int) -> None:
     """Write the leaf where each row ends that goes down one tree from the node ``at[i]``."""
     if forest.recodes.size > 0:
-        for i in range(n_rows):
-            recode_categories(forest, scratch, tree, (i, i))
+        recode_categories(forest, scratch, n_rows, (tree, 0, 1))
     find_leaves(forest.nodes, scratch, n_rows, 2 * forest.bins.categorical.size)
 
 
