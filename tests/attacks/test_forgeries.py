@@ -296,6 +296,48 @@ def test_a_forest_without_features(tmp_path: Path) -> None:
     refuse("forest-by-step", forge, tmp_path, "1 to .* features, got 0")
 
 
+CODES: dict[str, tuple[Callable[[np.ndarray], np.ndarray], str]] = {
+    "one too few": (lambda a: a[1:], "one code per tree and category"),
+    "one too many": (lambda a: np.append(a, a[:1]), "one code per tree and category"),
+    "none": (lambda a: a[:0], "one code per tree and category"),
+    "a table": (lambda a: a[None], "flat array of uint16"),
+    "missing": (lambda a: np.append(a[1:], a.dtype.type(65_535)), "codes that are bins"),
+    "negative": (lambda a: -a.astype(np.int16), "flat array of uint16"),
+    "wider": (lambda a: a.astype(np.int64) + 2**40, "flat array of uint16"),
+    "not numbers": (lambda a: np.full(a.size, np.nan), "flat array of uint16"),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("forest-by-step", "tree_codes"),
+        ("stacked", "small_tree_codes"),
+        ("stacked", "large_tree_codes"),
+    ],
+)
+@pytest.mark.parametrize("what", CODES)
+def test_codes_that_no_tree_gives_to_categories(
+    kind: str, name: str, what: str, tmp_path: Path
+) -> None:
+    change, match = CODES[what]
+
+    def forge(header: dict[str, Any], sections: Any) -> None:
+        arrays = sections["block-00000"]
+        arrays[name] = change(arrays[name])
+
+    refuse(kind, forge, tmp_path, match)
+
+
+@pytest.mark.parametrize("name", ["category_order", "categorical", "edge_start"])
+def test_categories_that_do_not_fit_the_codes_of_trees(name: str, tmp_path: Path) -> None:
+    def forge(header: dict[str, Any], sections: Any) -> None:
+        arrays = sections["block-00000"]
+        arrays[name] = arrays[name][::-1].copy()
+
+    refuse("forest-by-step", forge, tmp_path, "the model's arrays are damaged")
+
+
 @pytest.mark.parametrize("width", [0, -1, 2**40])
 def test_a_model_of_no_or_endless_features(width: int, tmp_path: Path) -> None:
     def forge(header: dict[str, Any], sections: Any) -> None:

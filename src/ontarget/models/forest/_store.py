@@ -16,6 +16,8 @@ from ontarget.models.forest._asking_kernel import ForestTable
 from ontarget.models.forest._binning_kernel import MISSING, BinTable
 from ontarget.models.forest._node_kernel import LOW31, LOW32, MAX_SLOTS
 
+_CODES = "tree_codes needs one code per tree and category"
+
 
 class Tree(NamedTuple):
     """One grown tree; its nodes, and the entries of its leaves (training rows), as arrays.
@@ -151,9 +153,11 @@ def table_from_arrays(arrays: Mapping[str, AnyArray]) -> ForestTable:
 
 def _recodes_in(arrays: Mapping[str, AnyArray]) -> IntArray:
     """Each tree's own codes of categories; files of 0.2 have none, and one order for all trees."""
-    if "tree_codes" in arrays:
-        return flat_array(arrays, "tree_codes", np.uint16)
-    return read_only(np.empty(0, dtype=np.uint16))
+    if "tree_codes" not in arrays:
+        return read_only(np.empty(0, dtype=np.uint16))
+    found = flat_array(arrays, "tree_codes", np.uint16)
+    require(found.size > 0, _CODES)
+    return found
 
 
 def _check_table(table: ForestTable) -> None:
@@ -162,7 +166,7 @@ def _check_table(table: ForestTable) -> None:
     n_categories = np.diff(table.bins.start)[table.bins.categorical].sum()
     require(
         table.recodes.size in (0, table.roots.size * n_categories),
-        "tree_codes needs one code per tree and category",
+        _CODES,
     )
     if table.recodes.size:
         place = np.arange(table.bins.order.size) - np.repeat(
