@@ -14,6 +14,8 @@ from ontarget.errors import ModelFileError
 
 _MOST = 64  # entries that a file may hold
 _SURELY = 2.0  # standard errors; a smaller gain may be chance
+# A guide changes all models, and small forests gain from it by chance too: it must do better.
+_CLEARLY = 4.0
 
 
 class Trial(NamedTuple):
@@ -54,13 +56,20 @@ class Choices:
     tried; it is empty if the spacing was given or there were too few episodes to choose it.
     ``opening`` is how much the first step's own model counts in the prediction at that step, from 0
     to 1. ``experts`` has the mean weight of each expert over all blocks, by name; it is empty for a
-    model without experts.
+    model without experts. ``guide`` is the trial of a model of the mean for all steps, whose
+    prediction the models of the blocks read; None if it was not tried.
     """
 
     spacing: int | None = None
     trials: tuple[Trial, ...] = ()
     opening: float = 0.0
     experts: Mapping[str, float] = field(default_factory=dict)
+    guide: Trial | None = None
+
+    @property
+    def is_guided(self) -> bool:
+        """Whether the models of the blocks read the prediction of one model for all steps."""
+        return self.guide is not None and self.guide.gain > _CLEARLY * self.guide.error
 
     def with_experts(self, models: Iterable[Any]) -> Self:
         """The same choices, with the mean weight of each expert taken from these fitted models.
@@ -89,9 +98,12 @@ class Choices:
                 f"{said}: {last.spacing} would not clearly predict held-out outcomes better "
                 f"({last.in_words})"
             )
-        if not self.opening:
-            return said
-        return f"{said}; the first step's own model counts {100 * self.opening:.0f} % there"
+        if self.opening:
+            share = f"{100 * self.opening:.0f} %"
+            said = f"{said}; the first step's own model counts {share} there"
+        if self.guide is not None and self.is_guided:
+            said = f"{said}; all read one model of whole runs ({self.guide.in_words})"
+        return said
 
     @property
     def experts_in_words(self) -> str:
@@ -110,6 +122,7 @@ class Choices:
             "trials": [_plain(trial) for trial in self.trials],
             "opening": self.opening,
             "experts": dict(self.experts),
+            **({} if self.guide is None else {"guide": _plain(self.guide)}),
         }
 
     @classmethod
@@ -123,6 +136,7 @@ class Choices:
             right = max(len(found["trials"]), len(experts)) <= _MOST
             right = right and (spacing is None or _is_step(spacing))
             trials = tuple(map(_trial, found["trials"]))
+            guide = _trial(found["guide"]) if "guide" in found else None
             right = right and all(_is_step(trial.spacing) for trial in trials)
             shares = {str(name)[:_MOST]: float(share) for name, share in experts.items()}
             right = right and all(0.0 <= share <= 1.0 for share in (opening, *shares.values()))
@@ -132,7 +146,7 @@ class Choices:
             raise ModelFileError(
                 "'chosen' in the header needs spacings of at least 1 step, and shares from 0 to 1"
             )
-        return cls(spacing, trials, opening, shares)
+        return cls(spacing, trials, opening, shares, guide)
 
 
 def _plain(trial: Trial) -> list[float | None]:

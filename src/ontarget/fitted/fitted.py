@@ -37,6 +37,7 @@ from ontarget.fitted.ranks import RankTable
 from ontarget.fitted.recorded import RecordedRuns
 from ontarget.fitted.rehearsal import Rehearsal
 from ontarget.fitted.target_map import TargetMap
+from ontarget.models.guided.run import RunGuide
 from ontarget.target import Target
 
 
@@ -109,6 +110,7 @@ class Fitted:
     # distributions (M_i of M9); +inf for an episode that was cut off (M24).
     excess: FloatArray
     trained: Trained
+    guide: RunGuide | None = None  # of the mean at all steps; the models read its prediction
     pace: float = 0.0  # what nearly every step earns: models learn the remainder plus this times t
     impossible: FloatArray = field(default_factory=lambda: NO_CURVE)  # probability 0, ascending
     rehearsal: Rehearsal | None = None  # of the learning episodes; None with preset="paper"
@@ -167,9 +169,11 @@ class Fitted:
     def width(self) -> int:
         """How many numbers the models read of a run.
 
-        They are the state, and where needed the behavior so far and the step number.
+        They are the state, where needed the behavior so far and the step number, and the prediction
+        of the run's guide if there is one.
         """
-        return self.state_width + self.behavior.reads_so_far + self.reads_step
+        plain = self.state_width + self.behavior.reads_so_far + self.reads_step
+        return plain + (self.guide is not None)
 
     @cached_property
     def ahead(self) -> FloatArray:
@@ -224,6 +228,7 @@ class Fitted:
             curve=NO_CURVE if self.curves is None else self.curves.at(t, group),
             behavior=self.behavior,
             reads_step=self.reads_step,
+            guide=self.guide,
             amounts=self.amounts,
             ahead=(least, most),
             moved=self.pace * t,

@@ -27,6 +27,7 @@ from ontarget.fitted._kernels import DECIDED, NUMBERS, Stored, outlook_of_rows, 
 from ontarget.fitted.question import Question
 from ontarget.models._mixture import mixture_limits, mixture_quantile, quantile_of
 from ontarget.models.base import Side, check_values
+from ontarget.models.guided.run import RunGuide
 
 _BLOCK = 256
 NO_CURVE: FloatArray = read_only(np.empty(0))
@@ -74,6 +75,8 @@ class StepLaw:
         fixed probabilities; empty if there is none (method M17).
     stopped
         How many further episodes were cut off, so that they have no rank (method M24).
+    guide
+        A model of the mean for all steps of a run, whose prediction the models read; or None.
     """
 
     t: int
@@ -88,6 +91,7 @@ class StepLaw:
     impossible: FloatArray = field(default_factory=lambda: NO_CURVE)
     own_map: FloatArray = field(default_factory=lambda: NO_CURVE)
     stopped: int = 0
+    guide: RunGuide | None = None
     is_known: bool = True
 
     @property
@@ -106,6 +110,7 @@ class StepLaw:
             so_far if self.behavior.reads_so_far else None,
             self.t if self.reads_step else None,
         )
+        X = X if self.guide is None else self.guide.appended(X)
         return np.column_stack([X, so_far]) if self.impossible.size else X
 
     def cdf_limits(self, X: FloatArray, y: ArrayLike) -> tuple[FloatArray, FloatArray]:

@@ -22,6 +22,7 @@ from ontarget.fitting.ranking import Part, step_ranks
 from ontarget.fitting.tasks import step_rows
 from ontarget.models._entry import fits_side_by_side
 from ontarget.models._mixture import weighted
+from ontarget.models.guided.run import RunGuide
 
 # The monitor keeps assure episodes, because targets are chosen later: at most MOST_KEPT, and fewer
 # (but at least _FEWEST_KEPT) if their states would take more than 20 MB of a model file.
@@ -40,6 +41,7 @@ class Answerer:
     law: LawTable
     grid: float
     reads_step: bool
+    guide: RunGuide | None
     pace: float = 0.0
     doubted: FloatArray = field(default_factory=lambda: np.empty(0))
     impossible: FloatArray = field(default_factory=lambda: np.empty(0))
@@ -85,6 +87,7 @@ class StepAnswerer:
             grid=about.grid,
             reads_step=about.reads_step,
             pace=about.pace,
+            guide=about.guide,
             doubted=about.doubted,
         )
         for rows in asked:

@@ -186,6 +186,7 @@ def _rehearsal(fitted: Fitted, episodes: Episodes, seed: int) -> Rehearsal:
             grid=fitted.grid,
             reads_step=fitted.reads_step,
             pace=fitted.pace,
+            guide=fitted.guide,
         )
     )
     for one in asked:

@@ -42,13 +42,23 @@ from ontarget.fitting.checkpoints import Checkpoint, digest_of
 from ontarget.fitting.engines import Engine, run_tasks
 from ontarget.fitting.ranking import blended_limits, rank_table, whole_run_excess
 from ontarget.fitting.recipe import Plan, Recipe, block_task, fit_numbered
-from ontarget.fitting.tasks import PATHS, BlockResult, BlockTask, fit_block, pace_of, step_rows
+from ontarget.fitting.tasks import (
+    PATHS,
+    BlockResult,
+    BlockTask,
+    fit_block,
+    learned_guide,
+    pace_of,
+    step_rows,
+)
 from ontarget.models._entry import fits_side_by_side, honest_model, serves_whole_run
 
 Preset: TypeAlias = Literal["default", "paper"]
 
 # A block may end where fewer learning episodes are left, or fewer than a fifth of a small log.
 _ENOUGH = 100
+# Shorter runs need no model of whole runs: their blocks see enough of them.
+_LONG = 100
 # Paths with this many steps in total take 40 MB of a model file.
 _MOST_PATH_STEPS = 5_000_000
 
@@ -111,6 +121,7 @@ def fit_monitor(
         may_miss=ground.may_miss,
         assure=assure,
         excess=excess,
+        guide=recipe.guide,
         pace=recipe.pace,
         impossible=blended.answerer.impossible,
         trained=_trained(blended, ground),
@@ -207,7 +218,9 @@ def _settled(recipe: Recipe, ground: Ground) -> tuple[Recipe, Choices]:
         recipe = recipe.in_one_block(train.horizon)
     elif recipe.chooses_spacing and ground.own is not None:
         reach = _reach(train, recipe.min_calibration)
-        chosen = _chosen_spacing(recipe, train, reach)
+        guided = _guided(recipe, train, reach)
+        chosen = choose_spacing(_pilot(recipe, train, reach), _pilot(guided, train, reach))
+        recipe = guided if chosen.is_guided else recipe
         blocks, law = plan_blocks(train.horizon, spacing=chosen.spacing, reach=reach)
         recipe = replace(recipe, blocks=blocks, law=law)
     return recipe, chosen
@@ -314,16 +327,19 @@ def _reach(learn: Episodes, least: int) -> int:
     return max(1, int(np.count_nonzero(alive >= wanted)))
 
 
-def _chosen_spacing(recipe: Recipe, learn: Episodes, reach: int) -> Choices:
-    """How far apart blocks (ranges of steps that share a model) are centred, and the trials.
+def _guided(recipe: Recipe, learn: Episodes, reach: int) -> Recipe:
+    """The recipe with a guide, a model of the mean for all steps; only if runs are long."""
+    if reach < _LONG:
+        return recipe
+    guide = learned_guide(learn, grid=learn.grid, pace=recipe.pace, seed=recipe.seed)
+    return replace(recipe, guide=guide)
 
-    The distance is chosen on the learning episodes alone.
-    """
 
+def _pilot(recipe: Recipe, learn: Episodes, reach: int) -> Pilot:
     def task(model: Any, some: Episodes, block: Block, rows: int) -> BlockTask:
         return block_task(replace(recipe, model=model, steps=None), some, block, rows=rows)
 
-    return choose_spacing(Pilot(recipe.model, learn, recipe.seed, task, recipe.pace, reach))
+    return Pilot(recipe.model, learn, recipe.seed, task, recipe.pace, reach, recipe.guide)
 
 
 def _fitted_blocks(
@@ -366,6 +382,7 @@ def _digest(recipe: Recipe, named: Mapping[str, Episodes]) -> str:
         "parts": list(named),
         "steps": None if recipe.steps is None else sorted(recipe.steps),
         "seed": recipe.seed,
+        "guided": recipe.guide is not None,
         "paths": recipe.paths,
         "features": train.schema.to_json(),
         "history": train.history,

@@ -25,6 +25,7 @@ from ontarget.fitting.tasks import (
     thinned,
 )
 from ontarget.models._entry import fresh_model, serves_whole_run, takes_weights, trees_of
+from ontarget.models.guided.run import RunGuide
 
 LEAF_ENTRIES = 15_000_000
 # Two bytes number a block's rows, so there are at most 65,536. With fewer than _LEAST_ROWS a forest
@@ -50,6 +51,7 @@ class Recipe:
       block.
     - ``leaf_entries`` limits, roughly, how many training rows the leaves of all forests may hold.
     - ``pace`` is the reward that nearly every step earns; see `pace_of`.
+    - ``guide`` is a model of the mean for all steps, whose prediction the blocks' models read.
     - ``precedents`` and ``paths`` say whether the monitor keeps the ids of the learning episodes,
       and their behavior at every step. If ``paths`` is None, paths are kept unless they are very
       long.
@@ -68,6 +70,7 @@ class Recipe:
     chooses_spacing: bool = False
     leaf_entries: int = LEAF_ENTRIES
     pace: float = 0.0
+    guide: RunGuide | None = None
     precedents: bool = True
     paths: bool | None = None
 
@@ -88,6 +91,7 @@ class Reading(TypedDict):
     grid: float
     reads_step: bool
     pace: float
+    guide: RunGuide | None
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,12 @@ class Plan:
     def reading(self) -> Reading:
         """The arguments of `step_rows` that say how rows (model inputs) are made from episodes."""
         recipe = self.recipe
-        return {"grid": self.train.grid, "reads_step": recipe.reads_step, "pace": recipe.pace}
+        return {
+            "grid": self.train.grid,
+            "reads_step": recipe.reads_step,
+            "pace": recipe.pace,
+            "guide": recipe.guide,
+        }
 
     @cached_property
     def stage(self) -> Stage | None:
@@ -198,7 +207,12 @@ def block_task(recipe: Recipe, train: Episodes, block: Block, *, rows: int) -> B
     answers, steps = recipe.law.steps_of(block.index), block.train_steps
     wanted: Sequence[int] = steps if recipe.steps is None or recipe.steps & set(answers) else ()
     learned = step_rows(
-        train, wanted, grid=train.grid, reads_step=recipe.reads_step, pace=recipe.pace
+        train,
+        wanted,
+        grid=train.grid,
+        reads_step=recipe.reads_step,
+        pace=recipe.pace,
+        guide=recipe.guide,
     )
     every = -(-sum(map(len, learned)) // rows)
     if every > 1 and takes_weights(recipe.model) and (train.lengths < train.horizon).any():

@@ -21,6 +21,7 @@ from ontarget.episodes import Episodes, Step, Translation
 from ontarget.fitted._inputs import inputs_of
 from ontarget.fitted.paths._gains import Cells, Gains
 from ontarget.models._entry import fit_model
+from ontarget.models.guided.run import RunGuide
 
 # A model that is not a forest is fitted this many times more, each time without one fold, so that
 # every training episode gets a prediction by a model that has not seen it.
@@ -33,6 +34,8 @@ _NEARLY_ALL = 0.9
 # The last steps of a run that ends early, as a share of the horizon, and how much more often their
 # rows are drawn than others.
 _SOON, _TIMES = 0.04, 10.0
+# The most rows, roughly, that the guide of whole runs learns from, and what it learns from.
+_GUIDE_ROWS, _LEARNED = 65_536, ("X", "y", "keys")
 
 
 @dataclass(frozen=True)
@@ -300,21 +303,42 @@ def drawn_near_ends(
     Few rows show how a run fails. So the last rows of runs that end before the horizon are drawn
     ten times as often, and a row counts the more, the smaller its chance was (method M30).
     """
-    soon = math.ceil(_SOON * episodes.horizon)
-    wanted = []
-    for rows in steps:
-        length = episodes.lengths[rows.index]
-        ending = (length < episodes.horizon) & (length - rows.step <= soon)
-        wanted.append(np.where(ending, _TIMES, 1.0))
-    share = most / sum(float(one.sum()) for one in wanted)
-    found = []
-    for rows, want in zip(steps, wanted, strict=True):
-        chance = np.minimum(share * want, 1.0)
-        lots = keyed_hash(rows.keys, seed, f"drawn at {rows.step}") / 2.0**64
-        kept = np.flatnonzero(lots < chance)
-        if kept.size:
-            found.append(replace(rows.take(kept), weight=1.0 / chance[kept]))
-    return tuple(found)
+    whole = sum(float(_wanted(episodes, rows.step, rows.index).sum()) for rows in steps)
+    drawn = (_drawn(rows, episodes, most / whole, seed) for rows in steps)
+    return tuple(rows for rows in drawn if len(rows))
+
+
+def _wanted(episodes: Episodes, step: int, index: IndexArray) -> FloatArray:
+    """How much more often than others the rows of these episodes at a step are drawn."""
+    length = episodes.lengths[index]
+    soon = length - step <= math.ceil(_SOON * episodes.horizon)
+    return np.where(soon & (length < episodes.horizon), _TIMES, 1.0)
+
+
+def _drawn(rows: StepRows, episodes: Episodes, share: float, seed: int) -> StepRows:
+    chance = np.minimum(share * _wanted(episodes, rows.step, rows.index), 1.0)
+    lots = keyed_hash(rows.keys, seed, f"drawn at {rows.step}") / 2.0**64
+    kept = np.flatnonzero(lots < chance)
+    return replace(rows.take(kept), weight=1.0 / chance[kept])
+
+
+def learned_guide(episodes: Episodes, *, grid: float, pace: float, seed: int) -> RunGuide:
+    """A model of the mean remainder for all steps of a run, from rows of all steps (method M30).
+
+    Rows before an early end are drawn more often, as in `drawn_near_ends`. Steps are read one after
+    the other, so all rows need not fit into memory.
+    """
+    alive = (np.flatnonzero(episodes.lengths > t) for t in range(episodes.horizon))
+    whole = sum(float(_wanted(episodes, t, index).sum()) for t, index in enumerate(alive))
+    drawn = [
+        _drawn(rows, episodes, _GUIDE_ROWS / whole, seed)
+        for t in range(episodes.horizon)
+        for rows in step_rows(episodes, [t], grid=grid, reads_step=True, pace=pace)
+    ]
+    X, y, keys = (np.concatenate([getattr(one, name) for one in drawn]) for name in _LEARNED)
+    weight = np.concatenate([one.weight for one in drawn if one.weight is not None])
+    categorical = episodes.state_schema.categorical
+    return RunGuide.of(X, y, weight, keys=keys, categorical=categorical, seed=seed)
 
 
 def step_rows(
@@ -325,12 +349,13 @@ def step_rows(
     reads_step: bool,
     pace: float = 0.0,
     doubted: FloatArray | None = None,
+    guide: RunGuide | None = None,
 ) -> tuple[StepRows, ...]:
     """The rows of the episodes at each of these steps: models' inputs, and what to predict.
 
     Steps that no episode reaches are left out. What to predict is the remainder, what the episode
     still has to earn. With ``doubted`` outcomes, a row also asks about the remainders that would
-    lead to each of these outcomes.
+    lead to each of these outcomes. A ``guide`` adds its prediction as the last input.
     """
     behavior, none = episodes.behavior, np.empty(0)
     found = []
@@ -339,10 +364,11 @@ def step_rows(
         if not len(step):
             continue
         so_far = step.behavior if behavior.reads_so_far else None
+        X = inputs_of(step.states, so_far, t if reads_step else None)
         found.append(
             StepRows(
                 step=t,
-                X=inputs_of(step.states, so_far, t if reads_step else None),
+                X=X if guide is None else guide.appended(X, step.keys),
                 y=_asked(
                     step,
                     seen_remainders(step, behavior.scale(t), pace * t, grid),

@@ -115,6 +115,7 @@ class Contract:
         self.is_told = behavior.told
         self.reads_so_far = behavior.reads_so_far
         self.reads_step = fitted.reads_step
+        self.guide = fitted.guide
         self.own_translation = behavior.translation is Translation.OWN
         self.own_rule = self.triggers[0].compared < 0
         self.one_sided = one_sided(fitted, target)  # why p has nothing to learn from, by group
@@ -162,7 +163,8 @@ class Contract:
             columns.append(so_far[:, None])
         if self.reads_step:
             columns.append(times[:, None].astype(np.float64))
-        return np.concatenate(columns, axis=1) if len(columns) > 1 else np.ascontiguousarray(states)
+        X = np.concatenate(columns, axis=1) if len(columns) > 1 else np.ascontiguousarray(states)
+        return X if self.guide is None else self.guide.appended(X)
 
     @internal
     def admit(self, state: RunState) -> int:

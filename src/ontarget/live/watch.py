@@ -355,14 +355,16 @@ class Watch:
     def _filled_row(self) -> FloatArray:
         """(1, inputs): the row that the models read at the present step.
 
-        The features are in the row already; this adds the behavior so far and the step, if the
-        models read them.
+        The features are in the row already; this adds the behavior so far, the step, and the
+        prediction of the run's guide, if the models read them.
         """
         contract, row = self._contract, self._row
         if contract.reads_so_far:
             row[0, self._features.size] = self._table.real[0, k.SNAPPED]
         if contract.reads_step:
-            row[0, -1] = self._whole[k.T]
+            row[0, self._features.size + contract.reads_so_far] = self._whole[k.T]
+        if contract.guide is not None:
+            contract.guide.fill(row)
         return row
 
     def _updated(self, earned: float, t: int) -> float:

@@ -27,6 +27,7 @@ from ontarget.modelfile._packing import packed, unpacked
 from ontarget.modelfile.container import Container, container_bytes, write_container
 from ontarget.models._entry import check_rows, check_width, model_arrays
 from ontarget.models._stored import flat_array
+from ontarget.models.guided.run import RunGuide
 from ontarget.models.registry import model_of_kind
 
 # The header may state up to this many pairs of a step and a group without as many ranks in the
@@ -212,7 +213,12 @@ def sections_of(fitted: Fitted) -> dict[str, Mapping[str, AnyArray]]:
         "episodes": {"fingerprints": fitted.trained.fingerprints},
         "learn": fitted.runs.to_arrays(),
         "paths": fitted.path_maps.to_arrays() if fitted.path_maps.steps.size else {},
-        "law": {"starts": law.starts, "blocks": law.blocks, "weights": law.weights},
+        "law": {
+            "starts": law.starts,
+            "blocks": law.blocks,
+            "weights": law.weights,
+            **({} if fitted.guide is None else fitted.guide.to_arrays()),
+        },
         "ranks": fitted.ranks.to_arrays(),
         "curves": {} if fitted.curves is None else fitted.curves.to_arrays(),
         "rehearsal": {} if fitted.rehearsal is None else fitted.rehearsal.to_arrays(),
@@ -277,6 +283,9 @@ def fitted_in(container: Sections, given: Behavior | None) -> Fitted:
             path_maps=_path_maps(sections["paths"], about.horizon),
             history=about.history,
         )
+        if "columns" in sections["law"]:
+            guide = RunGuide.from_arrays(sections["law"], fitted.width)
+            fitted = replace(fitted, guide=guide)
         models = FiledModels(container, about.kinds, width=fitted.width, learned=learned)
         return replace(fitted, models=models)
 

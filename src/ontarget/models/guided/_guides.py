@@ -48,11 +48,16 @@ class GuidePlan:
 
 
 def guide_plan(
-    *, n_folds: int, seed: tuple[int, ...], boosting: tuple[int, int, float]
+    *,
+    n_folds: int,
+    seed: tuple[int, ...],
+    boosting: tuple[int, int, float],
+    least_weight: float = _LEAST_WEIGHT,
 ) -> GuidePlan:
     """The plan for fitting guides (models that predict the mean), from arguments, after checks.
 
-    ``boosting`` is the largest number of boosted trees, their depth, and the learning rate.
+    ``boosting`` is the largest number of boosted trees, their depth, and the learning rate. A leaf
+    of a boosted tree holds rows of at least the weight ``least_weight``; the mean row weighs 1.
     """
     n_trees, depth, rate = boosting
     return GuidePlan(
@@ -62,7 +67,7 @@ def guide_plan(
             n_trees=whole_number("n_boosted", n_trees, least=1),
             depth=whole_number("boosted_depth", depth, least=1, most=_DEEPEST),
             rate=share("boosted_rate", rate),
-            least_weight=_LEAST_WEIGHT,
+            least_weight=least_weight,
             penalty=_PULL,
             patience=_PATIENCE,
         ),
