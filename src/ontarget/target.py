@@ -21,7 +21,7 @@ _ENDS_CLOSED: Final[dict[str, tuple[bool, bool]]] = {
     "right": (False, True),
     "neither": (False, False),
 }
-_CLOSED_NAME: Final[dict[tuple[bool, bool], Closed]] = {
+CLOSED_NAME: Final[dict[tuple[bool, bool], Closed]] = {
     (True, True): "both",
     (True, False): "left",
     (False, True): "right",
@@ -161,7 +161,7 @@ class Target:
         """Which of the outermost bounds belong to the target; an infinite bound never does."""
         if not self.components:
             return "neither"
-        return _CLOSED_NAME[self.components[0].lower_closed, self.components[-1].upper_closed]
+        return CLOSED_NAME[self.components[0].lower_closed, self.components[-1].upper_closed]
 
     @property
     def is_everything(self) -> bool:

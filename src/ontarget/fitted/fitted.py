@@ -58,6 +58,7 @@ class Trained:
     of the split (such as learn and assure), in order. ``roles`` says what each column of the log
     is. ``fingerprints`` are hashes of the episodes, part after part (only of some episodes if there
     are very many). ``chosen`` records what the fit chose by trials on learning episodes.
+    ``target`` is the target named at the fit; a `Joint` keeps the goal of several behaviors.
     """
 
     parameters: Mapping[str, Any]
@@ -67,6 +68,7 @@ class Trained:
     fingerprints: KeyArray
     chosen: Choices = field(default_factory=Choices)
     censoring: str = ""  # how the fit treated episodes that were cut off (M24)
+    target: Target | None = None
 
     @property
     def in_words(self) -> str:

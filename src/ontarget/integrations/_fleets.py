@@ -49,7 +49,7 @@ class FleetRuns:
     def __init__(
         self,
         monitor: GoalMonitor,
-        target: Target | Goal,
+        target: Target | Goal | None,
         slots: int,
         *,
         limit: int | None,

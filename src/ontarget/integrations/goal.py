@@ -66,7 +66,7 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         A fitted monitor.
     target
         The outcomes that a run should end in; for a monitor of several behaviors a goal, whose
-        signals are taken from the ``info`` of each step.
+        signals are taken from the ``info`` of each step. By default the target named at the fit.
     on_alarm
         A function that is called with the answer (`Outlook`) and this environment when an alarm is
         raised, and again only after the alarm has cleared. It may call `intervene`.
@@ -106,7 +106,7 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self,
         env: gymnasium.Env[Any, Any],
         monitor: GoalMonitor,
-        target: Target | Goal,
+        target: Target | Goal | None = None,
         *,
         on_alarm: OnAlarm | None = None,
         behavior_value: BehaviorValue | None = None,

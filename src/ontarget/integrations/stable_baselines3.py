@@ -45,7 +45,7 @@ class GoalCallback(_base):  # type: ignore[misc]  # its type is known only where
     monitor
         A fitted monitor.
     target
-        The outcomes that an episode should end in.
+        The outcomes that an episode should end in. By default the target named at the fit.
     verbose
         How much the callback prints, as for every callback of Stable-Baselines3.
     **fleet
@@ -65,7 +65,7 @@ class GoalCallback(_base):  # type: ignore[misc]  # its type is known only where
     def __init__(
         self,
         monitor: GoalMonitor,
-        target: Target | Goal,
+        target: Target | Goal | None = None,
         *,
         verbose: int = 0,
         **fleet: Unpack[FleetOptions],

@@ -46,7 +46,7 @@ class VectorGoalWrapper(gymnasium.vector.VectorWrapper, RecordConstructorArgs):
         A fitted monitor.
     target
         The outcomes that every run should end in; for a monitor of several behaviors a goal, whose
-        signals are taken from ``infos``.
+        signals are taken from ``infos``. By default the target named at the fit.
     on_alarm
         A function that is called with the answer (`Outlook`), this vector and the environment's
         number when an alarm is raised. It may call `intervene`.
@@ -77,7 +77,7 @@ class VectorGoalWrapper(gymnasium.vector.VectorWrapper, RecordConstructorArgs):
         self,
         env: gymnasium.vector.VectorEnv[Any, Any, Any],
         monitor: GoalMonitor,
-        target: Target | Goal,
+        target: Target | Goal | None = None,
         *,
         on_alarm: OnVectorAlarm | None = None,
         key: str = "goal",

@@ -20,6 +20,7 @@ from ontarget.fitted.blocks import Block
 from ontarget.fitted.choices import Choices
 from ontarget.fitted.fitted import Fitted
 from ontarget.models.registry import check_kind, kind_of
+from ontarget.target import CLOSED_NAME, Target
 
 _PARTS, _PAPER_PARTS = ("learn", "assure"), ("train", "calibrate", "assure")
 _MOST_IMPOSSIBLE = 16
@@ -56,6 +57,7 @@ class Description:
     roles: Roles
     chosen: Choices
     censoring: str
+    target: Target | None
 
     @classmethod
     def of(cls, header: Mapping[str, Any]) -> Self:
@@ -101,6 +103,7 @@ class Description:
             roles=_roles(_object(header, "columns")),
             chosen=Choices.from_json(_object(header, "chosen")),
             censoring=str(_text("censoring", header["censoring"])),
+            target=target_from(header["target"]) if "target" in header else None,
         )
 
     @staticmethod
@@ -130,12 +133,31 @@ class Description:
             "columns": asdict(trained.roles),
             "chosen": trained.chosen.to_json(),
             "censoring": trained.censoring,
+            **({} if trained.target is None else {"target": target_json(trained.target)}),
         }
 
     @property
     def n_groups(self) -> int:
         """How many groups of runs are calibrated separately; 1 without groups."""
         return 1 if self.groups is None else len(self.groups)
+
+
+def target_json(target: Target) -> list[Any]:
+    """A target as plain values: the bounds of each interval, and which of them belong to it."""
+    return [
+        [*(one if math.isfinite(one) else None for one in (c.lower, c.upper)), *c[2:]]
+        for c in target
+    ]
+
+
+def target_from(intervals: list[list[Any]]) -> Target:
+    """The target that `target_json` wrote."""
+    found = Target.empty()
+    for low, high, low_closed, high_closed in intervals:
+        ends = _bounds([low, high], "target")
+        closed = _flag("target", low_closed), _flag("target", high_closed)
+        found = found | Target(*ends, closed=CLOSED_NAME[closed])
+    return found
 
 
 def _whole(name: str, value: Any, *, least: int = 0, most: int | None = 2**31 - 1) -> int:
@@ -200,13 +222,13 @@ def _block(index: int, ends: Any, horizon: int) -> Block:
     return Block(index, start, stop, train_start, train_stop)
 
 
-def _bounds(ends: list[Any]) -> tuple[float, float]:
+def _bounds(ends: list[Any], name: str = "reward_bounds") -> tuple[float, float]:
     low, high = ends
-    least = -math.inf if low is None else _number("reward_bounds", low)
-    most = math.inf if high is None else _number("reward_bounds", high)
+    least = -math.inf if low is None else _number(name, low)
+    most = math.inf if high is None else _number(name, high)
     if least > most:
         raise ModelFileError(
-            f"'reward_bounds' in the header needs the lower number first, got {ends!r:.80}"
+            f"'{name}' in the header needs the lower number first, got {ends!r:.80}"
         )
     return least, most
 

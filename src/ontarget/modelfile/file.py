@@ -109,7 +109,8 @@ def inspect_file(path: Path) -> dict[str, Any]:
     mapped_from = rehearsal.get("lengths", np.empty(0)).size
     sizes = {"bytes": size, "bytes_per_step": size / about.horizon, "mapped_from": mapped_from}
     outcomes = learn.get("outcomes", rehearsal.get("outcomes", np.empty(0)))
-    return {**container.header, **sizes, "outcomes": outcome_range(outcomes)}
+    target = {} if about.target is None else {"target": str(about.target)}
+    return {**container.header, **sizes, "outcomes": outcome_range(outcomes), **target}
 
 
 def outcome_range(outcomes: AnyArray) -> dict[str, float]:
@@ -275,6 +276,7 @@ def fitted_in(container: Sections, given: Behavior | None) -> Fitted:
                 censoring=about.censoring,
                 fingerprints=_fingerprints(sections["episodes"], about.sizes),
                 chosen=about.chosen,
+                target=about.target,
             ),
             rehearsal=_rehearsal(
                 sections["rehearsal"], about, behavior, assured=assure is not None

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,9 @@ from ontarget._typing import AnyArray
 from ontarget.episodes import Behavior
 from ontarget.errors import ModelFileError, OntargetError
 from ontarget.fitted.fitted import Fitted
-from ontarget.fitted.joint.joint import Joint
-from ontarget.modelfile._description import Description
+from ontarget.fitted.joint.joint import Joint, goal_over
+from ontarget.goal import Goal
+from ontarget.modelfile._description import Description, target_from, target_json
 from ontarget.modelfile.container import Container, write_container
 from ontarget.modelfile.file import fitted_in, inspect_file, outcome_range, sections_of
 
@@ -39,7 +42,8 @@ def save_several(joint: Joint, path: Path) -> None:
         for name, fitted in joint.parts.items()
         for section, arrays in sections_of(fitted).items()
     }
-    write_container(path, {_BEHAVIORS: described}, sections)
+    goal = {} if joint.target is None else {"target": _goal_json(joint.target)}
+    write_container(path, {_BEHAVIORS: described, **goal}, sections)
 
 
 def load_any(
@@ -66,7 +70,10 @@ def load_any(
                 raise ModelFileError("each behavior needs a different name, and a signal or null")
             part = _Part(container, name, one["monitor"])
             parts[name], signals[name] = fitted_in(part, given.get(name)), signal
-        return Joint(parts, signals)
+        goal = container.header.get("target")
+        if goal is None:
+            return Joint(parts, signals)
+        return Joint(parts, signals, goal_over(tuple(parts), _goal_from(goal)))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         said = str(error) if isinstance(error, OntargetError) else repr(error)
         if isinstance(error, ModelFileError):
@@ -100,7 +107,19 @@ def inspect_any(path: Path) -> dict[str, Any]:
             name: outcome_range(np.concatenate([np.empty(0), *one.learned_outcomes]))
             for name, one in found.parts.items()
         },
+        **({} if found.target is None else {"target": str(found.target)}),
     }
+
+
+def _goal_json(goal: Goal) -> list[dict[str, Any]]:
+    """A goal as plain values: its alternatives, each with a target for some behaviors by name."""
+    return [{name: target_json(target) for name, target in box} for box in goal.boxes]
+
+
+def _goal_from(boxes: list[dict[str, Any]]) -> Goal:
+    """The goal that `_goal_json` wrote."""
+    every = [Goal({name: target_from(one) for name, one in box.items()}) for box in boxes]
+    return reduce(or_, every)
 
 
 def _section(behavior: str, section: str) -> str:

@@ -37,7 +37,7 @@ class Asking(Held):
         t: int,
         states: ArrayLike,
         behavior: ArrayLike | Mapping[str, ArrayLike],
-        target: Target | Goal | Sequence[Target],
+        target: Target | Goal | Sequence[Target] | None = None,
         *,
         groups: Any = None,
         calibration: Calibration = "common",
@@ -60,13 +60,14 @@ class Asking(Held):
             numbers.
         target
             One target gives arrays of shape (runs,); a sequence of k targets gives (runs, k). A
-            monitor of several behaviors takes a goal.
+            monitor of several behaviors takes a goal. By default the target named at `fit`.
         groups
             One group for all runs, or one per run, if the monitor is calibrated by group.
         calibration
             ``"common"`` or ``"target"``, as for `watch`.
         """
         fitted = self._shared
+        target = self._asked(None) if target is None else target
         t = whole_number("t", t, least=0)
         if t > fitted.horizon and fitted.horizon_declared:
             raise InputError(
@@ -299,7 +300,7 @@ class Asking(Held):
         t: int,
         state: ArrayLike | Mapping[str, object],
         behavior: float | Mapping[str, float],
-        target: Target | Goal,
+        target: Target | Goal | None = None,
         *,
         before: tuple[ArrayLike | Mapping[str, object], float | Mapping[str, float]] | None = None,
         since: int | None = None,
@@ -322,7 +323,8 @@ class Asking(Held):
             The state at step t, and the behavior so far; for several behaviors, a mapping from
             their names.
         target
-            The outcomes that the run should end in; for a monitor of several behaviors, a goal.
+            The outcomes that the run should end in; for a monitor of several behaviors, a goal. By
+            default the target named at `fit`.
         before
             State and behavior at an earlier step, as a pair. Without this pair, the result has only
             the precedents, and no parts of a change.
@@ -349,7 +351,7 @@ class Asking(Held):
         >>> print(why.contributions[0].cause, why.missed > 0.8)
         reward earned True
         """
-        t = whole_number("t", t, least=0)
+        t, target = whole_number("t", t, least=0), self._asked(target)
         if before is not None and t == 0:
             raise InputError(
                 Argument("before"),

@@ -117,6 +117,22 @@ class Held:
         return self.fitted.behavior
 
     @property
+    def target(self) -> Target | Goal | None:
+        """The target that was named at `fit`, the default of every method; None without one."""
+        return self.fitted.trained.target if self._goals is None else self._goals.joint.target
+
+    def _asked(self, target: Target | Goal | None) -> Target | Goal:
+        """The target of a call: the one that was passed, otherwise the one named at `fit`."""
+        found = self.target if target is None else target
+        if found is None:
+            raise InputError(
+                Argument("target"),
+                " is needed, because none was named at fit; pass one, for example "
+                "Target.at_least(60), or name it at fit",
+            )
+        return found
+
+    @property
     def readings(self) -> dict[str, Reading]:
         """For each named behavior, how it is computed, and from which signal (reward or column).
 

@@ -57,7 +57,7 @@ class Judging(Watching):
 
     def harm_guard(
         self,
-        target: Target | Goal,
+        target: Target | Goal | None = None,
         *,
         t: int = 0,
         level: Level = 0.99,
@@ -73,7 +73,7 @@ class Judging(Watching):
         beginning does not count. All else is as for `drift_guard`. See method M26 in
         docs/methods.md.
         """
-        number = self._shared.group_of(group)
+        number, target = self._shared.group_of(group), self._asked(target)
         if self._goals is not None:
             goal = self._goals.joint.checked(target)
             if goal.only is None:
@@ -105,7 +105,7 @@ class Judging(Watching):
     def drift(
         self,
         new_episodes: Episodes,
-        target: Target | Goal,
+        target: Target | Goal | None = None,
         *,
         order: Order | None = None,
         by: Mapping[str, ArrayLike] | None = None,
@@ -123,7 +123,8 @@ class Judging(Watching):
         new_episodes
             Episodes that the monitor has not seen, in which nobody acted on an alarm.
         target
-            The target for which p may have become too high; for several behaviors, a goal.
+            The target for which p may have become too high; for several behaviors, a goal. By
+            default the target named at `fit`.
         order
             When each episode started: one value per episode, such as a time, to sort them by. A
             mapping from a name to these values also names the column. The test then also looks for
@@ -151,7 +152,7 @@ class Judging(Watching):
         >>> str(found.judgement), found.bias.too_high > 0.2
         ('changed for the worse', True)
         """
-        t = whole_number("t", t, least=0)
+        t, target = whole_number("t", t, least=0), self._asked(target)
         if self._goals is not None:
             goal = self._goals.joint.checked(target)
             if goal.only is None:
@@ -192,7 +193,7 @@ class Judging(Watching):
     def evaluate(
         self,
         episodes: Episodes,
-        target: Target | Goal,
+        target: Target | Goal | None = None,
         *,
         calibration: Calibration = "target",
         order: Order | None = None,
@@ -216,6 +217,7 @@ class Judging(Watching):
         If the episodes are prepared ones (`PreparedEpisodes`), only a sample of about a million
         steps is measured, chosen by a hash of the episodes' ids.
         """
+        target = self._asked(target)
         if episodes.is_prepared:
             most, every = _EVALUATED_STEPS / float(episodes.lengths.mean()), episodes.ids
             episodes = episodes.sample(max(1, int(most)), seed=seed).compact()

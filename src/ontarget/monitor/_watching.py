@@ -49,9 +49,19 @@ class Watching(Asking):
         **alarm: Unpack[AlarmOptions],
     ) -> GoalWatch | SignalWatch: ...
 
+    @overload
     def watch(
         self,
-        target: Target | Goal,
+        target: None = ...,
+        *,
+        group: Any = ...,
+        on_bad: OnBad = ...,
+        **alarm: Unpack[AlarmOptions],
+    ) -> Any: ...
+
+    def watch(
+        self,
+        target: Target | Goal | None = None,
         *,
         group: Any = None,
         on_bad: OnBad = "unknown",
@@ -65,7 +75,8 @@ class Watching(Asking):
         ----------
         target
             The outcomes that the run should end in. With a monitor of several behaviors, a goal:
-            the watch is then a `GoalWatch`, whose steps take a mapping of signals as the reward.
+            the watch is then a `GoalWatch`, whose steps take a mapping of signals as the reward. By
+            default the target named at `fit`.
         group
             The run's group, if the monitor is calibrated by group.
         on_bad
@@ -86,8 +97,7 @@ class Watching(Asking):
             one target. ``"common"``: in the same way for all targets, so that watches on several
             targets never contradict each other.
         """
-        fitted = self._shared
-        number = fitted.group_of(group)
+        number, target = self._shared.group_of(group), self._asked(target)
         if self._goals is not None:
             contract, alone = self._goal_contract(self._goals, target, alarm)
             if alone is None:
@@ -152,9 +162,19 @@ class Watching(Asking):
         **alarm: Unpack[AlarmOptions],
     ) -> GoalFleet: ...
 
+    @overload
     def fleet(
         self,
-        target: Target | Goal,
+        target: None = ...,
+        agents: int | Iterable[Hashable] = ...,
+        *,
+        groups: Any = ...,
+        **alarm: Unpack[AlarmOptions],
+    ) -> Any: ...
+
+    def fleet(
+        self,
+        target: Target | Goal | None = None,
         agents: int | Iterable[Hashable] = (),
         *,
         groups: Any = None,
@@ -166,7 +186,7 @@ class Watching(Asking):
         ----------
         target
             The outcomes that every run should end in. With a monitor of several behaviors, a goal:
-            the fleet is then a `GoalFleet`.
+            the fleet is then a `GoalFleet`. By default the target named at `fit`.
         agents
             How many agents there are, or their names; more may join later.
         groups
@@ -174,6 +194,7 @@ class Watching(Asking):
         **alarm
             As for `watch`.
         """
+        target = self._asked(target)
         if self._goals is not None:
             goal, make = self._goals.joint.checked(target), self._maker(self._goals, target, alarm)
             return GoalFleet(goal, make[1], agents, groups=groups)
@@ -181,7 +202,7 @@ class Watching(Asking):
 
     def sessions(
         self,
-        target: Target | Goal,
+        target: Target | Goal | None = None,
         *,
         max_agents: int = 10_000,
         idle_seconds: float | None = None,
@@ -200,6 +221,7 @@ class Watching(Asking):
         >>> sessions.answer({"agent": "left", "state": [0.1]})["status"]
         'OK'
         """
+        target = self._asked(target)
         contract: Any
         make: Callable[[int], Watch | GoalWatch] | None = None
         if self._goals is not None:
@@ -222,7 +244,7 @@ class Watching(Asking):
 
     def alarm_curve(
         self,
-        target: Target | Goal,
+        target: Target | Goal | None = None,
         *,
         rates: Sequence[Level] | None = None,
         for_steps: int = 1,
@@ -238,7 +260,7 @@ class Watching(Asking):
         all rows at once (method M20). If there are no assure episodes, the learning episodes are
         used instead, and the rates are measured, not promised. See method M8 in docs/methods.md.
         """
-        number = self._shared.group_of(group)
+        number, target = self._shared.group_of(group), self._asked(target)
         if self._goals is not None:
             goal = self._goals.joint.checked(target)
             if goal.only is not None:

@@ -6,6 +6,7 @@ import inspect
 import math
 import warnings
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,18 +29,21 @@ from ontarget.errors import (
 )
 from ontarget.fitted.blocks import StepsPerModel, plan_blocks
 from ontarget.fitted.fitted import Fitted
-from ontarget.fitted.joint.joint import Joint
+from ontarget.fitted.joint.joint import Joint, goal_over
 from ontarget.fitting._ground import with_learned_horizon
 from ontarget.fitting.engines import Engine
 from ontarget.fitting.fit import Preset, fit_monitor, preset_model
 from ontarget.fitting.recipe import Recipe
+from ontarget.goal import Goal
 from ontarget.live._assured import Contracts
 from ontarget.live.goals.contract import GoalContracts
 from ontarget.models.registry import model_named
+from ontarget.monitor._held import check_target
 from ontarget.monitor._judging import Judging
 from ontarget.monitor._keeping import kept_parameters, restored_parameters
 from ontarget.monitor._reach import reach_in_words
 from ontarget.monitor._warm import check_settings, warm_split
+from ontarget.target import Target
 
 if TYPE_CHECKING:
     from ontarget.episodes.prepared.prepared import PreparedEpisodes
@@ -177,6 +181,7 @@ class GoalMonitor(Judging):
         self,
         episodes: Episodes | PreparedEpisodes | str | Path | None = None,
         *,
+        target: Target | Goal | None = None,
         split: Split | PaperSplit | None = None,
         assure: float | None = None,
         seed: int = 0,
@@ -199,6 +204,10 @@ class GoalMonitor(Judging):
             train, calibrate and assure (40, 40 and 20 %). `PreparedEpisodes`, or the path of their
             folder, are divided already and are read from disk as needed. Any other path is read by
             `Episodes.read`.
+        target
+            The outcomes that a run should end in; for several behaviors, a goal. The monitor and
+            its model file keep it, as the default of every method that takes a target. The fit
+            itself is the same for all targets, so any other target can still be asked about.
         split
             A split that you made with `Episodes.split`, instead of ``episodes``. With a
             `PaperSplit`, any model is calibrated as in the paper.
@@ -240,6 +249,7 @@ class GoalMonitor(Judging):
         announce_compiling()
         if warm is not None:
             self._take_over(warm)
+            target = warm.target if target is None else target
         if isinstance(episodes, str | Path) and not is_prepared(Path(episodes)):
             episodes = Episodes.read(episodes)
         if episodes is not None and not isinstance(episodes, Episodes):
@@ -281,9 +291,11 @@ class GoalMonitor(Judging):
             None if part is None else part.with_history(self.history) for part in split
         ]
         split = with_learned_horizon(type(split)(*recalling))
+        _check_default(target, split[0].names)
         if split[0].names:
             return self._fit_several(
                 split,
+                target,
                 seed=seed,
                 engine=engine,
                 progress=progress,
@@ -320,6 +332,8 @@ class GoalMonitor(Judging):
                 warnings.warn(huge, EpisodesWarning, stacklevel=2)
         fitted = fit_monitor(recipe, split, engine=engine, progress=progress, checkpoint=checkpoint)
         _refuse_unknown(fitted)
+        if isinstance(target, Target):
+            fitted = replace(fitted, trained=replace(fitted.trained, target=target))
         self._contracts = Contracts(fitted)
         return self
 
@@ -382,7 +396,7 @@ class GoalMonitor(Judging):
         else:
             joint, each = self._goals.joint, self._goals.joint.alike(new_episodes)
             parts = {name: anew(one, each[name]) for name, one in joint.parts.items()}
-            twin._contracts = GoalContracts(Joint(parts, joint.signals))
+            twin._contracts = GoalContracts(Joint(parts, joint.signals, joint.target))
         return twin
 
     def _unfitted(self) -> Any:
@@ -394,7 +408,12 @@ class GoalMonitor(Judging):
         return self.model
 
     def _fit_several(
-        self, split: Split | PaperSplit, *, checkpoint: str | Path | None, **options: Any
+        self,
+        split: Split | PaperSplit,
+        goal: Any,
+        *,
+        checkpoint: str | Path | None,
+        **options: Any,
     ) -> GoalMonitor:
         """Fit one monitor for each of several behaviors; returns this monitor, which joins them."""
         if split[0].history:
@@ -412,7 +431,7 @@ class GoalMonitor(Judging):
             chosen = type(split)(*own)
             parts[name] = alone.fit(split=chosen, checkpoint=folder, **options).fitted
         signals = {name: one.signal for name, one in split[0].readings.items()}
-        self._contracts = GoalContracts(Joint(parts, signals))
+        self._contracts = GoalContracts(Joint(parts, signals, goal))
         return self
 
     def only(self, name: str) -> GoalMonitor:  # noqa: D102
@@ -568,6 +587,20 @@ def _refuse_division(monitor: GoalMonitor, *divisions: Any) -> None:
         raise InputError(
             "prepared episodes are divided already; fit them without split, assure, max_learn, "
             "warm and preset='paper', or prepare them again"
+        )
+
+
+def _check_default(target: object, behaviors: Sequence[str]) -> None:
+    """Raise an `InputError` if a monitor of these behaviors cannot keep this target."""
+    if target is None:
+        return
+    if not behaviors:
+        check_target(target)
+    elif goal_over(behaviors, target).is_function:
+        raise InputError(
+            Argument("target"),
+            f" at fit needs a goal without a function, which a model file cannot hold, got "
+            f"{target}; pass this goal to the methods instead",
         )
 
 

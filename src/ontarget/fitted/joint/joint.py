@@ -117,6 +117,7 @@ class Joint:
 
     parts: Mapping[str, Fitted]
     signals: Mapping[str, str | None]  # the column each behavior reads; None for the default one
+    target: Goal | None = None  # the goal that was named at the fit
 
     def __post_init__(self) -> None:
         # A damaged file may hold anything; later code relies on all having the same episodes.
@@ -130,7 +131,7 @@ class Joint:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle only the fitted monitors and signals; other values can be computed again."""
-        return Joint, (dict(self.parts), dict(self.signals))
+        return Joint, (dict(self.parts), dict(self.signals), self.target)
 
     @property
     def first(self) -> Fitted:
@@ -166,18 +167,7 @@ class Joint:
 
     def checked(self, goal: object) -> Goal:
         """The goal itself; an `InputError` if it is not a `Goal` over behaviors of this monitor."""
-        known = ", ".join(self.parts)
-        if not isinstance(goal, Goal):
-            raise InputError(
-                f"this monitor has the behaviors {known}, so target needs a Goal, got {goal!r}; "
-                f'Goal.parse("{next(iter(self.parts))} >= 60") makes one'
-            )
-        for name in goal.names:
-            if name not in self.parts:
-                raise InputError(
-                    Argument("goal"), f" needs behaviors among {known}, got {name!r} in {goal}"
-                )
-        return goal
+        return goal_over(tuple(self.parts), goal)
 
     def alike(self, episodes: Episodes, *, any_horizon: bool = False) -> dict[str, Episodes]:
         """For each behavior, by name, the same episodes judged by this behavior alone.
@@ -442,6 +432,22 @@ class Joint:
             (NO_CURVE, NO_CURVE),
         )
         return who, found.numbers
+
+
+def goal_over(behaviors: Sequence[str], goal: object) -> Goal:
+    """The goal itself; an `InputError` if it is not a `Goal` over these behaviors."""
+    known = ", ".join(behaviors)
+    if not isinstance(goal, Goal):
+        raise InputError(
+            f"this monitor has the behaviors {known}, so target needs a Goal, got {goal!r}; "
+            f'Goal.parse("{behaviors[0]} >= 60") makes one'
+        )
+    for name in goal.names:
+        if name not in behaviors:
+            raise InputError(
+                Argument("goal"), f" needs behaviors among {known}, got {name!r} in {goal}"
+            )
+    return goal
 
 
 def _same_episodes(one: Fitted, other: Fitted) -> bool:
