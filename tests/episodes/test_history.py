@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from ontarget import Episodes
-from ontarget.episodes._history import state_width
+from ontarget.episodes.history import History, state_width
 from ontarget.errors import EpisodesError, InputError
 from refusals import refuses
 
@@ -57,8 +57,25 @@ def test_states_hold_what_the_columns_say(k: int, behavior: str) -> None:
             for i in step.ids.astype(int)
         ]
         np.testing.assert_array_equal(step.states, np.array(wanted))
-    assert recalling.at(0).states.shape[1] == state_width(episodes.schema, k)
-    assert len(recalling.state_schema) == state_width(episodes.schema, k)
+    assert recalling.at(0).states.shape[1] == state_width(episodes.schema, History(k))
+    assert len(recalling.state_schema) == state_width(episodes.schema, History(k))
+
+
+def test_changes_means_and_counts_are_what_a_hand_count_says() -> None:
+    episodes, states, _ = runs(3)
+    history = History(changes=(0,), means=(0,), counts=((1, 0), (1, 2)))
+    recalling = episodes.with_history(history).take([3, 0, 7, 9, 1])
+    names = ("x0", "x1", "change(x0)", "mean(x0)", "count(x1=0)", "count(x1=2)")
+    assert recalling.state_schema.names == names
+    for t in range(6):
+        step = recalling.at(t)
+        for i, row in zip(step.ids.astype(int), step.states, strict=True):
+            run = states[i][: t + 1]
+            known = [one for one in run[:, 0].tolist() if np.isfinite(one)]
+            change = run[t, 0] - run[t - 1, 0] if t else np.nan
+            mean = sum(known) / len(known) if known else np.nan
+            counted = [float((run[:, 1] == code).sum()) for code in (0, 2)]
+            np.testing.assert_array_equal(row, [*run[t], change, mean, *counted])
 
 
 def test_a_told_behavior_takes_the_place_of_rewards() -> None:
@@ -76,7 +93,8 @@ def test_parts_and_copies_keep_the_history_and_recoding_keeps_the_columns() -> N
     recalling = episodes.with_history(2)
     parts = recalling.split(learn=5, assure=5)
     copied = recalling.compact()
-    assert (parts.learn.history, copied.history, episodes.history) == (2, 2, 0)
+    assert parts.learn.history == copied.history == History(2)
+    assert not episodes.history
     own = np.isin(recalling.ids, parts.learn.ids)
     np.testing.assert_array_equal(parts.learn.at(1).states, recalling.take(own).at(1).states)
     np.testing.assert_array_equal(copied.at(3).states, recalling.at(3).states)

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ontarget import Episodes, GoalMonitor, RunState, Target
+from ontarget.episodes.history import History
 from ontarget.errors import InputError
 from ontarget.models import Marginal, QuantileForest
 from refusals import refuses
@@ -43,13 +45,15 @@ def recorded(n: int, seed: int, behavior: str = "sum") -> Episodes:
     )
 
 
-_FITTED: dict[tuple[str, int], GoalMonitor] = {}
+SO_FAR = History(changes=(0,), means=(0,), counts=((1, 0), (1, 1), (1, 2), (1, 7)))
+_FITTED: dict[tuple[str, int | History], GoalMonitor] = {}
 
 
-def monitor_of(behavior: str, k: int) -> GoalMonitor:
+def monitor_of(behavior: str, k: int | History) -> GoalMonitor:
     if (behavior, k) not in _FITTED:
-        monitor = GoalMonitor(Marginal(), history=k, min_calibration=5)
-        _FITTED[behavior, k] = monitor.fit(recorded(80, 0, behavior), progress=False)
+        runs = recorded(80, 0, behavior).with_history(k)
+        monitor = GoalMonitor(Marginal(), min_calibration=5)
+        _FITTED[behavior, k] = monitor.fit(runs, progress=False)
     return _FITTED[behavior, k]
 
 
@@ -73,10 +77,10 @@ def live_rows(watch: Any, run: Episodes) -> list[tuple[float, ...]]:
 
 
 @pytest.mark.parametrize("behavior", ["sum", "max", "mean", "column:level"])
-@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("k", [1, 3, SO_FAR], ids=str)
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
-def test_a_watch_reads_what_a_fit_reads(behavior: str, k: int, seed: int) -> None:
+def test_a_watch_reads_what_a_fit_reads(behavior: str, k: int | History, seed: int) -> None:
     monitor = monitor_of(behavior, k)
     run = recorded(3, seed, behavior).take([seed % 3]).compact()
     rows = live_rows(monitor.watch(TARGET), run)
@@ -90,7 +94,7 @@ def test_live_and_recorded_runs_get_the_same_outlooks_and_a_fleet_too(tmp_path: 
         tmp_path / "one.ontarget"
     )
     monitor, new = GoalMonitor.load(tmp_path / "one.ontarget"), recorded(12, 1)
-    assert monitor.history == monitor.fitted.history == 2
+    assert monitor.history == monitor.fitted.history.steps == 2
     p = monitor.evaluate(new, TARGET).p
     runs = [new.take([i]) for i in range(len(new))]
     watches = [monitor.watch(TARGET) for _ in runs]
@@ -108,8 +112,9 @@ def test_live_and_recorded_runs_get_the_same_outlooks_and_a_fleet_too(tmp_path: 
         np.testing.assert_array_equal(alone, p[t, alive])
 
 
-def test_a_stored_run_goes_on_as_if_it_had_never_been_stored() -> None:
-    monitor, run = monitor_of("sum", 3), recorded(4, 5).take([0])
+@pytest.mark.parametrize("k", [3, SO_FAR], ids=str)
+def test_a_stored_run_goes_on_as_if_it_had_never_been_stored(k: int | History) -> None:
+    monitor, run = monitor_of("sum", k), recorded(4, 5).take([0])
     whole = live_rows(monitor.watch(TARGET), run)
     watch = monitor.watch(TARGET)
     for t in range(HORIZON):
@@ -188,3 +193,33 @@ def test_several_behaviors_and_a_history_are_refused() -> None:
     )
     with refuses(InputError, "history", "got a, b"):
         GoalMonitor(FOREST, history=1).fit(several, progress=False)
+
+
+def tool_calls(n: int, seed: int) -> Episodes:
+    """Runs that call tools: the number of failed calls decides the outcome."""
+    rng = np.random.default_rng(seed)
+    calls = rng.choice(["search", "write", "fail"], size=(n, 8), p=[0.5, 0.3, 0.2])
+    earned = np.zeros((n, 8))
+    earned[:, -1] = (calls == "fail").sum(axis=1) + rng.normal(scale=0.5, size=n)
+    frame = pl.DataFrame(
+        {
+            "episode": np.repeat([f"{seed}-{i}" for i in range(n)], 8),
+            "step": np.tile(np.arange(8), n),
+            "reward": earned.ravel(),
+            "tool": calls.ravel(),
+        }
+    )
+    return Episodes.from_frame(frame)
+
+
+def test_the_runs_decide_whether_counts_are_read_and_they_help() -> None:
+    runs, new, target = tool_calls(500, 0), tool_calls(400, 1), Target.at_most(1.5)
+    chosen = GoalMonitor(QuantileForest(n_trees=40)).fit(runs, progress=False)
+    names = chosen.fitted.state_schema.names
+    assert names == ("tool", "count(tool=fail)", "count(tool=search)", "count(tool=write)")
+    plain = GoalMonitor(QuantileForest(n_trees=40), history=0).fit(runs, progress=False)
+    scores = [
+        np.mean((found.p[5] - found.met) ** 2)
+        for found in (monitor.evaluate(new, target) for monitor in (chosen, plain))
+    ]
+    assert scores[0] < 0.8 * scores[1]

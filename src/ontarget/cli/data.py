@@ -94,13 +94,13 @@ def fit(
         ),
     ] = None,
     history: Annotated[
-        int,
+        int | None,
         typer.Option(
             min=0,
-            help="Also read this many earlier steps, if one state alone does not say enough.",
+            help="Also read this many earlier steps; by default the runs decide what is read.",
             metavar="K",
         ),
-    ] = 0,
+    ] = None,
     policy: Annotated[
         str, typer.Option(help="A label for the policy that was recorded.", metavar="TEXT")
     ] = "",

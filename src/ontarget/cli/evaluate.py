@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ontarget import AlarmRule, Evaluation
+    from ontarget.episodes.history import History
 
 _WIDE = 200  # columns
 _MOST_UNANSWERED = 0.1  # a share of steps; with more, --fail-unless-held fails
@@ -55,6 +56,7 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
     """Show what a model file contains, after checking every byte of it."""
     from ontarget.episodes import Schema
     from ontarget.episodes._description import listed
+    from ontarget.episodes.history import history_from
     from ontarget.fitted.choices import Choices
     from ontarget.modelfile.several import inspect_any
 
@@ -73,7 +75,7 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
         f"{', '.join(sorted({kind for kind in found['kinds'] if kind}))}",
         **({"blocks": chosen.blocks_in_words} if found["horizon"] > 1 else {}),
         **({"experts": chosen.experts_in_words} if chosen.experts else {}),
-        "features": listed(features) + _recalled(found["history"]),
+        "features": listed(features) + _recalled(history_from(found["history"], features)),
         **_behaviors(found),
         "episodes": ", ".join(f"{size:,} {part}" for part, size in sizes),
         **_outcomes(found),
@@ -109,12 +111,17 @@ def _outcomes(found: dict[str, Any]) -> dict[str, str]:
     return {"outcomes": f"{text}all of these met, or none"}
 
 
-def _recalled(history: int) -> str:
-    """Text: which earlier steps the models read besides the present state; empty if none."""
-    if not history:
-        return ""
-    steps = "the step" if history == 1 else f"the {history} steps"
-    return f"; also those of {steps} before, the rewards there, and the means over all steps so far"
+def _recalled(history: History) -> str:
+    """Text: what the models read of a run besides its present state; empty if nothing."""
+    if history.steps:
+        steps = "the step" if history.steps == 1 else f"the {history.steps} steps"
+        return f"; also those of {steps} before, the rewards, and the means over all steps so far"
+    said = []
+    if history.counts:
+        said.append(f"how often {len(history.counts)} categories occurred so far")
+    if history.changes:
+        said.append(f"changes and means so far of {len(history.changes)} features")
+    return f"; also {' and '.join(said)}" if said else ""
 
 
 def _never(outcomes: list[float]) -> str:

@@ -91,7 +91,11 @@ def _check_alike(first: Store, other: Store, number: int) -> None:
         "kind of features": (_kinds(first), _kinds(other), _LIKE),
         "behavior": (first.behavior.spec, other.behavior.spec, _LIKE),
         "list of behaviors": (_signals(first), _signals(other), _LIKE),
-        "history": (first.history, other.history, "join them first, then call with_history"),
+        "history": (
+            first.history.to_json(),
+            other.history.to_json(),
+            "join them first, then call with_history",
+        ),
         "use of own targets": (
             first.wanted is not None,
             other.wanted is not None,

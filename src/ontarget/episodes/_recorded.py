@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from ontarget._grid import LARGEST_OUTCOME, decimals_of, grid_of, snap
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray, KeyArray
-from ontarget.episodes._history import state_schema
 from ontarget.episodes._judged import Reading
 from ontarget.episodes._store import Roles, Store
 from ontarget.episodes.behavior import Behavior
+from ontarget.episodes.history import History, state_schema
 from ontarget.episodes.looking._sides import Unrounded
 from ontarget.episodes.schema import Schema, UnknownCategories
 from ontarget.episodes.step import Step
@@ -51,13 +51,13 @@ class Recorded:
         return self._store.schema
 
     @property
-    def history(self) -> int:
-        """How many earlier steps a state also contains; see `Episodes.with_history`."""
+    def history(self) -> History:
+        """What a state also says about the run so far; see `Episodes.with_history`."""
         return self._store.history
 
     @cached_property
     def state_schema(self) -> Schema:
-        """The columns of a state: the features, and the earlier steps that a history adds."""
+        """The columns of a state: the features, and those that a history adds."""
         return state_schema(self.schema, self.history)
 
     @property

@@ -9,11 +9,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ontarget._keyed import keys_of
-from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray, KeyArray
-from ontarget.episodes._history import measured, running_means, state_width
+from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray, IntArray, KeyArray
 from ontarget.episodes._judged import Reading
 from ontarget.episodes._walk import steps_of
 from ontarget.episodes.behavior import Behavior
+from ontarget.episodes.history import (
+    CHANGE,
+    COUNT,
+    FEATURE,
+    MEAN,
+    NO_HISTORY,
+    REWARD,
+    History,
+    running_counts,
+    running_means,
+)
 from ontarget.episodes.schema import Schema, UnknownCategories
 from ontarget.target import Target
 
@@ -100,7 +110,7 @@ class Store:
     strangers: tuple[UnknownCategories, ...] = ()  # readings that count as missing
     wanted: tuple[Target | None, ...] | None = None  # each episode's own target
     several: tuple[Signal, ...] = ()  # named behaviors; the fields above are then of the first
-    history: int = 0  # how many earlier steps a state also contains
+    history: History = NO_HISTORY  # what a state also says about the run so far
 
     def __post_init__(self) -> None:
         _freeze(self)
@@ -169,13 +179,23 @@ class Store:
         return found
 
     @cached_property
-    def means(self) -> FloatArray:
-        """For every row, the means of features and rewards over the run so far.
+    def history_columns(self) -> IntArray:
+        """What the columns behind the features hold; see `History.columns`."""
+        return self.history.columns(self.schema)
 
-        They are the last columns of a state if the option ``history`` is used.
-        """
-        values = np.vstack([self.states[measured(self.schema)], self.brought])
+    @cached_property
+    def means(self) -> FloatArray:
+        """For every row, the means so far that its history has, (columns, rows)."""
+        columns = self.history_columns
+        wanted = columns[columns[:, 0] == MEAN, 1]
+        features = self.states[wanted[wanted < len(self.schema)]]
+        values = np.vstack([features, self.brought]) if self.history.reads_rewards else features
         return running_means(values, self.lengths, self.offsets)
+
+    @cached_property
+    def counts(self) -> IntArray:
+        """For every row, how often the categories that its history counts have occurred."""
+        return running_counts(self.states, self.history.counts, self.lengths, self.offsets)
 
     def states_at(self, step: int, rows: slice | IndexArray, alive: IndexArray) -> FloatArray:
         """The states of the episodes in these rows of one step, (episodes, columns).
@@ -184,16 +204,23 @@ class Store:
         """
         if not self.history:
             return self.states[:, rows].T
-        d, k = len(self.schema), self.history
-        found = np.full((alive.size, state_width(self.schema, k)), np.nan)
+        d, columns = len(self.schema), self.history_columns
+        holds, place, number = columns.T
+        found = np.full((alive.size, d + len(columns)), np.nan)
         found[:, :d] = self.states[:, rows].T
-        found[:, (k + 1) * d + k :] = self.means[:, rows].T
-        for lag in range(min(step, k) + 1):
+        own = found[:, d:]
+        own[:, holds == MEAN] = self.means[:, rows].T
+        own[:, holds == COUNT] = self.counts[:, rows].T
+        for lag in range(min(step, self.history.lags) + 1):
             there, _ = self.rows(step - lag, alive)
-            if lag:
-                found[:, lag * d : (lag + 1) * d] = self.states[:, there].T
-            if lag < k:
-                found[:, (k + 1) * d + lag] = self.brought[there]
+            if lag and lag <= self.history.steps:
+                own[:, (holds == FEATURE) & (number == lag)] = self.states[:, there].T
+            earned = (holds == REWARD) & (number == lag + 1)
+            if earned.any():
+                own[:, earned] = self.brought[there][:, None]
+            if lag == 1:
+                changed = place[holds == CHANGE]
+                own[:, holds == CHANGE] = found[:, changed] - self.states[changed][:, there].T
         return found
 
     def part(self, episodes: IndexArray) -> Store:

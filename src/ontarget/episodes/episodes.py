@@ -16,12 +16,12 @@ from ontarget._typing import ArrayLike, FloatArray, IndexArray
 from ontarget.episodes._building import RawEpisodes, build
 from ontarget.episodes._censoring import Censored, chosen_by_lot
 from ontarget.episodes._dictionaries import recoded_store, same_dictionaries
-from ontarget.episodes._history import MOST_STEPS
 from ontarget.episodes._joining import joined_store
 from ontarget.episodes._judged import JudgedBy
 from ontarget.episodes._recorded import Recorded
 from ontarget.episodes._splits import ByGroup, asked_parts, divide
 from ontarget.episodes._store import Store
+from ontarget.episodes.history import MOST_STEPS, History
 from ontarget.episodes.reading._layout import FrameOptions, Layout, layout_of
 from ontarget.episodes.schema import Schema
 from ontarget.errors import Argument, EpisodesError, EpisodesFileError, InputError
@@ -424,8 +424,8 @@ class Episodes(Recorded):
             Argument("name"), f" needs one of the behaviors {', '.join(self.names)}, got {name!r}"
         )
 
-    def with_history(self, history: int) -> Episodes:
-        """The same episodes, with the last ``history`` steps in every state; nothing is copied.
+    def with_history(self, history: int | History) -> Episodes:
+        """The same episodes, with columns about the run so far in every state; nothing is copied.
 
         A ``GoalMonitor(history=…)`` uses episodes in this form. A state then has more columns
         (`state_schema`): the features and rewards of that many earlier steps, and the mean of each
@@ -435,7 +435,8 @@ class Episodes(Recorded):
         Parameters
         ----------
         history
-            How many earlier steps, up to 100; 0 for none.
+            How many earlier steps, up to 100; 0 for none. Or the ``history`` of a fitted monitor or
+            of other episodes.
 
         Examples
         --------
@@ -446,16 +447,17 @@ class Episodes(Recorded):
         >>> print(recalling.at(0).states, recalling.at(2).states)
         [[ 1. nan nan  1. nan]] [[ 6.  2. 20.  3. 15.]]
         """
-        k = whole_number("history", history, least=0, most=MOST_STEPS)
-        if k and self.is_prepared:
+        if not isinstance(history, History):
+            history = History(whole_number("history", history, least=0, most=MOST_STEPS))
+        if history and self.is_prepared:
             raise EpisodesError(
                 "a history needs episodes in memory, got prepared episodes, which are read one "
                 "step at a time; take some of them with sample(N).compact(), or put what was seen "
                 "earlier into columns of the log and prepare it again"
             )
-        if k == self._store.history:
+        if history == self._store.history:
             return self
-        found = Episodes(replace(self._store, history=k), self._index, grid=self._grid)
+        found = Episodes(replace(self._store, history=history), self._index, grid=self._grid)
         found._settled = self._settled
         return found
 

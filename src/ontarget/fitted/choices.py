@@ -8,14 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, TypeAlias, get_args
 
 from ontarget.errors import ModelFileError
+
+Extra: TypeAlias = Literal["history", "guide"]
+EXTRAS: tuple[Extra, ...] = get_args(Extra)
 
 _MOST = 64  # entries that a file may hold
 _SURELY = 2.0  # standard errors; a smaller gain may be chance
 # A guide changes all models, and small forests gain from it by chance too: it must do better.
-_CLEARLY = 4.0
+_CLEARLY: Mapping[Extra, float] = {"history": _SURELY, "guide": 4.0}
+_IN_WORDS: Mapping[Extra, str] = {"history": "the run so far", "guide": "one model of whole runs"}
 
 
 class Trial(NamedTuple):
@@ -56,20 +60,20 @@ class Choices:
     tried; it is empty if the spacing was given or there were too few episodes to choose it.
     ``opening`` is how much the first step's own model counts in the prediction at that step, from 0
     to 1. ``experts`` has the mean weight of each expert over all blocks, by name; it is empty for a
-    model without experts. ``guide`` is the trial of a model of the mean for all steps, whose
-    prediction the models of the blocks read; None if it was not tried.
+    model without experts. ``extras`` has the trial of each extra that models may read, if it was
+    tried: a ``"history"`` is about the run so far, and a ``"guide"`` predicts the mean.
     """
 
     spacing: int | None = None
     trials: tuple[Trial, ...] = ()
     opening: float = 0.0
     experts: Mapping[str, float] = field(default_factory=dict)
-    guide: Trial | None = None
+    extras: Mapping[Extra, Trial] = field(default_factory=dict)
 
-    @property
-    def is_guided(self) -> bool:
-        """Whether the models of the blocks read the prediction of one model for all steps."""
-        return self.guide is not None and self.guide.gain > _CLEARLY * self.guide.error
+    def takes(self, extra: Extra) -> bool:
+        """Whether the models read this extra: its trial was a clear gain."""
+        trial = self.extras.get(extra)
+        return trial is not None and trial.gain > _CLEARLY[extra] * trial.error
 
     def with_experts(self, models: Iterable[Any]) -> Self:
         """The same choices, with the mean weight of each expert taken from these fitted models.
@@ -101,9 +105,12 @@ class Choices:
         if self.opening:
             share = f"{100 * self.opening:.0f} %"
             said = f"{said}; the first step's own model counts {share} there"
-        if self.guide is not None and self.is_guided:
-            said = f"{said}; all read one model of whole runs ({self.guide.in_words})"
-        return said
+        taken = [
+            f"; all read {_IN_WORDS[extra]} ({trial.in_words})"
+            for extra, trial in self.extras.items()
+            if self.takes(extra)
+        ]
+        return said + "".join(taken)
 
     @property
     def experts_in_words(self) -> str:
@@ -122,7 +129,7 @@ class Choices:
             "trials": [_plain(trial) for trial in self.trials],
             "opening": self.opening,
             "experts": dict(self.experts),
-            **({} if self.guide is None else {"guide": _plain(self.guide)}),
+            "extras": {extra: _plain(trial) for extra, trial in self.extras.items()},
         }
 
     @classmethod
@@ -136,7 +143,10 @@ class Choices:
             right = max(len(found["trials"]), len(experts)) <= _MOST
             right = right and (spacing is None or _is_step(spacing))
             trials = tuple(map(_trial, found["trials"]))
-            guide = _trial(found["guide"]) if "guide" in found else None
+            kept = found.get("extras", {})  # absent in 0.2
+            extras: dict[Extra, Trial] = {
+                name: _trial(kept[name]) for name in EXTRAS if name in kept
+            }
             right = right and all(_is_step(trial.spacing) for trial in trials)
             shares = {str(name)[:_MOST]: float(share) for name, share in experts.items()}
             right = right and all(0.0 <= share <= 1.0 for share in (opening, *shares.values()))
@@ -146,7 +156,7 @@ class Choices:
             raise ModelFileError(
                 "'chosen' in the header needs spacings of at least 1 step, and shares from 0 to 1"
             )
-        return cls(spacing, trials, opening, shares, guide)
+        return cls(spacing, trials, opening, shares, extras)
 
 
 def _plain(trial: Trial) -> list[float | None]:

@@ -22,8 +22,8 @@ from ontarget._typing import BoolArray, FloatArray, IndexArray, KeyArray
 from ontarget.episodes import Behavior, Episodes, Schema, Translation
 from ontarget.episodes._clocks import Clocks, clocks_of
 from ontarget.episodes._fingerprints import MOST_FINGERPRINTS
-from ontarget.episodes._history import state_schema, state_width
 from ontarget.episodes._store import Roles
+from ontarget.episodes.history import NO_HISTORY, History, state_schema, state_width
 from ontarget.episodes.looking._sides import Unrounded, check_sides
 from ontarget.episodes.reading._layout import AN_OUTCOME, FROM_NEXT
 from ontarget.errors import Argument, CensoredError, EpisodesError, GroupError, InputError
@@ -118,7 +118,7 @@ class Fitted:
     rehearsal: Rehearsal | None = None  # of the learning episodes; None with preset="paper"
     runs: RecordedRuns = field(default_factory=RecordedRuns)  # those that the models learned from
     path_maps: PathMaps = NO_MAPS  # calibrate path bands; from the learning episodes
-    history: int = 0  # how many earlier steps the models read in addition to the state
+    history: History = NO_HISTORY  # what the models read about the run so far
     # False for a file of 0.2: rounded outcomes in its rehearsal, and target maps that do not fade.
     unrounded: bool = True
 

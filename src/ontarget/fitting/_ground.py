@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from ontarget._typing import BoolArray, IndexArray
 from ontarget.episodes import Episodes, PaperSplit, Schema, Split
 from ontarget.episodes._dictionaries import learned_schema
-from ontarget.episodes._history import state_schema
+from ontarget.episodes.history import History
 from ontarget.episodes.schema import Unseen
 from ontarget.errors import (
     Argument,
@@ -64,6 +64,11 @@ class Ground:
         """Some episodes of one part of the split, with the group of each episode."""
         return Part(name, episodes, self.codes(episodes), self.may_miss)
 
+    def recalling(self, history: History) -> Ground:
+        """The same parts, whose states also say this about the run so far."""
+        named = {name: part.with_history(history) for name, part in self.named.items()}
+        return replace(self, named=named, may_miss=_may_miss(next(iter(named.values()))))
+
     def codes(self, episodes: Episodes) -> IndexArray:
         """(episodes,): the number of each episode's group; -1 if that group was not calibrated."""
         return _codes(episodes, self.groups)
@@ -105,7 +110,7 @@ def ground_of(recipe: Recipe, split: Split | PaperSplit) -> Ground:
     if isinstance(split, Split):
         own, ranked = next(iter(named)), "assure"
     groups = _groups(recipe, named[own or ranked])
-    may_miss = _may_miss(next(iter(named.values())), schema)
+    may_miss = _may_miss(next(iter(named.values())))
     return Ground(named, schema, own, ranked, groups, may_miss)
 
 
@@ -254,13 +259,13 @@ def _codes(episodes: Episodes, groups: Sequence[Any] | None) -> IndexArray:
     return np.array([place.get(name, -1) for name in episodes.groups.tolist()], dtype=np.intp)
 
 
-def _may_miss(train: Episodes, schema: Schema) -> BoolArray:
+def _may_miss(train: Episodes) -> BoolArray:
     """(columns,): whether a column of the state may have missing values later.
 
     A column may if it has missing values in training, or if a category that was not in training
     counts as missing.
     """
-    columns = state_schema(schema, train.history).features
+    columns = train.state_schema.features
     found = np.array([one.unseen == "missing" for one in columns], dtype=np.bool_)
     for t in range(train.horizon):
         found |= np.isnan(train.at(t).states).any(axis=0)

@@ -1,6 +1,7 @@
-"""Chooses how far apart blocks (ranges of steps that share a model) are centred.
+"""Chooses by trials what the models read, and how far apart their blocks are centred.
 
-The choice uses the learning episodes alone. See method M16 in docs/methods.md.
+A block is a range of steps that share a model. The choices use the learning episodes alone. See
+method M16 in docs/methods.md.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from ontarget._keyed import keyed_hash
 from ontarget._typing import FloatArray, KeyArray
 from ontarget.episodes import Episodes
+from ontarget.episodes.history import History
 from ontarget.fitted.blocks import (
     LEAST_SPACING,
     Block,
@@ -22,77 +24,91 @@ from ontarget.fitted.blocks import (
     blended_blocks,
     first_spacing,
 )
-from ontarget.fitted.choices import Choices, Trial
+from ontarget.fitted.choices import EXTRAS, Choices, Extra, Trial
+from ontarget.fitting._histories import proposed_history
 from ontarget.fitting.engines import run_tasks
+from ontarget.fitting.recipe import Recipe, block_task
 from ontarget.fitting.tasks import (
     BlockTask,
     StepRows,
     episodes_of,
     fit_block,
     honest_limits,
+    learned_guide,
     step_rows,
 )
 from ontarget.models._entry import fits_side_by_side
 from ontarget.models._mixture import weighted
-from ontarget.models.guided.run import RunGuide
 
 # A forest for a trial is small and learns from few rows: it only has to compare blocks.
 _TREES, _BOOSTED, _FOLDS, _ROWS = 24, 40, 2, 5_000
 _EPISODES, _STEPS, _THRESHOLDS = 2_000, 12, 16
 _FEWEST = 100  # with fewer episodes, the choice would be chance
+_LONG = 100  # shorter runs need no model of whole runs: their blocks see enough of them
 
 
 @dataclass(frozen=True)
 class Pilot:
-    """The inputs of a trial of blocks (ranges of steps that share a model).
+    """A recipe (what to fit), and the learning episodes on which it is tried.
 
-    ``model`` is the unfitted model, and ``learn`` are the learning episodes. The function ``task``
-    takes a model, the episodes, a block, and the most rows to learn from; it makes the task of
-    fitting this block. ``reach`` is how many steps enough episodes reach. ``guide`` is a model of
-    the mean for all steps, whose prediction the models read.
+    ``reach`` is how many steps enough of these episodes reach.
     """
 
-    model: Any
+    recipe: Recipe
     learn: Episodes
-    seed: int
-    task: Callable[[Any, Episodes, Block, int], BlockTask]
-    pace: float
     reach: int
-    guide: RunGuide | None = None
 
 
-def choose_spacing(pilot: Pilot, guided: Pilot) -> Choices:
-    """The spacing of blocks that predicts held-out outcomes best, with all trials.
+def choose(pilot: Pilot) -> tuple[Pilot, Choices]:
+    """The recipe that predicts held-out outcomes best, with its episodes, and all trials.
 
-    A block is a range of steps that share a model; the spacing is the distance of their centres.
-
-    The first spacing is a quarter of the steps that enough episodes reach. It is halved as long as
-    that clearly improves the CRPS, a score of predictions. Each episode is predicted by trees that
-    did not see it. If the model cannot do that, or there are few episodes, the first spacing is
-    kept. ``guided`` are the same inputs with a guide (a model of the mean for all steps), if there
-    is one. The guide is used if it improves the predictions at the first spacing by four
-    standard errors.
+    First, the models may also read the run so far (a history), and then a guide, which is a model
+    of the mean for all steps. Each is used only if that clearly improves the CRPS, a score of
+    predictions. Then the spacing of blocks is chosen: the distance of the centres of the ranges of
+    steps that share a model. It starts at a quarter of the steps that enough episodes reach, and is
+    halved as long as that clearly improves the CRPS. Each episode is predicted by trees that did
+    not see it. If the model cannot do that, or there are few episodes, nothing is tried.
     """
     horizon, reach = pilot.learn.horizon, pilot.reach
     spacing = first_spacing(reach)
-    if len(pilot.learn) < _FEWEST or not hasattr(pilot.model, "out_of_bag_limits"):
-        return Choices(spacing)
-    trial, trials = _few(pilot), [Trial(spacing)]
+    if len(pilot.learn) < _FEWEST or not hasattr(pilot.recipe.model, "out_of_bag_limits"):
+        return pilot, Choices(spacing)
     blocks = blended_blocks(horizon, spacing, reach)
-    best, guide = _losses_of(trial, *blocks), None
-    if guided.guide is not None:
-        other = _few(guided)
-        losses = _losses_of(other, *blocks)
-        guide = _tried(spacing, best - losses)
-        if Choices(guide=guide).is_guided:
-            trial, best = other, losses
+    best, chosen = _losses_of(_few(pilot), *blocks), Choices(spacing)
+    for extra in EXTRAS:
+        other = _WITH[extra](pilot)
+        if other is not None:
+            losses = _losses_of(_few(other), *blocks)
+            trial = _tried(spacing, best - losses)
+            chosen = replace(chosen, extras={**chosen.extras, extra: trial})
+            if chosen.takes(extra):
+                pilot, best = other, losses
+    trials, few = [Trial(spacing)], _few(pilot)
     while (shorter := max(math.ceil(spacing / 2), LEAST_SPACING)) < spacing:
-        losses = _losses_of(trial, *blended_blocks(horizon, shorter, reach))
+        losses = _losses_of(few, *blended_blocks(horizon, shorter, reach))
         trials.append(_tried(shorter, best - losses))
         if not trials[-1].sure:
             break
         spacing, best = shorter, losses
-    return Choices(spacing, tuple(trials), guide=guide)
+    return pilot, replace(chosen, spacing=spacing, trials=tuple(trials))
+
+
+def _recalling(pilot: Pilot) -> Pilot | None:
+    """The same trial with models that also read the run so far; None if there is nothing to add."""
+    history = proposed_history(pilot.learn) if pilot.recipe.chooses_history else History()
+    return replace(pilot, learn=pilot.learn.with_history(history)) if history else None
+
+
+def _guided(pilot: Pilot) -> Pilot | None:
+    """The same trial with a guide, a model of the mean for all steps; only if runs are long."""
+    if pilot.reach < _LONG:
+        return None
+    recipe, learn = pilot.recipe, pilot.learn
+    guide = learned_guide(learn, grid=learn.grid, pace=recipe.pace, seed=recipe.seed)
+    return replace(pilot, recipe=replace(recipe, guide=guide))
+
+
+_WITH: dict[Extra, Callable[[Pilot], Pilot | None]] = {"history": _recalling, "guide": _guided}
 
 
 def _tried(spacing: int, gains: FloatArray) -> Trial:
@@ -110,14 +126,19 @@ def _tried(spacing: int, gains: FloatArray) -> Trial:
 
 def _few(pilot: Pilot) -> Pilot:
     """The inputs of a faster trial: with a small forest and at most 2,000 episodes."""
-    own = pilot.model.get_params(deep=False)
+    recipe = pilot.recipe
+    own = recipe.model.get_params(deep=False)
     small = {"n_trees": _TREES, "n_boosted": _BOOSTED, "n_folds": _FOLDS}
     fewer: dict[str, Any] = {name: min(own[name], small[name]) for name in small if name in own}
     if "experts" in own:
         fewer["experts"] = ("large_leaves",)
-    model = type(pilot.model)(**own).set_params(**fewer)
-    order = np.argsort(keyed_hash(pilot.learn.keys, pilot.seed, "pilot"), kind="stable")
-    return replace(pilot, model=model, learn=pilot.learn.take(np.sort(order[:_EPISODES])))
+    model = type(recipe.model)(**own).set_params(**fewer)
+    order = np.argsort(keyed_hash(pilot.learn.keys, recipe.seed, "pilot"), kind="stable")
+    return replace(
+        pilot,
+        recipe=replace(recipe, model=model, steps=None),
+        learn=pilot.learn.take(np.sort(order[:_EPISODES])),
+    )
 
 
 def _losses_of(pilot: Pilot, blocks: tuple[Block, ...], law: LawTable) -> FloatArray:
@@ -127,19 +148,19 @@ def _losses_of(pilot: Pilot, blocks: tuple[Block, ...], law: LawTable) -> FloatA
     that share a model. The score is computed at no more than 12 steps, and is NaN where an episode
     has no prediction.
     """
-    learn = pilot.learn
+    recipe, learn = pilot.recipe, pilot.learn
     asked = np.unique(np.linspace(0, pilot.reach - 1, _STEPS).round().astype(int)).tolist()
     found = np.full((len(learn), len(asked)), np.nan)
     needed = {block for t in asked for _, block in law.at(t)}
     chosen = [block for block in blocks if block.index in needed]
     fits = run_tasks(
         _fitted_alone,
-        lambda k: pilot.task(pilot.model, learn, chosen[k], _ROWS),
+        lambda k: block_task(recipe, learn, chosen[k], rows=_ROWS),
         len(chosen),
         engine="local",
         checkpoint=None,
         progress=False,
-        side_by_side=fits_side_by_side(pilot.model),
+        side_by_side=fits_side_by_side(recipe.model),
     )
     models = {block.index: fit for block, fit in zip(chosen, fits, strict=True)}
     for place, t in enumerate(asked):
@@ -152,8 +173,8 @@ def _losses_of(pilot: Pilot, blocks: tuple[Block, ...], law: LawTable) -> FloatA
             [t],
             grid=learn.grid,
             reads_step=reads_step,
-            pace=pilot.pace,
-            guide=pilot.guide,
+            pace=recipe.pace,
+            guide=recipe.guide,
         )
         for rows in asked_rows:
             found[rows.index, place] = _crps(rows, entries)

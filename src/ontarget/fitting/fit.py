@@ -14,7 +14,7 @@ from ontarget._typing import FloatArray
 from ontarget.episodes import Episodes, PaperSplit, Split
 from ontarget.episodes._fingerprints import fingerprints, known_by
 from ontarget.fitted._curves import CurveTable, learned_curves
-from ontarget.fitted.blocks import Block, opened, plan_blocks
+from ontarget.fitted.blocks import opened, plan_blocks
 from ontarget.fitted.choices import Choices
 from ontarget.fitted.fitted import Fitted, Trained
 from ontarget.fitted.paths._maps import NO_MAPS, PathMaps
@@ -37,17 +37,15 @@ from ontarget.fitting._impossible import (
 from ontarget.fitting._opening import opening_share, with_opening
 from ontarget.fitting._path_ranks import learned_maps
 from ontarget.fitting._rehearsing import REHEARSAL, rehearsed
-from ontarget.fitting._spacing import Pilot, choose_spacing
+from ontarget.fitting._spacing import Pilot, choose
 from ontarget.fitting.checkpoints import Checkpoint, digest_of
 from ontarget.fitting.engines import Engine, run_tasks
 from ontarget.fitting.ranking import blended_limits, rank_table, whole_run_excess
-from ontarget.fitting.recipe import Plan, Recipe, block_task, fit_numbered
+from ontarget.fitting.recipe import Plan, Recipe, fit_numbered
 from ontarget.fitting.tasks import (
     PATHS,
     BlockResult,
-    BlockTask,
     fit_block,
-    learned_guide,
     pace_of,
     step_rows,
 )
@@ -57,8 +55,6 @@ Preset: TypeAlias = Literal["default", "paper"]
 
 # A block may end where fewer learning episodes are left, or fewer than a fifth of a small log.
 _ENOUGH = 100
-# Shorter runs need no model of whole runs: their blocks see enough of them.
-_LONG = 100
 # Paths with this many steps in total take 40 MB of a model file.
 _MOST_PATH_STEPS = 5_000_000
 
@@ -99,7 +95,7 @@ def fit_monitor(
     calibrate episodes.
     """
     ground = ground_of(recipe, split)
-    recipe, chosen = _settled(recipe, ground)
+    recipe, ground, chosen = _settled(recipe, ground)
     blended = _blended(recipe, chosen, ground, engine, progress=progress, checkpoint=checkpoint)
     recipe, train = blended.recipe, ground.train
     curves = _learned_curves(blended, ground)
@@ -202,10 +198,10 @@ def _assured(
     return ranks, kept, whole_run_excess(answerer.limits(kept), part, ranks, curves)
 
 
-def _settled(recipe: Recipe, ground: Ground) -> tuple[Recipe, Choices]:
-    """The recipe after all choices that depend on the learning episodes, and these choices.
+def _settled(recipe: Recipe, ground: Ground) -> tuple[Recipe, Ground, Choices]:
+    """The recipe and the episodes after all choices that learning episodes make; these choices.
 
-    A recipe says what to fit; the choice is which steps share a model.
+    A recipe says what to fit. The choices are which steps share a model, and what models read.
     """
     train, chosen = ground.train, Choices()
     if ground.own is not None:
@@ -218,12 +214,11 @@ def _settled(recipe: Recipe, ground: Ground) -> tuple[Recipe, Choices]:
         recipe = recipe.in_one_block(train.horizon)
     elif recipe.chooses_spacing and ground.own is not None:
         reach = _reach(train, recipe.min_calibration)
-        guided = _guided(recipe, train, reach)
-        chosen = choose_spacing(_pilot(recipe, train, reach), _pilot(guided, train, reach))
-        recipe = guided if chosen.is_guided else recipe
+        pilot, chosen = choose(Pilot(recipe, train, reach))
         blocks, law = plan_blocks(train.horizon, spacing=chosen.spacing, reach=reach)
-        recipe = replace(recipe, blocks=blocks, law=law)
-    return recipe, chosen
+        recipe = replace(pilot.recipe, blocks=blocks, law=law)
+        ground = ground.recalling(pilot.learn.history)
+    return recipe, ground, chosen
 
 
 def _blended(
@@ -327,21 +322,6 @@ def _reach(learn: Episodes, least: int) -> int:
     return max(1, int(np.count_nonzero(alive >= wanted)))
 
 
-def _guided(recipe: Recipe, learn: Episodes, reach: int) -> Recipe:
-    """The recipe with a guide, a model of the mean for all steps; only if runs are long."""
-    if reach < _LONG:
-        return recipe
-    guide = learned_guide(learn, grid=learn.grid, pace=recipe.pace, seed=recipe.seed)
-    return replace(recipe, guide=guide)
-
-
-def _pilot(recipe: Recipe, learn: Episodes, reach: int) -> Pilot:
-    def task(model: Any, some: Episodes, block: Block, rows: int) -> BlockTask:
-        return block_task(replace(recipe, model=model, steps=None), some, block, rows=rows)
-
-    return Pilot(recipe.model, learn, recipe.seed, task, recipe.pace, reach, recipe.guide)
-
-
 def _fitted_blocks(
     plan: Plan,
     named: Mapping[str, Episodes],
@@ -385,7 +365,7 @@ def _digest(recipe: Recipe, named: Mapping[str, Episodes]) -> str:
         "guided": recipe.guide is not None,
         "paths": recipe.paths,
         "features": train.schema.to_json(),
-        "history": train.history,
+        "history": train.history.to_json(),
         "behavior": train.behavior.spec,
     }
     return digest_of(description, [fingerprints(train)])

@@ -49,6 +49,7 @@ class Recipe:
     - With ``chooses_spacing``, the given blocks are replaced by overlapping blocks, and the
       learning episodes decide how far apart these are. A model that serves the whole run gets one
       block.
+    - With ``chooses_history`` too, they also decide whether the models read the run so far.
     - ``leaf_entries`` limits, roughly, how many training rows the leaves of all forests may hold.
     - ``pace`` is the reward that nearly every step earns; see `pace_of`.
     - ``guide`` is a model of the mean for all steps, whose prediction the blocks' models read.
@@ -68,6 +69,7 @@ class Recipe:
     steps: frozenset[int] | None = None
     unseen: Unseen = "error"
     chooses_spacing: bool = False
+    chooses_history: bool = False
     leaf_entries: int = LEAF_ENTRIES
     pace: float = 0.0
     guide: RunGuide | None = None

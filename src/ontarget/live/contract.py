@@ -18,7 +18,6 @@ from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Translation
-from ontarget.episodes._history import measured
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._impossible_kernel import leave_out
 from ontarget.fitted.fitted import Fitted
@@ -26,8 +25,8 @@ from ontarget.fitted.law import NO_CURVE
 from ontarget.fitted.question import Question
 from ontarget.fitted.target_map import TargetMap
 from ontarget.live import _run_kernel as k
-from ontarget.live._history_kernel import recall_rows
 from ontarget.live._reasons import Reason, one_sided
+from ontarget.live._recall_kernel import recall_rows
 from ontarget.live._stretches import stretches
 from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.live.runs import RunState, RunTable, admitted
@@ -102,10 +101,8 @@ class Contract:
             NO_CURVE if calibration is None else read_only(calibration.values.reshape(-1)),
         )
         self.may_miss: BoolArray = read_only(fitted.may_miss)
-        d, k_steps = len(fitted.schema), fitted.history
-        # What a run remembers: its last steps, then the sum and the count of all values so far.
-        self.memory = (k_steps + 2, d + 1) if k_steps else (0, 0)
-        self.measured: BoolArray = read_only(measured(fitted.schema))
+        self.memory = fitted.history.blank(fitted.schema)  # of a run before its first state
+        self._columns = fitted.history.columns(fitted.schema)
         self.laws = _laws(fitted)
         different = {id(law): law for law in self.laws}
         weights = {one: read_only(np.array([w for w, _ in law])) for one, law in different.items()}
@@ -140,18 +137,19 @@ class Contract:
     def recall(
         self, table: RunTable, at: IndexArray, brought: FloatArray, states: FloatArray
     ) -> None:
-        """Fill in the columns of ``states`` with values of earlier steps; remember the new states.
+        """Fill in the columns of ``states`` about the run so far; remember the new states.
 
         It does nothing for a monitor that reads only the present state. ``brought`` is what came
         with each state: the reward of the last action, or the behavior if that is read from a
         column. At the first step of a run ``brought`` is ignored.
         """
-        if self.memory[0]:
+        if self.memory.size:
             recall_rows(
                 table.memory,
+                self.fitted.history.lags,
                 at,
                 np.where(table.whole[at, k.T] > 0, brought, np.nan),
-                self.measured,
+                self._columns,
                 states,
             )
 
@@ -172,7 +170,7 @@ class Contract:
 
         It is an error if the run belongs to another contract.
         """
-        return admitted(state, self.fitted, self.target, self.memory)
+        return admitted(state, self.fitted, self.target, self.memory.shape)
 
     @internal
     def advancing(

@@ -311,12 +311,12 @@ class FleetWatch:
         return np.ascontiguousarray(X), unread
 
     def _recalled(self, rows: IndexArray, news: FloatArray, given: FloatArray) -> FloatArray:
-        """The states in ``given``, with values of earlier steps added if the monitor reads these.
+        """The states in ``given``, with columns about the run so far if the monitor reads these.
 
         ``news`` are the rewards or behaviors that came with the states; see `_news`.
         """
         contract = self._contract
-        if not contract.memory[0]:
+        if not contract.memory.size:
             return given
         is_told = contract.is_told
         known = (news[:, k.IS_TOLD] > 0.0) == is_told

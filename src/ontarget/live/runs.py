@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Behavior
 from ontarget.errors import InputError
@@ -73,9 +74,9 @@ class RunState:
     text
         The text of the reason, if the reason has no code.
     history
-        What a monitor with ``history`` remembers: the last states and the rewards that came with
-        them, the latest first; then sums over the run so far, and how many values are in each sum.
-        Empty for other monitors.
+        What a monitor that reads the run so far remembers: the last states and the rewards that
+        came with them, the latest first; then sums over the run, how many values are in each sum,
+        and how often categories have occurred. Empty for other monitors.
     parts
         For a run that is watched for a goal: the state of each behavior, in the order of their
         names.
@@ -166,6 +167,9 @@ class Standings:
     reasoned: BoolArray
 
 
+NO_MEMORY: FloatArray = read_only(np.zeros((0, 0)))
+
+
 class RunTable:
     """A table of watched runs, one row each, as the compiled code in `_run_kernel` reads it.
 
@@ -175,20 +179,31 @@ class RunTable:
         The behavior that the runs are judged by.
     n
         The number of rows.
-    memory
-        The shape of the array in which each run remembers earlier steps.
+    blank
+        What a run remembers of its history before its first state; empty if nothing.
     """
 
-    __slots__ = ("_initial", "_start", "behaviors", "memory", "real", "taken", "texts", "whole")
+    __slots__ = (
+        "_blank",
+        "_initial",
+        "_start",
+        "behaviors",
+        "memory",
+        "real",
+        "taken",
+        "texts",
+        "whole",
+    )
 
-    def __init__(self, behavior: Behavior, n: int, memory: tuple[int, int] = (0, 0)) -> None:
+    def __init__(self, behavior: Behavior, n: int, blank: FloatArray = NO_MEMORY) -> None:
+        self._blank = blank
         self._start, self._initial = behavior.start(), float(behavior.initial)
         self.whole: IndexArray = np.zeros((n, k.N_WHOLE), dtype=np.int64)
         self.real: FloatArray = np.zeros((n, k.N_REAL))
         # The internal state of behaviors that keep more than their value, which is a column.
         self.behaviors: list[Any] = [] if behavior.vectorised else [self._start] * n
         self.texts: dict[int, str] = {}
-        self.memory: FloatArray = np.zeros((n, *memory))
+        self.memory: FloatArray = np.zeros((n, *blank.shape))
         self.taken: dict[int, int] = {}  # the step at which somebody took a run over
         self.begin(slice(None))
 
@@ -202,7 +217,7 @@ class RunTable:
         self.real[rows] = 0.0
         self.real[rows, :NUMBERS] = math.nan
         self.real[rows, k.SO_FAR] = self._initial
-        self.memory[rows, :-2], self.memory[rows, -2:] = math.nan, 0.0
+        self.memory[rows] = self._blank
         for row in range(len(self.whole))[rows] if isinstance(rows, slice) else rows:
             self.texts.pop(int(row), None)
             self.taken.pop(int(row), None)
@@ -330,7 +345,7 @@ class RunTable:
 
 
 def admitted(
-    state: RunState, fitted: Fitted, target: object, memory: tuple[int, int] = (0, 0)
+    state: RunState, fitted: Fitted, target: object, memory: tuple[int, ...] = (0, 0)
 ) -> int:
     """The group number of a stored run. It is an error if the run was watched for another target.
 
@@ -351,7 +366,8 @@ def admitted(
     if remembered != [memory[1]] * memory[0]:
         raise InputError(
             f"the stored run needs a history of {memory[0]} rows with {memory[1]} numbers each, "
-            f"because the monitor has history={fitted.history}, got rows of {remembered!s:.80}"
+            f"because the monitor has history={fitted.history.to_json()}, "
+            f"got rows of {remembered!s:.80}"
         )
     group = fitted.group_of(state.group)
     last_t, last_n, status, code, one, other, *numbers = state.outlook

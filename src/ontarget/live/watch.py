@@ -170,7 +170,7 @@ class Watch:
             raise turn.refusal() from None
         try:
             trouble = self._read(state)
-            if contract.memory[0]:
+            if contract.memory.size:
                 # If a behavior that is computed from rewards is passed, no reward is known.
                 known = (behavior is not None) == contract.is_told
                 came = number_or_nan(behavior if contract.is_told else reward) if known else _NAN

@@ -40,7 +40,7 @@ def assure_arrays(fitted: Fitted) -> dict[str, AnyArray]:
             "lengths": store.lengths,
             "groups": fitted.assure_groups,
         }
-        if store.history and store.rewards is not None:
+        if store.history.reads_rewards and store.rewards is not None:
             arrays["rewards"] = store.rewards
         if store.ahead is not None:
             arrays["ahead"] = store.ahead
@@ -143,7 +143,7 @@ def assure_in(
     shapes = {"states": (len(about.schema), rows), "before": (rows,), "outcomes": (n,)}
     if behavior.translation in (Translation.FLOOR, Translation.CEILING):
         shapes["ahead"] = (rows,)
-    if about.history and not behavior.told:
+    if about.history.reads_rewards and not behavior.told:
         shapes["rewards"] = (rows,)
     for name, shape in shapes.items():
         if arrays[name].shape != shape or arrays[name].dtype != np.float64:

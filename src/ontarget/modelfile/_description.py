@@ -13,8 +13,8 @@ from ontarget._grid import LARGEST_OUTCOME, scale_of
 from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray
 from ontarget.episodes import Schema
-from ontarget.episodes._history import MOST_STEPS, state_width
 from ontarget.episodes._store import Roles
+from ontarget.episodes.history import History, history_from, state_width
 from ontarget.errors import ModelFileError
 from ontarget.fitted.blocks import Block
 from ontarget.fitted.choices import Choices
@@ -37,7 +37,7 @@ class Description:
     """
 
     schema: Schema
-    history: int
+    history: History
     behavior: str
     horizon: int
     horizon_declared: bool
@@ -63,7 +63,7 @@ class Description:
     def of(cls, header: Mapping[str, Any]) -> Self:
         """The description of a monitor in a file's header; an error says which field is wrong."""
         schema = Schema.from_json(_list(header, "features"))
-        history = _whole("history", header["history"], most=MOST_STEPS)
+        history = _history(header["history"], schema)
         horizon = _whole("horizon", header["horizon"], least=1)
         blocks = tuple(_block(i, one, horizon) for i, one in enumerate(_list(header, "blocks")))
         kinds = tuple(_text("kinds", one, optional=True) for one in _list(header, "kinds"))
@@ -113,7 +113,7 @@ class Description:
         trained = fitted.trained
         return {
             "features": fitted.schema.to_json(),
-            "history": fitted.history,
+            "history": fitted.history.to_json(),
             "behavior": fitted.behavior.spec,
             "horizon": fitted.horizon,
             "horizon_declared": fitted.horizon_declared,
@@ -167,6 +167,15 @@ def _whole(name: str, value: Any, *, least: int = 0, most: int | None = 2**31 - 
             f"'{name}' in the header needs a whole number from {least} {upto}, got {value!r:.80}"
         )
     return value
+
+
+def _history(stored: Any, schema: Schema) -> History:
+    try:
+        return history_from(stored, schema)
+    except (LookupError, TypeError, ValueError) as error:
+        raise ModelFileError(
+            f"'history' in the header does not fit the features ({error}), got {stored!r:.80}"
+        ) from error
 
 
 def _number(name: str, value: Any) -> float:

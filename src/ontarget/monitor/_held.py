@@ -238,10 +238,16 @@ class Held:
     def _states(self, states: ArrayLike) -> FloatArray:
         X = np.asarray(states, dtype=np.float64)
         fitted = self._shared
-        width, history = fitted.state_width, fitted.history
+        width = fitted.state_width
         if X.ndim != 2 or X.shape[1] != width:
-            fitting = f"; episodes.with_history({history}).at(t).states have that shape"
-            hint = fitting if history else ""
+            hint = ""
+            if fitted.history:
+                stored = fitted.history.to_json()
+                given = stored if isinstance(stored, int) else "monitor.fitted.history"
+                hint = (
+                    f", because the models also read the run so far; "
+                    f"episodes.with_history({given}).at(t).states have that shape"
+                )
             raise InputError(
                 Argument("states"), f" need shape (runs, {width}), got {X.shape}{hint}"
             )

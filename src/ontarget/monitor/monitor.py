@@ -92,9 +92,12 @@ class GoalMonitor(Judging):
         it as a missing value, if the model can handle missing values. With ``"error"``, a file that
         contains it raises an error, and in a live run the step is UNKNOWN (method M18).
     history
-        How many earlier steps the models also read, for logs whose state alone does not say enough:
-        a position without a velocity, say. The models then read the features and rewards of that
-        many earlier steps too, and the mean of each over the run so far.
+        What the models read besides the present state, for logs whose state alone does not say
+        enough. By default, where categories change within runs, as the activities of an event log
+        do, the learn episodes decide: either nothing, or how often each category has occurred in
+        the run so far, and of each number its change since the last step and its mean so far. A
+        whole number: the features and rewards of that many earlier steps, and the mean of each over
+        the run so far; 0 for nothing.
 
     Notes
     -----
@@ -136,7 +139,7 @@ class GoalMonitor(Judging):
         reward_bounds: Bounds | Mapping[str, Bounds] | None = None,
         policy: str = "",
         unseen: Unseen = "missing",
-        history: int = 0,
+        history: int | None = None,
     ) -> None:
         if preset not in ("default", "paper"):
             raise InputError(Argument("preset"), f" needs 'default' or 'paper', got {preset!r}")
@@ -287,10 +290,12 @@ class GoalMonitor(Judging):
                 "preset='paper' needs episodes split into train, calibrate and assure, got learn "
                 "and assure; split with split(train=0.4, calibrate=0.4, assure=0.2)"
             )
-        recalling: list[Any] = [
-            None if part is None else part.with_history(self.history) for part in split
-        ]
-        split = with_learned_horizon(type(split)(*recalling))
+        if self.history is not None:
+            recalling: list[Any] = [
+                None if part is None else part.with_history(self.history) for part in split
+            ]
+            split = type(split)(*recalling)
+        split = with_learned_horizon(split)
         _check_default(target, split[0].names)
         if split[0].names:
             return self._fit_several(
@@ -322,6 +327,7 @@ class GoalMonitor(Judging):
             steps=_asked_steps(steps, horizon),
             unseen=self.unseen,
             chooses_spacing=self.steps_per_model in (None, "auto") and self.preset != "paper",
+            chooses_history=self.history is None and not split[0].history,
             precedents=precedents,
             paths=paths,
         )
@@ -426,6 +432,7 @@ class GoalMonitor(Judging):
         for name in split[0].names:
             alone = type(self)(**self.get_params(deep=False))
             alone.reward_bounds = _bounds_of(self.reward_bounds, name, split[0].names)
+            alone.history = 0  # the behaviors are joined by rows of the same states
             own: list[Any] = [None if part is None else part.only(name) for part in split]
             folder = None if checkpoint is None else Path(checkpoint) / name
             chosen = type(split)(*own)
@@ -540,6 +547,7 @@ class GoalMonitor(Judging):
         if isinstance(contents, Joint):
             each = {name: one.reward_bounds for name, one in contents.parts.items()}
             monitor.reward_bounds = each if np.isfinite(list(each.values())).any() else None
+            monitor.history = None
         monitor._contracts = _contracts_of(contents)
         return monitor
 

@@ -454,7 +454,8 @@ def _same_episodes(one: Fitted, other: Fitted) -> bool:
     """Whether two behaviors were fitted on the same episodes, as far as the file shows."""
     alike = (
         one.horizon == other.horizon
-        and one.history == other.history == 0
+        and not one.history
+        and not other.history
         and one.schema == other.schema
         and one.groups == other.groups
         and np.array_equal(one.assure_groups, other.assure_groups)

@@ -1,0 +1,79 @@
+"""Proposes what the models may read about the run so far; a trial decides whether they do."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ontarget.episodes import Episodes
+from ontarget.episodes.history import NO_HISTORY, History, measured, state_schema
+from ontarget.errors import EpisodesError
+
+# A feature whose value changes in fewer of the steps says nothing new by its history.
+_OFTEN: Final = 0.1
+# Many columns would hide the few that matter, and a category of few runs cannot be learned from.
+_MOST_NUMBERS: Final = 12
+_MOST_CATEGORIES: Final = 32
+_LEAST_RUNS: Final = 20
+_MOST_VALUES: Final = 100_000_000  # of all added columns
+
+
+def proposed_history(learn: Episodes) -> History:
+    """Running counts of categories, and changes and running means of numbers; for event logs.
+
+    Only features that change often within runs are proposed, the most often changing ones first. It
+    is empty if no category changes often: a state of numbers alone usually says where a run stands,
+    and whoever knows better passes ``history=``. It is empty too for prepared episodes, which are
+    read one step at a time.
+    """
+    is_number = measured(learn.schema)
+    if learn.is_prepared or learn.horizon < 2 or is_number.all():
+        return NO_HISTORY
+    share = _changing(learn)
+    often = [int(j) for j in np.argsort(-share, kind="stable") if share[j] >= _OFTEN]
+    numbers = tuple(sorted([j for j in often if is_number[j]][:_MOST_NUMBERS]))
+    counts = _frequent(learn, [j for j in often if not is_number[j]])
+    if not counts:
+        return NO_HISTORY
+    if int(learn.lengths.sum()) * (2 * len(numbers) + len(counts)) > _MOST_VALUES:
+        return NO_HISTORY
+    history = History(changes=numbers, means=numbers, counts=counts)
+    try:
+        state_schema(learn.schema, history)
+    except EpisodesError:  # a feature already has one of these names
+        return NO_HISTORY
+    return history
+
+
+def _changing(learn: Episodes) -> np.ndarray:
+    """For each feature, the share of steps at which its value differs from the step before."""
+    changed, pairs = np.zeros((2, len(learn.schema)))
+    before = learn.at(0)
+    for t in range(1, learn.horizon):
+        step = learn.at(t)
+        if not len(step):
+            break
+        last = before.states[np.searchsorted(before.index, step.index)]
+        known = ~(np.isnan(last) | np.isnan(step.states))
+        changed += (known & (last != step.states)).sum(axis=0)
+        pairs += known.sum(axis=0)
+        before = step
+    return changed / np.maximum(pairs, 1.0)
+
+
+def _frequent(learn: Episodes, features: list[int]) -> tuple[tuple[int, int], ...]:
+    """The categories of these features that occur in most runs, as (feature, code) pairs."""
+    found = [np.empty((0, 3), dtype=np.int64)]
+    for t in range(learn.horizon):
+        step = learn.at(t)
+        for j in features:
+            codes = step.states[:, j]
+            known = np.flatnonzero((codes >= 0.0) & (codes == np.floor(codes)))
+            each = np.full(known.size, j), codes[known].astype(np.int64), step.index[known]
+            found.append(np.column_stack(each))
+    occurring = np.unique(np.concatenate(found), axis=0)  # once a run
+    pairs, runs = np.unique(occurring[:, :2], axis=0, return_counts=True)
+    order = np.argsort(-runs, kind="stable")[:_MOST_CATEGORIES]
+    kept = np.sort(order[runs[order] >= _LEAST_RUNS])
+    return tuple((int(j), int(code)) for j, code in pairs[kept])
