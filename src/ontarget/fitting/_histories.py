@@ -6,11 +6,12 @@ from typing import Final
 
 import numpy as np
 
+from ontarget._typing import FloatArray
 from ontarget.episodes import Episodes
 from ontarget.episodes.history import NO_HISTORY, History, measured, state_schema
 from ontarget.errors import EpisodesError
 
-# A feature whose value changes in fewer of the steps says nothing new by its history.
+# A feature that changes in a smaller share of the runs says little by its history.
 _OFTEN: Final = 0.1
 # Many columns would hide the few that matter, and a category of few runs cannot be learned from.
 _MOST_NUMBERS: Final = 12
@@ -22,8 +23,8 @@ _MOST_VALUES: Final = 100_000_000  # of all added columns
 def proposed_history(learn: Episodes) -> History:
     """Running counts of categories, and changes and running means of numbers; for event logs.
 
-    Only features that change often within runs are proposed, the most often changing ones first. It
-    is empty if no category changes often: a state of numbers alone usually says where a run stands,
+    Only features that change in many runs are proposed, those that change in most runs first. It
+    is empty if no category does: a state of numbers alone usually says where a run stands,
     and whoever knows better passes ``history=``. It is empty too for prepared episodes, which are
     read one step at a time.
     """
@@ -46,9 +47,9 @@ def proposed_history(learn: Episodes) -> History:
     return history
 
 
-def _changing(learn: Episodes) -> np.ndarray:
-    """For each feature, the share of steps at which its value differs from the step before."""
-    changed, pairs = np.zeros((2, len(learn.schema)))
+def _changing(learn: Episodes) -> FloatArray:
+    """For each feature, the share of runs in which its value changes."""
+    changed = np.zeros((len(learn), len(learn.schema)), dtype=np.bool_)
     before = learn.at(0)
     for t in range(1, learn.horizon):
         step = learn.at(t)
@@ -56,10 +57,10 @@ def _changing(learn: Episodes) -> np.ndarray:
             break
         last = before.states[np.searchsorted(before.index, step.index)]
         known = ~(np.isnan(last) | np.isnan(step.states))
-        changed += (known & (last != step.states)).sum(axis=0)
-        pairs += known.sum(axis=0)
+        changed[step.index] |= known & (last != step.states)
         before = step
-    return changed / np.maximum(pairs, 1.0)
+    share: FloatArray = changed.mean(axis=0)
+    return share
 
 
 def _frequent(learn: Episodes, features: list[int]) -> tuple[tuple[int, int], ...]:

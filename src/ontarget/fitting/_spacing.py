@@ -7,7 +7,7 @@ method M16 in docs/methods.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from ontarget.fitted.blocks import (
     blended_blocks,
     first_spacing,
 )
-from ontarget.fitted.choices import EXTRAS, Choices, Extra, Trial
+from ontarget.fitted.choices import Choices, Extra, Trial
 from ontarget.fitting._histories import proposed_history
 from ontarget.fitting.engines import run_tasks
 from ontarget.fitting.recipe import Recipe, block_task
@@ -44,6 +44,7 @@ from ontarget.models._mixture import weighted
 _TREES, _BOOSTED, _FOLDS, _ROWS = 24, 40, 2, 5_000
 _EPISODES, _STEPS, _THRESHOLDS = 2_000, 12, 16
 _FEWEST = 100  # with fewer episodes, the choice would be chance
+_FOREST = ("large_leaves",)
 _LONG = 100  # shorter runs need no model of whole runs: their blocks see enough of them
 
 
@@ -74,16 +75,16 @@ def choose(pilot: Pilot) -> tuple[Pilot, Choices]:
     if len(pilot.learn) < _FEWEST or not hasattr(pilot.recipe.model, "out_of_bag_limits"):
         return pilot, Choices(spacing)
     blocks = blended_blocks(horizon, spacing, reach)
-    best, chosen = _losses_of(_few(pilot), *blocks), Choices(spacing)
-    for extra in EXTRAS:
-        other = _WITH[extra](pilot)
+    chosen = Choices(spacing)
+    for extra, (added, expert) in _EXTRAS.items():
+        other = added(pilot)
         if other is not None:
-            losses = _losses_of(_few(other), *blocks)
-            trial = _tried(spacing, best - losses)
+            before, after = (_losses_of(_few(one, expert), *blocks) for one in (pilot, other))
+            trial = _tried(spacing, before - after)
             chosen = replace(chosen, extras={**chosen.extras, extra: trial})
-            if chosen.takes(extra):
-                pilot, best = other, losses
-    trials, few = [Trial(spacing)], _few(pilot)
+            pilot = other if chosen.takes(extra) else pilot
+    few = _few(pilot, _FOREST)
+    best, trials = _losses_of(few, *blocks), [Trial(spacing)]
     while (shorter := max(math.ceil(spacing / 2), LEAST_SPACING)) < spacing:
         losses = _losses_of(few, *blended_blocks(horizon, shorter, reach))
         trials.append(_tried(shorter, best - losses))
@@ -108,7 +109,11 @@ def _guided(pilot: Pilot) -> Pilot | None:
     return replace(pilot, recipe=replace(recipe, guide=guide))
 
 
-_WITH: dict[Extra, Callable[[Pilot], Pilot | None]] = {"history": _recalling, "guide": _guided}
+# How each extra is added to a trial, and the experts that try it: all of them, or one forest.
+_EXTRAS: Mapping[Extra, tuple[Callable[[Pilot], Pilot | None], tuple[str, ...]]] = {
+    "history": (_recalling, ()),
+    "guide": (_guided, _FOREST),
+}
 
 
 def _tried(spacing: int, gains: FloatArray) -> Trial:
@@ -124,14 +129,17 @@ def _tried(spacing: int, gains: FloatArray) -> Trial:
     return Trial(spacing, float(gain.mean()), float(gain.std()) / math.sqrt(gain.size))
 
 
-def _few(pilot: Pilot) -> Pilot:
-    """The inputs of a faster trial: with a small forest and at most 2,000 episodes."""
+def _few(pilot: Pilot, experts: tuple[str, ...]) -> Pilot:
+    """The inputs of a faster trial: with small forests and at most 2,000 episodes.
+
+    A mixture of models (experts) has only these ones, or all if ``experts`` is empty.
+    """
     recipe = pilot.recipe
     own = recipe.model.get_params(deep=False)
     small = {"n_trees": _TREES, "n_boosted": _BOOSTED, "n_folds": _FOLDS}
     fewer: dict[str, Any] = {name: min(own[name], small[name]) for name in small if name in own}
-    if "experts" in own:
-        fewer["experts"] = ("large_leaves",)
+    if experts and "experts" in own:
+        fewer["experts"] = experts
     model = type(recipe.model)(**own).set_params(**fewer)
     order = np.argsort(keyed_hash(pilot.learn.keys, recipe.seed, "pilot"), kind="stable")
     return replace(
