@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -10,6 +11,9 @@ import numpy as np
 
 from ontarget import Episodes, Target
 from ontarget._typing import AnyArray
+from ontarget.episodes.history import History
+from ontarget.fitted import choices
+from ontarget.fitting import _spacing
 from ontarget.modelfile.container import Container
 from ontarget.models import (
     DistributionRegression,
@@ -54,6 +58,8 @@ KINDS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "stopped": (Marginal(), {}, {"named": True, "ragged": True, "stopped": True}),
     "recalibrated": (FOREST, {"steps_per_model": 5}, {"named": True, "groups": 2}),
     "told": (Marginal(), {"history": 1}, {"behavior": "column:fuel", "ragged": True}),
+    "counted": (FOREST, {"steps_per_model": 2}, {"kind": "category", "missing": True}),
+    "guided": (FOREST, {"history": 0}, {"n": 130, "kind": "category", "missing": True}),
 }
 
 
@@ -108,6 +114,16 @@ def monitor_of(name: str) -> GoalMonitor:
         if name.startswith("rehearsed"):  # without assure episodes
             return monitor.fit(split=episodes(40, **runs).split(assure=0), progress=False)
         found = episodes(**runs)
+        if name == "counted":
+            counts = ((1, 0), (1, 2))
+            found = found.with_history(History(changes=(0,), means=(0,), counts=counts))
+        if name == "guided":  # as monitors of long runs are, where the guide clearly helps
+            least = {"history": math.inf, "guide": -math.inf}
+            with (
+                mock.patch.object(_spacing, "_LONG", 1),
+                mock.patch.object(choices, "_CLEARLY", least),
+            ):
+                return monitor.fit(found, progress=False)
         if name == "aimed":  # each run with a target of its own, or none
             targets = [Target.at_least(-1.0), Target(-2.0, 2.0) | Target.at_least(4.0), None, None]
             found = found.aimed(targets * (len(found) // len(targets)))
