@@ -21,8 +21,8 @@ def answers(p: np.ndarray, who: np.ndarray | None = None) -> StepAnswers:
     return StepAnswers(np.arange(p.size) if who is None else who, p)
 
 
-def mapped(steps: list[StepAnswers], met: np.ndarray) -> Maps:
-    return fit_maps(steps, met, folds_of(met))
+def mapped(steps: list[StepAnswers], met: np.ndarray, *, fading: bool = True) -> Maps:
+    return fit_maps(steps, met, folds_of(met), fading=fading)
 
 
 @st.composite
@@ -141,7 +141,7 @@ def test_steps_beside_one_help_to_judge_it_and_to_learn_its_slopes() -> None:
     rng = np.random.default_rng(5)
     z = 1.5 * rng.normal(size=2000)
     met = rng.random(2000) < expit(0.4 * z)
-    few = np.arange(40)
+    few = np.arange(60)
     alone = mapped([answers(expit(z[few]), few)], met)
     beside = mapped([answers(expit(z)), answers(expit(z[few]), few), answers(expit(z))], met)
     gap = [
@@ -221,3 +221,11 @@ def test_fading_keeps_a_map_rising_and_as_it_is_where_p_was_seen(seed, n, spread
     kept = min(20, (n + 1) // 2)
     inside = (p[kept - 1] <= KNOTS) & (p[-kept] >= KNOTS)
     np.testing.assert_array_equal(found[inside], table[0, inside])
+
+
+def test_a_map_of_few_episodes_is_the_identity_where_maps_fade() -> None:
+    rng = np.random.default_rng(8)
+    p, met = rng.random(49), rng.random(49) < 0.9  # far too low, as it seems
+    few, old = (mapped([answers(p)], met, fading=fading) for fading in (True, False))
+    np.testing.assert_array_equal(few.tables[FOLDS, 0], KNOTS)
+    assert np.abs(old.tables[FOLDS, 0] - KNOTS).max() > 0.05

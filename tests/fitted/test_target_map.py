@@ -38,7 +38,7 @@ def fitted(**options) -> GoalMonitor:
 def test_p_of_a_watch_is_the_map_of_the_common_p() -> None:
     monitor, new = fitted(), walks(20, seed=3)
     own_map = map_target(monitor.fitted, TARGET)
-    assert own_map.identity.max() < 1.0
+    assert own_map.identity[:-1].max() < 1.0  # at the last step are too few runs to learn from
     own = monitor.evaluate(new, TARGET, resamples=2)
     common = monitor.evaluate(new, TARGET, calibration="common", resamples=2)
     for t in range(new.horizon):

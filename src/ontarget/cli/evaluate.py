@@ -115,7 +115,8 @@ def _recalled(history: History) -> str:
     """Text: what the models read of a run besides its present state; empty if nothing."""
     if history.steps:
         steps = "the step" if history.steps == 1 else f"the {history.steps} steps"
-        return f"; also those of {steps} before, the rewards, and the means over all steps so far"
+        also = f"those of {steps} before, the rewards there"
+        return f"; also {also}, and the means over all steps so far"
     said = []
     if history.counts:
         said.append(f"how often {len(history.counts)} categories occurred so far")

@@ -171,7 +171,10 @@ class _Bet:
         bag = Bag.from_json(kept["bag"])
         for jumper, own in zip(self._jumpers, kept["jumpers"], strict=True):
             jumper.restore(own)
-        self._bag, self._n, self._alarm = bag, int(kept["n"]), bool(kept["alarm"])
+        n = int(kept["n"])
+        if not 0 <= n < 2**53:
+            raise ValueError(f"a number of episodes cannot be {n}")
+        self._bag, self._n, self._alarm = bag, n, bool(kept["alarm"])
         self._draws = []
 
 

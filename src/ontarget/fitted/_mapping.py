@@ -32,6 +32,7 @@ _N_LOGISTIC: Final = 2 * len(_STRENGTHS)
 _N_CANDIDATES: Final = 1 + _N_LOGISTIC + len(_MIXTURES)
 _IDENTITY: Final = 0.5  # the prior weight of the identity; the other candidates share the rest
 _ENOUGH: Final = 20  # beyond the p of so many episodes, a map fades to the identity
+_FEWEST: Final = 50  # with fewer episodes, cross-validation cannot tell a good map from a bad one
 _LEAST: Final = 1e-12  # the smallest p of which a logit is taken where a map fades
 _BESIDE: Final = 0.5  # how much a neighbouring step counts, compared with the step itself
 
@@ -93,16 +94,18 @@ def fit_maps(
     """The target map of each of these steps: a function from p to a corrected p, for one target.
 
     ``steps`` has p of the episodes at each step, ``met`` says which of all episodes met the target,
-    and ``folds`` is the part in which each episode is held out. With ``fading``, maps are `faded`.
+    and ``folds`` is the part in which each episode is held out. With ``fading``, maps are `faded`,
+    and steps with fewer than 50 such p have the identity.
     """
     labels = met.astype(np.float64)
+    least = _FEWEST if fading else 1
     losses = np.full((len(steps), _N_CANDIDATES), np.nan)
     # What each candidate makes of p at the knots: fitted without each fold, and last on all.
     answers = np.empty((FOLDS + 1, len(steps), _N_CANDIDATES, KNOTS.size))
     seen: dict[int, FloatArray] = {}
     for place in range(len(steps)):
         window = _Window.of(steps, place, labels, folds)
-        if window is not None:
+        if window is not None and window.n >= least:
             losses[place] = window.judge(answers[:, place])
             seen[place] = window.p
     weights = np.stack([_weights(losses, steps, place) for place in range(len(steps))])

@@ -12,7 +12,7 @@ import numpy as np
 from ontarget._typing import BoolArray, IndexArray
 from ontarget.episodes import Episodes, PaperSplit, Schema, Split
 from ontarget.episodes._dictionaries import learned_schema
-from ontarget.episodes.history import History
+from ontarget.episodes.history import History, state_schema
 from ontarget.episodes.schema import Unseen
 from ontarget.errors import (
     Argument,
@@ -67,7 +67,8 @@ class Ground:
     def recalling(self, history: History) -> Ground:
         """The same parts, whose states also say this about the run so far."""
         named = {name: part.with_history(history) for name, part in self.named.items()}
-        return replace(self, named=named, may_miss=_may_miss(next(iter(named.values()))))
+        may_miss = _may_miss(next(iter(named.values())), self.schema)
+        return replace(self, named=named, may_miss=may_miss)
 
     def codes(self, episodes: Episodes) -> IndexArray:
         """(episodes,): the number of each episode's group; -1 if that group was not calibrated."""
@@ -110,7 +111,7 @@ def ground_of(recipe: Recipe, split: Split | PaperSplit) -> Ground:
     if isinstance(split, Split):
         own, ranked = next(iter(named)), "assure"
     groups = _groups(recipe, named[own or ranked])
-    may_miss = _may_miss(next(iter(named.values())))
+    may_miss = _may_miss(next(iter(named.values())), schema)
     return Ground(named, schema, own, ranked, groups, may_miss)
 
 
@@ -259,13 +260,13 @@ def _codes(episodes: Episodes, groups: Sequence[Any] | None) -> IndexArray:
     return np.array([place.get(name, -1) for name in episodes.groups.tolist()], dtype=np.intp)
 
 
-def _may_miss(train: Episodes) -> BoolArray:
+def _may_miss(train: Episodes, schema: Schema) -> BoolArray:
     """(columns,): whether a column of the state may have missing values later.
 
     A column may if it has missing values in training, or if a category that was not in training
     counts as missing.
     """
-    columns = train.state_schema.features
+    columns = state_schema(schema, train.history).features
     found = np.array([one.unseen == "missing" for one in columns], dtype=np.bool_)
     for t in range(train.horizon):
         found |= np.isnan(train.at(t).states).any(axis=0)
