@@ -115,7 +115,7 @@ def test_evaluate_judges_the_alarm_that_was_asked_for(options: list[str], rule: 
         (["evaluate", "MODEL", "NEW", "--target", "x:"], 1, "target needs numbers in LO:HI"),
         (["evaluate", "NEW", "NEW", "--target", "1:"], 1, "new.parquet"),
         (["evaluate", "MODEL", "MODEL", "--target", "1:"], 1, "episodes are read from"),
-        (["evaluate", "MODEL", "NEW"], 2, "Missing option '--target'"),
+        (["evaluate", "MODEL", "NEW"], 2, "pass --target"),
         (["inspect", "NEW"], 1, "new.parquet"),
         (["inspect"], 2, "Missing argument"),
         (["nothing"], 2, "No such command 'nothing'"),

@@ -20,6 +20,7 @@ from ontarget.cli.options import (
     FalseAlarmRate,
     ForSteps,
     Model,
+    ModelTargetOption,
     RuledOutRate,
     Runs,
     TargetOption,
@@ -28,6 +29,7 @@ from ontarget.cli.options import (
     model_there,
     reads_runs,
     remark_lines,
+    target_for,
     target_of,
 )
 from ontarget.cli.output import print_facts
@@ -40,8 +42,8 @@ def compare(
         Path, typer.Argument(help="Another model file.", metavar="OTHER", callback=model_there)
     ],
     runs: Runs,
-    target: TargetOption,
     columns: Columns,
+    target: ModelTargetOption = None,
     false_alarm_rate: FalseAlarmRate = None,
     alarm_below: AlarmBelow = None,
     ruled_out: RuledOutRate = None,
@@ -55,7 +57,7 @@ def compare(
     Differences are paired: both models answer for the same steps of the same episodes, and whole
     episodes are resampled for the intervals. The last line is the verdict.
     """
-    chosen, wanted = calibration_of(calibration), target_of(target)
+    chosen = calibration_of(calibration)
     from ontarget import Episodes, GoalMonitor
     from ontarget.report import compare as beside
 
@@ -66,9 +68,15 @@ def compare(
         confidence=confidence,
         for_steps=for_steps,
     )
+    monitors = [GoalMonitor.load(path) for path in (model, other)]
+    wanted = target_for(monitors[0], target)
+    if target is None and monitors[1].target not in (None, wanted):
+        raise typer.BadParameter(
+            f"pass --target, because {plain(model)} was fitted with {wanted} and {plain(other)} "
+            f"with {monitors[1].target}"
+        )
     found, remarks = [], ""
-    for path in (model, other):
-        monitor = GoalMonitor.load(path)
+    for monitor in monitors:
         with working(f"reading {runs.name}"):
             recorded = Episodes.read(runs, like=monitor, **columns)
         remarks = remarks or remark_lines(recorded)

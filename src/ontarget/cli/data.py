@@ -15,12 +15,15 @@ from ontarget._progress import working
 from ontarget.cli.mistakes import as_option
 from ontarget.cli.options import (
     NOT_SO,
+    TARGET_HELP,
     AsJson,
     Columns,
     RewardBounds,
     Runs,
     bounds_of,
     reads_runs,
+    target_of,
+    target_read,
     unseen_line,
 )
 from ontarget.cli.output import check_output, print_facts
@@ -83,6 +86,15 @@ def fit(
         Path, typer.Option("--output", "-o", help="The model file to write.", metavar="FILE")
     ],
     columns: Columns,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help=f"{TARGET_HELP} The model file keeps it, so that later commands need none; they "
+            "may still ask about another.",
+            metavar="LO:HI",
+            callback=target_read,
+        ),
+    ] = None,
     preset: Annotated[
         str, typer.Option(help="How to fit: default, or as in the paper.", metavar="NAME")
     ] = "default",
@@ -198,6 +210,7 @@ def fit(
             warnings.simplefilter("ignore", EpisodesWarning)  # said already
         monitor.fit(
             runs if recorded.is_prepared else recorded,
+            target=None if target is None else target_of(target),
             assure=assure,
             max_learn=max_learn,
             seed=seed,
@@ -225,7 +238,7 @@ def fit(
         _one_sided(recorded) if reward_bounds is None and not recorded.names else "",
         monitor.summary(),
         f"model      {plain(output)}, {size / 1e6:.1f} MB: {_alone(monitor).trained.in_words}",
-        _next_goal(recorded, output) if recorded.names else _next(recorded, output),
+        _next_step(monitor, recorded, output),
     ]
     print_facts("\n".join(filter(None, told)))
 
@@ -269,6 +282,16 @@ def _caution(unknown: list[int], recorded: Episodes, monitor: GoalMonitor) -> st
         f"caution    {steps} the monitor will say UNKNOWN instead of a probability{unless}: fewer "
         f"than {least} episodes to learn from get there ({last:,} of all {len(recorded):,} "
         "episodes do)"
+    )
+
+
+def _next_step(monitor: GoalMonitor, recorded: Episodes, output: Path) -> str:
+    """Text: what to do after a fit."""
+    if monitor.target is None:
+        return _next_goal(recorded, output) if recorded.names else _next(recorded, output)
+    return (
+        f"next       ontarget evaluate {plain(output)} NEW_RUNS\n{'':<11}checks it on runs that it "
+        f"has not seen, for the target {plain(str(monitor.target))}; --target asks about another"
     )
 
 

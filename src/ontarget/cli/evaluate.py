@@ -14,6 +14,7 @@ from ontarget._plain import plain
 from ontarget._progress import working
 from ontarget.cli.mistakes import Exit, in_options
 from ontarget.cli.options import (
+    TARGET_OF_MODEL,
     AlarmBelow,
     AsJson,
     CalibrationOption,
@@ -29,7 +30,8 @@ from ontarget.cli.options import (
     calibration_of,
     reads_runs,
     remark_lines,
-    target_of,
+    target_for,
+    targets_read,
 )
 from ontarget.cli.output import check_output, print_facts
 from ontarget.cli.rows import log_of, parts_in_json, parts_table, starts_of
@@ -79,6 +81,7 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
         **_behaviors(found),
         "episodes": ", ".join(f"{size:,} {part}" for part, size in sizes),
         **_outcomes(found),
+        **({"target": plain(found["target"])} if "target" in found else {}),
         "cut off": _CENSORED.get(found["censoring"], "no episode is marked as cut off"),
         "groups": ", ".join(map(plain, found["groups"])) if found["groups"] else "none",
         "p": _p(found["mapped_from"]),
@@ -150,16 +153,18 @@ def _alarms(sizes: dict[str, int]) -> str:
 def evaluate(
     model: Model,
     runs: Runs,
+    columns: Columns,
     target: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             help="The outcomes that count as success: LO:HI, LO: or :HI; join several by commas. "
             "For several behaviors, conditions: 'return>=200 & energy<=50'. Repeat the "
             "option to check several targets.",
             metavar="LO:HI",
+            show_default=TARGET_OF_MODEL,
+            callback=targets_read,
         ),
-    ],
-    columns: Columns,
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -200,10 +205,10 @@ def evaluate(
     The model must not have been fitted on any of these episodes. The default alarm promises at most
     5 % false alarms. The last line is the verdict: held, not held, or why there is no verdict.
     """
-    chosen, wanted = calibration_of(calibration), [target_of(one) for one in target]
+    chosen, several = calibration_of(calibration), len(target or ()) > 1
     if report is not None:
         check_output(report)
-        if len(wanted) > 1:
+        if several:
             raise typer.BadParameter("a report is about one target; pass --target once")
     if out is not None:
         check_output(out, (".parquet", ".csv"))
@@ -211,6 +216,7 @@ def evaluate(
     from ontarget.report.parts import parts_by
 
     monitor = GoalMonitor.load(model)
+    wanted = [target_for(monitor, one) for one in target or (None,)]
     rule = alarm_rule(
         alarm_below=alarm_below,
         false_alarm_rate=false_alarm_rate,

@@ -16,12 +16,12 @@ from ontarget.cli.options import (
     Columns,
     FalseAlarmRate,
     Model,
+    ModelTargetOption,
     Runs,
-    TargetOption,
     alarm_rule,
     calibration_of,
     reads_runs,
-    target_of,
+    target_for,
 )
 from ontarget.cli.output import check_output
 from ontarget.cli.replay import Replay
@@ -45,9 +45,9 @@ _NEAREST = (
 def explain(
     model: Model,
     runs: Runs,
-    target: TargetOption,
     columns: Columns,
     run: Annotated[str, typer.Option(help="The id of the episode.", metavar="ID")],
+    target: ModelTargetOption = None,
     step: Annotated[
         int | None,
         typer.Option(
@@ -83,12 +83,13 @@ def explain(
     """
     if figure is not None:
         check_output(figure, _PICTURES)
-    wanted, chosen = target_of(target), calibration_of(calibration)
+    chosen = calibration_of(calibration)
     rule = alarm_rule(alarm_below=alarm_below, false_alarm_rate=false_alarm_rate)
     from ontarget import Episodes, GoalMonitor
 
     with working(f"opening {model.name}"):
         monitor = GoalMonitor.load(model)
+    wanted = target_for(monitor, target)
     with working(f"reading {runs.name}"):
         episodes = Episodes.read(runs, like=monitor, **columns)
         if not episodes.names:

@@ -16,13 +16,13 @@ from ontarget.cli.options import (
     CalibrationOption,
     Columns,
     Model,
+    ModelTargetOption,
     OrderOption,
     Runs,
-    TargetOption,
     calibration_of,
     reads_runs,
     remark_lines,
-    target_of,
+    target_for,
 )
 from ontarget.cli.output import check_output, print_facts
 from ontarget.cli.rows import log_of, starts_of
@@ -32,8 +32,8 @@ from ontarget.cli.rows import log_of, starts_of
 def drift(
     model: Model,
     runs: Runs,
-    target: TargetOption,
     columns: Columns,
+    target: ModelTargetOption = None,
     order: OrderOption = None,
     by: Annotated[
         list[str] | None,
@@ -69,10 +69,11 @@ def drift(
     The new episodes are compared with the model's assure episodes, which the fit held out. Pass
     only runs in which nobody acted on an alarm.
     """
-    chosen, wanted = calibration_of(calibration), target_of(target)
+    chosen = calibration_of(calibration)
     from ontarget import Episodes, GoalMonitor
 
     monitor = GoalMonitor.load(model)
+    wanted = target_for(monitor, target)
     with working(f"reading {runs.name}"):
         recorded = Episodes.read(runs, like=monitor, **columns)
         asked = order is not None or by

@@ -22,13 +22,14 @@ from ontarget.cli.options import (
     Confidence,
     FalseAlarmRate,
     ForSteps,
+    ModelTargetOption,
     RuledOutRate,
     alarm_rule,
     calibration_of,
     model_there,
     reads_runs,
     runs_there,
-    target_of,
+    target_for,
 )
 from ontarget.errors import Argument, FewEpisodesError, OntargetError, Placeholder
 
@@ -50,14 +51,7 @@ def watch(
             help="A model file.", metavar="MODEL", show_default=False, callback=model_there
         ),
     ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            help="The outcomes that count as success: LO:HI, LO: or :HI; join several by commas. "
-            "For several behaviors, conditions: 'return>=200 & energy<=50'.",
-            metavar="LO:HI",
-        ),
-    ] = None,
+    target: ModelTargetOption = None,
     server: Annotated[
         str | None,
         typer.Option(
@@ -150,16 +144,17 @@ def watch(
 
         _end(_write(answers_of_service(server, sent)), fail_on_alarm)
         return
-    if model is None or target is None:
-        raise typer.BadParameter("pass MODEL and --target, or --server URL")
+    if model is None:
+        raise typer.BadParameter("pass MODEL, or --server URL")
     if idle is not None and not idle > 0.0:
         raise typer.BadParameter(f"--idle needs a number of seconds above 0, got {idle:g}")
-    chosen, wanted = calibration_of(calibration), target_of(target)
+    chosen = calibration_of(calibration)
     from ontarget import GoalMonitor
     from ontarget.report._facts import explained
 
     with working(f"opening {model.name}"):
         monitor = GoalMonitor.load(model)
+        wanted = target_for(monitor, target)
         rule = alarm_rule(
             alarm_below=alarm_below,
             false_alarm_rate=false_alarm_rate,

@@ -15,7 +15,7 @@ from ontarget._arguments import usable_path
 from ontarget.errors import EpisodesFileError, ModelFileError
 
 if TYPE_CHECKING:
-    from ontarget import AlarmRule, Episodes, Goal, Target
+    from ontarget import AlarmRule, Episodes, Goal, GoalMonitor, Target
     from ontarget.episodes.behavior import Bounds
 
 _Path = TypeVar("_Path", Path, Path | None)
@@ -54,6 +54,20 @@ def model_there(path: _Path) -> _Path:
     return path
 
 
+def target_read(text: str | None) -> str | None:
+    """The text, if it describes a target; otherwise raise an error."""
+    if text is not None:
+        target_of(text)
+    return text
+
+
+def targets_read(texts: list[str] | None) -> list[str] | None:
+    """The texts, if each describes a target; otherwise raise an error."""
+    for text in texts or ():
+        target_of(text)
+    return texts
+
+
 def _begins_as_a_model(path: Path) -> bool:
     with path.open("rb") as file:
         return file.read(9)[8:] == b"{"  # after the eight bytes of a length
@@ -72,12 +86,21 @@ Runs: TypeAlias = Annotated[
         callback=runs_there,
     ),
 ]
-TargetOption: TypeAlias = Annotated[
-    str,
+TARGET_HELP: Final = (
+    "The outcomes that count as success: LO:HI, LO: or :HI; join several by commas. For several "
+    "behaviors, conditions: 'return>=200 & energy<=50'."
+)
+TARGET_OF_MODEL: Final = "the target that MODEL was fitted with"
+TargetOption: TypeAlias = Annotated[str, typer.Option(help=TARGET_HELP, metavar="LO:HI")]
+# For commands that read a model, which may have been fitted with a target.
+ModelTargetOption: TypeAlias = Annotated[
+    str | None,
     typer.Option(
-        help="The outcomes that count as success: LO:HI, LO: or :HI; join several by commas. For "
-        "several behaviors, conditions: 'return>=200 & energy<=50'.",
+        "--target",
+        help=TARGET_HELP,
         metavar="LO:HI",
+        show_default=TARGET_OF_MODEL,
+        callback=target_read,
     ),
 ]
 # Newer versions of typer show the type of a flag, unless it has an empty name.
@@ -382,6 +405,17 @@ def target_of(text: str) -> Target | Goal:
     from ontarget import Goal, Target
 
     return Goal.parse(text) if Goal.is_one(text) else Target.parse(text)
+
+
+def target_for(monitor: GoalMonitor, text: str | None) -> Target | Goal:
+    """The target that a text describes; without a text the one that the monitor was fitted with."""
+    found = monitor.target if text is None else target_of(text)
+    if found is None:
+        raise typer.BadParameter(
+            "pass --target, such as --target 60:, because MODEL was fitted without one; "
+            "`ontarget fit --target` keeps a target in the model file"
+        )
+    return found
 
 
 def remark_lines(episodes: Episodes) -> str:

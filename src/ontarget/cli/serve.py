@@ -18,6 +18,7 @@ from ontarget.cli.options import (
     Confidence,
     FalseAlarmRate,
     ForSteps,
+    ModelTargetOption,
     RuledOutRate,
     calibration_of,
     model_there,
@@ -46,12 +47,7 @@ def serve(
             help="A model file.", metavar="[MODEL]", show_default=False, callback=model_there
         ),
     ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            help="The outcomes that count as success: LO:HI, LO: or :HI.", metavar="LO:HI"
-        ),
-    ] = None,
+    target: ModelTargetOption = None,
     contracts: Annotated[
         Path | None,
         typer.Option(
@@ -167,11 +163,11 @@ def serve(
     logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(message)s")
     folder = models or Path("ontarget.models" if "://" in database else f"{database}.models")
     alone = None
-    if model is not None and target is not None:
+    if model is not None:
         alone = {
             "name": model.stem,
             "model": str(model.resolve()),
-            "target": target,
+            "target": target or "",
             "alarm_below": alarm_below,
             "false_alarm_rate": _rate(false_alarm_rate),
             "ruled_out": _rate(ruled_out),
@@ -180,10 +176,10 @@ def serve(
             "calibration": calibration_of(calibration),
             "unit": _unit(unit),
         }
-    elif model is not None or target is not None:
-        raise typer.BadParameter("MODEL needs --target, and --target needs MODEL")
+    elif target is not None:
+        raise typer.BadParameter("--target needs MODEL")
     elif contracts is None and new_token is None and not check:
-        raise typer.BadParameter("pass MODEL and --target, or --contracts FILE")
+        raise typer.BadParameter("pass MODEL, or --contracts FILE")
     with working("opening the service"):
         specs, hooks = _asked(alone, contracts)
         service = Service(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import shutil
 import stat
 import threading
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -31,7 +33,12 @@ from ontarget.service.messages import Name
 from ontarget.service.store import Store, reserve
 from ontarget.target import Target
 
+_MOST_CHARACTERS = 200  # of a target in a contract
+
 Fleet: TypeAlias = FleetWatch | GoalRuns
+TargetText: TypeAlias = Annotated[
+    str, Meta(max_length=_MOST_CHARACTERS, pattern=r"^[^\x00-\x1f\x7f]*$")
+]
 Unit: TypeAlias = Annotated[str, Meta(max_length=40, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 _MOST_MODEL_BYTES = 1 << 30
@@ -51,7 +58,8 @@ class ContractSpec(
         The model file: a path. It must be a regular file of at most 1 GiB.
     target
         The outcomes that count as success: LO:HI, LO: or :HI, or a goal over several behaviors such
-        as ``return >= 200 & energy <= 50``. A run may have its own target instead.
+        as ``return >= 200 & energy <= 50``. Without it, the service fills in the target that the
+        model was fitted with. A run may have its own target instead.
     false_alarm_rate, alarm_below, ruled_out
         The alarm, as in ``ontarget watch``; give one of the three. The default is a promised
         false-alarm rate of 0.05.
@@ -69,7 +77,7 @@ class ContractSpec(
 
     name: Name
     model: str
-    target: Name
+    target: TargetText = ""
     false_alarm_rate: float | None = None
     alarm_below: float | None = None
     ruled_out: float | None = None
@@ -296,11 +304,15 @@ class HeldContracts:
         except OSError as error:
             wrong = getattr(error, "strerror", None) or error
             raise InputError(f"model {str(path)!r} cannot be read: {wrong}") from error
-        spec = msgspec.structs.replace(spec, model_sha256=digest, recalibrated_from="")
+        monitor = None if spec.target else GoalMonitor.load(path)
+        target = spec.target if monitor is None else _target_of(spec.name, monitor)
+        spec = msgspec.structs.replace(
+            spec, target=target, model_sha256=digest, recalibrated_from=""
+        )
         newest = self._newest.get(spec.name)
         if newest is not None and _says_the_same(spec, self.held(newest).spec):
             return self._labelled(self.held(newest), spec.unit)
-        monitor = GoalMonitor.load(path)
+        monitor = monitor or GoalMonitor.load(path)
         _check_unit(spec.name, spec.unit, monitor)
         _check_promise(spec, monitor)
         self._keep(path, digest)
@@ -391,6 +403,42 @@ def _check_promise(spec: ContractSpec, monitor: GoalMonitor) -> None:
     Held(0, 0, spec, monitor, 0.0, Outline.of(monitor)).fleet(spec.target)
 
 
+def _target_of(name: str, monitor: GoalMonitor) -> str:
+    """The target that the monitor was fitted with, as a contract writes it."""
+    target = monitor.target
+    if target is None:
+        raise InputError(
+            f"contract {name!r} needs `target`, because its model was fitted without one; give the "
+            "contract a target, or fit the model with one"
+        )
+    texts = [_written(target)] if isinstance(target, Target) else [str(target), _conditions(target)]
+    for text in texts:
+        with suppress(OntargetError):
+            if type(target).parse(text) == target and len(text) <= _MOST_CHARACTERS:
+                return text
+    raise InputError(
+        f"contract {name!r} needs `target`, because no text LO:HI stands for that of its model, "
+        f"{target}, exactly; give the contract a target with closed bounds"
+    )
+
+
+def _conditions(goal: Goal) -> str:
+    return " | ".join(
+        " & ".join(f"{name} in {_written(target)}" for name, target in box) for box in goal.boxes
+    )
+
+
+def _written(target: Target) -> str:
+    """The intervals of a target as LO:HI, LO: or :HI, joined by commas; all bounds are closed."""
+    return ",".join(f"{_digits(one.lower)}:{_digits(one.upper)}" for one in target.components)
+
+
+def _digits(bound: float) -> str:
+    """A bound with all its digits; empty if it is infinite."""
+    short = f"{bound:g}"
+    return "" if math.isinf(bound) else short if float(short) == bound else repr(bound)
+
+
 def _says_the_same(asked: ContractSpec, newest: ContractSpec) -> bool:
     """Whether a new spec describes the same contract as the newest version does.
 
@@ -433,7 +481,7 @@ def read_contracts(path: Path) -> list[ContractSpec]:
     if not specs:
         raise InputError(f"{path} needs at least one table [[contract]]")
     try:
-        for spec in specs:
+        for spec in filter(lambda one: one.target, specs):
             (Goal if Goal.is_one(spec.target) else Target).parse(spec.target)
     except OntargetError as error:
         raise InputError(f"{path}: {error}") from error
