@@ -40,7 +40,7 @@ def plain() -> GoalMonitor:
 
 @pytest.fixture(scope="module")
 def aimed() -> GoalMonitor:
-    return unfitted().fit(walks(), target=WANTED, progress=False)
+    return unfitted().fit(walks(), target=WANTED, assure=0.2, progress=False)
 
 
 @pytest.fixture(scope="module")

@@ -85,6 +85,7 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
         "cut off": _CENSORED.get(found["censoring"], "no episode is marked as cut off"),
         "groups": ", ".join(map(plain, found["groups"])) if found["groups"] else "none",
         "p": _p(found["mapped_from"]),
+        **({} if chosen.held_out is None else {"held out": chosen.held_out.in_words}),
         "alarms": _alarms(dict(sizes)),
         **({"never": _never(found["impossible"])} if found["impossible"] else {}),
         "grid": f"outcomes are rounded to the nearest multiple of {found['grid']:g}",

@@ -21,6 +21,7 @@ _SURELY = 2.0  # standard errors; a smaller gain may be chance
 # chance too: it must do better.
 _CLEARLY: Mapping[Extra, float] = {"history": 1.0, "guide": 4.0}
 _IN_WORDS: Mapping[Extra, str] = {"history": "the run so far", "guide": "one model of whole runs"}
+_USUAL = 0.2  # of the episodes are held out
 
 
 class Trial(NamedTuple):
@@ -51,6 +52,34 @@ class Trial(NamedTuple):
         return f"CRPS lower by {gain:.2f} ± {error:.2f} % of the outcomes' spread"
 
 
+class HeldOut(NamedTuple):
+    """Which share of the episodes a fit held out for promises, and what it was chosen by.
+
+    Of ``seen`` episodes that were to be learned from in any case, ``met`` met the target that was
+    named at the fit. See method M34 in docs/methods.md.
+    """
+
+    share: float
+    met: int
+    seen: int
+
+    @property
+    def in_words(self) -> str:
+        """What was chosen, and why, as text."""
+        said = f"{self.met:,} of {self.seen:,} learn episodes met the target"
+        if not self.share:
+            return (
+                f"nothing: {said}, so even half of all episodes would hardly have enough that do "
+                "for a promise of 5 % false alarms; rates are measured instead, unless you give a "
+                "share (assure)"
+            )
+        least = "the usual share: " if self.share == _USUAL else ""
+        return (
+            f"{100 * self.share:.0f} %, {least}{said}, so this is enough for a promise of 5 % "
+            "false alarms (at least 9 times in 10)"
+        )
+
+
 @dataclass(frozen=True)
 class Choices:
     """What a fit chose: the spacing of blocks, and how much each expert counts.
@@ -62,7 +91,8 @@ class Choices:
     ``opening`` is how much the first step's own model counts in the prediction at that step, from 0
     to 1. ``experts`` has the mean weight of each expert over all blocks, by name; it is empty for a
     model without experts. ``extras`` has the trial of each extra that models may read, if it was
-    tried: a ``"history"`` is about the run so far, and a ``"guide"`` predicts the mean.
+    tried: a ``"history"`` is about the run so far, and a ``"guide"`` predicts the mean. ``held_out`` is
+    the share of episodes that was held out, if the fit chose it.
     """
 
     spacing: int | None = None
@@ -70,6 +100,7 @@ class Choices:
     opening: float = 0.0
     experts: Mapping[str, float] = field(default_factory=dict)
     extras: Mapping[Extra, Trial] = field(default_factory=dict)
+    held_out: HeldOut | None = None
 
     def takes(self, extra: Extra) -> bool:
         """Whether the models read this extra: its trial was a clear gain."""
@@ -131,6 +162,7 @@ class Choices:
             "opening": self.opening,
             "experts": dict(self.experts),
             "extras": {extra: _plain(trial) for extra, trial in self.extras.items()},
+            **({} if self.held_out is None else {"held_out": list(self.held_out)}),
         }
 
     @classmethod
@@ -150,14 +182,16 @@ class Choices:
             }
             right = right and all(_is_step(trial.spacing) for trial in trials)
             shares = {str(name)[:_MOST]: float(share) for name, share in experts.items()}
-            right = right and all(0.0 <= share <= 1.0 for share in (opening, *shares.values()))
+            held_out = _held_out(*found["held_out"]) if "held_out" in found else None
+            told = (opening, *shares.values(), 0.0 if held_out is None else held_out.share)
+            right = right and all(0.0 <= share <= 1.0 for share in told)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ModelFileError(f"'chosen' in the header is damaged: {error!r:.80}") from error
         if not right:
             raise ModelFileError(
                 "'chosen' in the header needs spacings of at least 1 step, and shares from 0 to 1"
             )
-        return cls(spacing, trials, opening, shares, extras)
+        return cls(spacing, trials, opening, shares, extras, held_out)
 
 
 def _plain(trial: Trial) -> list[float | None]:
@@ -167,6 +201,10 @@ def _plain(trial: Trial) -> list[float | None]:
 def _trial(found: Sequence[Any]) -> Trial:
     spacing, gain, error = found
     return Trial(spacing, *(math.nan if x is None else float(x) for x in (gain, error)))
+
+
+def _held_out(share: Any, met: Any, seen: Any) -> HeldOut:
+    return HeldOut(float(share), int(met), int(seen))
 
 
 def _is_step(value: Any) -> bool:

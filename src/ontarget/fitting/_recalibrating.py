@@ -70,6 +70,7 @@ def recalibrated(fitted: Fitted, episodes: Episodes, *, seed: int, renew_p: bool
             sizes=sizes,
             censoring=new.censoring,
             fingerprints=read_only(known),
+            chosen=replace(fitted.trained.chosen, held_out=None),
         ),
     )
 

@@ -27,6 +27,7 @@ def reach_in_words(fitted: Fitted) -> str:
         "caution": _alike(fitted),
         "accuracy": _accuracy(fitted),
         "p": _p(fitted),
+        "held out": _held_out(fitted),
         "promises": _promises(fitted),
         "luck": _luck(fitted),
         "split": _split(fitted),
@@ -74,6 +75,11 @@ def _points(n: int) -> int:
     """
     low, high = share_bounds(np.array([n // 2]), n)[:, 0]
     return round(50.0 * float(high - low))
+
+
+def _held_out(fitted: Fitted) -> str:
+    chosen = fitted.trained.chosen.held_out
+    return "" if chosen is None else chosen.in_words
 
 
 def _promises(fitted: Fitted) -> str:

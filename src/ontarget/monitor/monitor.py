@@ -15,7 +15,6 @@ import numpy as np
 from ontarget._arguments import whole_number
 from ontarget._progress import announce_compiling
 from ontarget.episodes import Behavior, Episodes, PaperSplit, Split
-from ontarget.episodes._splits import ByGroup, capped_parts
 from ontarget.episodes.behavior import Bounds
 from ontarget.episodes.looking._sides import outliers_in_words
 from ontarget.episodes.prepared._manifest import is_prepared
@@ -28,6 +27,7 @@ from ontarget.errors import (
     ModelFileError,
 )
 from ontarget.fitted.blocks import StepsPerModel, plan_blocks
+from ontarget.fitted.choices import HeldOut
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.joint.joint import Joint, goal_over
 from ontarget.fitting._ground import with_learned_horizon
@@ -38,6 +38,7 @@ from ontarget.goal import Goal
 from ontarget.live._assured import Contracts
 from ontarget.live.goals.contract import GoalContracts
 from ontarget.models.registry import model_named
+from ontarget.monitor._dividing import USUAL_SHARE, chosen_share, divided
 from ontarget.monitor._held import check_target
 from ontarget.monitor._judging import Judging
 from ontarget.monitor._keeping import kept_parameters, restored_parameters
@@ -209,15 +210,18 @@ class GoalMonitor(Judging):
             `Episodes.read`.
         target
             The outcomes that a run should end in; for several behaviors, a goal. The monitor and
-            its model file keep it, as the default of every method that takes a target. The fit
-            itself is the same for all targets, so any other target can still be asked about.
+            its model file keep it, as the default of every method that takes a target. It also
+            decides the share that is held out (``assure``). The models are the same for all
+            targets, so any other target can still be asked about.
         split
             A split that you made with `Episodes.split`, instead of ``episodes``. With a
             `PaperSplit`, any model is calibrated as in the paper.
         assure
             The share of ``episodes`` that is held out for promises, 0.2 by default. With 0, which
             is meant for very few episodes, the monitor learns from all of them; a false-alarm rate
-            is then measured, not promised.
+            is then measured, not promised. With a ``target``, the default is the smallest share
+            from 0.2 to 0.5 with which 5 % false alarms can probably be promised, or 0 if even half
+            of the episodes would not do (method M34 in docs/methods.md).
         seed
             The same data and seed give the same model file, bit for bit.
         engine
@@ -253,6 +257,7 @@ class GoalMonitor(Judging):
         if warm is not None:
             self._take_over(warm)
             target = warm.target if target is None else target
+        held_out: HeldOut | None = None
         if isinstance(episodes, str | Path) and not is_prepared(Path(episodes)):
             episodes = Episodes.read(episodes)
         if episodes is not None and not isinstance(episodes, Episodes):
@@ -264,15 +269,29 @@ class GoalMonitor(Judging):
                 raise InputError(
                     "fit needs ", Argument("episodes"), " or ", Argument("split"), ", got neither"
                 )
-            share = 0.2 if assure is None else assure
+            _check_default(target, episodes.names)
             most = whole_number("max_learn", max_learn, least=1)
+            before = 0 if warm is None else warm.sizes["assure"]
 
-            def divided(some: Episodes) -> Split | PaperSplit:
-                return self._split(some, share, seed, most)
+            def divide(some: Episodes) -> Split | PaperSplit:
+                nonlocal held_out
+                share, in_groups = assure, self.group is not None
+                chooses = self.preset != "paper" and some.censoring != "worst-case"
+                if assure is None and target is not None and chooses:
+                    held_out = chosen_share(
+                        some, target, seed=seed, most=most, in_groups=in_groups, before=before
+                    )
+                    share = None if held_out is None else held_out.share
+                return divided(
+                    some,
+                    USUAL_SHARE if share is None else share,
+                    seed=seed,
+                    most=most,
+                    in_groups=in_groups,
+                    as_in_paper=self.preset == "paper",
+                )
 
-            split = (
-                divided(episodes) if warm is None else warm_split(warm.fitted, episodes, divided)
-            )
+            split = divide(episodes) if warm is None else warm_split(warm.fitted, episodes, divide)
         elif warm is not None:
             raise InputError(
                 "pass ",
@@ -301,6 +320,7 @@ class GoalMonitor(Judging):
             return self._fit_several(
                 split,
                 target,
+                held_out,
                 seed=seed,
                 engine=engine,
                 progress=progress,
@@ -338,9 +358,8 @@ class GoalMonitor(Judging):
                 warnings.warn(huge, EpisodesWarning, stacklevel=2)
         fitted = fit_monitor(recipe, split, engine=engine, progress=progress, checkpoint=checkpoint)
         _refuse_unknown(fitted)
-        if isinstance(target, Target):
-            fitted = replace(fitted, trained=replace(fitted.trained, target=target))
-        self._contracts = Contracts(fitted)
+        aim = target if isinstance(target, Target) else None
+        self._contracts = Contracts(_recorded(fitted, aim, held_out))
         return self
 
     def _take_over(self, warm: GoalMonitor) -> None:
@@ -417,6 +436,7 @@ class GoalMonitor(Judging):
         self,
         split: Split | PaperSplit,
         goal: Any,
+        held_out: HeldOut | None,
         *,
         checkpoint: str | Path | None,
         **options: Any,
@@ -436,7 +456,8 @@ class GoalMonitor(Judging):
             own: list[Any] = [None if part is None else part.only(name) for part in split]
             folder = None if checkpoint is None else Path(checkpoint) / name
             chosen = type(split)(*own)
-            parts[name] = alone.fit(split=chosen, checkpoint=folder, **options).fitted
+            fitted = alone.fit(split=chosen, checkpoint=folder, **options).fitted
+            parts[name] = _recorded(fitted, None, held_out)
         signals = {name: one.signal for name, one in split[0].readings.items()}
         self._contracts = GoalContracts(Joint(parts, signals, goal))
         return self
@@ -446,21 +467,6 @@ class GoalMonitor(Judging):
         if isinstance(alone.reward_bounds, Mapping):
             alone.reward_bounds = alone.reward_bounds.get(name)
         return alone
-
-    def _split(self, episodes: Episodes, assure: float, seed: int, most: int) -> Split | PaperSplit:
-        if not 0.0 <= assure < 1.0:
-            raise InputError(
-                Argument("assure"),
-                f" needs a share of the episodes, 0 to below 1, got {assure}",
-            )
-        rest = 1.0 - assure
-        by_group: ByGroup | None = None if self.group is None else "stratify"
-        if self.preset == "paper":
-            return episodes.split(
-                train=rest / 2, calibrate=rest / 2, assure=assure, seed=seed, by_group=by_group
-            )
-        shares = capped_parts(len(episodes), assure, most)
-        return episodes.split(**shares, seed=seed, by_group=by_group)
 
     def __repr__(self) -> str:
         if self._contracts is None:
@@ -610,6 +616,12 @@ def _check_default(target: object, behaviors: Sequence[str]) -> None:
             f" at fit needs a goal without a function, which a model file cannot hold, got "
             f"{target}; pass this goal to the methods instead",
         )
+
+
+def _recorded(fitted: Fitted, target: Target | None, held_out: HeldOut | None) -> Fitted:
+    """The result of a fit, with the target that was named and the share that was chosen by it."""
+    chosen = replace(fitted.trained.chosen, held_out=held_out)
+    return replace(fitted, trained=replace(fitted.trained, target=target, chosen=chosen))
 
 
 def _bounds_of(bounds: Any, name: str, names: Sequence[str]) -> Any:
