@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from ontarget import Episodes, GoalMonitor, Target
+from ontarget.errors import EpisodesWarning
 from ontarget.fitting import fit
 from ontarget.models import QuantileForest
 
@@ -34,6 +38,7 @@ def test_p_is_no_worse_than_the_rate_where_outcomes_are_coin_flips(n, n_categori
     assert np.mean(found) <= 0.265
 
 
+@pytest.mark.filterwarnings("ignore::ontarget.errors.EpisodesWarning")
 def test_one_order_of_categories_for_all_trees_would_be_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -43,3 +48,30 @@ def test_one_order_of_categories_for_all_trees_would_be_caught(
     monkeypatch.setattr(fit, "honest_model", lambda model: model)
     leaking = [brier(monitor, 500, 250, seed) for seed in (0, 1)]
     assert np.mean(leaking) > 0.29 > 0.275 > np.mean(honest)
+
+
+def warned(monitor: GoalMonitor, seed: int) -> bool:
+    episodes, _ = coin_flips(500, 250, seed)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", EpisodesWarning)
+        monitor.fit(episodes, seed=seed, progress=False)
+    return any(issubclass(one.category, EpisodesWarning) for one in caught)
+
+
+def test_a_fit_warns_of_a_leak_and_of_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monitor = GoalMonitor(QuantileForest(60, min_leaf=3))
+    assert not any(warned(monitor, seed) for seed in range(20))
+    monkeypatch.setattr(fit, "honest_model", lambda model: model)
+    assert all(warned(monitor, seed) for seed in range(5))
+
+
+def test_a_fit_that_warns_is_the_same_fit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing estimated acts on the comparison: a fit that passed it would promise too much."""
+    monkeypatch.setattr(fit, "honest_model", lambda model: model)
+    episodes, _ = coin_flips(500, 250, 0)
+    monitor = GoalMonitor(QuantileForest(60, min_leaf=3))
+    with pytest.warns(EpisodesWarning):
+        monitor.fit(episodes, progress=False).save(tmp_path / "one.ontarget")
+    monkeypatch.setattr(fit, "_warn_of_a_leak", lambda *_: None)
+    monitor.fit(episodes, progress=False).save(tmp_path / "other.ontarget")
+    assert (tmp_path / "one.ontarget").read_bytes() == (tmp_path / "other.ontarget").read_bytes()

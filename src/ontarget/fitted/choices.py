@@ -73,9 +73,9 @@ class HeldOut(NamedTuple):
                 "for a promise of 5 % false alarms; rates are measured instead, unless you give a "
                 "share (assure)"
             )
-        least = "the usual share: " if self.share == _USUAL else ""
+        usual = ", the usual share" if self.share == _USUAL else ""
         return (
-            f"{100 * self.share:.0f} %, {least}{said}, so this is enough for a promise of 5 % "
+            f"{100 * self.share:.0f} %{usual}: {said}, so this is enough for a promise of 5 % "
             "false alarms (at least 9 times in 10)"
         )
 
@@ -91,8 +91,8 @@ class Choices:
     ``opening`` is how much the first step's own model counts in the prediction at that step, from 0
     to 1. ``experts`` has the mean weight of each expert over all blocks, by name; it is empty for a
     model without experts. ``extras`` has the trial of each extra that models may read, if it was
-    tried: a ``"history"`` is about the run so far, and a ``"guide"`` predicts the mean. ``held_out`` is
-    the share of episodes that was held out, if the fit chose it.
+    tried: a ``"history"`` is about the run so far, and a ``"guide"`` predicts the mean. ``held_out``
+    is the share of episodes that was held out, if the fit chose it.
     """
 
     spacing: int | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from ontarget._readonly import read_only
 from ontarget._typing import FloatArray
 from ontarget.episodes import Episodes, PaperSplit, Split
 from ontarget.episodes._fingerprints import fingerprints, known_by
+from ontarget.errors import EpisodesWarning
 from ontarget.fitted._curves import CurveTable, learned_curves
 from ontarget.fitted.blocks import opened, plan_blocks
 from ontarget.fitted.choices import Choices
@@ -40,7 +42,7 @@ from ontarget.fitting._rehearsing import REHEARSAL, rehearsed
 from ontarget.fitting._spacing import Pilot, choose
 from ontarget.fitting.checkpoints import Checkpoint, digest_of
 from ontarget.fitting.engines import Engine, run_tasks
-from ontarget.fitting.ranking import blended_limits, rank_table, whole_run_excess
+from ontarget.fitting.ranking import Part, blended_limits, rank_table, surprise, whole_run_excess
 from ontarget.fitting.recipe import Plan, Recipe, fit_numbered
 from ontarget.fitting.tasks import (
     PATHS,
@@ -57,6 +59,8 @@ Preset: TypeAlias = Literal["default", "paper"]
 _ENOUGH = 100
 # Paths with this many steps in total take 40 MB of a model file.
 _MOST_PATH_STEPS = 5_000_000
+# A gap of so many standard errors is no chance; with fewer episodes there is no telling.
+_SURELY, _ENOUGH_SURPRISES = 3.0, 20
 
 
 def preset_model(preset: Preset) -> Any:
@@ -98,8 +102,9 @@ def fit_monitor(
     recipe, ground, chosen = _settled(recipe, ground)
     blended = _blended(recipe, chosen, ground, engine, progress=progress, checkpoint=checkpoint)
     recipe, train = blended.recipe, ground.train
-    curves = _learned_curves(blended, ground)
-    ranks, assure, excess = _assured(blended, ground, curves, engine, progress=progress)
+    learned = {} if ground.own is None else blended.limits(ground.own, train)
+    curves = _learned_curves(blended, ground, learned)
+    ranks, assure, excess = _assured(blended, ground, curves, learned, engine, progress=progress)
     return Fitted(
         schema=ground.schema,
         behavior=train.behavior,
@@ -162,6 +167,7 @@ def _assured(
     blended: _Blended,
     ground: Ground,
     curves: CurveTable | None,
+    learned: Limits,
     engine: Engine,
     *,
     progress: bool,
@@ -170,7 +176,8 @@ def _assured(
 
     A rank is where an outcome fell in its predicted distribution. Assure episodes are the held-out
     runs that back the promises. The excess of an episode is the largest distance, over all steps,
-    of its outcome from the predicted median; see `whole_run_excess`.
+    of its outcome from the predicted median; see `whole_run_excess`. ``learned`` has the predicted
+    probabilities at the outcomes of the learning episodes.
     """
     answerer, n_groups, seed = blended.answerer, ground.n_groups, blended.recipe.seed
     named, horizon = ground.named, ground.train.horizon
@@ -181,6 +188,7 @@ def _assured(
         # All episodes are kept, so the same predictions give the ranks and the excesses.
         limits, part = limits_in_tasks(answerer, every), ground.part("assure")
         ranks = rank_table(limits, part, horizon=horizon, n_groups=n_groups, seed=seed)
+        _warn_of_a_leak(ground, learned, limits, part)
         return ranks, every.compact(), whole_run_excess(limits, part, ranks, curves)
     if ground.ranked in named:
         ranks = ranks_in_tasks(
@@ -194,8 +202,33 @@ def _assured(
     if kept is None:
         return ranks, None, np.empty(0)
     kept = kept.compact()
-    part = ground.part_of("assure", kept)
-    return ranks, kept, whole_run_excess(answerer.limits(kept), part, ranks, curves)
+    part, limits = ground.part_of("assure", kept), dict(answerer.limits(kept))
+    _warn_of_a_leak(ground, learned, limits, part)
+    return ranks, kept, whole_run_excess(limits, part, ranks, curves)
+
+
+def _warn_of_a_leak(ground: Ground, learned: Limits, assured: Limits, part: Part) -> None:
+    """Warn if outcomes of assure episodes are predicted worse than those of learning episodes.
+
+    Predictions of learning episodes come from models that did not learn from them, so they should
+    be as good. This only warns: nothing that is estimated may depend on it (method M29).
+    """
+    if ground.own is None:
+        return
+    surprises = [surprise(learned, ground.part(ground.own)), surprise(assured, part)]
+    if min(one.size for one in surprises) < _ENOUGH_SURPRISES:
+        return
+    gap = surprises[1].mean() - surprises[0].mean()
+    error = np.sqrt(sum(one.var(ddof=1) / one.size for one in surprises))
+    if gap > _SURELY * error:
+        warnings.warn(
+            f"the models predict the {surprises[1].size:,} assure episodes, which were held out, "
+            f"worse than the learn episodes, by {gap / error:.1f} standard errors: p is surer than "
+            "it should be, though promises hold. Look for a feature that differs in nearly every "
+            "run, such as a name, and leave it out; or the assure episodes are no random choice",
+            EpisodesWarning,
+            stacklevel=2,
+        )
 
 
 def _settled(recipe: Recipe, ground: Ground) -> tuple[Recipe, Ground, Choices]:
@@ -267,12 +300,12 @@ def _blended(
     return _Blended(recipe, chosen, plan, results, answerer)
 
 
-def _learned_curves(blended: _Blended, ground: Ground) -> CurveTable | None:
+def _learned_curves(blended: _Blended, ground: Ground, learned: Limits) -> CurveTable | None:
     """The calibration curves of each step, from learning episodes; None with ``preset="paper"``."""
     if ground.own is None:
         return None
-    learned = rank_table(
-        blended.limits(ground.own, ground.train),
+    ranks = rank_table(
+        learned,
         ground.part(ground.own),
         horizon=ground.train.horizon,
         n_groups=ground.n_groups,
@@ -281,7 +314,7 @@ def _learned_curves(blended: _Blended, ground: Ground) -> CurveTable | None:
     )
     # Where few runs are left, the last block learned from earlier steps too, so it may answer.
     least = blended.recipe.min_calibration if blended.recipe.chooses_spacing else 0
-    return learned_curves(learned, least)
+    return learned_curves(ranks, least)
 
 
 def _rehearsal(blended: _Blended, ground: Ground) -> Rehearsal | None:

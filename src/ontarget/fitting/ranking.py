@@ -127,6 +127,21 @@ def step_ranks(
     return found
 
 
+def surprise(limits: Mapping[int, tuple[FloatArray, FloatArray]], part: Part) -> FloatArray:
+    """How far, on average over all steps, outcomes fell from their predicted medians, squared.
+
+    There is one number for each episode with a prediction at any step; the distance is in
+    probability, and a jump of the predicted distribution counts by its middle.
+    """
+    total, steps = np.zeros(len(part.episodes)), np.zeros(len(part.episodes))
+    for t, (left, right) in limits.items():
+        good = part.good(t) & ~np.isnan(left)
+        own = part.episodes.at(t).index[good]
+        total[own] += ((left[good] + right[good]) / 2 - 0.5) ** 2
+        steps[own] += 1.0
+    return total[steps > 0.0] / steps[steps > 0.0]
+
+
 def whole_run_excess(
     limits: Mapping[int, tuple[FloatArray, FloatArray]],
     part: Part,
