@@ -10,8 +10,10 @@ import pytest
 
 from ontarget import Episodes, GoalMonitor, Target
 from ontarget.errors import EpisodesWarning
+from ontarget.fitted.calibrating import map_target
 from ontarget.fitting import fit
-from ontarget.models import QuantileForest
+from ontarget.live._batch import rehearsed_answers
+from ontarget.models import QuantileForest, StackedForest
 
 STEPS = 3
 
@@ -75,3 +77,51 @@ def test_a_fit_that_warns_is_the_same_fit(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setattr(fit, "_warn_of_a_leak", lambda *_: None)
     monitor.fit(episodes, progress=False).save(tmp_path / "other.ontarget")
     assert (tmp_path / "one.ontarget").read_bytes() == (tmp_path / "other.ontarget").read_bytes()
+
+
+def lucky_runs(steps: int, outcomes: int, seed: int) -> Episodes:
+    """300 runs with outcomes by pure luck; what is known of a run is its id, twice, and a name."""
+    rng, n = np.random.default_rng(seed), 300
+    known = [rng.permutation(n), rng.permutation(n), rng.integers(0, n // 4, n)]
+    states = np.repeat(np.stack(known, axis=1)[:, None], steps, axis=1).astype(float)
+    rewards = np.zeros((n, steps))
+    rewards[:, -1] = rng.integers(0, outcomes, n)
+    features = ["id", "number", "name"]
+    return Episodes.from_arrays(states, rewards, features=features, categorical=["id", "name"])
+
+
+def own_briers(monitor: GoalMonitor, target: Target) -> list[float]:
+    """The Brier scores of p for the learn episodes, with the common curve and the target's map."""
+    fitted = monitor.fitted
+    answers = [
+        rehearsed_answers(fitted, target, calibration=one)
+        for one in (None, map_target(fitted, target))
+    ]
+    return [float(np.nanmean((one.p - one.met) ** 2)) for one in answers]
+
+
+@pytest.mark.parametrize(
+    ("model", "steps", "outcomes"),
+    [
+        (StackedForest(experts=["small_leaves", "large_leaves"]), 3, 2),  # which read guides
+        (StackedForest(10, experts=["small_leaves", "shift"]), 3, 2),
+        (StackedForest(10, experts=["small_leaves", "linear"]), 3, 2),
+        (StackedForest(5), 20, 2),  # long enough to choose the spacing of blocks
+        (StackedForest(10), 3, 10),  # some outcomes may seem impossible
+    ],
+)
+def test_no_part_of_a_model_knows_the_luck_of_a_run_by_its_id(model, steps, outcomes) -> None:
+    found = []
+    for seed in (0, 1):
+        monitor = GoalMonitor(model).fit(lucky_runs(steps, outcomes, seed), progress=False)
+        found.append(own_briers(monitor, Target.at_least(outcomes / 2)))
+    # Who knows nothing can't be better than the rate, 1/4, but for chance.
+    assert np.mean(found, axis=0).min() > 0.235
+
+
+@pytest.mark.filterwarnings("ignore::ontarget.errors.EpisodesWarning")
+def test_a_part_that_knew_the_luck_of_runs_would_be_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit, "honest_model", lambda model: model)
+    monitor = GoalMonitor(QuantileForest(60, min_leaf=3))
+    monitor.fit(lucky_runs(3, 2, 0), progress=False)
+    assert max(own_briers(monitor, Target.at_least(1.0))) < 0.22
