@@ -16,7 +16,11 @@ from ontarget.live._batch import answer_episodes
 from ontarget.modelfile.container import Container
 from ontarget.models import QuantileForest
 
-pytestmark = pytest.mark.filterwarnings("ignore::ontarget.errors.AlarmWarning")
+# Here the assure episodes may differ from all others, of which a fit warns.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ontarget.errors.AlarmWarning"),
+    pytest.mark.filterwarnings("ignore::ontarget.errors.EpisodesWarning"),
+]
 
 TARGET = Target.at_least(0.0)
 HELD_OUT = 1_000  # the first id of an episode that is not learned from

@@ -111,12 +111,9 @@ def own_briers(monitor: GoalMonitor, target: Target) -> list[float]:
     ],
 )
 def test_no_part_of_a_model_knows_the_luck_of_a_run_by_its_id(model, steps, outcomes) -> None:
-    found = []
-    for seed in (0, 1):
-        monitor = GoalMonitor(model).fit(lucky_runs(steps, outcomes, seed), progress=False)
-        found.append(own_briers(monitor, Target.at_least(outcomes / 2)))
+    monitor = GoalMonitor(model).fit(lucky_runs(steps, outcomes, 0), progress=False)
     # Who knows nothing can't be better than the rate, 1/4, but for chance.
-    assert np.mean(found, axis=0).min() > 0.235
+    assert min(own_briers(monitor, Target.at_least(outcomes / 2))) > 0.235
 
 
 @pytest.mark.filterwarnings("ignore::ontarget.errors.EpisodesWarning")
