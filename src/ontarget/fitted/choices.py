@@ -91,7 +91,7 @@ class Choices:
     ``opening`` is how much the first step's own model counts in the prediction at that step, from 0
     to 1. ``experts`` has the mean weight of each expert over all blocks, by name; it is empty for a
     model without experts. ``extras`` has the trial of each extra that models may read, if it was
-    tried: a ``"history"`` is about the run so far, and a ``"guide"`` predicts the mean. ``held_out``
+    tried: a ``"history"`` is about the run so far, a ``"guide"`` predicts the mean. ``held_out``
     is the share of episodes that was held out, if the fit chose it.
     """
 
