@@ -40,7 +40,8 @@ def share(episodes: Episodes, *, seed: int = 0, most: int = 20_000, **options) -
         (1_000, 0.08, 0.4),
         (1_000, 0.06, 0.5),
         (60, 0.5, 0.0),
-        (2_000, 0.01, 0.0),
+        (2_000, 0.01, 0.2),
+        (240, 0.05, 0.0),
     ],
 )
 def test_more_is_held_out_where_fewer_runs_meet_the_target(n, rate, expected) -> None:
@@ -52,9 +53,9 @@ def test_with_the_chosen_share_there_are_nearly_always_enough(n: int, rate: floa
     enough = []
     for seed in range(120):
         episodes = runs(n, rate, seed)
-        found = share(episodes, seed=seed)
-        if found:
-            assure = divided(episodes, found, seed=seed, most=n).assure
+        found = chosen_share(episodes, TARGET, seed=seed, most=n)
+        if found is not None and found.enough:
+            assure = divided(episodes, found.share, seed=seed, most=n).assure
             enough.append(TARGET.contains(assure.outcomes).sum() >= 19)
     assert len(enough) > 60
     assert np.mean(enough) > 0.85

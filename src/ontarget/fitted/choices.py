@@ -56,27 +56,25 @@ class HeldOut(NamedTuple):
     """Which share of the episodes a fit held out for promises, and what it was chosen by.
 
     Of ``seen`` episodes that were to be learned from in any case, ``met`` met the target that was
-    named at the fit. See method M34 in docs/methods.md.
+    named at the fit. ``enough`` says whether 5 % false alarms can probably be promised. See method
+    M34 in docs/methods.md.
     """
 
     share: float
     met: int
     seen: int
+    enough: bool
 
     @property
     def in_words(self) -> str:
         """What was chosen, and why, as text."""
-        said = f"{self.met:,} of {self.seen:,} learn episodes met the target"
-        if not self.share:
-            return (
-                f"nothing: {said}, so even half of all episodes would hardly have enough that do "
-                "for a promise of 5 % false alarms; rates are measured instead, unless you give a "
-                "share (assure)"
-            )
-        usual = ", the usual share" if self.share == _USUAL else ""
+        usual = ", the usual share" * (self.share == _USUAL)
+        share = f"{100 * self.share:.0f} %{usual}" if self.share else "nothing"
+        said = f"{share}: {self.met:,} of {self.seen:,} learn episodes met the target, so"
+        if self.enough:
+            return f"{said} this is enough for a promise of 5 % false alarms (9 times in 10)"
         return (
-            f"{100 * self.share:.0f} %{usual}: {said}, so this is enough for a promise of 5 % "
-            "false alarms (at least 9 times in 10)"
+            f"{said} even half of all episodes would hardly be enough to promise 5 % false alarms"
         )
 
 
@@ -203,8 +201,8 @@ def _trial(found: Sequence[Any]) -> Trial:
     return Trial(spacing, *(math.nan if x is None else float(x) for x in (gain, error)))
 
 
-def _held_out(share: Any, met: Any, seen: Any) -> HeldOut:
-    return HeldOut(float(share), int(met), int(seen))
+def _held_out(share: Any, met: Any, seen: Any, enough: Any) -> HeldOut:
+    return HeldOut(float(share), int(met), int(seen), bool(enough))
 
 
 def _is_step(value: Any) -> bool:

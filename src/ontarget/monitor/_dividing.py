@@ -20,6 +20,7 @@ USUAL_SHARE = 0.2
 _SHARES = (USUAL_SHARE, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
 _RATE, _LIKELY = "0.05", 0.9
 _FEWEST = 4  # episodes that can be halved
+_WORTH = 50  # assure episodes: fewer make intervals and bands so wide that they say little
 
 
 def divided(
@@ -64,7 +65,8 @@ def chosen_share(
     The choice is made by the learn episodes of the largest share, ½: they are for learning whatever
     is chosen, so the promises stay exact. Chosen is the smallest share with which, given how many
     of these met the target, enough of the held-out episodes meet it with a probability of 90 %. If
-    there is none, nothing is held out. ``before`` is how many assure episodes there are already.
+    there is none, the usual share is held out for the other promises, or nothing if that would be
+    fewer than 50 episodes. ``before`` is how many assure episodes there are already.
     The result is None if there are too few episodes to choose by. See method M34 in
     docs/methods.md.
     """
@@ -87,10 +89,10 @@ def chosen_share(
             for share in _SHARES
         ]
         found.append(_enough(*counts, sizes))
-    share = max(found)
-    if not share and before:
-        share = USUAL_SHARE  # there are promises already, which these episodes make better
-    return HeldOut(share, int((met & known).sum()), int(known.sum()))
+    share, enough = max(found), any(found)
+    if not enough and (before or USUAL_SHARE * len(episodes) >= _WORTH):
+        share = USUAL_SHARE
+    return HeldOut(share, int((met & known).sum()), int(known.sum()), enough)
 
 
 def _enough(met: int, seen: int, sizes: Sequence[int]) -> float:
