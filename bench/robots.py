@@ -22,8 +22,7 @@ import numpy as np
 import polars as pl
 
 from ontarget import Episodes, GoalMonitor, Target
-from ontarget.study._classifiers import boosted
-from ontarget.study._rows import rows_of
+from ontarget.study import boosted, rows_of
 from yardstick.figures import keep
 from yardstick.machines import HORIZON, record_hopper, record_pendulum
 

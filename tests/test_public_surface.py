@@ -14,7 +14,7 @@ import pytest
 
 import ontarget
 
-PACKAGES = ["ontarget", "ontarget.models", "ontarget.domains", "ontarget.study"]
+PACKAGES = ["ontarget", "ontarget.models", "ontarget.domains"]
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit, logit
 
-from ontarget.study._classifiers import boosted, logistic
-from ontarget.study._rows import Rows
+from ontarget.study import Rows, boosted
+from yardstick.logistic import logistic
 
 _SHARES = np.linspace(0.0, 1.0, 5)  # of the boosted trees, in log odds
 

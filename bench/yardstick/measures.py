@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from ontarget.evaluation import brier, ece, log_loss
-from ontarget.study.comparison import filled
+from ontarget.study import filled
 from yardstick.questions import Question
 
 PHASES = ("first third", "middle third", "last third")

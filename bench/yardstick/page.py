@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ontarget.evaluation import Difference, corrected_difference
-from ontarget.study.comparison import standing_of
+from ontarget.study import standing_of
 from yardstick.questions import REAL
 
 RIVALS = {"boosted": "boosted classifier", "logistic": "logistic regression"}

@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from ontarget import Episodes, GoalMonitor, Target
-from ontarget.study._rows import Rows, rows_of
+from ontarget.study import Rows, rows_of
 
 Ask = Callable[[np.ndarray], np.ndarray]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from ontarget.study._rows import Rows
+from ontarget.study import Rows
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import polars as pl
 
 from ontarget.domains import simulate_with_snapshots
 from ontarget.episodes import Episodes
-from ontarget.study.comparison import filled
+from ontarget.study import filled
 from yardstick.answers import Answer
 from yardstick.cases import CASES, build_case, ended, excess
 from yardstick.questions import Question

@@ -1,4 +1,4 @@
-"""``ontarget compare`` and ``ontarget study``: two monitors, or a monitor beside classifiers."""
+"""``ontarget compare`` and ``ontarget study``: two monitors, or a monitor beside a classifier."""
 
 from __future__ import annotations
 
@@ -105,11 +105,11 @@ def study(
     ] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Compare a monitor with the classifiers that you could write instead, on your own log.
+    """Compare a monitor with the classifier that you could write instead, on your own log.
 
-    The log is split at random several times. In each split, a monitor, boosted trees and a logistic
-    regression learn from the same two thirds of the episodes, and forecast the other third at every
-    step. The last line says which is better, and what to do if a classifier wins.
+    The log is split at random several times. In each split, a monitor and boosted trees learn from
+    the same two thirds of the episodes, and forecast the other third at every step. The last line
+    says which is better, and what to do if the classifier wins.
     """
     from ontarget import Episodes, GoalMonitor
     from ontarget.study import study as studied

@@ -1,77 +1,30 @@
-"""The two classifiers to compare a monitor with: they predict "ends inside this target" directly.
+"""A logistic regression that predicts "ends inside this target": a rival of the benchmarks.
 
-Both classifiers learn from every past episode: from its features, the step and the behavior so far.
-The settings are chosen on a fifth of the past episodes, which is held out. Then the classifiers
-learn from all past episodes.
+Its strength is chosen on a fifth of the past episodes; then it learns from all of them.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any
 
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import SplineTransformer
 from threadpoolctl import threadpool_limits
 
 from ontarget._typing import BoolArray, FloatArray, IndexArray
-from ontarget.study._rows import Rows
+from ontarget.study import Rows
 
-_MOST_TREES, _MOST_BINNED = 400, 254  # scikit-learn has 255 bins, one of them for missing values
 _STRENGTHS, _MOST_ONE_HOT = (0.01, 0.1, 1.0), 50
 _MOST_CELLS = 40_000_000  # of a regression's matrix: 320 MB
 _ONE_STEP_EACH = 15  # up to so many steps have a column each
 _FAR = 6.0  # standard deviations beyond which a number is no further away
 
 
-# A classifier: learns from rows, and gives a probability for each of other rows, with a seed.
-Classify: TypeAlias = Callable[[Rows, Rows, int], FloatArray]
-
-# Threads that wait for each other on a busy machine are ten times slower than one.
-_on_one_thread: Callable[[Classify], Classify] = threadpool_limits.wrap(limits=1)
-
-
-@_on_one_thread
-def boosted(learn: Rows, asked: Rows, seed: int = 0) -> FloatArray:
-    """For each row of ``asked``, the probability of success by gradient-boosted trees.
-
-    Held-out episodes decide how many trees there are. It is scikit-learn's
-    `HistGradientBoostingClassifier`, with categorical columns marked as such.
-    """
-    held = _held(learn, seed)
-    if not _both(learn.met[~held]):
-        return np.full(len(asked), _rate(learn))
-    coding = Categories.of(learn, _MOST_BINNED)
-    X, X_asked = (np.column_stack([coding.coded(r.X), r.t, r.b]) for r in (learn, asked))
-    seen = ~np.isnan(X[~held]).all(axis=0)  # scikit-learn fails on a column without a value
-    X, X_asked = X[:, seen], X_asked[:, seen]
-    categorical = np.append(learn.categorical, [False, False])[seen]
-
-    def fit(rows: BoolArray, trees: int) -> Any:
-        model = HistGradientBoostingClassifier(
-            learning_rate=0.05,
-            max_iter=trees,
-            max_leaf_nodes=15,
-            min_samples_leaf=50,
-            early_stopping=False,
-            categorical_features=categorical,
-            random_state=0,
-        )
-        return model.fit(X[rows], learn.met[rows])
-
-    staged = fit(~held, _MOST_TREES).staged_predict_proba(X[held])
-    losses = [_loss(p[:, 1], learn.met[held]) for p in staged]
-    chosen = fit(np.ones_like(held), int(np.argmin(losses)) + 1)
-    p: FloatArray = chosen.predict_proba(X_asked)[:, 1]
-    return p
-
-
-@_on_one_thread
+@threadpool_limits.wrap(limits=1)
 def logistic(learn: Rows, asked: Rows, seed: int = 0) -> FloatArray:
     """For each row of ``asked``, the probability of success by a logistic regression.
 
@@ -95,10 +48,6 @@ def logistic(learn: Rows, asked: Rows, seed: int = 0) -> FloatArray:
     model = _regression(X, met, _STRENGTHS[int(np.argmin(losses))])
     pieces = (asked.take(slice(at, at + most)) for at in range(0, len(asked), most))
     return np.concatenate([model.predict_proba(design(piece))[:, 1] for piece in pieces])
-
-
-# The classifiers that a study sets beside a monitor, by the names that it gives them.
-RIVALS: Final = {"boosted classifier": boosted, "logistic regression": logistic}
 
 
 def _regression(X: FloatArray, met: BoolArray, strength: float) -> Any:

@@ -1,5 +1,0 @@
-"""Compares a monitor with the classifiers that you could write instead, on your own log."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

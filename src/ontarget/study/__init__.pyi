@@ -1,2 +1,0 @@
-from .comparison import Study as Study
-from .comparison import study as study
