@@ -100,7 +100,7 @@ def test_a_log_is_judged_from_its_path(tmp_path: Path, capsys: pytest.CaptureFix
     _, later, target = loaded("log_from_a_path").main(str(tmp_path / "runs.parquet"), "0:")
     said = capsys.readouterr().out
     assert len(later) == 80
-    assert f"met by {100 * target.contains(later.outcomes).mean():.1f} % of 80 episodes" in said
+    assert f"met by {100 * target.contains(later.outcomes).mean():.1f} % of 80 runs" in said
 
 
 @pytest.mark.slow

@@ -124,7 +124,7 @@ def test_a_cycle_for_types_alone_is_caught() -> None:
     assert imported_modules(source, {"ontarget.live.watch"}) == {"ontarget.live.watch"}
 
 
-ROOMS = ["conformal", "drift", "episodes", "evaluation", "live", "models", "report", "study"]
+ROOMS = ["conformal", "drift", "episodes", "evaluation", "live", "models", "report"]
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -34,7 +34,7 @@ from ontarget.errors import OntargetError
 from ontarget.live.rules import Below
 from ontarget.models import Marginal
 from ontarget.report import evaluation as report
-from ontarget.report._page import report_page
+from ontarget.report.page import report_page
 from tests.walks import walks
 
 FILES = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from html import unescape
 from pathlib import Path
 
 from .river import QUICK, told
@@ -25,7 +26,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "plan": ("plan",),
     "fit": ("fit", "{place}/old.parquet", "-o", "{place}/river.ontarget", *QUICK),
     "inspect": ("inspect", "{place}/river.ontarget"),
-    "evaluate": ("evaluate", "{place}/river.ontarget", "{place}/new.parquet", *GOAL),
+    "evaluate": ("evaluate", "{place}/river.ontarget", "{place}/new.parquet", *GOAL,
+                 "--report", "{place}/report.html"),
     "drift": ("drift", "{place}/river.ontarget", "{place}/new.parquet", *GOAL),
     "explain": ("explain", "{place}/river.ontarget", "{place}/new.parquet", "--run", "4", *GOAL),
     "watch": ("watch", "{place}/river.ontarget", "--replay", "{place}/new.parquet", "--run", "4",
@@ -44,7 +46,16 @@ def printed() -> dict[str, str]:
         for name, command in COMMANDS.items():
             text = told([part.format(place=place) for part in command], env={"COLUMNS": "80"})
             found[name] = _settled(text.replace(place, "PLACE"))
+        found["report"] = _settled(words_of((Path(place) / "report.html").read_text("utf-8")))
         return found
+
+
+def words_of(page: str) -> str:
+    """What a reader reads on a page: its text in lines, without tags, styles and figures."""
+    bare = re.sub(r"<(style|svg)\b.*?</\1>", "", page, flags=re.DOTALL)
+    lines = (re.sub(r"<[^>]+>", " ", line) for line in bare.splitlines())
+    told = (" ".join(unescape(line).split()) for line in lines)
+    return "\n".join(filter(None, told))
 
 
 def kept(name: str) -> str:

@@ -11,10 +11,10 @@ from .kept import COMMANDS, FOLDER, kept, printed
 once = cache(printed)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*COMMANDS, "report"])
 def test_a_command_prints_what_was_kept(command: str) -> None:
     assert once()[command] == kept(command)
 
 
 def test_no_text_is_kept_of_a_command_that_is_gone() -> None:
-    assert {path.stem for path in FOLDER.glob("*.txt")} == set(COMMANDS)
+    assert {path.stem for path in FOLDER.glob("*.txt")} == {*COMMANDS, "report"}

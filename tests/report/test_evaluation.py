@@ -83,16 +83,16 @@ def test_summary_says_what_was_measured() -> None:
     assert text.endswith(f"\nverdict    {judged().verdict()}")
 
 
-def test_what_spoils_the_measures_comes_first() -> None:
+def test_what_spoils_the_measures_is_told() -> None:
     frame = walks(300, ragged=True).to_frame().with_columns(mode=pl.lit("on"))
     past = Episodes.from_frame(frame)
     monitor = GoalMonitor(QuantileForest(n_trees=5)).fit(past, progress=False)
     lines = monitor.evaluate(past, TARGET, resamples=5).summary().splitlines()
-    assert lines[0].startswith("caution    it was fitted on 300 of these 300 episodes")
+    assert lines[2].startswith("runs       ! the monitor was fitted on 300 of these 300 runs")
     other = Episodes.from_frame(NEW.to_frame().with_columns(mode=pl.lit("off")))
     lines = monitor.evaluate(other, TARGET, resamples=5).summary().splitlines()
-    assert lines[0].startswith("caution")
-    assert f"mode: 'off' ({NEW.lengths.sum():,} readings)" in lines[0]
+    (line,) = [one for one in lines if one.startswith("categories !")]
+    assert f"mode: 'off' ({NEW.lengths.sum():,} readings)" in line
 
 
 def test_an_evaluation_without_any_known_step_is_refused() -> None:
@@ -156,14 +156,14 @@ def test_progress_counts_the_steps() -> None:
 
 def test_episodes_that_it_was_fitted_on_are_told(tmp_path: Path) -> None:
     assert judged().fitted_on.size == 0
-    assert "caution" not in judged().summary()
+    assert "was fitted on" not in judged().summary()
     path = tmp_path / "walks.ontarget"
     walker().save(path)
     past = walks(900)
     for monitor in (walker(), GoalMonitor.load(path)):
         again = monitor.evaluate(past.take(np.arange(300)), TARGET, resamples=20)
         assert again.fitted_on.tolist() == list(range(300))
-        assert "it was fitted on 300 of these 300 episodes" in again.summary()
+        assert "was fitted on 300 of these 300 runs" in again.summary()
 
 
 def test_results_show_themselves_in_a_line() -> None:

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from ontarget import Below, Episodes, GoalMonitor, Promised, Target
 from ontarget.models import Marginal
-from ontarget.report import compare
-from ontarget.report.verdict import Judgement
+from ontarget.report import Judgement, compare
 from tests.walks import replay, walks
 
 from .walked import monitor_of
@@ -150,7 +149,7 @@ def test_failures_that_nothing_was_learned_about_are_not_held_and_get_the_reason
     new = Episodes.from_arrays(states, rewards, ids=same.ids, horizon=6)
     verdict = monitor_of(1000).evaluate(new, target, resamples=50).verdict()
     assert verdict.judgement is Judgement.NOT_HELD
-    assert monitor_of(1000).contracts.one_sided(target)[0] in verdict.advice
+    assert monitor_of(1000).contracts.one_sided(target)[0] in verdict.aside
 
 
 def test_new_runs_that_all_met_a_target_say_nothing_about_failures() -> None:

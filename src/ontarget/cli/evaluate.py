@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +11,7 @@ import typer
 from ontarget._numerals import percent
 from ontarget._plain import plain
 from ontarget._progress import working
-from ontarget.cli.mistakes import Exit, in_options
+from ontarget.cli.mistakes import Exit
 from ontarget.cli.options import (
     TARGET_OF_MODEL,
     AlarmBelow,
@@ -215,6 +214,7 @@ def evaluate(
         check_output(out, (".parquet", ".csv"))
     from ontarget import Episodes, GoalMonitor
     from ontarget.report.parts import parts_by
+    from ontarget.report.rendered import json_of
 
     monitor = GoalMonitor.load(model)
     wanted = [target_for(monitor, one) for one in target or (None,)]
@@ -255,7 +255,7 @@ def evaluate(
     ]
     if as_json:
         measures = [
-            _measures(one, rule) | ({"by": parts_in_json(part)} if part else {})
+            json_of(one, rule) | ({"by": parts_in_json(part)} if part else {})
             for one, part in zip(found, parts, strict=True)
         ]
         told: dict[str, Any] = measures[0] if len(measures) == 1 else {"targets": measures}
@@ -272,7 +272,7 @@ def evaluate(
 
 
 def _end(found: list[Evaluation], rule: AlarmRule, fail_unless_held: bool) -> None:
-    from ontarget.report.verdict import Judgement
+    from ontarget.report.checks import Judgement
 
     good = (Judgement.HELD, Judgement.HELD_IN_PART)
     if fail_unless_held and not all(
@@ -286,104 +286,18 @@ def _show(found: Evaluation, rule: AlarmRule, written: list[str], parts: list[Ta
     """Print the results of an evaluation: measures, files, a table of forecasts, the verdict."""
     from rich.console import Console
 
-    from ontarget.report._facts import facts_of
-    from ontarget.report._summary import summary_of
-    from ontarget.report.verdict import verdict_of
-
     with working("measuring"):
-        facts = facts_of(found, rule)
-        summary, table = summary_of(facts, in_options), reliability_table(found)
-        verdict = verdict_of(facts)
+        *summary, verdict = found.summary(rule).splitlines()
+        table = reliability_table(found)
     console = Console(highlight=False)
     if not console.is_terminal:  # a file has no width that a table must fit
         console = Console(highlight=False, width=_WIDE)
-    print_facts("\n".join(filter(None, [summary, *written])), console)
+    print_facts("\n".join(filter(None, [*summary, *written])), console)
     for shown in filter(None, [table, *parts]):
         console.print()
         console.print(shown)
     console.print()
-    print_facts(f"verdict    {verdict}", console)
-
-
-def _by_behavior(found: Evaluation) -> dict[str, Any]:
-    """For a goal over several behaviors: each behavior's target, how often it was met, Brier score.
-
-    Empty if there is only one target.
-    """
-    parts = {
-        name: {
-            "target": str(part.target),
-            "met": float(part.met.mean()),
-            "brier": part.brier().value,
-        }
-        for name, part in found.parts.items()
-    }
-    return {"parts": parts} if parts else {}
-
-
-def _measures(found: Evaluation, rule: AlarmRule) -> dict[str, Any]:
-    from ontarget.errors import FewEpisodesError
-    from ontarget.report._facts import p_in_words
-
-    verdict = found.verdict(rule)
-    measures: dict[str, Any] = {
-        "target": str(found.target),
-        "calibration": p_in_words(found),
-        "episodes": int(found.met.size),
-        "met": float(found.met.mean()),
-        "fitted_on": int(found.fitted_on.size),
-        "unseen": found.episodes.unseen,
-        "unknown_categories": [one.to_json() for one in found.episodes.strangers],
-        "unanswered": found.unanswered.to_json(),
-        "one_sided": found.one_sided,
-        "verdict": {
-            "judgement": str(verdict.judgement),
-            "reason": verdict.reason,
-            "aside": verdict.aside,
-            "advice": verdict.advice,
-        },
-        **_by_behavior(found),
-        "ece": found.ece()._asdict(),
-        "brier": found.brier()._asdict(),
-        "log_loss": found.log_loss()._asdict(),
-        "raw": {
-            "ece": found.ece("raw")._asdict(),
-            "brier": found.brier("raw")._asdict(),
-            "log_loss": found.log_loss("raw")._asdict(),
-        },
-        "drift": None if found.drifted is None else found.drifted.to_json(),
-        "median_last_p": _known(found.last_p),
-        "ruled_out_wrongly": found.ruled_out_wrongly().value,
-        "assured_wrongly": found.assured_wrongly().value,
-    }
-    try:
-        raised = found.alarms(rule)
-    except FewEpisodesError as error:
-        return measures | {"alarm": None, "alarm_reason": str(error)}
-    quality = raised.quality
-    rate, sure = getattr(rule, "rate", None), getattr(rule, "confidence", None)
-    return measures | {
-        "alarm": {
-            "promised": None if rate is None or raised.measured else float(rate),
-            "confidence": None if sure is None else float(sure),
-            "measured": float(rate) if rate is not None and raised.measured else None,
-            "compared": rule.compared_name,
-            "below": [trigger.threshold for trigger in raised.triggers],
-            "false_alarm_rate": _known(quality.false_alarms.value),
-            "detection_rate": _known(quality.detections.value),
-            "in_time_rate": _known(quality.in_time.value),
-            "too_late_rate": _known(quality.too_late.value),
-            "never_rate": _known(quality.never.value),
-            "median_lead_steps": _known(quality.median_lead_steps),
-            "median_lead_in_time": _known(quality.median_lead_in_time),
-            "in_time_by_third": [_known(one.value) for one in raised.by_third],
-        }
-    }
-
-
-def _known(value: float) -> float | None:
-    """The number, or None in place of NaN (JSON has no NaN)."""
-    return None if math.isnan(value) else value
+    print_facts(verdict, console)
 
 
 def reliability_table(found: Evaluation, bins: int = 10) -> Table:

@@ -150,7 +150,7 @@ def watch(
         raise typer.BadParameter(f"--idle needs a number of seconds above 0, got {idle:g}")
     chosen = calibration_of(calibration)
     from ontarget import GoalMonitor
-    from ontarget.report._facts import explained
+    from ontarget.report.facts import explained
 
     with working(f"opening {model.name}"):
         monitor = GoalMonitor.load(model)

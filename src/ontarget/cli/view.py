@@ -202,7 +202,7 @@ class LiveView:
         return self.contract.triggers[0]
 
     def _title(self) -> str:
-        from ontarget.report._words import target_in_words
+        from ontarget.report.page import target_in_words
 
         trigger, rule = self._trigger, self.contract.rule
         limit = _percent(trigger.threshold) if trigger.compared == P else f"{trigger.threshold:.3g}"

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from ontarget._whole_file import write_whole
 from ontarget.evaluation import ece_by_step
 from ontarget.evaluation.figures import (
     Curve,
@@ -18,7 +19,6 @@ from ontarget.evaluation.figures import (
 from ontarget.paper.experiment import Part
 from ontarget.paper.plan import Plan
 from ontarget.paper.summary import Parts, open_share, pooled_reliability, ten_episodes
-from ontarget.report import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

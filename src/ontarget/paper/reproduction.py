@@ -15,12 +15,12 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 import ontarget
+from ontarget._whole_file import write_whole
 from ontarget.models import n_threads
 from ontarget.paper.experiment import Part, run_partition
 from ontarget.paper.partitions import partition_of, simulated
 from ontarget.paper.plan import MODES, Mode, Plan
 from ontarget.paper.summary import summarize
-from ontarget.report import write_whole
 
 # Called with what is being done and the share of all work that is done.
 Report: TypeAlias = Callable[[str, float], object]

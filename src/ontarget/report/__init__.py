@@ -1,8 +1,9 @@
-"""The results of an evaluation, in figures, in words and as one HTML page.
+"""An evaluation's measures, its checks, and both as text, JSON and one HTML page.
 
-With `page` and the pieces of a page (`section`, `paragraph`, `points`, `figure`, `pair`, `Table`),
-you can make your own pages in the same style; `write_whole` writes a file that appears whole or not
-at all.
+`checks` makes one list of what was found, `facts` decides each condition in it, and `rendered` and
+`page` show the list. p is the probability of meeting the target; assure runs (assure episodes) are
+recorded runs that no model learned from, held out to back the promises. `render` makes a page in
+the same style from a template of your own, with the macros of ``pieces.html``.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""The figures of a report, each drawn from an evaluation (`Measured`) alone."""
+"""The figures of a report, and the runs whose p fell most: each from an evaluation alone."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from ontarget._numerals import percent
 from ontarget._plain import plain
 from ontarget._typing import FloatArray, IndexArray
-from ontarget.episodes import Translation
+from ontarget.episodes import Episodes, Translation
 from ontarget.errors import Argument, FewEpisodesError, InputError
-from ontarget.evaluation import pooled_ece
+from ontarget.evaluation import Reliability, pool, pooled_ece, reliability
 from ontarget.evaluation.figures import (
     Curve,
     alarm_chart,
@@ -26,8 +27,11 @@ from ontarget.evaluation.figures import (
 from ontarget.fitted.recorded import RecordedRuns
 from ontarget.goal import Goal
 from ontarget.live._assured import Contracts
+from ontarget.live._explaining import Reading, explained
+from ontarget.live.explanation import Explanation
+from ontarget.live.goals._explaining import GoalReading, explained_goal
+from ontarget.live.goals.contract import GoalContracts
 from ontarget.live.rules import Promised
-from ontarget.report._binned import binned
 from ontarget.report.measured import Measured, outcome_ranks
 from ontarget.target import Target
 
@@ -47,6 +51,8 @@ _OF_ONE: Final = ("fan", "path", "pit")  # figures of one behavior's outcomes
 _MOST_STEPS = 40  # that are measured each by itself
 _DOUBTFUL = 0.9  # of the missed runs looked more hopeless than the example
 _PER_BAR, _FEWEST_BARS, _MOST_BARS = 24, 4, 20  # of a histogram of outcomes
+_FALLS = 4  # runs whose fall of p is explained
+_MANY = 100  # runs, from which ten ranges of p hold enough each
 _EACH = 5  # example episodes of a kind: more lines cannot be told apart
 
 
@@ -147,6 +153,13 @@ def pit_bars(found: Measured) -> int:
     ranks, recorded = outcome_ranks(found.fitted, found.episodes, pit_step(found))
     enough = min(ranks.size, int(recorded.min())) // _PER_BAR
     return min(_MOST_BARS, max(_FEWEST_BARS, enough))
+
+
+def binned(found: Measured) -> Reliability:
+    """How often the forecasts in each of ten ranges of p came true; five if there are few runs."""
+    pooled = pool(found.p, found.met)
+    bins = 10 if found.met.size >= _MANY else 5
+    return reliability(pooled.p, pooled.met, bins, episode=pooled.episode)
 
 
 def _reliability(found: Measured, dark: bool) -> Figure:
@@ -346,3 +359,72 @@ FIGURES: Final[Mapping[str, Callable[..., Figure]]] = MappingProxyType(
         "pit": _pit,
     }
 )
+
+
+def falls(found: Measured) -> list[tuple[int, Explanation]]:
+    """For the runs that missed the target and whose p fell furthest, why it fell (M28)."""
+    p = np.where(found.answered, found.p, np.nan)  # only a model's answer can be explained
+    fall = np.nan_to_num(p[:-1] - p[1:], nan=0.0)
+    fall[:, found.met] = 0.0
+    if not fall.size or fall.max() <= 0.0:
+        return []
+    order = np.argsort(-fall.max(axis=0), kind="stable")[:_FALLS]
+    chosen = [i for i in order.tolist() if fall[:, i].max() > 0.0]
+    return [(i, _explained(found, i, int(fall[:, i].argmax()) + 1)) for i in chosen]
+
+
+def fall_rows(found: Measured) -> list[list[str]]:
+    """Rows of text about the runs whose p fell furthest: run, step, p before, p, and why."""
+    return [
+        [
+            plain(found.ids[i]),
+            str(why.t),
+            percent(float("nan") if why.p_before is None else why.p_before),
+            percent(why.p),
+            "; ".join(filter(None, [_culprit(why), why.causes, why.rests_on])),
+        ]
+        for i, why in falls(found)
+    ]
+
+
+def _culprit(why: Explanation) -> str:
+    return f"{plain(why.culprit)} is the likely culprit" * bool(why.culprit)
+
+
+def _explained(found: Measured, episode: int, t: int) -> Explanation:
+    fitted, one, target = found.fitted, found.episodes.take([episode]), found.target
+    if isinstance(target, Goal):
+        return _explained_goal(found, one, t, int(found.groups[episode]))
+
+    def reading(step: int) -> Reading:
+        rows = one.at(step, grid=fitted.grid)
+        return Reading(step, rows.states[0], float(rows.behavior[0]))
+
+    return explained(
+        fitted,
+        reading(t),
+        reading(t - 1),
+        target,
+        calibration=found.calibration,
+        group=int(found.groups[episode]),
+    )
+
+
+def _explained_goal(found: Measured, one: Episodes, t: int, group: int) -> Explanation:
+    contracts = found.contracts
+    assert isinstance(contracts, GoalContracts)
+    assert isinstance(found.target, Goal)
+    own_map = found.calibration
+    question = contracts.question(found.target)
+
+    def reading(step: int) -> GoalReading:
+        rows = [
+            one.only(name).at(step, grid=contracts.joint.parts[name].grid)
+            for name in question.names
+        ]
+        so_far = np.array([float(own.behavior[0]) for own in rows])
+        return GoalReading(step, rows[0].states[0], so_far)
+
+    return explained_goal(
+        contracts.joint, question, reading(t), reading(t - 1), own_map=own_map, group=group
+    )

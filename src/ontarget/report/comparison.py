@@ -21,7 +21,7 @@ from ontarget.evaluation.comparison import Difference
 from ontarget.goal import Goal
 from ontarget.live.rules import AlarmRule
 from ontarget.report.measured import Measured
-from ontarget.report.verdict import MANY_UNANSWERED
+from ontarget.report.unanswered import MANY_UNANSWERED
 from ontarget.target import Target
 
 

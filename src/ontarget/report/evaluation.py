@@ -25,13 +25,13 @@ from ontarget.live.answers import Answers
 from ontarget.live.goals.contract import GoalContracts
 from ontarget.live.own_targets import OwnTargets, answer_own
 from ontarget.live.rules import AlarmRule, Promised, RuleOptions, Trigger, rule_of
-from ontarget.report._facts import facts_of
 from ontarget.report._figures import draw
-from ontarget.report._page import report_page
-from ontarget.report._summary import summary_of
+from ontarget.report.checks import Check, Verdict, checks_of, verdict_of
+from ontarget.report.facts import facts_of
 from ontarget.report.measured import Measured
+from ontarget.report.page import report_page
 from ontarget.report.parts import Part, answers_of, parts_by
-from ontarget.report.verdict import Verdict, verdict_of
+from ontarget.report.rendered import text_of
 from ontarget.target import Target
 
 if TYPE_CHECKING:
@@ -58,7 +58,14 @@ class Evaluation(Measured):
         meeting the target.
         """
         facts = facts_of(self, _rule(alarm, options))
-        return f"{summary_of(facts)}\nverdict    {verdict_of(facts)}"
+        return f"{text_of(facts)}\nverdict    {verdict_of(facts)}"
+
+    def checks(self, alarm: AlarmRule | None = None, **options: Unpack[RuleOptions]) -> list[Check]:
+        """What was checked, with figures and intervals, and what to do about each.
+
+        The alarm rule is given as for `summary`.
+        """
+        return checks_of(facts_of(self, _rule(alarm, options)))
 
     def verdict(self, alarm: AlarmRule | None = None, **options: Unpack[RuleOptions]) -> Verdict:
         """Whether p came true and the promises were kept: held, not held, or too few runs to say.

@@ -14,6 +14,7 @@ from ontarget.episodes import Episodes
 from ontarget.fitted.fitted import Fitted
 from ontarget.live.answers import Answers
 
+MANY_UNANSWERED = 0.01  # a larger share of steps without an answer qualifies a verdict
 _MOST_NAMED = 3  # features
 _WORDS = {
     "bad_reading": "a reading is missing or unusable",
