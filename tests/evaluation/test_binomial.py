@@ -8,7 +8,7 @@ from scipy import stats
 
 from ontarget.errors import InputError
 from ontarget.evaluation import Rate, exact_interval
-from ontarget.evaluation.binomial import beta_binomial_band, binomial_band
+from ontarget.evaluation.rates import beta_binomial_band, binomial_band
 from refusals import refuses
 
 

@@ -29,7 +29,7 @@ from ontarget.episodes import Episodes
 from ontarget.episodes._fingerprints import seen_before
 from ontarget.episodes.looking._sides import check_goal_sides, check_sides
 from ontarget.errors import Argument, CalibrationError, EpisodesError, InputError
-from ontarget.evaluation._labels import labelled
+from ontarget.evaluation import labelled
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.joint.joint import GoalQuestion, Joint
 from ontarget.fitted.target_map import TargetMap

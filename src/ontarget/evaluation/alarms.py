@@ -17,7 +17,7 @@ from ontarget.evaluation._inputs import (
     check_panel,
     check_same_size,
 )
-from ontarget.evaluation.binomial import Rate, exact_interval
+from ontarget.evaluation.rates import Rate, exact_interval
 
 NO_ALARM = -1
 _MOST_THRESHOLDS = 500

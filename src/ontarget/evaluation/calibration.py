@@ -1,4 +1,4 @@
-"""Reliability: how often runs with a forecast of about p met the target, for each p."""
+"""How good probabilities are: scores, calibration (how often they came true), and PIT values."""
 
 from __future__ import annotations
 
@@ -10,13 +10,83 @@ import numpy as np
 from ontarget._arguments import fraction, whole_number
 from ontarget._readonly import freeze
 from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 from ontarget.evaluation._inputs import (
     check_flags,
+    check_numbers,
     check_probabilities,
     check_same_size,
 )
-from ontarget.evaluation.binomial import exact_interval
+from ontarget.evaluation.rates import beta_binomial_band, binomial_band, exact_interval
+
+
+def squared_errors(p: ArrayLike, met: ArrayLike) -> FloatArray:
+    """(p − met)² of each forecast, where met is 1 or 0; NaN where p is NaN.
+
+    The mean of these is the Brier score.
+    """
+    return (_unit("p", p) - np.asarray(met, dtype=np.float64)) ** 2
+
+
+def log_losses(p: ArrayLike, met: ArrayLike, n_calibration: ArrayLike) -> FloatArray:
+    """The log loss of each forecast: −log of the probability of what happened; NaN where p is NaN.
+
+    p is clipped as in `log_loss`, because ``n_calibration`` episodes cannot tell very small
+    probabilities from 0. ``n_calibration`` may be one number, or an array that differs between
+    forecasts.
+    """
+    forecasts, outcomes = _unit("p", p), np.asarray(met, dtype=np.float64)
+    n = np.asarray(n_calibration, dtype=np.float64)
+    if not (n >= 0.0).all():
+        raise InputError(Argument("n_calibration"), f" needs numbers from 0 up, got {np.min(n)}")
+    least = 0.5 / (n + 1.0)
+    clipped = np.clip(forecasts, least, 1.0 - least)
+    return -np.log(np.where(outcomes == 1.0, clipped, 1.0 - clipped))
+
+
+def brier(p: ArrayLike, met: ArrayLike) -> float:
+    """The Brier score: the mean of (p − met)², where met is 1 or 0; lower is better.
+
+    Examples
+    --------
+    >>> brier([1.0, 0.5], [1, 0])
+    0.125
+    """
+    return float(squared_errors(*_forecasts(p, met)).mean())
+
+
+def log_loss(p: ArrayLike, met: ArrayLike, n_calibration: int) -> float:
+    """The log loss: the mean of −log of the probability of what happened; lower is better.
+
+    p is clipped to [½/(n + 1), 1 − ½/(n + 1)], where n is ``n_calibration``: n calibration episodes
+    cannot tell smaller probabilities from 0. Without clipping, a single p = 0 that came true would
+    make the loss infinite.
+
+    Examples
+    --------
+    >>> round(log_loss([1.0, 1.0], [1, 0], n_calibration=99), 3)
+    2.652
+    """
+    whole_number("n_calibration", n_calibration, least=0)
+    forecasts, outcomes = _forecasts(p, met)
+    return float(log_losses(forecasts, outcomes, n_calibration=n_calibration).mean())
+
+
+def _forecasts(p: ArrayLike, met: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    forecasts, outcomes = check_probabilities("p", p), check_flags("met", met)
+    check_same_size(p=forecasts, met=outcomes)
+    return forecasts, outcomes.astype(np.float64)
+
+
+def _unit(name: str, values: ArrayLike) -> FloatArray:
+    """The values as an array of any shape; refused unless each is in [0, 1] or NaN."""
+    array = np.asarray(values, dtype=np.float64)
+    inside = array[~np.isnan(array)]
+    if inside.size:
+        check_probabilities(name, inside)
+    else:
+        check_numbers(name, inside)
+    return array
 
 
 class Bin(NamedTuple):
@@ -197,3 +267,129 @@ def _effective_trials(
     trials = np.where(variance > 0.0, spread / np.where(variance > 0.0, variance, 1.0), episodes)
     # Forecasts of one episode share its outcome, so there are no more trials than episodes.
     return np.clip(trials, np.minimum(1.0, episodes), episodes)
+
+
+@dataclass(frozen=True, slots=True)
+class PitHistogram:
+    """Counts of PIT values in bins of [0, 1], with the range expected of calibrated forecasts.
+
+    A PIT value is the predicted CDF at the outcome that occurred. If the predictions are
+    calibrated, all counts lie between ``low`` and ``high`` at once, with probability at least
+    ``band``.
+    """
+
+    edges: FloatArray
+    count: IndexArray
+    expected: FloatArray
+    low: FloatArray
+    high: FloatArray
+    band: float
+
+    def __post_init__(self) -> None:
+        names = ("count", "expected", "low", "high")
+        arrays = {name: np.asarray(getattr(self, name)) for name in names}
+        check_same_size(**arrays)
+        if np.asarray(self.edges).shape != (arrays["count"].size + 1,):
+            raise InputError(
+                Argument("edges"), " needs one number more than there are bins (counts)"
+            )
+        freeze(self, edges=self.edges, **arrays)
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether every count lies in the range ``low`` to ``high`` of its bin."""
+        return bool(((self.low <= self.count) & (self.count <= self.high)).all())
+
+
+def pit_histogram(
+    pit: ArrayLike, bins: int = 20, *, n_calibration: int | None = None, band: float = 0.95
+) -> PitHistogram:
+    """The histogram of PIT values, with the range expected for each bar if they are uniform.
+
+    A PIT value is the predicted CDF at the outcome that occurred.
+
+    Parameters
+    ----------
+    pit
+        One value in [0, 1] per episode, all of the same step, with ties broken at random.
+    bins
+        The number of bars.
+    n_calibration
+        The number of calibration episodes that the values were computed with. All test episodes
+        share these calibration episodes, so the bars vary more. Without this number, the predicted
+        CDF is taken as exact.
+    band
+        All bars of a calibrated method lie in their ranges with at least this probability (by
+        Bonferroni's bound).
+
+    Examples
+    --------
+    >>> found = pit_histogram([0.1, 0.3, 0.6, 1.0], bins=2)
+    >>> print(found.count, found.low, found.high, found.is_flat)
+    [2 2] [0 0] [4 4] True
+    """
+    values = check_probabilities("pit", pit)
+    places = bin_of(values, bins)
+    shares = np.full(bins, 1.0 / bins)
+    return _histogram(places, shares, np.linspace(0.0, 1.0, bins + 1), (n_calibration, band))
+
+
+def rank_histogram(
+    ranks: ArrayLike, n_calibration: int, *, bins: int = 20, band: float = 0.95
+) -> PitHistogram:
+    """The histogram of the ranks of test scores among n calibration scores.
+
+    Here a rank is a whole number from 1 to n + 1: one more than the number of calibration scores
+    below the test score. If n + 1 is not a multiple of ``bins``, some bins contain one rank more
+    than others. The expected range is exact for each bin.
+
+    Examples
+    --------
+    >>> found = rank_histogram([1, 4, 7, 10], 9, bins=3)
+    >>> print(found.count, found.edges.round(2), found.expected)
+    [2 1 1] [0.  0.4 0.7 1. ] [1.6 1.2 1.2]
+    """
+    n = whole_number("n_calibration", n_calibration, least=1)
+    wanted = whole_number("bins", bins, least=1)
+    if wanted > n + 1:
+        raise InputError(
+            Argument("bins"),
+            f" needs a number of at most n_calibration + 1 = {n + 1}, got {wanted}",
+        )
+    given = np.asarray(ranks)
+    if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
+        raise InputError(Argument("ranks"), f" needs whole numbers in 1 dimension, got {ranks!r}")
+    if given.min() < 1 or given.max() > n + 1:
+        raise InputError(
+            Argument("ranks"),
+            f" needs numbers from 1 to {n + 1}, got numbers from {given.min()} to {given.max()}",
+        )
+    bin_of_rank = np.arange(n + 1) * wanted // (n + 1)
+    shares = np.bincount(bin_of_rank, minlength=wanted) / (n + 1)
+    edges = np.concatenate(([0.0], np.cumsum(shares)))
+    edges[-1] = 1.0
+    return _histogram(bin_of_rank[given - 1], shares, edges, (n, band))
+
+
+def _histogram(
+    places: IndexArray, shares: FloatArray, edges: FloatArray, asked: tuple[int | None, float]
+) -> PitHistogram:
+    n_calibration, band = asked
+    total, bins = places.size, shares.size
+    # Bonferroni: each bar may leave its range with probability (1 − band)/bins.
+    each = 1.0 - (1.0 - fraction("band", band)) / bins
+    limits = {}
+    for share in np.unique(shares):
+        if bins == 1:
+            limits[share] = (total, total)
+        elif n_calibration is None:
+            limits[share] = binomial_band(total, share, band=each)
+        else:
+            # The bin contains share · (n + 1) of the n + 1 gaps between ranks. The probability of
+            # all of them together has a Beta distribution.
+            gaps = share * (whole_number("n_calibration", n_calibration, least=1) + 1)
+            rest = n_calibration + 1 - gaps
+            limits[share] = beta_binomial_band(total, gaps, rest, band=each)
+    low, high = np.array([limits[share] for share in shares]).T
+    count = np.bincount(places, minlength=bins)
+    return PitHistogram(edges, count, shares * total, low, high, band)

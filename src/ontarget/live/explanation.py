@@ -194,7 +194,7 @@ class Explanation:
 
     def figure(self, *, dark: bool = False) -> Figure:
         """A chart: how much each cause changed p, and the outcomes that similar runs lead to."""
-        from ontarget.evaluation.figures.explanation import explanation_chart
+        from ontarget.evaluation.figures import explanation_chart
 
         return explanation_chart(
             [(one.cause, one.change, one.error) for one in self.contributions],

@@ -14,7 +14,7 @@ import matplotlib as mpl
 import pytest
 
 from ontarget.evaluation.figures import figure_bytes, svg_of, theme_css
-from ontarget.evaluation.figures._style import DARK, LIGHT
+from ontarget.evaluation.figures.style import DARK, LIGHT
 from tests.evaluation.figures.gallery import EVERY, ORDINARY, drawn, written
 
 ROOT = str(Path(__file__).parents[3])
