@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import ndtr
-from scipy.stats import mannwhitneyu
 
 from ontarget import Episodes, GoalMonitor, Status, Target
 from ontarget._grid import snap
@@ -22,7 +20,6 @@ from ontarget.errors import (
     UnfittedError,
 )
 from ontarget.models import Marginal, QuantileForest
-from ontarget.monitor._reach import _rank_shift
 from refusals import refuses
 from tests.walks import replay, walks
 
@@ -380,18 +377,6 @@ def test_a_fit_says_how_many_episodes_an_alarm_needs_to_meet_the_target() -> Non
     monitor = GoalMonitor(Marginal()).fit(walks(600), progress=False)
     (line,) = [one for one in monitor.summary().splitlines() if one.startswith("promises")]
     assert line.endswith("false alarms, if at least 99 of them meet your target")
-
-
-@pytest.mark.parametrize("digits", [0, 1, 12])
-def test_parts_are_compared_by_a_rank_test_with_ties(digits: int) -> None:
-    rng = np.random.default_rng(digits)
-    some, others = rng.normal(0.3, size=40).round(digits), rng.normal(size=160).round(digits)
-    expected = mannwhitneyu(some, others, use_continuity=False, method="asymptotic").pvalue
-    shift = _rank_shift(some, others)
-    assert shift > 0.0
-    assert 2.0 * ndtr(-abs(shift)) == pytest.approx(expected)
-    assert _rank_shift(others, some) == pytest.approx(-shift)
-    assert _rank_shift(np.ones(3), np.ones(4)) == 0.0
 
 
 @pytest.mark.parametrize("n", [1, 2])

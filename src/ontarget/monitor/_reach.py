@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.stats import mannwhitneyu
 
 from ontarget._numerals import percent
-from ontarget._typing import FloatArray
 from ontarget.conformal._levels import floor_rank, needed_within
 from ontarget.conformal.planning import needed_successes
 from ontarget.fitted._spread_kernel import SPREAD_LEVEL, share_bounds
@@ -15,7 +15,7 @@ from ontarget.fitted.guarantee import Threshold
 _RATES = ("0.1", "0.05", "0.01")
 # With this many assure episodes, an alarm's true rate is near the promised one.
 _MANY = 500
-_RARE, _ONE_IN = 2.33, 50  # a random split exceeds 2.33 standard errors about once in 50 times
+_ONE_IN = 50  # random splits: how rare a difference must be to be told
 
 
 def reach_in_words(fitted: Fitted) -> str:
@@ -139,30 +139,17 @@ def _split(fitted: Fitted) -> str:
     learned, assured = fitted.runs.outcomes, fitted.observed
     if learned is None or assured is None or any(fitted.stopped):
         return ""
-    shift = _rank_shift(assured.outcomes, learned)
-    if abs(shift) <= _RARE:
+    both = assured.outcomes, learned
+    if np.ptp(np.concatenate(both)) == 0.0:
         return ""
+    found = mannwhitneyu(*both, use_continuity=False, method="asymptotic")
+    if found.pvalue >= 1.0 / _ONE_IN:
+        return ""
+    higher = found.statistic > 0.5 * len(assured) * learned.size
     return (
-        f"the {len(assured):,} assure episodes ended {'higher' if shift > 0.0 else 'lower'} than "
+        f"the {len(assured):,} assure episodes ended {'higher' if higher else 'lower'} than "
         f"the {learned.size:,} learning episodes, by more than a random split shows in all but one "
         f"of {_ONE_IN} cases. After a recalibration on runs of a changed process, that is what to "
         "expect. Otherwise it is luck, or a change between them, and a drift that is found later "
         "may be this difference: record more, or compare with a fit with another seed"
     )
-
-
-def _rank_shift(some: FloatArray, others: FloatArray) -> float:
-    """By how many standard errors the numbers ``some`` rank above the numbers ``others``.
-
-    It is the Mann–Whitney statistic, standardised and corrected for ties, as
-    ``scipy.stats.mannwhitneyu`` computes it. Importing `scipy.stats` would take longer than the
-    rest of a small fit, so the statistic is computed here.
-    """
-    both = np.concatenate([some, others])
-    ordered, n, m = np.sort(both), some.size, others.size
-    ends = [np.searchsorted(ordered, some, side=side) for side in ("left", "right")]
-    mean_rank = 0.5 * (ends[0] + ends[1] + 1.0).mean()
-    ties = np.unique(both, return_counts=True)[1].astype(np.float64)
-    total = n + m
-    swing = m * (total + 1.0 - (ties**3 - ties).sum() / (total * (total - 1.0))) / (12.0 * n)
-    return float((mean_rank - 0.5 * (total + 1.0)) / np.sqrt(swing)) if swing > 0.0 else 0.0
