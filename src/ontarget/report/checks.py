@@ -437,7 +437,7 @@ def _no_alarm(facts: Facts) -> str:
     )
     if missing is None:
         assert facts.no_alarms is not None
-        return f"{said}: {facts.no_alarms.told(argument_in_words)}"
+        return f"{said}: {facts.no_alarms.told(_argument_in_words)}"
     return (
         f"{said}: it takes {missing.needed:,} assure runs that met the target"
         f"{_sure(facts, ', ')}, and there are {missing.has:,}"
@@ -706,7 +706,7 @@ def _categories(facts: Facts) -> Check | None:
     return Check("categories", Mark.ACT, said, next=_NEW_CATEGORIES, details=(missing,))
 
 
-def argument_in_words(argument: Argument) -> str:
+def _argument_in_words(argument: Argument) -> str:
     """The name of an argument of the library, in words for people who call no function."""
     if argument.name != "false_alarm_rate" or not isinstance(argument.value, int | float | str):
         return str(argument)

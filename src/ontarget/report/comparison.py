@@ -17,7 +17,7 @@ from ontarget.evaluation import (
     pooled_ece,
     squared_errors,
 )
-from ontarget.evaluation.comparison import Difference
+from ontarget.evaluation.resampling import Difference
 from ontarget.goal import Goal
 from ontarget.live.rules import AlarmRule
 from ontarget.report.measured import Measured

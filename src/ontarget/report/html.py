@@ -10,6 +10,7 @@ from typing import Any, Final
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from ontarget._numerals import percent
 from ontarget.errors import InputError
 from ontarget.evaluation.figures import svg_of as svg_text
 from ontarget.evaluation.figures import theme_css
@@ -76,7 +77,7 @@ def _templates(package: str) -> Environment:
         lstrip_blocks=True,
         finalize=_settled,
     )
-    found.filters["sentence"] = sentence
+    found.filters |= {"percent": percent, "count": "{:,}".format}
     return found
 
 

@@ -20,7 +20,6 @@ from ontarget.conformal.planning import uniform_margin
 from ontarget.errors import FewEpisodesError, OntargetError
 from ontarget.evaluation import Rate, pool
 from ontarget.evaluation.figures import bias_chart
-from ontarget.fitted.fitted import Fitted
 from ontarget.goal import Goal
 from ontarget.live.rules import AlarmRule
 from ontarget.report._figures import (
@@ -39,7 +38,6 @@ from ontarget.report._figures import (
 from ontarget.report.checks import (
     Judgement,
     Mark,
-    argument_in_words,
     between,
     checks_of,
     in_points,
@@ -80,12 +78,11 @@ def report_page(
         target=target if goal else f"{plain(fitted.label)} {target}",
         name=plain(name) or policy,
         policy=policy,
-        recorded=facts.recorded,
-        new=found.met.size,
-        seen=facts.seen,
-        changed=facts.changed,
-        length=_length(fitted),
-        chosen=_chosen(fitted),
+        found=found,
+        facts=facts,
+        fitted=fitted,
+        goal=goal,
+        chosen=fitted.trained.chosen,
         version=__version__,
         reliability=inline(draw(found, "reliability")),
         said=_said_table(found),
@@ -109,8 +106,6 @@ def report_page(
             numbers=(1,),
             sentences=True,
         ),
-        guaranteed=_guaranteed(facts),
-        measured_rate=_measured_rate(facts),
         **_findings(facts),
     )
 
@@ -168,23 +163,6 @@ def _findings(facts: Facts) -> dict[str, Any]:
 
 def _sentences(*texts: str) -> str:
     return " ".join(sentence(one) for one in texts if one)
-
-
-def _length(fitted: Fitted) -> str:
-    steps = f"{fitted.horizon:,} step{'s' * (fitted.horizon != 1)}"
-    if fitted.horizon_declared:
-        return f"A run has {steps} at most."
-    return f"The longest run learned from had {steps}; a longer run is possible."
-
-
-def _chosen(fitted: Fitted) -> str:
-    """What the fit chose: which steps share a model (blocks), and how experts count."""
-    chosen = fitted.trained.chosen
-    several = chosen.spacing and fitted.horizon > 1
-    said = [f"Blocks of steps are {chosen.blocks_in_words}." if several else ""]
-    if chosen.experts:
-        said.append(f"Its experts: {chosen.experts_in_words}.")
-    return " ".join(part for part in said if part)
 
 
 def _said_table(found: Measured) -> Table:
@@ -289,102 +267,39 @@ def _backing(facts: Facts) -> list[tuple[str, str, str]]:
     )
     if fewest < typical:
         chance += f", and with the fewest ({fewest:,}) by {in_points(uniform_margin(fewest))}"
-    rows = (
-        [("Learning", f"{sizes['learn']:,}", f"taught the model and its calibration; {chance}")]
-        if "learn" in sizes
-        else [
-            ("Training", f"{sizes['train']:,}", "trained the model"),
-            ("Calibration", f"{sizes['calibrate']:,}", f"calibrate its distribution; {chance}"),
-        ]
-    )
-    own_map = found.calibration
-    if own_map is not None:
-        taught = own_map.in_words.replace(" episodes", " runs")
-        other = "another target has another map, so forecasts of two may contradict each other"
-        rows.append(("Map", f"{own_map.n:,}", f"taught p of this very target: {taught}; {other}"))
-    rows.append(("Assurance", f"{sizes['assure']:,}", _assured(facts)))
+    own, met = found.calibration, Rate.of(int(found.met.sum()), found.met.size)
     width = (found.spread[..., 1] - found.spread[..., 0])[~np.isnan(found.p)]
-    if sizes["assure"] and (width > 0.0).any():
-        half = in_points(0.5 * float(np.median(width[width > 0.0])))
+    width = width[width > 0.0] if sizes["assure"] else width[:0]
+    rows = {
+        ("Learning", sizes.get("learn")): f"taught the model and its calibration; {chance}",
+        ("Training", sizes.get("train")): "trained the model",
+        ("Calibration", sizes.get("calibrate")): f"calibrate its distribution; {chance}",
+        ("Map", own and own.n): f"taught p of this very target: {own and own.in_words}; another "
+        "target has another map, so forecasts of two may contradict each other",
+        ("Assurance", sizes["assure"]): _assured(facts),
+        ("Evaluation", met.n): f"measured this page: {met.count:,} met the target, "
+        f"{percent(met.value)} ({between(met.low, met.high)}); intervals have 95 % confidence and "
+        "resample whole runs",
+        ("Unknown", found.unanswered.steps or None): f"of {found.unanswered.of:,} steps have no "
+        f"answer and were left out of every figure: {found.unanswered.why}",
+    }
+    told = [(name, f"{n:,}", what) for (name, n), what in rows.items() if n is not None]
+    if width.size:
         what = "is what the finite number of assure runs typically leaves open about p, on average"
-        rows.append(("Spread", f"± {half}", what))
-    met = Rate.of(int(found.met.sum()), found.met.size)
-    told = (
-        f"measured this page: {met.count:,} met the target, {percent(met.value)} "
-        f"({between(met.low, met.high)}). Intervals have 95 % confidence and resample whole runs"
-    )
-    rows.append(("Evaluation", f"{met.n:,}", told))
-    missing = found.unanswered
-    if missing.steps:
-        left_out = f"have no answer and were left out of every figure: {missing.why}"
-        rows.append(("Unknown", f"{missing.steps:,} of {missing.of:,} steps", left_out))
-    return rows
+        told.append(("Spread", f"± {in_points(0.5 * float(np.median(width)))}", what))
+    return told
 
 
 def _assured(facts: Facts) -> str:
     """What the assure runs stand behind."""
     if facts.alarms is None:
-        assert facts.no_alarms is not None
-        return f"would set the alarm, but cannot: {facts.no_alarms.told(argument_in_words)}"
+        return "would set the alarm, but cannot"
     if facts.only_measured:
         return "would promise the rate of false alarms; here learning runs set the alarm"
     promises = [one.promised for one in facts.alarms.triggers if one.promised is not None]
-    return (
-        "; ".join(
-            f"{one.m:,} of them met the target{' or were cut off' * bool(one.stopped)} and set the "
-            f"alarm: promised {percent(one.rate)} false alarms {_how_sure(one.confidence)}; given "
-            f"this very set, {between(*one.spread(0.95))} (95 %)"
-            for one in promises
-        )
-        or "stand behind what is ruled out and assured"
+    each = (
+        f"{one.m:,} of them met the target{' or were cut off' * bool(one.stopped)} and set the "
+        f"alarm: given this very set, the true rate of false alarms is {between(*one.spread(0.95))}"
+        for one in promises
     )
-
-
-def _guaranteed(facts: Facts) -> list[str]:
-    """What this monitor guarantees if new runs are like the recorded ones, a sentence each."""
-    found = facts.found
-    if found.fitted.only_measures:
-        return ["Nothing but arithmetic: all promises rest on assure runs; there are none."]
-    out, sure = facts.sure
-    goal = isinstance(found.target, Goal)
-    what, faults = (
-        ("A box at one step holds the outcomes of all behaviors together", "the models' faults")
-        if goal
-        else ("A prediction interval at one step holds the outcome", "the model's faults")
-    )
-    items = [
-        f"{what} at least as often as its level says, whatever {faults}.",
-        "“Ruled out at 5 %” and “assured at 95 %” are wrong for at most 5 % of runs, even if read "
-        "at every step and for any target, also one chosen after looking. Here: wrong for "
-        f"{out.count} and {sure.count} of {out.n:,} runs.",
-    ]
-    if facts.alarms is not None and facts.promised_rate is not None:
-        false = facts.false_alarms
-        share = (
-            "of all runs meet the target and raise an alarm"
-            if facts.rule.of_all_runs
-            else "of the runs that meet the target raise any alarm"
-        )
-        items.append(
-            f"At most {percent(facts.promised_rate)} {share}, {_how_sure(facts.confidence)}. "
-            f"Here: {false.count:,} of {false.n:,}."
-        )
-    return items
-
-
-def _measured_rate(facts: Facts) -> str:
-    """That the rate of false alarms is only measured; empty if it is promised, or not asked for."""
-    if not facts.only_measured or facts.alarms is None or facts.asked_rate is None:
-        return ""
-    quality = facts.alarms.quality.false_alarms
-    return (
-        f"That {percent(facts.asked_rate)} of the runs that meet the target raise an alarm: "
-        f"learning runs set the threshold. Here: {quality.count:,} of {quality.n:,}."
-    )
-
-
-def _how_sure(confidence: float | None) -> str:
-    """How a promised rate holds: with a confidence, or on average over recordings."""
-    if confidence is None:
-        return "on average over recordings like the one that set the threshold"
-    return f"with {percent(confidence)} confidence over recordings like the one that set it"
+    return "; ".join(each) or "stand behind what is ruled out and assured"

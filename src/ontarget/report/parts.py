@@ -13,11 +13,11 @@ from ontarget.errors import Argument, InputError
 from ontarget.evaluation import (
     CalibrationEstimate,
     Estimate,
+    labelled,
     pooled_ece,
     pooled_mean,
     squared_errors,
 )
-from ontarget.evaluation._labels import labelled
 from ontarget.fitted._kernels import DECIDED
 from ontarget.live.outlook import Status
 from ontarget.live.rules import AlarmRule, Trigger
