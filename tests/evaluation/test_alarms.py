@@ -125,19 +125,6 @@ def test_rates_carry_exact_intervals_and_lead_times_ascend() -> None:
     assert (found.false_alarms.low, found.false_alarms.high) == (low, high)
 
 
-def test_point_of_a_curve_is_the_highest_threshold_within_the_rate() -> None:
-    p = np.array([[0.2, 0.5, 0.9, 0.1, 0.4, 0.6]])
-    curve = alarm_curve(p, [1, 1, 1, 0, 0, 0], [1] * 6)
-    point = curve.at(0.4)
-    assert point.false_alarm_rate == pytest.approx(1 / 3)
-    assert point.threshold == 0.5
-    assert point.detection_rate == pytest.approx(2 / 3)
-    assert point.lead_steps == (1.0, 1.0, 1.0)
-    always = alarm_curve(p, [1, 1, 1, 0, 0, 0], [1] * 6, thresholds=[0.95])
-    with refuses(InputError, None, 0.1):
-        always.at(0.1)
-
-
 def test_all_met_and_all_missed_give_nan_for_what_cannot_be_known() -> None:
     all_met = alarm_curve([[0.5, 0.9]], [1, 1], [1, 1])
     assert np.isnan(all_met.detection_rate).all()
@@ -158,9 +145,3 @@ def test_bad_alarms_are_named() -> None:
         alarm_curve([[0.5], [0.5]], [1], [1])
     with refuses(InputError, "thresholds", "ascending"):
         alarm_curve([[0.5]], [1], [1], thresholds=[0.5, 0.5])
-
-
-def test_a_curve_without_an_episode_that_met_the_target_has_no_rate_to_choose() -> None:
-    curve = alarm_curve([[0.9, 0.8]], [0, 0], [1, 1])
-    with pytest.raises(InputError):
-        curve.at(0.1)

@@ -117,9 +117,10 @@ def test_repeating_every_forecast_at_more_steps_changes_no_interval_of_pooled_bi
 def test_the_bin_of_a_forecast_says_what_came_true() -> None:
     found = reliability([0.81, 0.83, 0.85, 0.1], [1, 1, 0, 0], bins=10)
     interval = [float(end) for end in exact_interval(2, 3)]
-    assert found.at(0.8) == pytest.approx((3, 0.83, 2 / 3, *interval))
-    assert found.at(1.0).n == 0
-    assert np.isnan(found.at(1.0).rate_met)
+    told = (found.count, found.mean_p, found.rate_met, found.low, found.high)
+    assert [one[8] for one in told] == pytest.approx([3, 0.83, 2 / 3, *interval])
+    assert found.count[9] == 0
+    assert np.isnan(found.rate_met[9])
 
 
 def test_values_of_reliability_are_read_only() -> None:

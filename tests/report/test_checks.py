@@ -28,9 +28,11 @@ from ontarget.fitted.guarantee import promised_threshold
 from ontarget.live._assured import Contracts
 from ontarget.models import Marginal
 from ontarget.report import Check, Judgement, Mark, Verdict
-from ontarget.report.checks import checks_of, threshold_luck, verdict_of
+from ontarget.report._alarm_checks import threshold_luck
+from ontarget.report.checks import checks_of
 from ontarget.report.facts import COARSE, Facts, Gap, OfAlarm, OfP, facts_of, gap_of, lean_of
 from ontarget.report.parts import CHANGE, panels_of
+from ontarget.report.verdict import verdict_of
 from tests.walks import walks
 
 from .walked import monitor_of

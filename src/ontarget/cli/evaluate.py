@@ -272,7 +272,7 @@ def evaluate(
 
 
 def _end(found: list[Evaluation], rule: AlarmRule, fail_unless_held: bool) -> None:
-    from ontarget.report.checks import Judgement
+    from ontarget.report import Judgement
 
     good = (Judgement.HELD, Judgement.HELD_IN_PART)
     if fail_unless_held and not all(

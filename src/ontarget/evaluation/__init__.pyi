@@ -1,12 +1,10 @@
 from .alarms import NO_ALARM as NO_ALARM
 from .alarms import AlarmCurve as AlarmCurve
-from .alarms import AlarmPoint as AlarmPoint
 from .alarms import AlarmQuality as AlarmQuality
 from .alarms import alarm_curve as alarm_curve
 from .alarms import alarm_quality as alarm_quality
 from .alarms import first_alarms as first_alarms
 from .alarms import sustained as sustained
-from .calibration import Bin as Bin
 from .calibration import PitHistogram as PitHistogram
 from .calibration import Reliability as Reliability
 from .calibration import bin_of as bin_of

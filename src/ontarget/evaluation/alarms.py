@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from ontarget._arguments import fraction, whole_number
+from ontarget._arguments import whole_number
 from ontarget._readonly import freeze
 from ontarget._typing import ArrayLike, FloatArray, IndexArray
 from ontarget.errors import Argument, InputError
@@ -105,19 +104,6 @@ class AlarmQuality:
         return f"false alarms {self.false_alarms}\ndetections   {self.detections}{lead}"
 
 
-class AlarmPoint(NamedTuple):
-    """One threshold of an alarm curve, with the rates that it gives.
-
-    ``lead_steps`` are the quartiles of the lead time (steps from the alarm to the episode's end)
-    over the failures that raised an alarm.
-    """
-
-    threshold: float
-    false_alarm_rate: float
-    detection_rate: float
-    lead_steps: tuple[float, float, float]
-
-
 @dataclass(frozen=True, slots=True)
 class AlarmCurve:
     """The rates and lead times that each alarm threshold would have given.
@@ -155,30 +141,6 @@ class AlarmCurve:
             *("lead_steps", "lead_to_decision", "lead_in_time"),
         )
         freeze(self, **flat, **{name: np.asarray(getattr(self, name)) for name in tables})
-
-    def at(self, false_alarm_rate: float) -> AlarmPoint:
-        """The highest threshold with at most this false-alarm rate on these episodes.
-
-        The threshold was chosen with these episodes, so with other episodes its false-alarm rate
-        may be higher. For a promised rate, let a monitor watch with ``false_alarm_rate=``. It takes
-        the threshold from other, held-out episodes.
-        """
-        most = fraction("false_alarm_rate", false_alarm_rate)
-        if not self.n_met:
-            raise InputError(
-                "no episode of this curve met the target, so no false-alarm rate is known; pass "
-                "episodes of which some met it"
-            )
-        allowed = np.flatnonzero(self.false_alarm_rate <= most)
-        if allowed.size == 0:
-            raise InputError(
-                f"no threshold of this curve has a false-alarm rate of {false_alarm_rate} or less; "
-                "pass lower thresholds to alarm_curve"
-            )
-        i = allowed[-1]
-        rates = float(self.false_alarm_rate[i]), float(self.detection_rate[i])
-        low, middle, high = self.lead_steps[i].tolist()
-        return AlarmPoint(float(self.threshold[i]), *rates, (low, middle, high))
 
 
 def sustained(p: ArrayLike, for_steps: int = 1, *, resets: ArrayLike | None = None) -> FloatArray:
@@ -321,8 +283,8 @@ def alarm_curve(
     Examples
     --------
     >>> curve = alarm_curve([[0.9, 0.8, 0.7], [0.8, 0.6, 0.1]], [1, 1, 0], [2, 2, 2])
-    >>> print(curve.at(0.1))
-    AlarmPoint(threshold=0.6, false_alarm_rate=0.0, detection_rate=1.0, lead_steps=(1.0, 1.0, 1.0))
+    >>> print(curve.threshold, curve.false_alarm_rate, curve.detection_rate)
+    [0.  0.1 0.6 0.8 1. ] [0.  0.  0.  0.5 1. ] [0. 0. 1. 1. 1.]
     """
     panel, success, ends = check_panel("p", p, unit=True), check_flags("met", met), _ends(end)
     check_same_size(p=panel, met=success, end=ends)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -89,19 +88,6 @@ def _unit(name: str, values: ArrayLike) -> FloatArray:
     return array
 
 
-class Bin(NamedTuple):
-    """One bin of forecasts: their number, their mean, and how often their runs met the target.
-
-    ``low`` to ``high`` is the confidence interval of that rate.
-    """
-
-    n: int
-    mean_p: float
-    rate_met: float
-    low: float
-    high: float
-
-
 @dataclass(frozen=True, slots=True)
 class Reliability:
     """Forecasts in bins of equal width: their number, their mean, how often the target was met.
@@ -144,12 +130,6 @@ class Reliability:
         """
         gap = np.where(self.count > 0, np.abs(self.mean_p - self.rate_met), 0.0)
         return float(self.count @ gap / self.n)
-
-    def at(self, p: float) -> Bin:
-        """The bin that contains the forecast p; it says how often such forecasts came true."""
-        i = int(bin_of(check_probabilities("p", [p]), self.count.size)[0])
-        numbers = (self.mean_p[i], self.rate_met[i], self.low[i], self.high[i])
-        return Bin(int(self.count[i]), *(float(number) for number in numbers))
 
 
 def reliability(

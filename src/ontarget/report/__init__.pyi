@@ -1,7 +1,6 @@
-from .checks import Check as Check
-from .checks import Judgement as Judgement
-from .checks import Mark as Mark
-from .checks import Verdict as Verdict
+from .check import Check as Check
+from .check import Mark as Mark
+from .checks import checks_of as checks_of
 from .comparison import Comparison as Comparison
 from .comparison import compare as compare
 from .evaluation import Evaluation as Evaluation
@@ -18,3 +17,6 @@ from .page import target_in_words as target_in_words
 from .parts import Part as Part
 from .rendered import json_of as json_of
 from .unanswered import Unanswered as Unanswered
+from .verdict import Judgement as Judgement
+from .verdict import Verdict as Verdict
+from .verdict import verdict_of as verdict_of

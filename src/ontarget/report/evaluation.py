@@ -26,12 +26,14 @@ from ontarget.live.goals.contract import GoalContracts
 from ontarget.live.own_targets import OwnTargets, answer_own
 from ontarget.live.rules import AlarmRule, Promised, RuleOptions, Trigger, rule_of
 from ontarget.report._figures import draw
-from ontarget.report.checks import Check, Verdict, checks_of, verdict_of
+from ontarget.report.check import Check
+from ontarget.report.checks import checks_of
 from ontarget.report.facts import facts_of
 from ontarget.report.measured import Measured
 from ontarget.report.page import report_page
 from ontarget.report.parts import Part, answers_of, parts_by
 from ontarget.report.rendered import text_of
+from ontarget.report.verdict import Verdict, verdict_of
 from ontarget.target import Target
 
 if TYPE_CHECKING:

@@ -35,18 +35,13 @@ from ontarget.report._figures import (
     pit_step,
     pooled_in_words,
 )
-from ontarget.report.checks import (
-    Judgement,
-    Mark,
-    between,
-    checks_of,
-    in_points,
-    verdict_of,
-)
+from ontarget.report.check import Mark, between, in_points
+from ontarget.report.checks import checks_of
 from ontarget.report.facts import Facts, facts_of
 from ontarget.report.html import Table, inline, render, sentence
 from ontarget.report.measured import Measured
 from ontarget.report.parts import CHANGE, Part, panels_of
+from ontarget.report.verdict import Judgement, verdict_of
 from ontarget.target import Component, Target
 
 _GIST: Final = {

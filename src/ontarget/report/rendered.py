@@ -10,9 +10,11 @@ from ontarget.errors import FewEpisodesError
 from ontarget.evaluation import CalibrationEstimate, Estimate
 from ontarget.goal import Goal
 from ontarget.live.rules import AlarmRule
-from ontarget.report.checks import Mark, checks_of, verdict_of
+from ontarget.report.check import Mark
+from ontarget.report.checks import checks_of
 from ontarget.report.facts import Facts, facts_of
 from ontarget.report.measured import Measured
+from ontarget.report.verdict import verdict_of
 
 _MARKS = {Mark.GOOD: "✓ ", Mark.ACT: "! ", Mark.NEITHER: ""}
 

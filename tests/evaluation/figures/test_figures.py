@@ -202,11 +202,10 @@ def test_alarm_chart_draws_the_curve_and_writes_the_marked_rates() -> None:
     for false, in_time in zip(x, y, strict=True):
         assert in_time == curve.detection_rate[curve.false_alarm_rate == false].max()
     assert "or too late" not in labels(top)
-    point = curve.at(0.1)
-    assert [text.get_text() for text in top.texts] == [f"{100 * point.detection_rate:.0f} %"]
-    assert [text.get_text() for text in bottom.texts] == [f"{point.lead_steps[1]:.3g}"]
-    leads = line(bottom, "median").get_ydata()
-    assert leads[0] == curve.at(1e-9).lead_steps[1]
+    i, first = (np.flatnonzero(curve.false_alarm_rate <= rate)[-1] for rate in (0.1, 0.0))
+    assert [text.get_text() for text in top.texts] == [f"{100 * curve.detection_rate[i]:.0f} %"]
+    assert [text.get_text() for text in bottom.texts] == [f"{curve.lead_steps[i, 1]:.3g}"]
+    assert line(bottom, "median").get_ydata()[0] == curve.lead_steps[first, 1]
 
 
 def test_alarm_chart_tells_alarms_in_time_from_those_that_came_too_late() -> None:

@@ -1,0 +1,162 @@
+"""The verdict on a monitor: did p and its promises hold on new runs, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ontarget.conformal.planning import needed_successes
+from ontarget.report._alarm_checks import useless
+from ontarget.report.check import percent
+from ontarget.report.checks import (
+    AGAIN,
+    FEATURES,
+    NEW_CATEGORIES,
+    ONE_SIDED,
+    checks_of,
+    fitted_on,
+)
+from ontarget.report.facts import Facts, OfAlarm, OfP
+
+
+class Judgement(StrEnum):
+    """The possible results of checking on new runs whether a monitor's p and promises held."""
+
+    HELD = "held"
+    HELD_IN_PART = "held where it answered"  # more than 1 % of the steps have no answer
+    NOT_HELD = "not held"
+    TOO_FEW = "too few runs to say"
+    NOT_NEW = "cannot say"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether p and the promises held on new runs, and why; prints as one sentence.
+
+    p is the probability of meeting the target.
+
+    Examples
+    --------
+    >>> print(Verdict(Judgement.HELD, "p came true as often as it said"))
+    held: p came true as often as it said
+    """
+
+    judgement: Judgement
+    reason: str
+    advice: str = ""
+    aside: str = ""  # what held all the same, and what the reason leaves out
+
+    def __str__(self) -> str:
+        aside = f" ({self.aside})" * bool(self.aside)
+        return f"{self.judgement}: {self.reason}{aside}{'; ' * bool(self.advice)}{self.advice}"
+
+
+def verdict_of(facts: Facts) -> Verdict:
+    """The verdict on p, on the promised alarm, and on targets that were called certain.
+
+    What chance alone may explain does not count against the monitor: chance in the evaluated runs,
+    and in the recorded ones that calibrated p or set the alarm.
+    """
+    judgement, reason, asides = _judged(facts)
+    missing, advice = facts.found.unanswered, _advice(facts)
+    if facts.many_unanswered:
+        judgement = Judgement.HELD_IN_PART if judgement is Judgement.HELD else judgement
+        asides.append(f"no answer at {percent(missing.share)} of steps: {missing.why}")
+        advice.append(missing.advice)
+    return Verdict(judgement, reason, _joined(advice), _joined(asides))
+
+
+def _judged(facts: Facts) -> tuple[Judgement, str, list[str]]:
+    """The judgement, its reason, and what else is worth saying."""
+    found, named = facts.found, {one.name: one for one in checks_of(facts)}
+    p, alarm, certain = named["p"], named["alarm"], named["at 5 %"]
+    if facts.seen:
+        return Judgement.NOT_NEW, fitted_on(facts), []
+    off = facts.p is OfP.OFF or facts.worse
+    loud = facts.alarm is OfAlarm.BROKEN
+    broken = [p.said] * off + [alarm.said] * loud + [certain.said] * facts.sure_broken
+    if broken:
+        kept = "" if loud or facts.promised_rate is None else alarm.said
+        return Judgement.NOT_HELD, ", and ".join(broken), [found.one_sided, kept]
+    if not found.knows_both:
+        off = useless(facts) if facts.alarms is not None else ""
+        return Judgement.TOO_FEW, found.one_sided, ["nothing can be said about failures", off]
+    if facts.p in (OfP.NONE_MET, OfP.COARSE):
+        return Judgement.TOO_FEW, p.said, []
+    if facts.alarm is OfAlarm.FEW:
+        return Judgement.TOO_FEW, _too_few(facts), []
+    none = "no new run missed the target, so nothing can be said about failures"
+    return Judgement.HELD, f"{p.said}, and {alarm.said}", [none] if found.met.all() else []
+
+
+def _advice(facts: Facts) -> list[str]:
+    """What to do next, the most important first; empty for nothing."""
+    drift, seen = facts.found.drifted, facts.found.episodes.unseen
+    if facts.seen:
+        return ["evaluate it on new runs only"]
+    if not facts.found.knows_both:
+        return [ONE_SIDED]
+    if drift is not None and drift.changed:
+        if drift.suspect:
+            return ["compare with a monitor that was fitted with another seed"]
+        renew = "recalibrate with renew_p=True (--renew-p)" if facts.moved else "recalibrate"
+        n = len(drift.later) if drift.covers_both else 0
+        which = f"the {n:,} runs since the change" if n else "runs since the change"
+        return [
+            f"{renew} or fit again, on runs that start from now on",
+            f"{which} may teach p, but no promise may be based on runs that showed the change",
+        ]
+    broken = facts.p is OfP.OFF or facts.alarm is OfAlarm.BROKEN or facts.sure_broken
+    if broken and facts.building:
+        return ["the process may have changed, but that is no proof yet", AGAIN]
+    if broken:
+        return [
+            "these runs differ from those the monitor learned from, or the model is wrong: fit "
+            "again on recent runs, or look for a missing feature"
+            if drift is None
+            else "no change of the process shows, so the model itself may be wrong: look for a "
+            "missing feature, or fit on more runs"
+        ]
+    if facts.p is OfP.NONE_MET:
+        return ["choose a target that some runs meet"]
+    wanted = [_more_runs(facts), "" if facts.useful else FEATURES]
+    wanted += [AGAIN * facts.building, NEW_CATEGORIES * bool(seen)]
+    if any(wanted) and facts.mostly_missed:
+        wanted.insert(0, "choose a target that more runs meet")
+    return wanted
+
+
+def _more_runs(facts: Facts) -> str:
+    """Advice to get more runs, and how many; empty if none are needed."""
+    fit, evaluate = facts.enough if facts.p is OfP.COARSE else (0, 0)
+    fit = max(fit, 0 if facts.shortfall is None else facts.shortfall.in_all)
+    n = facts.found.met.size
+    numbers = (
+        f"fit on about {fit:,} runs in all ({fit - facts.recorded:,} more)" * (fit > 0),
+        f"evaluate on about {evaluate:,} new runs in all ({evaluate - n:,} more)" * (evaluate > 0),
+    )
+    if any(numbers):
+        return " and ".join(filter(None, numbers))
+    if facts.alarm is OfAlarm.NONE:
+        return "record more runs that meet the target"
+    if facts.p is OfP.OFF_BETWEEN:
+        return "fit on more runs"
+    more = {OfAlarm.FEW: "evaluate on more runs", OfAlarm.ABOVE: "recalibrate on more runs"}
+    return more.get(facts.alarm, "")
+
+
+def _too_few(facts: Facts) -> str:
+    false, n, rate = facts.false_alarms, facts.found.met.size, facts.promised_rate
+    assert rate is not None
+    there = f"only {false.n:,} of the {n:,} new runs met the target"
+    if facts.rule.of_all_runs:
+        there = f"there are only {false.n:,} new runs"
+    return (
+        f"{there}, and it takes {needed_successes(rate):,} to check a promise of {percent(rate)} "
+        "false alarms"
+    )
+
+
+def _joined(told: Iterable[str]) -> str:
+    return "; ".join(dict.fromkeys(filter(None, told)))
