@@ -176,7 +176,7 @@ def test_a_rate_without_assure_episodes_is_called_measured(tmp_path: Path) -> No
     alarm = json.loads(told([*arguments, "--json"]))["alarm"]
     assert (alarm["promised"], alarm["measured"]) == (None, 0.1)
     refused = told(["evaluate", model, new, "--target", "0.05:", "--ruled-out", "0.1"])
-    assert "set the alarm with false_alarm_rate" in refused
+    assert "--false-alarm-rate" in refused
     contract = (
         GoalMonitor.load(model).sessions(Target.at_least(0.05), false_alarm_rate=0.1).contract
     )

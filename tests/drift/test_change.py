@@ -252,7 +252,7 @@ def test_an_evaluation_says_since_when_and_by_which_column(tmp_path: Path) -> No
         assert re.search(r"[Ss]ince about run 201 of 400, where day is 4", text)
         assert re.search(r"[Ww]here season is autumn, p is \d+ points too high", text)
     assert re.search(
-        r"Changed for the worse: at step 0, p is now .* Since about run 201 of 400", page, re.DOTALL
+        r"Changed for the worse: at step 0, p is now .*Since about run 201 of 400", page, re.DOTALL
     )
     assert re.search(r"average, and [\d.]+.% of 200 runs since then met the target", page)
     assert "Figures that do not say otherwise cover the runs before and after it together." in page

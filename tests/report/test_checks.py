@@ -210,6 +210,15 @@ def test_a_change_for_the_worse_comes_first() -> None:
     assert f"{len(drift.later)} runs since the change" in verdict_of(changed()).advice
 
 
+def test_a_change_for_the_worse_does_not_hold_even_where_p_is_within_chance_over_all_runs() -> None:
+    found = replace(judged())
+    found.__dict__["drifted"] = changed().found.drifted
+    facts = facts_of(found, Promised())
+    assert facts.p is OfP.RIGHT
+    assert verdict_of(facts).judgement is Judgement.NOT_HELD
+    assert verdict_of(facts).reason == check(facts, "drift").said
+
+
 def test_ruling_out_wrongly_is_counted_among_all_runs() -> None:
     # It is promised for all runs together: of the few that meet a rare target, it may fail most.
     good = np.flatnonzero(judged().met)
@@ -387,6 +396,7 @@ def test_a_rate_without_assure_episodes_is_measured() -> None:
     assert (facts.asked_rate, facts.promised_rate) == (0.1, None)
     assert facts.alarm is OfAlarm.UNPROMISED
     assert facts.found.pit(2).is_flat
+    assert "drift" not in [one.name for one in checks_of(facts)]
 
 
 def test_alarms_past_the_target_are_told_where_no_bounds_were_declared() -> None:

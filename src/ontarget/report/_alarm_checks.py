@@ -262,5 +262,5 @@ def past_the_end(facts: Facts) -> str:
 def _argument_in_words(argument: Argument) -> str:
     """The name of an argument of the library, in words for people who call no function."""
     if argument.name != "false_alarm_rate" or not isinstance(argument.value, int | float | str):
-        return str(argument)
+        return f"{argument} (--{argument.name.replace('_', '-')})"
     return f"a promise of {percent(float(argument.value))} false alarms"

@@ -79,7 +79,7 @@ def _p(facts: Facts) -> Check:
     off = f"off by {in_points(gap.off)}"
     chance = f"chance alone explains {100 * gap.chance:.1f}"
     mark = Mark.NEITHER
-    if facts.p is OfP.OFF or facts.worse:
+    if facts.p is OfP.OFF:
         mark, said = Mark.ACT, f"p was {off} ({gap.way}) on average{both}; {chance}"
     elif facts.p is OfP.NONE_MET:
         said = f"none of the {found.met.size:,} new runs met the target"

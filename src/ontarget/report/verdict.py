@@ -73,15 +73,15 @@ def _judged(facts: Facts) -> tuple[Judgement, str, list[str]]:
     p, alarm, certain = named["p"], named["alarm"], named["at 5 %"]
     if facts.seen:
         return Judgement.NOT_NEW, fitted_on(facts), []
-    off = facts.p is OfP.OFF or facts.worse
-    loud = facts.alarm is OfAlarm.BROKEN
-    broken = [p.said] * off + [alarm.said] * loud + [certain.said] * facts.sure_broken
+    off, loud = facts.p is OfP.OFF, facts.alarm is OfAlarm.BROKEN
+    broken = [p.said] if off else [named["drift"].said] if facts.worse else []
+    broken += [alarm.said] * loud + [certain.said] * facts.sure_broken
     if broken:
         kept = "" if loud or facts.promised_rate is None else alarm.said
         return Judgement.NOT_HELD, ", and ".join(broken), [found.one_sided, kept]
     if not found.knows_both:
-        off = useless(facts) if facts.alarms is not None else ""
-        return Judgement.TOO_FEW, found.one_sided, ["nothing can be said about failures", off]
+        alarmed = useless(facts) if facts.alarms is not None else ""
+        return Judgement.TOO_FEW, found.one_sided, ["nothing can be said about failures", alarmed]
     if facts.p in (OfP.NONE_MET, OfP.COARSE):
         return Judgement.TOO_FEW, p.said, []
     if facts.alarm is OfAlarm.FEW:
