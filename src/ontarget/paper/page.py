@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ontarget.evaluation.figures import svg_of
 from ontarget.paper import tables
 from ontarget.paper.plan import LABELS
-from ontarget.report import inline, render
+from ontarget.report import render
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,7 +26,7 @@ def page_of(
         plan=results["plan"],
         timing=timing,
         labels=LABELS,
-        figures={name: inline(one) for name, one in figures.items()},
+        figures={name: svg_of(one) for name, one in figures.items()},
         main=tables.main_table(results),
         checks=tables.checks_table(results) if full else None,
         calibration=tables.calibration_table(results),

@@ -9,7 +9,6 @@ from .evaluation import OwnEvaluation as OwnEvaluation
 from .facts import Facts as Facts
 from .facts import facts_of as facts_of
 from .html import Table as Table
-from .html import inline as inline
 from .html import render as render
 from .measured import Measured as Measured
 from .measured import RaisedAlarms as RaisedAlarms

@@ -8,11 +8,9 @@ from functools import cache
 from typing import Any, Final
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from ontarget._numerals import percent
 from ontarget.errors import InputError
-from ontarget.evaluation.figures import svg_of as svg_text
 from ontarget.evaluation.figures import theme_css
 
 # No scripts, frames, forms, fonts or requests: styles and pictures are part of the page.
@@ -53,12 +51,7 @@ class Table:
 def render(template: str, package: str = "ontarget.report", **values: Any) -> str:
     """The HTML page of a template in this package, with these values; plain text is escaped."""
     found = _templates(package).get_template(template)
-    return found.render(content_policy=CONTENT_POLICY, theme=Markup(theme_css()), **values)
-
-
-def inline(figure: Any) -> Markup:
-    """A figure as inline SVG, which a template takes as it is."""
-    return Markup(svg_text(figure).strip())
+    return found.render(content_policy=CONTENT_POLICY, theme=theme_css(), **values)
 
 
 def sentence(text: str) -> str:
@@ -83,5 +76,4 @@ def _templates(package: str) -> Environment:
 
 def _settled(value: Any) -> Any:
     """A number and its per cent sign stay on one line."""
-    plain = isinstance(value, str) and not isinstance(value, Markup)
-    return value.replace(" %", "\u00a0%") if plain else value
+    return value.replace(" %", "\u00a0%") if type(value) is str else value

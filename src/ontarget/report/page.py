@@ -19,7 +19,7 @@ from ontarget._version import __version__
 from ontarget.conformal.planning import uniform_margin
 from ontarget.errors import FewEpisodesError, OntargetError
 from ontarget.evaluation import Rate, pool
-from ontarget.evaluation.figures import bias_chart
+from ontarget.evaluation.figures import bias_chart, svg_of
 from ontarget.goal import Goal
 from ontarget.live.rules import AlarmRule
 from ontarget.report._figures import (
@@ -38,7 +38,7 @@ from ontarget.report._figures import (
 from ontarget.report.check import Mark, between, in_points
 from ontarget.report.checks import checks_of
 from ontarget.report.facts import Facts, facts_of
-from ontarget.report.html import Table, inline, render, sentence
+from ontarget.report.html import Table, render, sentence
 from ontarget.report.measured import Measured
 from ontarget.report.parts import CHANGE, Part, panels_of
 from ontarget.report.verdict import Judgement, verdict_of
@@ -79,12 +79,12 @@ def report_page(
         goal=goal,
         chosen=fitted.trained.chosen,
         version=__version__,
-        reliability=inline(draw(found, "reliability")),
+        reliability=svg_of(draw(found, "reliability")),
         said=_said_table(found),
-        ece=inline(draw(found, "ece")),
+        ece=svg_of(draw(found, "ece")),
         pooled=pooled_in_words(found),
         panels=[(_panel(name, parts), _biases(name, parts)) for name, parts in panels],
-        episodes=inline(draw(found, "episodes")),
+        episodes=svg_of(draw(found, "episodes")),
         run=_run(found),
         falls=Table(
             ("run", "step", "p before", "p", "why"),
@@ -92,7 +92,7 @@ def report_page(
             numbers=(1, 2, 3),
             sentences=True,
         ),
-        alarms=inline(draw(found, "alarms")) if 0 < found.met.sum() < found.met.size else None,
+        alarms=svg_of(draw(found, "alarms")) if 0 < found.met.sum() < found.met.size else None,
         behaviors=_behaviors(found.parts) if found.parts else None,
         pit=None if goal else _pit(found),
         backing=Table(
@@ -200,7 +200,7 @@ def _panel(name: str, parts: tuple[Part, ...]) -> Table:
 
 
 def _biases(name: str, parts: tuple[Part, ...]) -> Any:
-    return inline(bias_chart(plain(name), [(plain(one.value), *one.too_high[:3]) for one in parts]))
+    return svg_of(bias_chart(plain(name), [(plain(one.value), *one.too_high[:3]) for one in parts]))
 
 
 def _run(found: Measured) -> dict[str, Any] | None:
@@ -215,7 +215,7 @@ def _run(found: Measured) -> dict[str, Any] | None:
         whose = f"its {plain(unit)}, the likely culprit,"
     told: dict[str, Any] = {"path": None, "no_path": ""}
     try:
-        told["path"] = inline(draw_run(shown, "path", i, unit=unit))
+        told["path"] = svg_of(draw_run(shown, "path", i, unit=unit))
         told |= {"step": path_step(shown, i), "level": percent(path_level(shown, i))}
     except FewEpisodesError as error:
         told["no_path"] = str(error)
@@ -225,7 +225,7 @@ def _run(found: Measured) -> dict[str, Any] | None:
         "id": plain(found.ids[i]),
         "ended": f"{'met' if found.met[i] else 'missed'} the {what}",
         "whose": whose,
-        "fan": inline(draw_run(shown, "fan", i, unit=unit)),
+        "fan": svg_of(draw_run(shown, "fan", i, unit=unit)),
     }
 
 
@@ -248,7 +248,7 @@ def _behaviors(parts: Mapping[str, Measured]) -> Table:
 def _pit(found: Measured) -> dict[str, Any]:
     t = pit_step(found)
     shown = found.pit(t, pit_bars(found))
-    return {"svg": inline(draw(found, "pit")), "step": t, "flat": shown.is_flat}
+    return {"svg": svg_of(draw(found, "pit")), "step": t, "flat": shown.is_flat}
 
 
 def _backing(facts: Facts) -> list[tuple[str, str, str]]:
