@@ -21,6 +21,7 @@ from ontarget.evaluation.figures.style import (
     legend_above,
     percent_axis,
     series_looks,
+    shade,
     step_axis,
     theme_of,
 )
@@ -106,15 +107,7 @@ def draw_curve(axes: Axes, name: str, curve: Curve, look: Look, *, band: str = "
         )
         return
     if curve.has_band:
-        axes.fill_between(
-            steps,
-            curve.low,
-            curve.high,
-            color=look.color,
-            alpha=0.22,
-            linewidth=0,
-            label=band or None,
-        )
+        shade(axes, steps, (curve.low, curve.high), look.color, 0.22, label=band or None)
     # A few markers, at other steps for each series, distinguish the lines in grey print.
     every = max(1, curve.value.size // 8)
     shift = "os^D".index(look.marker) * every // 4
@@ -206,7 +199,7 @@ def ece_chart(
         for name, curve in curves.items():
             draw_curve(axes, name, curve, looks[name], band=band)
         if floor is not None:
-            draw_floor(axes, floor, n_steps, theme)
+            draw_reference(axes, "floor", floor, n_steps, label="chance alone", color=theme.muted)
         axes.set_ylim(bottom=0.0)
         axes.set_ylabel("expected calibration error")
         if points:
@@ -217,20 +210,17 @@ def ece_chart(
     return figure
 
 
-def draw_floor(axes: Axes, floor: ArrayLike, n_steps: int, theme: Theme) -> None:
-    """Draw the error that chance alone would show at each step, as a thin dotted line."""
-    line = np.asarray(floor, dtype=np.float64)
+def draw_reference(
+    axes: Axes, name: str, values: ArrayLike, n_steps: int, *, label: str, color: str
+) -> None:
+    """Draw one number per step as a thin dotted line; ``name`` is its argument in messages."""
+    line = np.asarray(values, dtype=np.float64)
     if line.shape != (n_steps,):
         raise InputError(
-            Argument("floor"), f" needs one number per step ({n_steps}), got shape {line.shape}"
+            Argument(name), f" needs one number per step ({n_steps}), got shape {line.shape}"
         )
-    axes.plot(
-        np.arange(n_steps),
-        line,
-        marker="x" if n_steps == 1 else None,
-        label="chance alone",
-        **dotted(theme.muted),
-    )
+    marker = "x" if n_steps == 1 else None
+    axes.plot(np.arange(n_steps), line, marker=marker, label=label, **dotted(color))
 
 
 def pit_chart(found: PitHistogram, *, dark: bool = False) -> Figure:

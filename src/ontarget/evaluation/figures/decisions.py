@@ -11,7 +11,14 @@ from ontarget._arguments import fraction
 from ontarget._plain import plain
 from ontarget.errors import InputError
 from ontarget.evaluation.alarms import AlarmCurve
-from ontarget.evaluation.figures.style import canvas, dotted, legend_above, percent_axis, theme_of
+from ontarget.evaluation.figures.style import (
+    canvas,
+    dotted,
+    legend_above,
+    percent_axis,
+    shade,
+    theme_of,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,16 +60,8 @@ def alarm_chart(
         shown = shown[: np.searchsorted(curve.false_alarm_rate[shown], most, side="right") + 1]
         false, in_time = curve.false_alarm_rate[shown], curve.in_time_rate[shown]
         least, highest = curve.in_time_interval[shown].T
-        top.fill_between(
-            false,
-            least,
-            highest,
-            step="post",
-            color=theme.blue,
-            alpha=0.2,
-            linewidth=0,
-            label=f"{curve.level * 100:g} % interval",
-        )
+        interval = f"{curve.level * 100:g} % interval"
+        shade(top, false, (least, highest), theme.blue, 0.2, step="post", label=interval)
         top.plot(false, in_time, drawstyle="steps-post", color=theme.blue, label="in time")
         detected = curve.detection_rate[shown]
         if not np.array_equal(detected, in_time):
@@ -72,16 +71,7 @@ def alarm_chart(
         top.set(ylim=(-0.02, 1.04), ylabel="failures with an alarm")
         percent_axis(top, "y")
         low, middle, high = curve.lead_in_time[shown].T
-        bottom.fill_between(
-            false,
-            low,
-            high,
-            step="post",
-            color=theme.green,
-            alpha=0.25,
-            linewidth=0,
-            label="quartiles",
-        )
+        shade(bottom, false, (low, high), theme.green, 0.25, step="post", label="quartiles")
         bottom.plot(false, middle, drawstyle="steps-post", color=theme.green, label="median")
         bottom.set(
             xlabel="false alarms (share of runs that met the target)", ylabel="lead time (steps)"

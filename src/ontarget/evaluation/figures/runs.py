@@ -11,7 +11,7 @@ from ontarget._typing import ArrayLike, BoolArray, FloatArray
 from ontarget.errors import Argument, InputError
 from ontarget.evaluation._inputs import check_flags, check_numbers, check_panel, check_same_size
 from ontarget.evaluation.alarms import first_alarms
-from ontarget.evaluation.figures.calibration import Curve, check_curves, draw_curve
+from ontarget.evaluation.figures.calibration import Curve, check_curves, draw_curve, draw_reference
 from ontarget.evaluation.figures.style import (
     Theme,
     canvas,
@@ -19,6 +19,7 @@ from ontarget.evaluation.figures.style import (
     legend_above,
     percent_axis,
     series_looks,
+    shade,
     step_axis,
     theme_of,
 )
@@ -81,18 +82,7 @@ def mean_chart(
         for name, curve in curves.items():
             draw_curve(axes, name, curve, looks[name])
         if rate is not None:
-            observed = np.asarray(rate, dtype=np.float64)
-            if observed.shape != (n_steps,):
-                raise InputError(
-                    Argument("rate"), f" needs {n_steps} numbers, got shape {observed.shape}"
-                )
-            axes.plot(
-                np.arange(n_steps),
-                observed,
-                marker="x" if n_steps == 1 else None,
-                label="target met",
-                **dotted(theme.ink),
-            )
+            draw_reference(axes, "rate", rate, n_steps, label="target met", color=theme.ink)
         axes.set_ylabel("mean probability")
         axes.margins(y=0.12)
         _fit_shares(axes)
@@ -141,15 +131,8 @@ def outcome_fan(
         half = shares.size // 2
         for i in range(half):
             share = shares[-1 - i] - shares[i]
-            axes.fill_between(
-                steps,
-                table[:, i],
-                table[:, -1 - i],
-                color=theme.blue,
-                alpha=0.2 + 0.3 * i / max(half, 1),
-                linewidth=0,
-                label=f"middle {share * 100:.3g} %",
-            )
+            name, alpha = f"middle {share * 100:.3g} %", 0.2 + 0.3 * i / max(half, 1)
+            shade(axes, steps, (table[:, i], table[:, -1 - i]), theme.blue, alpha, label=name)
         if shares.size % 2:
             axes.plot(steps, table[:, half], color=theme.blue, label="median")
         if so_far is not None:
@@ -302,15 +285,9 @@ def path_chart(
     ahead = np.arange(t, t + lower.size + 1)
     label = f"The {unit} of one run against time, and the band for its path to come"
     with canvas(theme, (6.4, 3.8), label=label) as (figure, (axes,)):
-        axes.fill_between(
-            ahead,
-            np.concatenate([[now], lower]),
-            np.concatenate([[now], upper]),
-            color=theme.blue,
-            alpha=0.25,
-            linewidth=0,
-            label=f"predicted at step {t} ({100 * level:g} %)",
-        )
+        ends = np.concatenate([[now], lower]), np.concatenate([[now], upper])
+        name = f"predicted at step {t} ({100 * level:g} %)"
+        shade(axes, ahead, ends, theme.blue, 0.25, label=name)
         axes.plot(np.arange(t + 1), line[: t + 1], color=theme.ink, label="so far")
         axes.plot(
             np.arange(t, line.size),

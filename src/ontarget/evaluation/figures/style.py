@@ -16,6 +16,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Literal
 from xml.sax.saxutils import quoteattr
 
+from ontarget._typing import AnyArray
 from ontarget.errors import InputError
 
 if TYPE_CHECKING:
@@ -214,6 +215,13 @@ def step_axis(axes: Axes, steps: int) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, steps=[1, 2, 5, 10], min_n_ticks=1))
     room = max(0.015 * steps, 0.5 if steps < 2 else 0.0)
     axes.set_xlim(-room, steps - 1 + room)
+
+
+def shade(
+    axes: Axes, x: AnyArray, ends: tuple[AnyArray, AnyArray], color: str, alpha: float, **how: Any
+) -> None:
+    """Shade the range between two lines, without an edge."""
+    axes.fill_between(x, *ends, color=color, alpha=alpha, linewidth=0, **how)
 
 
 def dotted(color: str) -> dict[str, Any]:
