@@ -30,7 +30,7 @@ def alarm_check(facts: Facts) -> Check:
         f"{false.count:,} of {false.n:,} runs{which} ({between(false.low, false.high)})",
         _luck_of_the_promise(facts),
         useless(facts) if not facts.found.knows_both else "",
-        *threshold_luck(facts.alarms),
+        threshold_luck(facts.alarms),
         _alarms_since(facts),
         f"{percent(1.0 - float(facts.found.met.mean()))} of runs miss this target, so an alarm is "
         "the normal state: look for the few runs without one, or choose a target that most runs "
@@ -154,18 +154,19 @@ def _luck_of_the_promise(facts: Facts) -> str:
     )
 
 
-def threshold_luck(alarms: RaisedAlarms) -> list[str]:
+def threshold_luck(alarms: RaisedAlarms) -> str:
     """How far the alarm's threshold depends on chance, with the remedy; empty if it does not."""
     behind = [one.promised or one.measured for one in alarms.triggers]
     found = [one.others for one in behind if one is not None and one.others is not None]
     told = [(f"{low:.3g}", f"{high:.3g}") for low, high in found]
     if all(low == high for low, high in told):
-        return []
+        return ""
     ends = ", ".join(f"{low} to {high}" for low, high in told)
-    lines = [f"another recording of this size would put the threshold at {ends} (9 in 10 times)"]
-    if any(high > _LUCKY * low for low, high in found):
-        lines.append("that leaves much to luck: record more runs")
-    return lines
+    much = any(high > _LUCKY * low for low, high in found)
+    return (
+        f"another recording of this size would put the threshold at {ends} (9 in 10 times)"
+        f"{': record more runs to leave less to luck' * much}"
+    )
 
 
 def _alarms_since(facts: Facts) -> str:

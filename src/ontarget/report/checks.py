@@ -189,13 +189,12 @@ def _ways(facts: Facts) -> Iterable[str]:
 
 def _sharpness(facts: Facts) -> Check:
     """Whether p tells apart runs that meet the target and runs that miss it."""
-    better, found = facts.better, facts.found
+    better = facts.better
     if better is None:
         said = "all runs at the same step ended alike, so nothing could be told apart"
         return Check("sharpness", Mark.NEITHER, said)
     less = f"{percent(abs(better), 0)} {'less' if better >= 0.0 else 'more'}"
     said = f"p errs {less} than if all runs at the same step got the same answer"
-    rate = facts.error_of_the_rate
     mark, remedy = Mark.NEITHER, ""
     if facts.useful and facts.p in (OfP.RIGHT, OfP.OFF_BETWEEN):
         mark = Mark.GOOD
@@ -203,8 +202,7 @@ def _sharpness(facts: Facts) -> Check:
         said = f"it hardly tells runs apart: {said}"
         if facts.p is not OfP.OFF:
             remedy = FEATURES
-    errors = f"Brier score {found.brier().value:.4f}, of the step's share alone {rate:.4f}"
-    return Check("sharpness", mark, said, figure=better, next=remedy, details=(errors,))
+    return Check("sharpness", mark, said, figure=better, next=remedy)
 
 
 def _certain(facts: Facts) -> Check:

@@ -34,7 +34,11 @@ def text_of(facts: Facts) -> str:
         lines += [("", f"→ {one.next}")] if one.next else []
     lines += [
         ("ECE", f"{_interval(ece)}, chance alone {ece.floor:.4f}; {plain} {raw.value:.4f}"),
-        ("Brier", f"{_interval(found.brier())}; {plain} {found.brier('raw').value:.4f}"),
+        (
+            "Brier",
+            f"{_interval(found.brier())}; {plain} {found.brier('raw').value:.4f}; by the step "
+            f"alone {facts.error_of_the_rate:.4f}",
+        ),
         ("log loss", f"{_interval(found.log_loss())}; {plain} {found.log_loss('raw').value:.4f}"),
     ]
     return "\n".join(f"{name:<10} {text}" for name, text in lines)
