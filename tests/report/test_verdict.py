@@ -12,6 +12,7 @@ import pytest
 from ontarget import Below, Episodes, Evaluation, Promised, RuledOut, Target
 from ontarget.evaluation import Rate
 from ontarget.fitted._kernels import PLAUSIBILITY, P
+from ontarget.fitted.joint.joint import Joint
 from ontarget.live._assured import Contracts
 from ontarget.models import Marginal
 from ontarget.monitor.monitor import GoalMonitor
@@ -292,7 +293,7 @@ def test_chance_in_the_calibration_episodes_is_counted(n: int) -> None:
         counts = np.full(judged().fitted.curves.counts.shape, n)
         fitted = replace(judged().fitted, curves=replace(judged().fitted.curves, counts=counts))
         answers = replace(judged().answers, said=said, met=met)
-        found = replace(judged(), contracts=Contracts(fitted), answers=answers)
+        found = replace(judged(), contracts=Contracts(Joint.of(fitted)), answers=answers)
         inside.append(not gap_of(found).beyond_chance)
     assert np.mean(inside) >= 0.9
 

@@ -314,7 +314,7 @@ def _so_far(sessions: Sessions, agent: str) -> str:
     contract, state = sessions.contract, sessions.run_state(agent)
     each = [("", state)]
     if isinstance(contract, GoalContract):
-        each = list(zip(contract.question.names, state.parts, strict=True))
+        each = list(zip(contract.asked.names, state.parts, strict=True))
     told = [
         f"{plain(name)} {number(float(f'{one.so_far:.5g}'))}".strip()
         for name, one in each

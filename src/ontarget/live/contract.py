@@ -21,6 +21,7 @@ from ontarget.episodes import Translation
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._impossible_kernel import leave_out
 from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.joint.asked import Asked
 from ontarget.fitted.law import NO_CURVE
 from ontarget.fitted.question import Question
 from ontarget.fitted.target_map import TargetMap
@@ -33,7 +34,6 @@ from ontarget.live.runs import RunState, RunTable, admitted
 from ontarget.models._entry import check_width, live_model
 from ontarget.models._mixture_kernel import blend
 from ontarget.models.base import LiveModel
-from ontarget.target import Target
 
 # Runs per piece of work: one thread answers a piece, then takes the next.
 _BLOCK = 64
@@ -44,38 +44,25 @@ class Contract:
 
     Parameters
     ----------
-    fitted
-        The result of the monitor's fit.
-    target
-        The outcomes that a run should end in.
+    asked
+        The target, asked of the fitted monitor. If there are several targets, runs are judged by
+        the first; the others are those that a goal over several behaviors needs.
     rule
         The alarm rule: when a run is in alarm.
     triggers
         The alarm rule as numbers to compare (`Trigger`), one per group of runs.
-    calibration
-        The calibration curve of p for this target alone (a target map); None if p is calibrated in
-        the same way for all targets.
-    beside
-        Further targets for which the model is also asked; needed for a goal over several behaviors.
     """
 
-    def __init__(
-        self,
-        fitted: Fitted,
-        target: Target,
-        rule: AlarmRule,
-        triggers: Sequence[Trigger],
-        calibration: TargetMap | None = None,
-        beside: Sequence[Target] = (),
-    ) -> None:
+    def __init__(self, asked: Asked, rule: AlarmRule, triggers: Sequence[Trigger]) -> None:
+        fitted, calibration = asked.fitted, asked.own_map
+        self.asked = asked
         self.fitted = fitted
-        self.target = target
+        self.target = asked.targets[0][0]
         self.rule = rule
         self.triggers = tuple(triggers)
-        self.calibration = calibration
+        self.own_map = calibration
         behavior = fitted.behavior
-        self.beside = tuple(beside)
-        self.question = Question.of([target, *beside], fitted.grid)
+        self.question = asked.questions[0]
         self.steps = _steps(fitted, calibration)
         self.scales: FloatArray = read_only(
             np.column_stack(
@@ -115,13 +102,12 @@ class Contract:
         self.guide = fitted.guide
         self.own_translation = behavior.translation is Translation.OWN
         self.own_rule = self.triggers[0].compared < 0
-        self.one_sided = one_sided(fitted, target)  # why p has nothing to learn from, by group
+        self.one_sided = one_sided(asked)  # why p has nothing to learn from, by group
         self._warm_up()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let unpickling call the constructor, which compiles all code before the first step."""
-        made_for = (self.fitted, self.target, self.rule, self.triggers)
-        return Contract, (*made_for, self.calibration, self.beside)
+        return Contract, (self.asked, self.rule, self.triggers)
 
     @internal
     def has_model(self, t: int, group: int) -> bool:

@@ -252,7 +252,7 @@ def _outcome(watch: Watch | GoalWatch) -> dict[str, Any]:
     """
     state = watch.run_state
     if isinstance(watch, GoalWatch):
-        names = watch.contract.question.names
+        names = watch.contract.asked.names
         return {"outcome": dict(zip(names, map(_ended_at, state.parts), strict=True))}
     ended = _ended_at(state)
     return {} if ended is None else {"outcome": ended}

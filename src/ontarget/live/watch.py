@@ -101,7 +101,7 @@ class Watch:
         self._whole: list[int]  # the run's row of the table after the last call
         self._real: list[float]
         self._unknown: dict[str, str] = {}  # unknown categories of the last state, by feature
-        self._seen: Seen[Reading]  # readings at which a model answered
+        self._seen: Seen  # readings at which a model answered
         self.changes: list[Change]
         self.reset()
 
@@ -180,7 +180,7 @@ class Watch:
                 self._look()
                 if contract.has_model(self._whole[k.T], self._group):
                     so_far = float(self._table.real[0, k.SNAPPED])
-                    now = self._whole[k.T], self._features.copy(), so_far, self._unknown
+                    now = self._whole[k.T], self._features.copy(), (so_far,), self._unknown
                     self._seen.add(Reading(*now))
             return self._told(became)
         finally:
@@ -243,15 +243,7 @@ class Watch:
             the first step of a run and the last 64.
         """
         now, before = self._seen.pair(since)
-        contract = self._contract
-        return explained(
-            contract.fitted,
-            now,
-            before,
-            self.target,
-            calibration=contract.calibration,
-            group=self._group,
-        )
+        return explained(self._contract.asked, now, before, group=self._group)
 
     @property
     def run_state(self) -> RunState:

@@ -14,7 +14,7 @@ from ontarget.live.alarms import PromisedAlarms, promised_alarms
 from ontarget.live.contract import Contract
 from ontarget.live.fleet import FleetWatch
 from ontarget.live.goals._signals import SignalWatch
-from ontarget.live.goals.contract import GoalContract, GoalContracts
+from ontarget.live.goals.contract import GoalContract
 from ontarget.live.goals.fleet import GoalFleet
 from ontarget.live.goals.watch import GoalWatch
 from ontarget.live.own_targets import OwnTargets, OwnWatch
@@ -22,7 +22,7 @@ from ontarget.live.rules import rule_of
 from ontarget.live.sessions import Sessions
 from ontarget.live.watch import OnBad, Watch
 from ontarget.monitor._asking import Asking
-from ontarget.monitor._held import AlarmOptions, Calibration, check_target, checked_options
+from ontarget.monitor._held import AlarmOptions, Calibration, checked_options
 from ontarget.target import Target
 
 
@@ -97,15 +97,9 @@ class Watching(Asking):
             one target. ``"common"``: in the same way for all targets, so that watches on several
             targets never contradict each other.
         """
-        number, target = self._shared.group_of(group), self._asked(target)
-        if self._goals is not None:
-            contract, alone = self._goal_contract(self._goals, target, alarm)
-            if alone is None:
-                return GoalWatch(contract, self.readings, group=number, on_bad=on_bad)
-            reading = self.readings[alone]
-            return SignalWatch(contract, alone, reading, group=number, on_bad=on_bad)
-        contract = self._contract(target, alarm)
-        return Watch(contract, group=number, on_bad=on_bad)
+        number = self._shared.group_of(group)
+        found: Watch | GoalWatch = self._maker(target, alarm, on_bad)[1](number)
+        return found
 
     def watch_own(
         self, *, group: Any = None, on_bad: OnBad = "unknown", **alarm: Unpack[AlarmOptions]
@@ -194,11 +188,11 @@ class Watching(Asking):
         **alarm
             As for `watch`.
         """
-        target = self._asked(target)
-        if self._goals is not None:
-            goal, make = self._goals.joint.checked(target), self._maker(self._goals, target, alarm)
-            return GoalFleet(goal, make[1], agents, groups=groups)
-        return FleetWatch(self._contract(target, alarm), agents, groups=groups)
+        wanted = self._wanted(target)
+        contract, make = self._maker(wanted, alarm)
+        if isinstance(wanted, Goal):
+            return GoalFleet(wanted, make, agents, groups=groups)
+        return FleetWatch(contract, agents, groups=groups)
 
     def sessions(
         self,
@@ -221,26 +215,23 @@ class Watching(Asking):
         >>> sessions.answer({"agent": "left", "state": [0.1]})["status"]
         'OK'
         """
-        target = self._asked(target)
-        contract: Any
-        make: Callable[[int], Watch | GoalWatch] | None = None
-        if self._goals is not None:
-            contract, make = self._maker(self._goals, target, alarm)
-        else:
-            contract = self._contract(target, alarm)
+        contract, make = self._maker(target, alarm)
         return Sessions(contract, max_agents=max_agents, idle_seconds=idle_seconds, make=make)
 
     def _maker(
-        self, goals: GoalContracts, goal: Any, alarm: AlarmOptions
-    ) -> tuple[Any, Callable[[int], GoalWatch | SignalWatch]]:
-        """The contract for a goal, and a function that makes a watch for a group's number.
+        self, target: Target | Goal | None, alarm: AlarmOptions, on_bad: OnBad = "unknown"
+    ) -> tuple[Any, Callable[[int], Any]]:
+        """The contract for a target, and a function that makes a watch for a group's number.
 
-        A contract is a goal and an alarm rule, prepared for watching runs.
+        A contract is a target and an alarm rule, prepared for watching runs.
         """
-        contract, alone = self._goal_contract(goals, goal, alarm)
-        if alone is None:
-            return contract, partial(_goal_watch, contract, self.readings)
-        return contract, partial(_signal_watch, contract, alone, self.readings[alone])
+        alone, wanted, name = self._narrowed(target)
+        contract = alone._contract(wanted, alarm)
+        if name:
+            return contract, partial(_signal_watch, contract, name, self.readings[name], on_bad)
+        if isinstance(wanted, Goal):
+            return contract, partial(_goal_watch, contract, self.readings, on_bad)
+        return contract, partial(_watch, contract, on_bad)
 
     def alarm_curve(
         self,
@@ -260,28 +251,23 @@ class Watching(Asking):
         all rows at once (method M20). If there are no assure episodes, the learning episodes are
         used instead, and the rates are measured, not promised. See method M8 in docs/methods.md.
         """
-        number, target = self._shared.group_of(group), self._asked(target)
-        if self._goals is not None:
-            goal = self._goals.joint.checked(target)
-            if goal.only is not None:
-                name, target = goal.only
-                alone = self.only(name)
-                own = alone._calibration(target, calibration)
-                assured = self._goals.parts[name].assured(target, own, number)
-            else:
-                own_map = self._goal_map(self._goals, goal, calibration)
-                assured = self._goals.assured(goal, own_map, number)
-            return promised_alarms(assured, rates=rates, for_steps=for_steps, confidence=confidence)
-        check_target(target)
-        assert isinstance(target, Target)
-        own = self._calibration(target, calibration)
-        assured = self._kept.assured(target, own, number)
+        alone, wanted, _ = self._narrowed(target)
+        own_map, number = alone._map(wanted, calibration), self._shared.group_of(group)
+        assured = alone.contracts.assured(wanted, own_map, number)
         return promised_alarms(assured, rates=rates, for_steps=for_steps, confidence=confidence)
 
 
-def _goal_watch(contract: GoalContract, readings: Mapping[str, Reading], group: int) -> GoalWatch:
-    return GoalWatch(contract, readings, group=group)
+def _watch(contract: Contract, on_bad: OnBad, group: int) -> Watch:
+    return Watch(contract, group=group, on_bad=on_bad)
 
 
-def _signal_watch(contract: Contract, name: str, reading: Reading, group: int) -> SignalWatch:
-    return SignalWatch(contract, name, reading, group=group, on_bad="unknown")
+def _goal_watch(
+    contract: GoalContract, readings: Mapping[str, Reading], on_bad: OnBad, group: int
+) -> GoalWatch:
+    return GoalWatch(contract, readings, group=group, on_bad=on_bad)
+
+
+def _signal_watch(
+    contract: Contract, name: str, reading: Reading, on_bad: OnBad, group: int
+) -> SignalWatch:
+    return SignalWatch(contract, name, reading, group=group, on_bad=on_bad)

@@ -9,7 +9,6 @@ from ._html import write_whole as write_whole
 from .comparison import Comparison as Comparison
 from .comparison import compare as compare
 from .evaluation import Evaluation as Evaluation
-from .evaluation import GoalEvaluation as GoalEvaluation
 from .evaluation import OwnEvaluation as OwnEvaluation
 from .measured import Measured as Measured
 from .measured import RaisedAlarms as RaisedAlarms

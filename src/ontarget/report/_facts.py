@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, hypot, inf, sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
@@ -22,7 +22,6 @@ from ontarget.errors import FewEpisodesError
 from ontarget.evaluation import NO_ALARM, AlarmQuality, Rate
 from ontarget.goal import Goal
 from ontarget.live._assured import Contracts
-from ontarget.live.goals.contract import GoalContracts
 from ontarget.live.rules import AlarmRule, Promised, RuledOut
 from ontarget.report.measured import Measured, RaisedAlarms
 from ontarget.target import Target
@@ -271,8 +270,7 @@ class Facts:
         plain = fitted.n_groups == 1 and not any(fitted.stopped)
         if self.alarms is not None or not isinstance(rule, Promised) or rule.robust or not plain:
             return None
-        asked: Any = contracts
-        met = asked.recorded_met(self.found.target)
+        met = contracts.recorded_met(self.found.target)
         if met is None or not met.any():
             return None
         has, needed = int(met.sum()), needed_successes(rule.rate, rule.confidence)
@@ -315,7 +313,7 @@ class Facts:
 
         Assure episodes are recorded runs held out to back the promises.
         """
-        contracts: Any = self.found.contracts
+        contracts = self.found.contracts
         met = contracts.recorded_met(self.found.target)
         return None if met is None else float(met.mean())
 
@@ -387,15 +385,14 @@ def p_in_words(found: Measured) -> str:
 
 
 def explained(
-    error: FewEpisodesError, contracts: Contracts | GoalContracts, target: Target | Goal
+    error: FewEpisodesError, contracts: Contracts, target: Target | Goal
 ) -> FewEpisodesError:
     """The error that says that a promise cannot be made, with better advice if there is any.
 
     If no assure episode met the target, neither more episodes nor a higher rate would help; the
     advice is then to choose another target.
     """
-    asked: Any = contracts  # whose target this is
-    met = asked.recorded_met(target)
+    met = contracts.recorded_met(target)
     if met is None or met.any():
         return error
     observed, seen = contracts.fitted.observed, ""

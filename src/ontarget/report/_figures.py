@@ -25,7 +25,6 @@ from ontarget.evaluation.figures import (
 )
 from ontarget.fitted.recorded import RecordedRuns
 from ontarget.goal import Goal
-from ontarget.live._assured import Contracts
 from ontarget.live.rules import Promised
 from ontarget.report._binned import binned
 from ontarget.report.measured import Measured, outcome_ranks
@@ -286,7 +285,6 @@ def _path_band(found: Measured, i: int, level: float) -> tuple[FloatArray, Float
     if fitted.unknown(t, group):
         raise FewEpisodesError(f"step {t} is unknown: {fitted.unknown(t, group)}")
     rows = found.episodes.take([i]).at(t, grid=fitted.grid)
-    assert isinstance(found.contracts, Contracts)  # see `draw`
     lower, upper = found.contracts.paths.band(t, rows.states, rows.behavior, group, level=level)
     return lower[0], upper[0]
 

@@ -172,8 +172,7 @@ class Held:
         """
         if self.closed:
             return ""
-        contracts: Any = self.monitor.contracts  # whose target this is
-        found = contracts.one_sided(self._asked(self.spec.target))
+        found = self.monitor.contracts.one_sided(self._asked(self.spec.target))
         return "; ".join(dict.fromkeys(filter(None, found)))
 
     @property

@@ -17,13 +17,13 @@ from ontarget.errors import Argument, InputError
 from ontarget.fitted._kernels import DECIDED, NUMBERS, P
 from ontarget.goal import Goal
 from ontarget.live import _run_kernel as k
-from ontarget.live._explaining import Seen
+from ontarget.live._explaining import Reading as Known
+from ontarget.live._explaining import Seen, explained
 from ontarget.live._reasons import Reason
 from ontarget.live._turns import Turn
 from ontarget.live.explanation import Explanation
-from ontarget.live.goals._explaining import GoalReading, explained_goal
 from ontarget.live.goals._signals import news_of, standing_of
-from ontarget.live.goals.contract import GoalContract, GoalRoom
+from ontarget.live.goals.contract import GoalContract
 from ontarget.live.outlook import Change, Outlook, Status
 from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.live.runs import RunState, RunTable, state_of
@@ -72,7 +72,7 @@ class GoalWatch:
             raise InputError(Argument("on_bad"), f" needs 'unknown' or 'raise', got {on_bad!r}")
         self._contract, self._group, self._raises = contract, group, on_bad == "raise"
         self._readings = readings
-        names = contract.question.names
+        names = contract.asked.names
         # Each behavior's own watch only keeps its value so far and asks its models.
         self._watches = tuple(Watch(part, group=group) for part in contract.parts)
         self._each = [
@@ -81,11 +81,11 @@ class GoalWatch:
         self._limits = [watch._limits for watch in self._watches]
         # The kernels always get the same arrays; only their contents change.
         self._had, self._out = [np.zeros(1) for _ in names], np.zeros((1, NUMBERS))
-        self._room = GoalRoom.of(contract.question)
+        self._room = contract.asked.room(1) if not contract.asked.is_function else None
         self._tables = [watch._table for watch in self._watches]
         self._table = RunTable(contract.fitted.behavior, 1)
         self._turn = Turn("watch")
-        self._seen: Seen[GoalReading]  # readings at which a model answered
+        self._seen: Seen  # readings at which a model answered
         self.changes: list[Change]
         self.reset()
 
@@ -107,7 +107,7 @@ class GoalWatch:
     @property
     def target(self) -> Goal:
         """The goal that the run should meet."""
-        return self._contract.goal
+        return self._contract.target
 
     @property
     def rule(self) -> AlarmRule:
@@ -138,7 +138,7 @@ class GoalWatch:
         the behavior with which some alternative can be met. A goal that is given by a function has
         no parts.
         """
-        if self._contract.question.is_function:
+        if self._contract.asked.is_function:
             return {}
         return {name: watch.peek() for name, _, watch in self._each}
 
@@ -206,14 +206,7 @@ class GoalWatch:
         """
         now, before = self._seen.pair(since)
         contract = self._contract
-        return explained_goal(
-            contract.contracts.joint,
-            contract.question,
-            now,
-            before,
-            own_map=contract.own_map,
-            group=self._group,
-        )
+        return explained(contract.asked, now, before, group=self._group)
 
     @internal
     def pack(self) -> bytes:
@@ -339,9 +332,9 @@ class GoalWatch:
 
         Returns False if the answer is unknown.
         """
-        contract, table = self._contract, self._table
+        contract, table, asked = self._contract, self._table, self._contract.asked
         t = int(table.whole[0, k.LAST_T])
-        unknown = contract.contracts.joint.unknown(t, self._group)
+        unknown = asked.joint.unknown(t, self._group)
         held = table.held((0,)) if table.taken else []
         for watch, table_of_one, had in zip(self._watches, self._tables, self._had, strict=True):
             if unknown:  # then each behavior only gets its own outlook
@@ -350,11 +343,12 @@ class GoalWatch:
                 watch._ask()
             had[0] = table_of_one.real[0, k.SNAPPED]
         so_far = [float(had[0]) for had in self._had]
-        if contract.question.is_function:
+        if self._room is None:
             states = self._watches[0]._features[None, :]
-            contract.look_by_function(t, self._group, states, self._had, self._out)
+            self._out[:] = asked.said(t, self._group, states, self._had).numbers[0]
         else:
-            contract.look(t, self._group, self._limits, self._had, self._room, self._out)
+            step = asked.step(t, self._group)
+            step.join(self._limits, self._had, self._room, self._out)
             if not unknown:
                 contract.judge_parts(self._tables, self._room)
             elif self._out[0, DECIDED] < 0.0:
@@ -363,8 +357,8 @@ class GoalWatch:
             return False
         if not unknown:
             first = self._watches[0]
-            now = t, first._features.copy(), np.array(so_far), first._unknown
-            self._seen.add(GoalReading(*now))
+            now = t, first._features.copy(), tuple(so_far), first._unknown
+            self._seen.add(Known(*now))
         table.real[0, :NUMBERS] = self._out[0]
         if contract.own_rule:
             judging: Any = contract
@@ -378,11 +372,10 @@ class GoalWatch:
 
     def _close(self) -> None:
         """Store the last answer about a run, in which p is exactly 0 or 1."""
-        grids = self._contract.contracts.joint.grids
         ended: dict[str, FloatArray] = {
             name: watch._table.real[:, k.SO_FAR] for name, _, watch in self._each
         }
-        met = bool(self._contract.goal.contains(ended, grids)[0])
+        met = bool(self._contract.asked.contains(list(ended.values()))[0])
         self._table.real[0, :NUMBERS] = float(met)
         shown = ", ".join(f"{name} = {float(value[0]) + 0.0:.6g}" for name, value in ended.items())
         self._say(Status.DONE, f"ended {'inside' if met else 'outside'} the goal at {shown}")
