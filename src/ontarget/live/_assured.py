@@ -7,7 +7,7 @@ come from.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from threading import RLock
@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ontarget._typing import BoolArray, IndexArray
+from ontarget.episodes._judged import Reading
 from ontarget.errors import InputError
 from ontarget.fitted._kernels import P
 from ontarget.fitted.calibrating import map_target
@@ -30,7 +31,6 @@ from ontarget.live._reasons import one_sided
 from ontarget.live.alarms import warn_of_one_side, warn_of_silence
 from ontarget.live.answers import Answers
 from ontarget.live.contract import Contract
-from ontarget.live.goals.contract import GoalContract
 from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.target import Target
 
@@ -56,10 +56,14 @@ class Contracts:
     ----------
     joint
         The result of the monitor's fit.
+    readings
+        For each behavior with a name, how it is computed and from which signal; by default as in
+        ``joint``.
     """
 
-    def __init__(self, joint: Joint) -> None:
+    def __init__(self, joint: Joint, readings: Mapping[str, Reading] | None = None) -> None:
         self.joint = joint
+        self.readings = joint.readings if readings is None else readings
         self._lock = RLock()
         self._asked: OrderedDict[Hashable, Any] = OrderedDict()
         self._answers: OrderedDict[Hashable, Any] = OrderedDict()
@@ -68,7 +72,7 @@ class Contracts:
         self._checked: OrderedDict[Hashable, Any] = OrderedDict()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Contracts, (self.joint,)
+        return Contracts, (self.joint, self.readings)
 
     @property
     def fitted(self) -> Fitted:
@@ -83,7 +87,10 @@ class Contracts:
     @cached_property
     def parts(self) -> dict[str, Contracts]:
         """For each behavior, by name, the `Contracts` of the monitor for this behavior alone."""
-        return {name: Contracts(Joint.of(one)) for name, one in self.joint.parts.items()}
+        return {
+            name: Contracts(Joint.of(self.joint.parts[name]), {name: reading})
+            for name, reading in self.joint.readings.items()
+        }
 
     def asked(self, target: Target | Goal, own_map: TargetMap | None = None) -> Asked:
         """The target, asked of this monitor; ``own_map`` corrects p for it alone."""
@@ -109,7 +116,9 @@ class Contracts:
             self._maps, target, _MOST_CONTRACTS, lambda: map_target(self.asked(target))
         )
 
-    def of(self, target: Target | Goal, rule: AlarmRule, own_map: TargetMap | None = None) -> Any:
+    def of(
+        self, target: Target | Goal, rule: AlarmRule, own_map: TargetMap | None = None
+    ) -> Contract:
         """The contract for a target and an alarm rule, ready for watching runs.
 
         A second call with the same arguments takes only microseconds.
@@ -162,7 +171,7 @@ class Contracts:
             rule.trigger(self.assured(target, own_map, g)) for g in range(self.fitted.n_groups)
         )
 
-    def _make(self, asked: Asked, rule: AlarmRule) -> Any:
+    def _make(self, asked: Asked, rule: AlarmRule) -> Contract:
         assert not isinstance(asked.target, tuple)
         triggers = self.triggers(asked.target, rule, asked.own_map)
         if asked.is_function and triggers[0].compared > P:
@@ -170,8 +179,7 @@ class Contracts:
                 f"a goal that is given by a function has p but no {rule.compared_name}; use an "
                 f"alarm rule on p: Below or Promised"
             )
-        kind = GoalContract if asked.is_joint else Contract
-        contract: Any = kind(asked, rule, triggers)
+        contract = Contract(asked, rule, triggers, self.readings)
         self._listen(contract)
         # Reading the whole file took memory that a run does not need: give it back.
         for part in asked.parts:
@@ -185,7 +193,7 @@ class Contracts:
         """Whether the monitor keeps episodes from which an alarm threshold can be computed."""
         return self.fitted.assure is not None or self.fitted.rehearsal is not None
 
-    def _listen(self, contract: Any) -> None:
+    def _listen(self, contract: Contract) -> None:
         """Warn if the contract's alarm would not have been raised in any held-out (assure) episode.
 
         There is no warning if none of these episodes missed the target. Warn too if p has nothing
@@ -198,7 +206,7 @@ class Contracts:
             said = self.assured(contract.target, contract.own_map, g)
             warn_of_silence(contract.rule, trigger, said)
 
-    def _is_heard(self, contract: Any) -> bool:
+    def _is_heard(self, contract: Contract) -> bool:
         """Whether the alarm is raised in any of a few held-out episodes that missed the target.
 
         The held-out episodes are the assure episodes. The result is True if all of them met the
@@ -215,7 +223,7 @@ class Contracts:
                 return True
         return False
 
-    def _said_of_some(self, contract: Any, some: IndexArray) -> Iterator[Answers]:
+    def _said_of_some(self, contract: Contract, some: IndexArray) -> Iterator[Answers]:
         """The monitor's answers about the assure (held-out) episodes in ``some``.
 
         The quickest answers come first: those about the last steps of a few episodes. Then come the

@@ -21,6 +21,7 @@ from ontarget.errors import Argument, FewEpisodesError, InputError
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.joint.asked import Asked
 from ontarget.fitted.joint.joint import Joint
+from ontarget.goal import Goal
 from ontarget.live._batch import answer_episodes
 from ontarget.live.answers import Answers, Sheet
 from ontarget.live.contract import Contract
@@ -142,7 +143,7 @@ class OwnWatch:
         return self._watch
 
     @property
-    def target(self) -> Target:
+    def target(self) -> Target | Goal:
         """The outcomes that the present run should end in."""
         return self._running.target
 

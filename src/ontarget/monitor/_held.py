@@ -20,6 +20,7 @@ from ontarget.fitted.joint.joint import Joint
 from ontarget.fitted.target_map import TargetMap
 from ontarget.goal import Goal
 from ontarget.live._assured import Contracts
+from ontarget.live.contract import Contract
 from ontarget.live.rules import AlarmRule, RuleOptions, rule_of
 from ontarget.target import Target
 
@@ -180,7 +181,7 @@ class Held:
         """
         return dict(self._shared.trained.sizes)
 
-    def _contract(self, target: Target | Goal, options: AlarmOptions) -> Any:
+    def _contract(self, target: Target | Goal, options: AlarmOptions) -> Contract:
         """The contract for this target: the target and an alarm rule, ready for watching runs."""
         rest = checked_options(options)
         own_map = self._map(target, rest.pop("calibration", "target"))

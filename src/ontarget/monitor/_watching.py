@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Unpack, overload
 
 from ontarget.conformal._levels import Level
-from ontarget.episodes._judged import Reading
 from ontarget.errors import Argument, InputError
 from ontarget.goal import Goal
 from ontarget.live.alarms import PromisedAlarms, promised_alarms
 from ontarget.live.contract import Contract
 from ontarget.live.fleet import FleetWatch
-from ontarget.live.goals._signals import SignalWatch
-from ontarget.live.goals.contract import GoalContract
 from ontarget.live.goals.fleet import GoalFleet
-from ontarget.live.goals.watch import GoalWatch
 from ontarget.live.own_targets import OwnTargets, OwnWatch
 from ontarget.live.rules import rule_of
 from ontarget.live.sessions import Sessions
@@ -29,36 +24,6 @@ from ontarget.target import Target
 class Watching(Asking):
     """The methods of a fitted `GoalMonitor` that follow live runs."""
 
-    @overload
-    def watch(
-        self,
-        target: Target,
-        *,
-        group: Any = ...,
-        on_bad: OnBad = ...,
-        **alarm: Unpack[AlarmOptions],
-    ) -> Watch: ...
-
-    @overload
-    def watch(
-        self,
-        target: Goal,
-        *,
-        group: Any = ...,
-        on_bad: OnBad = ...,
-        **alarm: Unpack[AlarmOptions],
-    ) -> GoalWatch | SignalWatch: ...
-
-    @overload
-    def watch(
-        self,
-        target: None = ...,
-        *,
-        group: Any = ...,
-        on_bad: OnBad = ...,
-        **alarm: Unpack[AlarmOptions],
-    ) -> Any: ...
-
     def watch(
         self,
         target: Target | Goal | None = None,
@@ -66,7 +31,7 @@ class Watching(Asking):
         group: Any = None,
         on_bad: OnBad = "unknown",
         **alarm: Unpack[AlarmOptions],
-    ) -> Watch | GoalWatch:
+    ) -> Watch:
         """A watch that follows one run live.
 
         This call opens all models and compiles all code, so that the first `step` is fast.
@@ -74,9 +39,9 @@ class Watching(Asking):
         Parameters
         ----------
         target
-            The outcomes that the run should end in. With a monitor of several behaviors, a goal:
-            the watch is then a `GoalWatch`, whose steps take a mapping of signals as the reward. By
-            default the target named at `fit`.
+            The outcomes that the run should end in. With a monitor of several behaviors, a goal;
+            steps then take a mapping of signals as the reward. By default the target named at
+            `fit`.
         group
             The run's group, if the monitor is calibrated by group.
         on_bad
@@ -98,8 +63,7 @@ class Watching(Asking):
             targets never contradict each other.
         """
         number = self._shared.group_of(group)
-        found: Watch | GoalWatch = self._maker(target, alarm, on_bad)[1](number)
-        return found
+        return Watch(self._contract_of(target, alarm), group=number, on_bad=on_bad)
 
     def watch_own(
         self, *, group: Any = None, on_bad: OnBad = "unknown", **alarm: Unpack[AlarmOptions]
@@ -189,9 +153,9 @@ class Watching(Asking):
             As for `watch`.
         """
         wanted = self._wanted(target)
-        contract, make = self._maker(wanted, alarm)
+        contract = self._contract_of(wanted, alarm)
         if isinstance(wanted, Goal):
-            return GoalFleet(wanted, make, agents, groups=groups)
+            return GoalFleet(wanted, contract, agents, groups=groups)
         return FleetWatch(contract, agents, groups=groups)
 
     def sessions(
@@ -215,23 +179,13 @@ class Watching(Asking):
         >>> sessions.answer({"agent": "left", "state": [0.1]})["status"]
         'OK'
         """
-        contract, make = self._maker(target, alarm)
-        return Sessions(contract, max_agents=max_agents, idle_seconds=idle_seconds, make=make)
+        contract = self._contract_of(target, alarm)
+        return Sessions(contract, max_agents=max_agents, idle_seconds=idle_seconds)
 
-    def _maker(
-        self, target: Target | Goal | None, alarm: AlarmOptions, on_bad: OnBad = "unknown"
-    ) -> tuple[Any, Callable[[int], Any]]:
-        """The contract for a target, and a function that makes a watch for a group's number.
-
-        A contract is a target and an alarm rule, prepared for watching runs.
-        """
-        alone, wanted, name = self._narrowed(target)
-        contract = alone._contract(wanted, alarm)
-        if name:
-            return contract, partial(_signal_watch, contract, name, self.readings[name], on_bad)
-        if isinstance(wanted, Goal):
-            return contract, partial(_goal_watch, contract, self.readings, on_bad)
-        return contract, partial(_watch, contract, on_bad)
+    def _contract_of(self, target: Target | Goal | None, alarm: AlarmOptions) -> Contract:
+        """The contract for a target: the target and an alarm rule, prepared for watching runs."""
+        alone, wanted, _ = self._narrowed(target)
+        return alone._contract(wanted, alarm)
 
     def alarm_curve(
         self,
@@ -255,19 +209,3 @@ class Watching(Asking):
         own_map, number = alone._map(wanted, calibration), self._shared.group_of(group)
         assured = alone.contracts.assured(wanted, own_map, number)
         return promised_alarms(assured, rates=rates, for_steps=for_steps, confidence=confidence)
-
-
-def _watch(contract: Contract, on_bad: OnBad, group: int) -> Watch:
-    return Watch(contract, group=group, on_bad=on_bad)
-
-
-def _goal_watch(
-    contract: GoalContract, readings: Mapping[str, Reading], on_bad: OnBad, group: int
-) -> GoalWatch:
-    return GoalWatch(contract, readings, group=group, on_bad=on_bad)
-
-
-def _signal_watch(
-    contract: Contract, name: str, reading: Reading, on_bad: OnBad, group: int
-) -> SignalWatch:
-    return SignalWatch(contract, name, reading, group=group, on_bad=on_bad)
