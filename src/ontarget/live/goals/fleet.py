@@ -16,7 +16,7 @@ from ontarget.goal import Goal
 from ontarget.live.contract import Contract
 from ontarget.live.outlook import Outlooks
 from ontarget.live.rules import AlarmRule, Trigger
-from ontarget.live.runs import RunState, state_of
+from ontarget.live.runs import RunState, Standings, state_of
 from ontarget.live.watch import Watch
 
 
@@ -212,6 +212,21 @@ class GoalFleet:
         if agent not in self._watches:
             self.join([agent], groups=state.group)
         self[agent].resume(state)
+
+    @internal
+    def standings(self, agents: Any = None) -> Standings:
+        """The states of these agents' runs, as arrays and as bytes for `unpack`."""
+        watches = [self._watches[name] for name in self._which(agents)]
+        group, alarmed, since, ended = np.array([one.standing for one in watches]).T
+        return Standings(
+            packed=[one.pack() for one in watches],
+            so_far=np.full(len(watches), np.nan),  # each behavior has its own
+            group=group,
+            alarmed=alarmed != 0,
+            since=since,
+            ended=ended != 0,
+            reasoned=np.array([bool(one.peek().reason) for one in watches]),
+        )
 
     @internal
     def unpack(self, packed: Mapping[Hashable, bytes]) -> None:
