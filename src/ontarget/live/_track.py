@@ -52,6 +52,8 @@ class Track:
         The row's numbers after the last call, as lists, which are faster to read.
     features
         The run's last state, with all columns that the models read.
+    unknown
+        The categories of the last state that are not known, by feature.
     limits
         What the models last said, for each bound of the targets.
     has_model
@@ -66,13 +68,13 @@ class Track:
         "_looking",
         "_news",
         "_row",
-        "_unknown",
         "features",
         "has_model",
         "limits",
         "part",
         "real",
         "table",
+        "unknown",
         "whole",
     )
 
@@ -92,7 +94,7 @@ class Track:
             self.table, _FIRST, (self._news, self._row), (self._ends, self._became)
         )
         self._looking = part.looking(self.table, _FIRST, self.limits)
-        self._unknown: dict[str, str] = {}  # unknown categories of the last state, by feature
+        self.unknown: dict[str, str] = {}
         self.has_model = False
         self.whole: list[int]
         self.real: list[float]
@@ -109,8 +111,8 @@ class Track:
 
     def reading(self) -> Reading:
         """What is known of the run at its last step."""
-        so_far = float(self.table.real[0, k.SNAPPED])
-        return Reading(self.whole[k.LAST_T], self.features.copy(), (so_far,), self._unknown)
+        whole, real = self.whole, self.real
+        return Reading(whole[k.LAST_T], self.features.copy(), (real[k.SNAPPED],), self.unknown)
 
     def step(self, reward: Any, behavior: Any, trouble: str, ending: float = 0.0) -> int:
         """Bring the run to its next step and answer; returns SETTLED, BAD or LOOK.
@@ -147,7 +149,7 @@ class Track:
         model must be asked. ``trouble`` says why the state could not be read; it is empty if the
         state is fine. ``ending`` is ENDS at the end of a run, and CUT if it was cut off.
         """
-        part, whole = self.part, self.table.whole[0]
+        part, whole = self.part, self.whole
         earned, rule = number_or_nan(reward), part.behavior
         told, is_told, updated, text = _NAN, 0.0, _NAN, ""
         if behavior is not None:
@@ -234,9 +236,9 @@ class Track:
             else:
                 features[:] = schema.encode(state)
                 gap = schema.codes and schema.lacks_category(features)
-            self._unknown = schema.unseen_in(state) if gap else {}
+            self.unknown = schema.unseen_in(state) if gap else {}
         except Exception as error:  # no state, however strange, may stop the caller's loop
-            features[:], self._unknown = _NAN, {}
+            features[:], self.unknown = _NAN, {}
             return str(error) or type(error).__name__
         return ""
 
@@ -296,8 +298,8 @@ class JointRow:
 
     def reading(self) -> Reading:
         """What is known of the run at its last step."""
-        first = self.tracks[0].reading()
-        return first._replace(so_far=tuple(float(had[0]) for had in self._had))
+        first, so_far = self.tracks[0], [float(had[0]) for had in self._had]
+        return Reading(self.whole[k.LAST_T], first.features.copy(), tuple(so_far), first.unknown)
 
     def note(self) -> None:
         """Copy the run's row of the table to lists."""
@@ -312,7 +314,8 @@ class JointRow:
         first = self.tracks[0]
         for name, track in zip(self._contract.asked.names, self.tracks, strict=True):
             reading = self._contract.readings[name]
-            track.features[:] = first.features
+            if track is not first:
+                track.features[:] = first.features
             earned, told = news_of(name, reading, reward, behavior, begun=begun)
             became.append(track.advance(earned, told, trouble, ending=ending))
         self._answer(became)
@@ -355,7 +358,7 @@ class JointRow:
         Returns False if the answer is unknown.
         """
         contract, table, asked = self._contract, self.table, self._contract.asked
-        t, group = table.whole[0, [k.LAST_T, k.GROUP]].tolist()
+        t, group = int(table.whole[0, k.LAST_T]), self.whole[k.GROUP]
         unknown = asked.joint.unknown(t, group)
         held = table.held(_ONLY) if table.taken else []
         for track, had in zip(self.tracks, self._had, strict=True):
@@ -370,7 +373,7 @@ class JointRow:
         else:
             asked.step(t, group).join(self._limits, self._had, self._room, self._out)
             if not unknown:
-                self._judge_parts(self._room[0])
+                self._judge_parts(self._room.whole[0])
             elif self._out[0, DECIDED] < 0.0:
                 return False
         if np.isnan(self._out[0, P]):

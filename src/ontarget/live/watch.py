@@ -46,7 +46,17 @@ class Watch:
     See `GoalMonitor.watch`.
     """
 
-    __slots__ = ("_contract", "_group", "_raises", "_row", "_seen", "_tracks", "_turn", "changes")
+    __slots__ = (
+        "_contract",
+        "_group",
+        "_raises",
+        "_row",
+        "_seen",
+        "_signal",
+        "_tracks",
+        "_turn",
+        "changes",
+    )
 
     def __init__(self, contract: Contract, *, group: int = 0, on_bad: OnBad = "unknown") -> None:
         if on_bad not in ("unknown", "raise"):
@@ -57,8 +67,10 @@ class Watch:
         self._tracks = tuple(Track(part, group) for part in contract.parts)
         # The row that the run is judged by: that of its only behavior, or that of the goal.
         self._row: Track | JointRow = self._tracks[0]
+        # The signal of a single behavior that has a name.
+        self._signal = next(iter(contract.readings.items()), None)
         if contract.asked.is_joint:
-            self._row = JointRow(contract, self._tracks, group)
+            self._row, self._signal = JointRow(contract, self._tracks, group), None
         self._turn = Turn("watch")
         self._seen: Seen  # readings at which a model answered
         self.changes: list[Change]
@@ -149,7 +161,8 @@ class Watch:
             raise turn.refusal() from None
         try:
             trouble = self._tracks[0].read(state)
-            reward, behavior = self._brought(reward, behavior)
+            if self._signal is not None:
+                reward, behavior = self._brought(reward, behavior)
             became = row.step(reward, behavior, trouble)
             if row.has_model:
                 self._seen.add(row.reading())
@@ -177,7 +190,8 @@ class Watch:
         """
         with self._turn:
             ending = k.CUT if truncated else k.ENDS
-            reward, behavior = self._brought(reward, behavior)
+            if self._signal is not None:
+                reward, behavior = self._brought(reward, behavior)
             return self._told(self._row.step(reward, behavior, "", ending))
 
     def intervene(self) -> Outlook:
@@ -288,18 +302,15 @@ class Watch:
         return twin
 
     def _brought(self, reward: Any, behavior: Any) -> tuple[Any, Any]:
-        """The reward and the behavior of a call, if the run has a single behavior.
+        """The reward and the behavior of a call, for a single behavior with a name.
 
-        For a behavior with a name they are looked up by name, if the caller passed mappings.
+        They are looked up by name if the caller passed mappings.
         """
-        contract = self._contract
-        if contract.asked.is_joint or not contract.readings:
-            return reward, behavior
         if not isinstance(reward, Mapping) and not isinstance(behavior, Mapping):
             return reward, behavior
-        ((name, reading),) = contract.readings.items()
+        assert self._signal is not None
         begun = self.status is not Status.PENDING
-        return news_of(name, reading, reward, behavior, begun=begun)
+        return news_of(*self._signal, reward, behavior, begun=begun)
 
     def _told(self, became: int) -> Outlook:
         outlook = self.peek()

@@ -206,14 +206,16 @@ class Asked:
 
     def step(self, t: int, group: int) -> JointStep:
         """What the kernels read to join the behaviors at this step; it is made once and kept."""
-        if (t, group) not in self._steps:
+        found = self._steps.get((t, group))
+        if found is None:
             laws = [fitted.at(t, group) for fitted in self.parts]
             excess = [fitted.sorted_excess[group] for fitted in self.parts]
             members = self.joint.learned_places(self.names, t, group).ranks
             assured = self.joint.assured_ranks(self.names, t, group)
             rest = self.joint.sorted_excess[group], self.own_knots(t, group)
-            self._steps[t, group] = self._prepared(laws, excess, (members, assured), rest)
-        return self._steps[t, group]
+            found = self._prepared(laws, excess, (members, assured), rest)
+            self._steps[t, group] = found
+        return found
 
     @cached_property
     def _steps(self) -> dict[tuple[int, int], JointStep]:
@@ -238,15 +240,16 @@ class Asked:
         ]
         return JointStep(parts, self.boxes, ranks, rest)
 
-    def room(self, rows: int) -> Pieces:
+    def room(self, rows: int) -> Room:
         """Arrays of zeros for `JointStep.join` to work in, for this many runs."""
         k, targets = len(self.names), max(map(len, self.targets))
         pieces = max(int(np.diff(one.first).max()) for one in self.questions)
-        return (
+        whole = (
             np.zeros((k, rows, targets, NUMBERS)),
             np.zeros((k, rows, targets, pieces, N_SIDES)),
             np.zeros((k, rows, targets, 2)),
         )
+        return Room(whole, tuple(zip(*whole, strict=True)))
 
     def _joined(
         self,
@@ -263,7 +266,7 @@ class Asked:
             room = self.room(b - a)
             some = [(left[a:b], right[a:b]) for left, right in limits]
             step.join(some, [had[a:b] for had in so_far], room, numbers[a:b], who[a:b])
-            parts[:, a:b] = room[0][:, :, 0]
+            parts[:, a:b] = room.whole[0][:, :, 0]
 
         run_blocks(answer, rows, block=_BLOCK)
         return Said(numbers[:, None], parts)
@@ -364,6 +367,13 @@ class Asked:
         return who, self._joined(step, limits, so_far, own).numbers[:, 0]
 
 
+class Room(NamedTuple):
+    """Working arrays of the kernels for some runs, and each behavior's part of them."""
+
+    whole: Pieces
+    each: tuple[Pieces, ...]
+
+
 class JointStep(NamedTuple):
     """What the kernels read at one step and group to join the limits of several behaviors.
 
@@ -380,7 +390,7 @@ class JointStep(NamedTuple):
         self,
         limits: Sequence[Limits],
         so_far: Sequence[FloatArray],
-        room: Pieces,
+        room: Room,
         out: FloatArray,
         own: IndexArray = _NOBODY,
     ) -> None:
@@ -389,7 +399,8 @@ class JointStep(NamedTuple):
         ``out`` is (runs, numbers); ``room`` then has the answers about each behavior. ``own`` has
         the place of each run among the learning episodes, −1 for a new run.
         """
-        each = zip(self.parts, limits, so_far, zip(*room, strict=True), strict=True)
+        each = zip(self.parts, limits, so_far, room.each, strict=True)
         for (kept, components, translation, (least, most), amounts), here, had, into in each:
             pieces_of_rows(kept, here, components, (translation, had, least, most), amounts, into)
-        goals_of_rows(room, self.boxes, (self.ranks[0], own, self.ranks[1]), self.rest, out)
+        episodes = self.ranks[0], own, self.ranks[1]
+        goals_of_rows(room.whole, self.boxes, episodes, self.rest, out)

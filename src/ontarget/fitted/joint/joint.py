@@ -181,7 +181,11 @@ class Joint:
 
     def trouble(self, t: int, group: int) -> str:
         """Why a behavior has no model that answers at this step, as text; empty if all have."""
-        return next(filter(None, (one.unknown(t, group) for one in self.parts.values())), "")
+        key = ("trouble", t, group)
+        if key not in self._kept:
+            each = (one.unknown(t, group) for one in self.parts.values())
+            self._kept[key] = next(filter(None, each), "")
+        return self._kept[key]  # type: ignore[return-value]
 
     @property
     def n_rehearsed(self) -> int:
