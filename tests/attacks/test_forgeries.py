@@ -17,6 +17,8 @@ import pytest
 from ontarget import Target
 from ontarget.episodes import Feature, Schema
 from ontarget.errors import ModelFileError
+from ontarget.fitted.joint.asked import Asked
+from ontarget.fitted.joint.joint import Joint
 from ontarget.live import Below
 from ontarget.live.contract import Contract
 from ontarget.modelfile.container import container_bytes
@@ -82,7 +84,7 @@ def test_a_contract_refuses_models_of_another_width() -> None:
     none = {"assure": None, "excess": np.empty(0)}
     forged = replace(fitted, schema=wider, may_miss=np.zeros(3, dtype=np.bool_), **none)
     with refuses(ModelFileError, None, "QuantileForest", 3, 4):
-        Contract(forged, TARGET, Below(0.5), [Below(0.5).trigger(None)])
+        Contract(Asked(Joint.of(forged), TARGET), Below(0.5), [Below(0.5).trigger(None)])
 
 
 @pytest.mark.parametrize("kind", ["forest-by-step", "discounted"])

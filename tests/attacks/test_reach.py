@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from ontarget._typing import AnyArray
-from ontarget.fitted.joint.joint import Joint
 from ontarget.modelfile import file
 from ontarget.modelfile.container import Container
 from ontarget.modelfile.several import load_any
@@ -123,7 +122,7 @@ def test_no_reader_asks_for_an_array_that_no_attacked_file_holds(
 ) -> None:
     for path in sorted(folder.glob("*.ontarget")):
         found = load_any(path)
-        for part in found.parts.values() if isinstance(found, Joint) else [found]:
+        for part in found.parts.values():
             assert all(part.models[block.index] is not None for block in part.blocks)
     held = names_in(read_all(folder))
     assert len(asked) > 80

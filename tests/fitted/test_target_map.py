@@ -15,9 +15,7 @@ from ontarget.errors import InputError
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._kernels import DECIDED
 from ontarget.fitted._mapping import FOLDS
-from ontarget.fitted._rehearsed import rehearsed_steps
 from ontarget.fitted.calibrating import map_target
-from ontarget.fitted.question import Question
 from ontarget.models import Marginal, QuantileForest
 from refusals import refuses
 from tests.walks import replay, walks
@@ -37,7 +35,7 @@ def fitted(**options) -> GoalMonitor:
 
 def test_p_of_a_watch_is_the_map_of_the_common_p() -> None:
     monitor, new = fitted(), walks(20, seed=3)
-    own_map = map_target(monitor.fitted, TARGET)
+    own_map = map_target(monitor.contracts.asked(TARGET))
     assert own_map.identity[:-1].max() < 1.0  # at the last step are too few runs to learn from
     own = monitor.evaluate(new, TARGET, resamples=2)
     common = monitor.evaluate(new, TARGET, calibration="common", resamples=2)
@@ -60,8 +58,7 @@ def test_what_is_decided_passes_the_map_by_and_teaches_it_nothing() -> None:
     assert 0.0 < found.p[0] < 1.0
     # Every run that has met it before step 2 is decided there, whatever it says.
     rehearsal = monitor.fitted.rehearsal
-    question = Question.of(target, monitor.fitted.grid)
-    (step,) = rehearsed_steps(monitor.fitted, question, [2])
+    (step,) = monitor.contracts.asked(target).rehearsed([2])
     rows, index = rehearsal.rows_at(2)
     before = rehearsal.before[rows][np.isin(index, step.episodes)]
     assert np.array_equal(step.numbers[:, DECIDED] == 1.0, before >= 0.5)
@@ -75,7 +72,7 @@ def test_a_target_that_all_runs_meet_leaves_p_as_it_is_to_the_last_bit() -> None
         for one in ("target", "common")
     )
     np.testing.assert_array_equal(own, common)
-    assert map_target(monitor.fitted, target).identity.min() == 1.0
+    assert map_target(monitor.contracts.asked(target)).identity.min() == 1.0
 
 
 def test_the_order_of_the_episodes_makes_no_difference() -> None:
@@ -85,8 +82,7 @@ def test_the_order_of_the_episodes_makes_no_difference() -> None:
         map_target(
             GoalMonitor(Marginal(), min_calibration=5)
             .fit(split=Split(learn, None, None), progress=False)
-            .fitted,
-            TARGET,
+            .contracts.asked(TARGET)
         )
         for learn in (runs, runs.take(order))
     )
@@ -98,7 +94,7 @@ def test_a_loaded_monitor_learns_the_same_map(tmp_path: Path) -> None:
     monitor = fitted()
     monitor.save(tmp_path / "a.ontarget")
     loaded = GoalMonitor.load(tmp_path / "a.ontarget")
-    one, other = (map_target(each.fitted, TARGET) for each in (monitor, loaded))
+    one, other = (map_target(each.contracts.asked(TARGET)) for each in (monitor, loaded))
     np.testing.assert_array_equal(one.values, other.values)
     np.testing.assert_array_equal(one.identity, other.identity)
 
@@ -111,7 +107,7 @@ def test_a_long_run_is_rehearsed_at_some_steps_and_mapped_at_all() -> None:
     assert rehearsal.steps[[0, -1]].tolist() == [0, 59]
     assert rehearsal.ladder.shape[1] <= 50
     assert len(rehearsal.left) == 0  # without atoms the limits are equal
-    found = map_target(monitor.fitted, target)
+    found = map_target(monitor.contracts.asked(target))
     below, above = found.steps[3:5].tolist()
     part = (below + 1 - below) / (above - below)
     between = (1 - part) * found.tables[FOLDS, 3, 0] + part * found.tables[FOLDS, 4, 0]
@@ -128,10 +124,10 @@ def test_of_very_many_episodes_a_part_is_kept_within_the_budget_of_the_file() ->
 
 def test_a_group_with_enough_episodes_has_a_map_of_its_own() -> None:
     few = fitted(groups=3, group="group")  # 80 learning episodes each
-    tables = map_target(few.fitted, TARGET).tables
+    tables = map_target(few.contracts.asked(TARGET)).tables
     assert np.array_equal(tables[:, :, 0], tables[:, :, 1])
     enough = fitted(groups=2, group="group")
-    tables = map_target(enough.fitted, TARGET).tables
+    tables = map_target(enough.contracts.asked(TARGET)).tables
     assert not np.array_equal(tables[:, :, 0], tables[:, :, 1])
 
 

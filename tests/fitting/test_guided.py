@@ -30,10 +30,10 @@ def fitted() -> GoalMonitor:
 
 
 def test_long_runs_are_guided_only_if_that_predicts_better() -> None:
-    assert fitted()._contents.guide is not None
+    assert fitted().fitted.guide is not None
     plain = GoalMonitor().fit(robots(150, 1, told=False), seed=0, progress=False)
-    assert plain._contents.guide is None
-    assert "guide" in plain._contents.trained.chosen.extras  # tried, and left out
+    assert plain.fitted.guide is None
+    assert "guide" in plain.fitted.trained.chosen.extras  # tried, and left out
 
 
 def test_live_batch_and_file_answer_alike(tmp_path: Path) -> None:

@@ -38,7 +38,8 @@ def ragged() -> Answers:
     for own in states[100:130]:
         own[rng.integers(len(own))] = np.nan
     asked = Episodes.from_arrays(states[100:], rewards[100:], horizon=9)
-    return answer_episodes(monitor.fitted, asked, TARGET)
+    about = monitor.contracts.asked(TARGET)
+    return answer_episodes(about, about.alike(asked))
 
 
 @pytest.fixture(params=[1, 20, 250_000])

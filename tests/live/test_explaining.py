@@ -120,7 +120,7 @@ def test_a_change_since_an_earlier_step_is_shared_out_exactly(model: Any) -> Non
 def test_a_watch_keeps_the_first_step_and_the_latest_ones() -> None:
     seen: Seen[Reading] = Seen()
     for t in range(KEPT + 40):
-        seen.add(Reading(t, np.zeros(1), 0.0))
+        seen.add(Reading(t, np.zeros(1), (0.0,)))
     now, before = seen.pair(0)
     assert (now.t, before.t) == (KEPT + 39, 0)
     assert seen.pair(40)[1].t == 40

@@ -37,7 +37,7 @@ def test_p_is_the_out_of_bag_law_on_the_curve_of_the_others() -> None:
     runs = walks(60, ragged=True)
     monitor = rehearsed(runs, steps_per_model=1)  # so that every atom is on the ladder
     fitted, runs = monitor.fitted, runs.take(in_order(runs))
-    found = rehearsed_answers(fitted, TARGET)
+    found = rehearsed_answers(monitor.contracts.asked(TARGET))
     for t in range(4):
         step = runs.at(t)
         ends = np.round(0.05 - step.behavior, 9)
@@ -57,8 +57,8 @@ def test_every_behavior_and_model_can_be_rehearsed(behavior: str, model) -> None
     runs = walks(60, behavior=behavior, atoms=behavior == "max")
     middle = float(np.median(runs.outcomes))
     monitor = rehearsed(runs, model)
-    found = rehearsed_answers(monitor.fitted, Target.at_least(middle))
-    rest = rehearsed_answers(monitor.fitted, Target.at_least(middle).complement())
+    found = rehearsed_answers(monitor.contracts.asked(Target.at_least(middle)))
+    rest = rehearsed_answers(monitor.contracts.asked(Target.at_least(middle).complement()))
     assert not np.isnan(found.p).any()
     np.testing.assert_allclose(found.p + rest.p, 1.0, atol=1e-9)
     assert found.met.sum() == np.count_nonzero(runs.outcomes >= middle)
@@ -70,8 +70,8 @@ def test_every_behavior_and_model_can_be_rehearsed(behavior: str, model) -> None
 def test_a_threshold_is_measured_and_refused_like_a_promised_one() -> None:
     monitor = rehearsed(walks(60))
     trigger = monitor.watch(TARGET, false_alarm_rate=0.1).trigger
-    own_map = map_target(monitor.fitted, TARGET)
-    scores = rehearsed_answers(monitor.fitted, TARGET, calibration=own_map)
+    own_map = map_target(monitor.contracts.asked(TARGET))
+    scores = rehearsed_answers(monitor.contracts.asked(TARGET, own_map))
     met = np.sort(scores.scores(1)[scores.met])
     assert trigger.promised is None
     assert (trigger.measured.m, trigger.measured.k) == (met.size, (met.size + 1) // 10)
@@ -97,8 +97,8 @@ def test_what_only_assure_episodes_can_do_is_refused() -> None:
 def test_each_group_has_a_threshold_of_its_own() -> None:
     runs = walks(80, groups=2)
     monitor = rehearsed(runs, group="group")
-    own_map = map_target(monitor.fitted, TARGET)
-    whole = rehearsed_answers(monitor.fitted, TARGET, calibration=own_map)
+    own_map = map_target(monitor.contracts.asked(TARGET))
+    whole = rehearsed_answers(monitor.contracts.asked(TARGET, own_map))
     triggers = monitor.fleet(TARGET, 2, groups=["0", "1"], false_alarm_rate=0.1).triggers
     for g, trigger in enumerate(triggers):
         own = (runs.groups[in_order(runs)] == str(g)) & whole.met
@@ -140,7 +140,7 @@ def test_of_very_many_episodes_some_are_kept_and_values_between_ladders_are_met(
     rehearsal = monitor.fitted.rehearsal
     assert (len(rehearsal), rehearsal.ladder.shape) == (500, (1, 64))
     for end in (-1.234, 0.0, 0.777, math.nextafter(rewards.max(), 9.0)):
-        p = rehearsed_answers(monitor.fitted, Target.at_least(end)).p
+        p = rehearsed_answers(monitor.contracts.asked(Target.at_least(end))).p
         np.testing.assert_allclose(p, np.mean(rewards >= end), atol=0.03)
 
 

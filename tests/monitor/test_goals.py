@@ -126,10 +126,9 @@ def test_p_of_goals_adds_up_like_a_probability(monitor: GoalMonitor) -> None:
 
 
 def test_plausibility_rests_on_the_farthest_behavior(monitor: GoalMonitor) -> None:
-    goals = monitor._goals
-    assert goals is not None
-    each = [one.excess for one in goals.joint.parts.values()]
-    assert np.array_equal(goals.joint.excess, np.max(each, axis=0))
+    joint = monitor.contracts.joint
+    each = [one.excess for one in joint.parts.values()]
+    assert np.array_equal(joint.excess, np.max(each, axis=0))
     X, so_far = some_runs()
     found = monitor.outlook(2, X, so_far, GOAL)
     assert np.all(found.low <= found.high)
@@ -454,10 +453,8 @@ def test_precedents_of_a_goal_weigh_as_in_each_behavior(monitor: GoalMonitor) ->
     for name, target in (("gain", 0.0), ("spent", 0.0), ("low", 0.0)):
         alone = monitor.only(name)
         found = explained(
-            alone.fitted,
-            Reading(0, np.zeros(2), so_far[name]),
-            None,
-            Target.at_least(target),
+            alone.contracts.asked(Target.at_least(target)),
+            Reading(0, np.zeros(2), (so_far[name],)),
             most=10_000,
         )
         for one in found.precedents:

@@ -147,7 +147,7 @@ def short() -> GoalMonitor:
 def test_assure_runs_past_the_horizon_are_judged_as_live_runs_are(short) -> None:
     fitted = short.fitted
     assert (short.horizon, int(fitted.observed.lengths.max())) == (6, 13)
-    said = answer_episodes(fitted, fitted.observed, TARGET)
+    said = answer_episodes(short.contracts.asked(TARGET), [fitted.observed])
     watch = short.watch(TARGET, alarm_below=0.2, calibration="common")
     runs = log(60, HELD_OUT, 7, steps=13).group_by("episode", maintain_order=True)
     for i, (_, run) in enumerate(runs):

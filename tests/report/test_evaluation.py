@@ -13,6 +13,7 @@ import pytest
 from ontarget import Episodes, Evaluation, Target
 from ontarget.errors import EpisodesError, FewEpisodesError
 from ontarget.evaluation import Resampling, ece
+from ontarget.fitted.joint.joint import Joint
 from ontarget.live._assured import Contracts
 from ontarget.live._batch import answer_episodes
 from ontarget.models import QuantileForest
@@ -98,7 +99,7 @@ def test_what_spoils_the_measures_is_told() -> None:
 def test_an_evaluation_without_any_known_step_is_refused() -> None:
     strict = replace(walker().fitted, min_calibration=10_000)
     with refuses(FewEpisodesError, None, 300, 10000):
-        evaluate(Contracts(strict), NEW, TARGET, resampling=Resampling(2))
+        evaluate(Contracts(Joint.of(strict)), NEW, TARGET, resampling=Resampling(2))
 
 
 def test_intervals_and_bands_hold_their_levels() -> None:
@@ -150,7 +151,8 @@ def test_another_dictionary_is_read_by_name_and_another_kind_refused() -> None:
 
 def test_progress_counts_the_steps() -> None:
     seen: list[float] = []
-    answer_episodes(walker().fitted, NEW, TARGET, reached=seen.append)
+    asked = walker().contracts.asked(TARGET)
+    answer_episodes(asked, asked.alike(NEW), reached=seen.append)
     assert seen == [1, 2, 3, 4, 5, 6]
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from ontarget import Episodes, GoalMonitor, Target
 from ontarget.errors import EpisodesWarning
-from ontarget.fitted.calibrating import map_target
 from ontarget.fitting import fit
 from ontarget.live._batch import rehearsed_answers
 from ontarget.models import QuantileForest, StackedForest
@@ -92,10 +91,9 @@ def lucky_runs(steps: int, outcomes: int, seed: int) -> Episodes:
 
 def own_briers(monitor: GoalMonitor, target: Target) -> list[float]:
     """The Brier scores of p for the learn episodes, with the common curve and the target's map."""
-    fitted = monitor.fitted
+    contracts = monitor.contracts
     answers = [
-        rehearsed_answers(fitted, target, calibration=one)
-        for one in (None, map_target(fitted, target))
+        rehearsed_answers(contracts.asked(target, one)) for one in (None, contracts.map_of(target))
     ]
     return [float(np.nanmean((one.p - one.met) ** 2)) for one in answers]
 

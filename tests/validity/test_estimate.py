@@ -161,7 +161,8 @@ def walks(n: int, rng: np.random.Generator) -> Episodes:
 
 def errors(monitor: GoalMonitor, new: Episodes) -> tuple[float, float]:
     """Mean squared errors to the truth: of p and of the law's own probability."""
-    found = answer_episodes(monitor.fitted, new, TARGET)
+    asked = monitor.contracts.asked(TARGET)
+    found = answer_episodes(asked, asked.alike(new))
     truth = np.array([ndtr(new.at(t).behavior / math.sqrt(HORIZON - t)) for t in range(HORIZON)])
     return float(np.mean((found.p - truth) ** 2)), float(np.mean((found.raw - truth) ** 2))
 

@@ -72,7 +72,7 @@ def test_a_targets_own_map_leaves_alarms_as_often_false_as_promised(seed: int) -
     """The biased law is so wrong that the map has much to put right; it comes from learn alone."""
     world = World(seed, atoms=False, forest=False, learn=400)
     turns = world.turns()
-    learned = map_target(turns[0][0].fitted, TARGET)
+    learned = map_target(turns[0][0].contracts.asked(TARGET))
     assert learned is not None
     assert learned.identity.min() < 0.1
     check_alarms(world, turns, exact=True)

@@ -165,23 +165,24 @@ def test_a_map_from_the_episodes_that_promise_alarms_is_caught(
         check_alarms(world, turns[world], exact=False)
     true_map = _assured.map_target
 
-    def from_assure(fitted: Any, target: Any) -> Any:
+    def from_assure(asked: Any) -> Any:
         """The map that the assure episodes' own outcomes teach."""
-        said = answer_episodes(fitted, fitted.assure, target)
+        said = answer_episodes(asked, asked.observed)
         alive = [np.flatnonzero(~np.isnan(panel)) for panel in said.p]
         steps = [
             _mapping.StepAnswers(own, panel[own]) for own, panel in zip(alive, said.p, strict=True)
         ]
         folds = _mapping.folds_of(said.met)
         learned = _mapping.fit_maps(steps, said.met, folds, fading=False)
-        own_map = true_map(fitted, target)
+        own_map = true_map(asked)
         return replace(own_map, tables=learned.tables[:, :, None], identity=learned.weights[:, :1])
 
     monkeypatch.setattr(_assured, "map_target", from_assure)
     with caught:
         for world in worlds:
             for monitor, _ in turns[world]:
-                monitor._contracts = type(monitor._contracts)(monitor.fitted)  # forget the true map
+                # Forget the true map.
+                monitor._contracts = type(monitor.contracts)(monitor.contracts.joint)
             check_alarms(world, turns[world], exact=False)
 
 

@@ -144,12 +144,7 @@ def _run(episodes: Episodes, name: str) -> Episodes:
 
 def _answered(monitor: GoalMonitor, run: Episodes) -> set[int]:
     """The steps of a run at which a model answers; only these steps can be explained."""
-    from ontarget.live.goals.contract import GoalContracts
-
-    contracts, last = monitor.contracts, int(run.lengths[0])
-    parts = [contracts.fitted]
-    if isinstance(contracts, GoalContracts):
-        parts = list(contracts.joint.parts.values())
+    parts, last = list(monitor.contracts.joint.parts.values()), int(run.lengths[0])
     own = run.only(run.names[0]) if run.names else run
     group = int(parts[0].groups_in(own)[0])
     steps = range(min(last, parts[0].horizon))

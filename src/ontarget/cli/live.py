@@ -307,14 +307,12 @@ def _draw(
 
 def _so_far(sessions: Sessions, agent: str) -> str:
     """What an agent's run has, in words; empty if it is over, or nothing is known."""
-    from ontarget.live import GoalContract
-
     if agent not in sessions:
         return ""
     contract, state = sessions.contract, sessions.run_state(agent)
     each = [("", state)]
-    if isinstance(contract, GoalContract):
-        each = list(zip(contract.question.names, state.parts, strict=True))
+    if contract.asked.is_joint:
+        each = list(zip(contract.asked.names, state.parts, strict=True))
     told = [
         f"{plain(name)} {number(float(f'{one.so_far:.5g}'))}".strip()
         for name, one in each

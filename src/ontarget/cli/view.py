@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.text import Text
 
-    from ontarget.live import Contract, GoalContract, Trigger
+    from ontarget.live import Contract, Trigger
 
 _COLOURS: Final = {"OK": "green", "ALARM": "bold red", "UNKNOWN": "yellow", "DONE": "cyan"}
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
@@ -132,7 +132,7 @@ class Track:
 class LiveView:
     """All agents of ``ontarget watch`` on one screen; the library rich redraws it when needed."""
 
-    contract: Contract | GoalContract
+    contract: Contract
     name: str
     one_by_one: bool = False  # an agent is removed when the next one starts, as in a replay
     explain: Callable[[str], str] | None = None  # why an agent is in alarm, in a line

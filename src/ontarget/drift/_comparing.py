@@ -6,10 +6,10 @@ See methods M10, M26 and M36 in docs/methods.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from hashlib import blake2b
+from itertools import product
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -24,15 +24,13 @@ from ontarget.conformal._ranks import draw_ranks
 from ontarget.drift._permuting import draws_for, p_value, suffixes
 from ontarget.drift.bets import DriftBet
 from ontarget.drift.change import UNKNOWN_ORDER, Bias, Drift, Evidence
-from ontarget.drift.guard import NotedGoal, NotedStep, check_guarded
+from ontarget.drift.guard import check_guarded, limits_at, p_at
 from ontarget.episodes import Episodes
 from ontarget.episodes._fingerprints import seen_before
-from ontarget.episodes.looking._sides import check_goal_sides, check_sides
 from ontarget.errors import Argument, CalibrationError, EpisodesError, InputError
 from ontarget.evaluation import labelled
 from ontarget.fitted.fitted import Fitted
-from ontarget.fitted.joint.joint import GoalQuestion, Joint
-from ontarget.fitted.target_map import TargetMap
+from ontarget.fitted.joint.asked import Asked
 from ontarget.goal import Goal
 from ontarget.target import Target
 
@@ -46,73 +44,40 @@ _SORTED, _ENOUGH = 0.9, 20
 
 
 def drift_of(
-    fitted: Fitted,
+    asked: Asked,
     episodes: Episodes,
-    target: Target,
     *,
-    calibration: TargetMap | None = None,
     order: Order | None = None,
     by: Mapping[str, ArrayLike] | None = None,
     level: Level = 0.99,
     t: int = 0,
 ) -> Drift:
     """Whether these episodes show drift; see `GoalMonitor.drift`."""
-    new = fitted.alike(episodes)
-    _refuse_seen(new, fitted)
-    check_sides(new._unrounded, target, fitted.grid)
-    groups = fitted.groups_in(new)
-    sides = {g: _Side(fitted, t, g, target, calibration) for g in np.unique(groups).tolist()}
-
-    def compared(runs: Episodes, groups: IndexArray) -> _Runs:
-        limits, p = np.full((len(runs), 1, 2), np.nan), np.full(len(runs), np.nan)
-        for g, side in sides.items():
-            own = np.flatnonzero(groups == g)
-            limits[own, 0], p[own] = side.answers(runs.take(own))
-        return _Runs(limits, p, target.contains(runs.outcomes, fitted.grid), groups)
-
-    old = compared(*_observed(fitted, sides))
-    return _drift(_Asked(target, t, level), old, compared(new, groups), new, order, by or {})
-
-
-def drift_of_goal(
-    joint: Joint,
-    question: GoalQuestion,
-    episodes: Episodes,
-    *,
-    own_map: TargetMap | None = None,
-    order: Order | None = None,
-    by: Mapping[str, ArrayLike] | None = None,
-    level: Level = 0.99,
-    t: int = 0,
-) -> Drift:
-    """Whether these episodes show drift, for a goal over several behaviors."""
-    names, first = question.names, joint.first
-    new = joint.alike(episodes)
-    _refuse_seen(new[names[0]], first)
-    check_goal_sides({name: new[name]._unrounded for name in names}, question.goal, joint.grids)
-    groups = first.groups_in(new[names[0]])
+    new, first = asked.alike(episodes), asked.fitted
+    _refuse_seen(new[0], first)
+    groups = first.groups_in(new[0])
     present = np.unique(groups).tolist()
-    sides = {
-        (g, name): _Side(joint.parts[name], t, g, question.goal.projection(name), None)
-        for g in present
-        for name in names
-    }
+    for part, g in product(asked.parts, present):
+        check_guarded(part, t, g)
 
-    def compared(runs: Mapping[str, Episodes], groups: IndexArray) -> _Runs:
-        limits, p = np.full((groups.size, len(names), 2), np.nan), np.full(groups.size, np.nan)
+    def compared(runs: Sequence[Episodes], groups: IndexArray) -> _Runs:
+        limits, p = np.full((groups.size, len(runs), 2), np.nan), np.full(groups.size, np.nan)
         for g in present:
             own = np.flatnonzero(groups == g)
-            part = {name: one.take(own) for name, one in runs.items()}
-            p[own] = NotedGoal(joint, question, t, g, own_map).p(part)
-            for i, name in enumerate(names):
-                limits[own, i] = sides[g, name].answers(part[name])[0]
-        outcomes = {name: runs[name].outcomes for name in names}
-        return _Runs(limits, p, question.goal.contains(outcomes, joint.grids), groups)
+            some = [one.take(own) for one in runs]
+            p[own] = p_at(asked, t, g, some)
+            for i, (part, one) in enumerate(zip(asked.parts, some, strict=True)):
+                limits[own, i] = limits_at(part, t, g, one)
+        met = asked.met(runs)
+        # For one behavior, p is what p − z was made of, so that its last bit stays what it was.
+        return _Runs(limits, p if asked.is_joint else met + (p - met), met, groups)
 
-    observed = {name: _observed(joint.parts[name], present)[0] for name in names}
-    old = compared(observed, _observed(first, present)[1])
-    asked = _Asked(question.goal, t, level)
-    return _drift(asked, old, compared(new, groups), new[names[0]], order, by or {})
+    now = compared(new, groups)
+    known = first.assure_groups[first.known_outcomes]
+    kept = np.flatnonzero(np.isin(known, present))
+    old = compared([one.take(kept) for one in asked.observed], known[kept])
+    assert not isinstance(asked.target, tuple)
+    return _drift(_Asked(asked.target, t, level), old, now, new[0], order, by or {})
 
 
 class _Asked(NamedTuple):
@@ -148,14 +113,6 @@ class _Runs(NamedTuple):
     def excess(self) -> FloatArray:
         """How far p was above z: p − z, where z is 1 if the run met the target and 0 if not."""
         return self.p - self.met
-
-
-def _observed(fitted: Fitted, groups: Iterable[int]) -> tuple[Episodes, IndexArray]:
-    """The assure episodes of these groups whose outcome is known, and the group of each."""
-    assert fitted.observed is not None  # the step has ranks
-    own = fitted.assure_groups[fitted.known_outcomes]
-    kept = np.flatnonzero(np.isin(own, list(groups)))
-    return fitted.observed.take(kept), own[kept]
 
 
 def _drift(
@@ -212,43 +169,6 @@ def _refuse_seen(new: Episodes, fitted: Fitted) -> None:
             f"{seen.size:,} of these {len(new):,} (first: episode {new.ids[seen[0]]!s}); leave "
             "them out"
         )
-
-
-@dataclass(frozen=True, eq=False)
-class _Side:
-    """What the fitted monitor predicts for the episodes of one group at the step."""
-
-    fitted: Fitted
-    t: int
-    group: int
-    target: Target
-    calibration: TargetMap | None
-
-    def __post_init__(self) -> None:
-        check_guarded(self.fitted, self.t, self.group)
-
-    @property
-    def _noted(self) -> NotedStep:
-        return NotedStep(self.fitted, self.t, self.group, self.target, self.calibration)
-
-    def answers(self, new: Episodes) -> tuple[FloatArray, FloatArray]:
-        """What the monitor predicts for these episodes: (episodes, 2) and (episodes,).
-
-        The first array has the predicted probabilities of an outcome below the one that the episode
-        really had, and of an outcome at or below it. The second is p. NaN if there is no
-        prediction.
-        """
-        limits, p = np.full((len(new), 2), np.nan), np.full(len(new), np.nan)
-        rows = NotedStep(self.fitted, self.t, self.group)(new)
-        own = np.array(
-            [i for i, name in enumerate(new.ids.tolist()) if name in rows], dtype=np.intp
-        )
-        met = self.target.contains(new.outcomes, self.fitted.grid)
-        if own.size:
-            limits[own] = [rows[name] for name in new.ids[own].tolist()]
-            noted = self._noted(new)
-            p[own] = met[own] + np.array([noted[name][0] for name in new.ids[own].tolist()])
-        return limits, p
 
 
 def _named(order: Order | None) -> tuple[str, ArrayLike | None]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -15,12 +15,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ontarget._typing import BoolArray, FloatArray
+from ontarget._typing import FloatArray
 from ontarget.conformal._levels import Level
 from ontarget.drift._kept import KeptFor, digest_of, read_kept, write_kept
 from ontarget.drift.bets import DriftBet, DriftReading, HarmBet
 from ontarget.episodes import Episodes
-from ontarget.episodes.looking._sides import check_goal_sides, check_sides
 from ontarget.errors import (
     CalibrationError,
     CensoredError,
@@ -31,11 +30,7 @@ from ontarget.errors import (
 )
 from ontarget.fitted._kernels import P
 from ontarget.fitted.fitted import Fitted
-from ontarget.fitted.joint.joint import GoalQuestion, Joint
-from ontarget.fitted.law import NO_CURVE
-from ontarget.fitted.question import Question
-from ontarget.fitted.target_map import TargetMap
-from ontarget.target import Target
+from ontarget.fitted.joint.asked import Asked
 
 # A function that gives, by id, the numbers that a guard compares of finished episodes. It leaves
 # out episodes that do not reach the guarded step or have a bad reading there.
@@ -254,114 +249,97 @@ class DriftGuard:
         self._since = dict.fromkeys(kept.get("since_alarm", ()))
 
 
-@dataclass(frozen=True)
-class NotedStep:
-    """Computes the numbers of finished episodes, at one step, that a drift guard compares.
+def limits_at(fitted: Fitted, t: int, group: int, episodes: Episodes) -> FloatArray:
+    """(episodes, 2): the predicted P(outcome < y) and P(outcome <= y) at each episode's outcome y.
 
-    Without a target these are the predicted probabilities of an outcome below the one that the
-    episode had, and of an outcome at or below it. With a target it is p − z, where z is 1 if the
-    episode met the target and 0 if not (method M26 in docs/methods.md). This is a class, not a
-    function, so that a guard can be pickled.
+    Both are those of step t, and NaN for an episode without a valid state there.
+    """
+    found = np.full((len(episodes), 2), np.nan)
+    if t < episodes.horizon:
+        law, rows = fitted.at(t, group), episodes.at(t, grid=fitted.grid)
+        good = np.flatnonzero(~fitted.bad_readings(rows.states))
+        inputs = law.inputs(rows.states[good], rows.behavior[good])
+        both = law.cdf_limits(inputs, rows.response[good])
+        found[rows.index[good]] = np.stack(both, axis=1)
+    return found
+
+
+def p_at(asked: Asked, t: int, group: int, episodes: Sequence[Episodes]) -> FloatArray:
+    """(episodes,): p of each episode at step t; NaN for an episode without a valid state there.
+
+    ``episodes`` has the same episodes once for each behavior, see `Asked.alike`.
+    """
+    found = np.full(len(episodes[0]), np.nan)
+    if t < episodes[0].horizon:
+        each = zip(asked.parts, episodes, strict=True)
+        rows = [own.at(t, grid=fitted.grid) for fitted, own in each]
+        good = np.flatnonzero(~asked.fitted.bad_readings(rows[0].states))
+        if good.size:
+            so_far = [one.behavior[good] for one in rows]
+            said = asked.said(t, group, rows[0].states[good], so_far)
+            found[rows[0].index[good]] = said.numbers[:, 0, P]
+    return found
+
+
+@dataclass(frozen=True)
+class NotedLimits:
+    """Computes what a drift guard compares of finished episodes, see `limits_at`.
+
+    This is a class, not a function, so that a guard can be pickled.
     """
 
     fitted: Fitted
     t: int
     group: int
-    target: Target | None = None
-    calibration: TargetMap | None = None
 
     def __call__(self, episodes: Episodes) -> dict[object, tuple[float, ...]]:
         """The numbers to compare, by id, of each episode that has a valid state at the step."""
-        fitted = self.fitted
-        episodes = fitted.alike(episodes, any_horizon=True)
-        if np.any(fitted.groups_in(episodes) != self.group):
-            raise GroupError(
-                "this guard is for one group, got episodes of another; make a guard for each group"
-            )
-        if self.t >= episodes.horizon:
-            return {}
-        at = fitted.at(self.t, self.group, self.calibration)
-        rows = episodes.at(self.t, grid=fitted.grid)
-        good = np.flatnonzero(~fitted.bad_readings(rows.states))
-        states, so_far = rows.states[good], rows.behavior[good]
-        found: tuple[Any, ...]
-        if self.target is None:
-            found = at.cdf_limits(at.inputs(states, so_far), rows.response[good])
-        else:
-            check_sides(episodes._unrounded, self.target, fitted.grid)
-            question = Question.of(self.target, fitted.grid)
-            p = at.outlook(states, so_far, question, np.empty(0))[:, 0, P]
-            found = (p - question.targets[0].contains(rows.outcomes[good], fitted.grid),)
-        noted = zip(*(one.tolist() for one in found), strict=True)
-        return dict(zip(rows.ids[good].tolist(), noted, strict=True))
+        new = self.fitted.alike(episodes, any_horizon=True)
+        _check_group(self.fitted, new, self.group)
+        found = limits_at(self.fitted, self.t, self.group, new).tolist()
+        each = zip(new.ids.tolist(), found, strict=True)
+        return {name: (left, right) for name, (left, right) in each if left == left}
 
 
 @dataclass(frozen=True)
-class NotedGoal:
-    """Computes p − z of finished episodes at one step, for a goal over several behaviors.
+class NotedExcess:
+    """Computes what a harm guard compares of finished episodes: p − z at one step.
 
-    z is 1 if the episode met the goal, and 0 if not.
+    z is 1 if the episode met the target and 0 if not (method M26 in docs/methods.md).
     """
 
-    joint: Joint
-    question: GoalQuestion
+    asked: Asked
     t: int
     group: int
-    own_map: TargetMap | None = None
 
     def __call__(self, episodes: Episodes) -> dict[object, tuple[float, ...]]:
-        """The value p − z, by id, of each episode that has a valid state at the step.
+        """The value p − z, by id, of each episode that has a valid state at the step."""
+        new = self.asked.alike(episodes, any_horizon=True)
+        _check_group(self.asked.fitted, new[0], self.group)
+        if self.t >= new[0].horizon:
+            return {}
+        excess = self.of(new)
+        each = zip(new[0].ids.tolist(), excess.tolist(), strict=True)
+        return {name: (one,) for name, one in each if one == one}
 
-        z is 1 if the episode met the goal, and 0 if not.
-        """
-        new = self.joint.alike(episodes, any_horizon=True)
-        one = new[self.question.names[0]]
-        if np.any(self.joint.first.groups_in(one) != self.group):
-            raise GroupError(
-                "this guard is for one group, got episodes of another; make a guard for each group"
-            )
-        p, met = self.p(new), self._met(new)
-        return {
-            name: (said - came,)
-            for name, said, came in zip(one.ids.tolist(), p.tolist(), met.tolist(), strict=True)
-            if said == said
-        }
-
-    def p(self, new: Mapping[str, Episodes]) -> FloatArray:
-        """(episodes,): p of each episode at the step; NaN without a valid state there.
-
-        ``new`` has the episodes once for each behavior, with categories coded as in the monitor.
-        """
-        joint, names = self.joint, self.question.names
-        found = np.full(len(new[names[0]]), np.nan)
-        if self.t >= new[names[0]].horizon:
-            return found
-        rows = [new[name].at(self.t, grid=joint.parts[name].grid) for name in names]
-        good = np.flatnonzero(~joint.first.bad_readings(rows[0].states))
-        if good.size:
-            states, so_far = rows[0].states[good], [one.behavior[good] for one in rows]
-            mapped = NO_CURVE if self.own_map is None else self.own_map.knots_at(self.t, self.group)
-            said = joint.outlook(self.question, self.t, self.group, states, so_far, mapped)
-            found[rows[0].index[good]] = said.numbers[:, P]
-        return found
+    def of(self, new: Sequence[Episodes]) -> FloatArray:
+        """(episodes,): p − z, or NaN; the episodes are given once for each behavior."""
+        return p_at(self.asked, self.t, self.group, new) - self.asked.met(new)
 
     @property
-    def assured(self) -> tuple[FloatArray, BoolArray]:
-        """For the assure (held-out) episodes: p at the step, and whether each met the goal."""
-        first, old = self.joint.first, {}
-        own = np.flatnonzero(first.assure_groups[first.known_outcomes] == self.group)
-        for name in self.question.names:
-            check_guarded(self.joint.parts[name], self.t, self.group)
-            observed = self.joint.parts[name].observed
-            assert observed is not None  # there are ranks at the step
-            old[name] = observed.take(own)
-        p, met = self.p(old), self._met(old)
-        return p[~np.isnan(p)], met[~np.isnan(p)]
+    def assured(self) -> FloatArray:
+        """The values p − z of the assure (held-out) episodes."""
+        fitted = self.asked.fitted
+        own = np.flatnonzero(fitted.assure_groups[fitted.known_outcomes] == self.group)
+        excess = self.of([one.take(own) for one in self.asked.observed])
+        return excess[~np.isnan(excess)]
 
-    def _met(self, new: Mapping[str, Episodes]) -> BoolArray:
-        names, goal = self.question.names, self.question.goal
-        check_goal_sides({name: new[name]._unrounded for name in names}, goal, self.joint.grids)
-        return goal.contains({name: new[name].outcomes for name in names}, self.joint.grids)
+
+def _check_group(fitted: Fitted, episodes: Episodes, group: int) -> None:
+    if np.any(fitted.groups_in(episodes) != group):
+        raise GroupError(
+            "this guard is for one group, got episodes of another; make a guard for each group"
+        )
 
 
 def guard_of(
@@ -372,57 +350,25 @@ def guard_of(
     ranks = fitted.at(t, group).ranks
     bet = DriftBet(ranks.values, seed=fitted.trained.seed, level=level, t=t)
     guard = DriftGuard(
-        bet, NotedStep(fitted, t, group), KeptFor.of("drift", fitted, t, level, group)
+        bet, NotedLimits(fitted, t, group), KeptFor.of("drift", fitted, t, level, group)
     )
     return guard if resume is None else guard._resume(resume)
 
 
 def harm_guard_of(
-    fitted: Fitted,
-    target: Target,
-    calibration: TargetMap | None,
-    *,
-    t: int,
-    level: Level,
-    group: int,
-    resume: str | Path | None = None,
+    asked: Asked, *, t: int, level: Level, group: int, resume: str | Path | None = None
 ) -> DriftGuard:
     """A guard: a test that detects that p of the target has become too high, at one step.
 
     See method M26 in docs/methods.md.
     """
-    check_guarded(fitted, t, group)
-    noted = NotedStep(fitted, t, group, target, calibration)
-    assert fitted.observed is not None  # there are ranks at the step
-    own = fitted.observed.take(fitted.assure_groups[fitted.known_outcomes] == group)
-    bet = HarmBet([one for (one,) in noted(own).values()], seed=fitted.trained.seed, level=level)
-    about = replace(KeptFor.of("harm", fitted, t, level, group), target=str(target))
-    guard = DriftGuard(bet, noted, about)
-    return guard if resume is None else guard._resume(resume)
-
-
-def harm_guard_of_goal(
-    joint: Joint,
-    question: GoalQuestion,
-    own_map: TargetMap | None,
-    *,
-    t: int,
-    level: Level,
-    group: int,
-    resume: str | Path | None = None,
-) -> DriftGuard:
-    """A guard: a test that detects that p of the goal has become too high, at one step.
-
-    See method M26 in docs/methods.md.
-    """
-    noted = NotedGoal(joint, question, t, group, own_map)
-    p, met = noted.assured
-    bet = HarmBet(p - met, seed=joint.first.trained.seed, level=level)
-    each = "".join(digest_of(joint.parts[name]) for name in question.names)
-    about = replace(
-        KeptFor.of("harm", joint.first, t, level, group), monitor=each, target=str(question.goal)
-    )
-    guard = DriftGuard(bet, noted, about)
+    for part in asked.parts:
+        check_guarded(part, t, group)
+    noted, first = NotedExcess(asked, t, group), asked.fitted
+    bet = HarmBet(noted.assured, seed=first.trained.seed, level=level)
+    each = "".join(map(digest_of, asked.parts))
+    about = KeptFor.of("harm", first, t, level, group)
+    guard = DriftGuard(bet, noted, replace(about, monitor=each, target=str(asked.target)))
     return guard if resume is None else guard._resume(resume)
 
 

@@ -16,7 +16,6 @@ from ontarget._typing import FloatArray, IndexArray
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.law import NO_CURVE, StepLaw
-from ontarget.fitted.question import Question
 
 
 class RehearsedStep(NamedTuple):
@@ -71,18 +70,3 @@ def rehearsed_laws(fitted: Fitted, places: Iterable[int]) -> Iterator[AskedStep]
             plain = replace(fitted.at(t, g), impossible=NO_CURVE)
             step = replace(plain, parts=((1.0, law),), curve=KNOTS)
             yield AskedStep(step, g, index[own], rehearsal.before[rows][own])
-
-
-def rehearsed_steps(
-    fitted: Fitted, question: Question, places: Iterable[int]
-) -> Iterator[RehearsedStep]:
-    """Outlooks on learning episodes as if they were new runs, by step and group.
-
-    An outlook is the monitor's answer: p and related numbers. Such predictions exist only at the
-    *rehearsed* steps; ``places`` are positions in the list of these steps. p comes from the step's
-    calibration curve without the episode's own outcome.
-    """
-    for step, group, episodes, before in rehearsed_laws(fitted, places):
-        who = np.arange(episodes.size, dtype=np.float64)[:, None]
-        found = step.outlook(who, before, question, np.empty(0))
-        yield RehearsedStep(step.t, group, episodes, found[:, 0])

@@ -14,52 +14,28 @@ from ontarget._typing import BoolArray, IndexArray
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._kernels import DECIDED, P
 from ontarget.fitted._mapping import FOLDS, StepAnswers, fit_maps, folds_of
-from ontarget.fitted._rehearsed import RehearsedStep, rehearsed_steps
+from ontarget.fitted._rehearsed import RehearsedStep
 from ontarget.fitted.fitted import Fitted
-from ontarget.fitted.joint.joint import GoalQuestion, Joint
-from ontarget.fitted.question import Question
-from ontarget.fitted.rehearsal import Rehearsal
+from ontarget.fitted.joint.asked import Asked
 from ontarget.fitted.target_map import TargetMap
-from ontarget.target import Target
 
 # A target map is learned at this many steps at most. A group with fewer episodes than this
 # shares the map of all groups.
 _MOST_STEPS, _ENOUGH_EPISODES = 20, 100
 
 
-def map_target(fitted: Fitted, target: Target) -> TargetMap | None:
+def map_target(asked: Asked) -> TargetMap | None:
     """The target map, which corrects p for this target; None with ``preset="paper"``.
 
     The map is learned from the learning episodes, the recorded runs that models learn from. See
     method M17 in docs/methods.md.
     """
-    rehearsal = fitted.rehearsal
-    if rehearsal is None:
+    first = asked.parts[0]
+    if first.rehearsal is None:
         return None
-    question = Question.of(target, fitted.grid)
-    met = question.targets[0].contains(rehearsal.outcomes, fitted.grid)
-    places = _map_places(rehearsal.steps.size)
-    answers = rehearsed_steps(fitted, question, places)
-    return _learned_map(fitted, met, rehearsal.steps[places], answers)
-
-
-def map_goal(joint: Joint, question: GoalQuestion) -> TargetMap:
-    """The function that corrects p for this goal, learned from learning episodes.
-
-    It is learned in the same way as the correction for a single target, see `map_target`.
-    """
-    n, first = joint.n_rehearsed, joint.parts[question.names[0]]
-    outcomes = {name: joint.rehearsal(name).outcomes[:n] for name in question.names}
-    met = question.goal.contains(outcomes, joint.grids)
-    steps = _rehearsal(first).steps
+    steps = first.rehearsal.steps
     places = _map_places(steps.size)
-    answers = (RehearsedStep(*one) for one in joint.rehearsed(question, places))
-    return _learned_map(first, met, steps[places], answers)
-
-
-def _rehearsal(fitted: Fitted) -> Rehearsal:
-    assert fitted.rehearsal is not None  # with preset="paper" a goal is an error before this
-    return fitted.rehearsal
+    return _learned_map(first, asked.rehearsed_met, steps[places], asked.rehearsed(places))
 
 
 def _map_places(n: int) -> list[int]:
@@ -93,7 +69,8 @@ def _learned_map(
     shape = (FOLDS + 1, steps.size, fitted.n_groups, KNOTS.size)
     tables, identity, folds = np.empty(shape), np.empty(shape[1:3]), folds_of(met)
     for g in range(fitted.n_groups):
-        inside = _rehearsal(fitted).groups[: met.size] == g
+        assert fitted.rehearsal is not None  # the answers are about its episodes
+        inside = fitted.rehearsal.groups[: met.size] == g
         few = np.count_nonzero(inside) < _ENOUGH_EPISODES
         own = pooled if few else [_among(answers, inside) for answers in pooled]
         # A file of 0.2 keeps the maps that it had.

@@ -25,7 +25,6 @@ from ontarget.integrations._observations import layout_of
 from ontarget.integrations._takeovers import tell_inside
 from ontarget.integrations.recording import BehaviorValue
 from ontarget.live._reasons import OVER
-from ontarget.live.goals.watch import GoalWatch
 from ontarget.live.outlook import Outlook, Status
 from ontarget.live.watch import OnBad, Watch
 from ontarget.monitor._held import AlarmOptions
@@ -141,7 +140,7 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         limit = time_limit(env)
         self._too_short = too_short(limit, fitted.horizon)
         warn_of_limit(limit, fitted.horizon, declared=self._declared, stacklevel=2)
-        self.watch: Watch | GoalWatch = monitor.watch(target, **watch)
+        self.watch: Watch = monitor.watch(target, **watch)
         self._on_alarm = on_alarm
         self._behavior_value = behavior_value
         self._key = key

@@ -5,9 +5,7 @@ from .explanation import Contribution as Contribution
 from .explanation import Explanation as Explanation
 from .explanation import Precedent as Precedent
 from .fleet import FleetWatch as FleetWatch
-from .goals.contract import GoalContract as GoalContract
 from .goals.fleet import GoalFleet as GoalFleet
-from .goals.watch import GoalWatch as GoalWatch
 from .outlook import Change as Change
 from .outlook import Outlook as Outlook
 from .outlook import Outlooks as Outlooks

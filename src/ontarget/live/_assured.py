@@ -7,18 +7,25 @@ come from.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from threading import RLock
 from typing import Any, TypeVar
 
 import numpy as np
 
 from ontarget._typing import BoolArray, IndexArray
+from ontarget.episodes._judged import Reading
+from ontarget.errors import InputError
+from ontarget.fitted._kernels import P
 from ontarget.fitted.calibrating import map_target
 from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.joint.asked import Asked
+from ontarget.fitted.joint.joint import Joint
 from ontarget.fitted.paths.bands import PathBands
 from ontarget.fitted.target_map import TargetMap
+from ontarget.goal import Goal
 from ontarget.live._batch import answer_episodes, rehearsed_answers
 from ontarget.live._reasons import one_sided
 from ontarget.live.alarms import warn_of_one_side, warn_of_silence
@@ -42,29 +49,63 @@ _STEP_COST = 100
 class Contracts:
     """Makes the contracts of one fitted monitor, and keeps the last few in memory.
 
-    A contract is a target and an alarm rule, prepared for watching runs. Several threads may use
-    this object at once.
+    A contract is a target (or a goal over several behaviors) and an alarm rule, prepared for
+    watching runs. Several threads may use this object at once.
 
     Parameters
     ----------
-    fitted
+    joint
         The result of the monitor's fit.
+    readings
+        For each behavior with a name, how it is computed and from which signal; by default as in
+        ``joint``.
     """
 
-    def __init__(self, fitted: Fitted) -> None:
-        self.fitted = fitted
-        self.paths = PathBands(fitted)
+    def __init__(self, joint: Joint, readings: Mapping[str, Reading] | None = None) -> None:
+        self.joint = joint
+        self.readings = joint.readings if readings is None else readings
         self._lock = RLock()
+        self._asked: OrderedDict[Hashable, Any] = OrderedDict()
         self._answers: OrderedDict[Hashable, Any] = OrderedDict()
         self._contracts: OrderedDict[Hashable, Any] = OrderedDict()
         self._maps: OrderedDict[Hashable, Any] = OrderedDict()
         self._checked: OrderedDict[Hashable, Any] = OrderedDict()
 
-    def check_sides(self, target: Target) -> None:
-        """Raise a `TargetError` if rounding changes whether a recorded run meets the target."""
-        self._kept(self._checked, target, _MOST_CHECKED, lambda: self.fitted.check_sides(target))
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Contracts, (self.joint, self.readings)
 
-    def map_of(self, target: Target) -> TargetMap | None:
+    @property
+    def fitted(self) -> Fitted:
+        """The result of the first behavior's fit, for what all behaviors have in common."""
+        return self.joint.first
+
+    @cached_property
+    def paths(self) -> PathBands:
+        """Bands of the path of a run, for a monitor of a single behavior."""
+        return PathBands(self.fitted)
+
+    @cached_property
+    def parts(self) -> dict[str, Contracts]:
+        """For each behavior, by name, the `Contracts` of the monitor for this behavior alone."""
+        return {
+            name: Contracts(Joint.of(self.joint.parts[name]), {name: reading})
+            for name, reading in self.joint.readings.items()
+        }
+
+    def asked(self, target: Target | Goal, own_map: TargetMap | None = None) -> Asked:
+        """The target, asked of this monitor; ``own_map`` corrects p for it alone."""
+        return self._kept(
+            self._asked,
+            (target, own_map),
+            _MOST_CONTRACTS,
+            lambda: Asked(self.joint, target, own_map),
+        )
+
+    def check_sides(self, target: Target | Goal) -> None:
+        """Raise a `TargetError` if rounding changes whether a recorded run meets the target."""
+        self._kept(self._checked, target, _MOST_CHECKED, lambda: self.joint.check_sides(target))
+
+    def map_of(self, target: Target | Goal) -> TargetMap | None:
         """The calibration curve for this target alone.
 
         It turns p that was calibrated in the same way for all targets into p for this target. There
@@ -72,69 +113,79 @@ class Contracts:
         docs/methods.md.
         """
         return self._kept(
-            self._maps, target, _MOST_CONTRACTS, lambda: map_target(self.fitted, target)
+            self._maps, target, _MOST_CONTRACTS, lambda: map_target(self.asked(target))
         )
 
-    def of(self, target: Target, rule: AlarmRule, calibration: TargetMap | None = None) -> Contract:
+    def of(
+        self, target: Target | Goal, rule: AlarmRule, own_map: TargetMap | None = None
+    ) -> Contract:
         """The contract for a target and an alarm rule, ready for watching runs.
 
         A second call with the same arguments takes only microseconds.
         """
         return self._kept(
             self._contracts,
-            (target, rule, calibration),
+            (target, rule, own_map),
             _MOST_CONTRACTS,
-            lambda: self._make(target, rule, calibration),
+            lambda: self._make(self.asked(target, own_map), rule),
         )
 
     def assured(
-        self, target: Target, calibration: TargetMap | None = None, group: int = 0
+        self, target: Target | Goal, own_map: TargetMap | None = None, group: int = 0
     ) -> Answers:
         """The monitor's answers, at every step, about the assure episodes of one group.
 
         The assure episodes are held out from learning, for promises. If there are none, these are
         the answers about each learning episode, by models that have not learned from that episode.
         """
-        fitted = self.fitted
+        fitted, asked = self.fitted, self.asked(target, own_map)
 
         def answers() -> Answers:
-            if fitted.observed is None:
-                return rehearsed_answers(fitted, target, calibration=calibration)
-            return answer_episodes(fitted, fitted.observed, target, calibration=calibration)
+            observed = asked.observed
+            return answer_episodes(asked, observed) if observed else rehearsed_answers(asked)
 
-        found = self._kept(self._answers, (target, calibration), _MOST_TARGETS, answers)
+        found = self._kept(self._answers, (target, own_map), _MOST_TARGETS, answers)
         if fitted.only_measures and fitted.rehearsal is not None:
-            return found.take(np.flatnonzero(fitted.rehearsal.groups == group))
+            groups = fitted.rehearsal.groups[: found.met.size]
+            return found.take(np.flatnonzero(groups == group))
         own = np.flatnonzero(fitted.assure_groups[fitted.known_outcomes] == group)
         return replace(found.take(own), stopped=fitted.stopped[group])
 
-    def recorded_met(self, target: Target) -> BoolArray | None:
+    def recorded_met(self, target: Target | Goal) -> BoolArray | None:
         """Whether each assure (held-out) episode met the target; None if there are none."""
-        observed = self.fitted.observed
-        return None if observed is None else target.contains(observed.outcomes, self.fitted.grid)
+        asked = self.asked(target)
+        observed = asked.observed
+        return asked.contains([one.outcomes for one in observed]) if observed else None
 
-    def one_sided(self, target: Target) -> tuple[str, ...]:
+    def one_sided(self, target: Target | Goal) -> tuple[str, ...]:
         """For each group, why p has nothing to learn from; empty if it has something."""
-        return one_sided(self.fitted, target)
+        return one_sided(self.asked(target))
 
     def triggers(
-        self, target: Target, rule: AlarmRule, calibration: TargetMap | None = None
+        self, target: Target | Goal, rule: AlarmRule, own_map: TargetMap | None = None
     ) -> tuple[Trigger, ...]:
         """For each group of runs: the alarm threshold of this rule, and what it promises."""
         if not rule.needs_assure or not self._has_episodes:
             return (rule.trigger(None),) * self.fitted.n_groups
         return tuple(
-            rule.trigger(self.assured(target, calibration, g)) for g in range(self.fitted.n_groups)
+            rule.trigger(self.assured(target, own_map, g)) for g in range(self.fitted.n_groups)
         )
 
-    def _make(self, target: Target, rule: AlarmRule, calibration: TargetMap | None) -> Contract:
-        triggers = self.triggers(target, rule, calibration)
-        contract = Contract(self.fitted, target, rule, triggers, calibration)
+    def _make(self, asked: Asked, rule: AlarmRule) -> Contract:
+        assert not isinstance(asked.target, tuple)
+        triggers = self.triggers(asked.target, rule, asked.own_map)
+        if asked.is_function and triggers[0].compared > P:
+            raise InputError(
+                f"a goal that is given by a function has p but no {rule.compared_name}; use an "
+                f"alarm rule on p: Below or Promised"
+            )
+        contract = Contract(asked, rule, triggers, self.readings)
         self._listen(contract)
         # Reading the whole file took memory that a run does not need: give it back.
-        release = getattr(self.fitted.models, "release", None)
-        if release is not None:
-            release()
+        for part in asked.parts:
+            release = getattr(part.models, "release", None)
+            if release is not None:
+                release()
         return contract
 
     @property
@@ -152,7 +203,7 @@ class Contracts:
         if not self._has_episodes or self._is_heard(contract):
             return
         for g, trigger in enumerate(contract.triggers):
-            said = self.assured(contract.target, contract.calibration, g)
+            said = self.assured(contract.target, contract.own_map, g)
             warn_of_silence(contract.rule, trigger, said)
 
     def _is_heard(self, contract: Contract) -> bool:
@@ -161,10 +212,10 @@ class Contracts:
         The held-out episodes are the assure episodes. The result is True if all of them met the
         target, and False if there are none.
         """
-        fitted, target = self.fitted, contract.target
-        if fitted.observed is None:
+        met = self.recorded_met(contract.target)
+        if met is None:
             return False
-        missed = np.flatnonzero(~target.contains(fitted.observed.outcomes, fitted.grid))
+        missed = np.flatnonzero(~met)
         if not missed.size:
             return True
         for some in self._said_of_some(contract, missed[:_A_FEW]):
@@ -178,18 +229,14 @@ class Contracts:
         The quickest answers come first: those about the last steps of a few episodes. Then come the
         answers about all steps of all episodes in ``some``.
         """
-        fitted, calibration = self.fitted, contract.calibration
-        observed, key = fitted.observed, (contract.target, calibration)
-        assert observed is not None  # some of them failed
+        asked, key = contract.asked, (contract.target, contract.own_map)
         if key not in self._answers:
-            first = observed.take(some[:_FIRST])
-            last = max(int(first.lengths.max()) - _LAST_STEPS, 0)
-            yield answer_episodes(
-                fitted, first, contract.target, calibration=calibration, since=last
-            )
-            few = observed.take(some)
-            if 2 * _cost(few.lengths) < _cost(observed.lengths):
-                yield answer_episodes(fitted, few, contract.target, calibration=calibration)
+            first = [one.take(some[:_FIRST]) for one in asked.observed]
+            last = max(int(first[0].lengths.max()) - _LAST_STEPS, 0)
+            yield answer_episodes(asked, first, since=last)
+            few = [one.take(some) for one in asked.observed]
+            if 2 * _cost(few[0].lengths) < _cost(asked.observed[0].lengths):
+                yield answer_episodes(asked, few)
                 return
             self.assured(*key)  # all episodes take hardly longer, and the result is cached
         yield self._answers[key].take(some)

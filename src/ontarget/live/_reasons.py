@@ -15,8 +15,8 @@ import numpy as np
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Translation
 from ontarget.fitted.fitted import Fitted
-from ontarget.fitted.joint.joint import Joint
-from ontarget.goal import Goal
+from ontarget.fitted.joint.asked import Asked
+from ontarget.goal import Box, Goal
 from ontarget.target import Target
 
 OVER = "the run is over; call reset to begin another"
@@ -136,28 +136,17 @@ def in_words(
     return text
 
 
-def one_sided(fitted: Fitted, target: Target) -> tuple[str, ...]:
+def one_sided(asked: Asked) -> tuple[str, ...]:
     """For each group, why p of this target has nothing to learn from; empty if it has something."""
-
-    def met(outcomes: Sequence[FloatArray]) -> BoolArray:
-        return target.contains(outcomes[0], fitted.grid)
-
-    if _decided(fitted, target) is not None:
-        return ("",) * fitted.n_groups
-    return _one_sided([fitted], met)
-
-
-def one_sided_goal(joint: Joint, goal: Goal) -> tuple[str, ...]:
-    """For each group, why p of this goal has nothing to learn from; empty if it has something."""
-
-    def met(outcomes: Sequence[FloatArray]) -> BoolArray:
-        return goal.contains(dict(zip(goal.names, outcomes, strict=True)), joint.grids)
-
-    boxes = () if goal.is_function else goal.boxes
-    sure = [[_decided(joint.parts[name], target) for name, target in box] for box in boxes]
+    parts = dict(zip(asked.names, asked.parts, strict=True))
+    if isinstance(asked.target, Goal):
+        boxes: Sequence[Box] = asked.target.boxes  # none, for a goal given by a function
+    else:
+        boxes = [((asked.names[0], asked.targets[0][0]),)]
+    sure = [[_decided(parts[name], target) for name, target in box] for box in boxes]
     if sure and (any(all(box) for box in sure) or all(False in box for box in sure)):
-        return ("",) * joint.first.n_groups
-    return _one_sided([joint.parts[name] for name in goal.names], met)
+        return ("",) * asked.fitted.n_groups
+    return _one_sided(asked.parts, asked.contains)
 
 
 def _decided(fitted: Fitted, target: Target) -> bool | None:

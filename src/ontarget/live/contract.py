@@ -1,4 +1,4 @@
-"""`Contract`: a monitor, a target and an alarm rule, prepared once for all watches.
+"""`Contract`: a monitor, a target or goal and an alarm rule, prepared once for all watches.
 
 Many watches can share a contract, so making one more watch takes only microseconds. Answers about
 recorded episodes come from the same compiled code, so they are the same, to the last bit, as those
@@ -7,7 +7,9 @@ of a watch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,18 +20,23 @@ from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Translation
+from ontarget.episodes._judged import Reading
+from ontarget.errors import InputError
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._impossible_kernel import leave_out
+from ontarget.fitted._kernels import NUMBERS
 from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.joint.asked import Asked
+from ontarget.fitted.joint.joint import Joint
 from ontarget.fitted.law import NO_CURVE
 from ontarget.fitted.question import Question
 from ontarget.fitted.target_map import TargetMap
+from ontarget.goal import Goal
 from ontarget.live import _run_kernel as k
 from ontarget.live._reasons import Reason, one_sided
 from ontarget.live._recall_kernel import recall_rows
-from ontarget.live._stretches import stretches
-from ontarget.live.rules import AlarmRule, Trigger
-from ontarget.live.runs import RunState, RunTable, admitted
+from ontarget.live.rules import AlarmRule, Below, Trigger
+from ontarget.live.runs import RunState, RunTable, admitted, stretches
 from ontarget.models._entry import check_width, live_model
 from ontarget.models._mixture_kernel import blend
 from ontarget.models.base import LiveModel
@@ -39,43 +46,27 @@ from ontarget.target import Target
 _BLOCK = 64
 
 
-class Contract:
-    """What a run is watched for: a fitted monitor, a target and an alarm rule.
+class Part:
+    """One behavior of a contract, prepared for runs under way: it asks the models and answers.
 
     Parameters
     ----------
-    fitted
-        The result of the monitor's fit.
-    target
-        The outcomes that a run should end in.
+    asked
+        The target, asked of the fitted monitor of this behavior. If there are several targets, runs
+        are judged by the first; the others are those that a goal over several behaviors needs.
     rule
         The alarm rule: when a run is in alarm.
     triggers
         The alarm rule as numbers to compare (`Trigger`), one per group of runs.
-    calibration
-        The calibration curve of p for this target alone (a target map); None if p is calibrated in
-        the same way for all targets.
-    beside
-        Further targets for which the model is also asked; needed for a goal over several behaviors.
     """
 
-    def __init__(
-        self,
-        fitted: Fitted,
-        target: Target,
-        rule: AlarmRule,
-        triggers: Sequence[Trigger],
-        calibration: TargetMap | None = None,
-        beside: Sequence[Target] = (),
-    ) -> None:
+    def __init__(self, asked: Asked, rule: AlarmRule, triggers: Sequence[Trigger]) -> None:
+        fitted, calibration = asked.fitted, asked.own_map
         self.fitted = fitted
-        self.target = target
+        self.target = asked.targets[0][0]
         self.rule = rule
-        self.triggers = tuple(triggers)
-        self.calibration = calibration
         behavior = fitted.behavior
-        self.beside = tuple(beside)
-        self.question = Question.of([target, *beside], fitted.grid)
+        self.question = asked.questions[0]
         self.steps = _steps(fitted, calibration)
         self.scales: FloatArray = read_only(
             np.column_stack(
@@ -92,7 +83,7 @@ class Contract:
         facts[k.IS_READ], facts[k.FORGETS] = behavior.told, behavior.forgets
         self.facts: IndexArray = read_only(facts)
         self.numbers: FloatArray = read_only(
-            np.array([trigger.numbers for trigger in self.triggers], dtype=np.float64)
+            np.array([trigger.numbers for trigger in triggers], dtype=np.float64)
         )
         self.stored = (
             fitted.ranks.values,
@@ -114,14 +105,9 @@ class Contract:
         self.reads_step = fitted.reads_step
         self.guide = fitted.guide
         self.own_translation = behavior.translation is Translation.OWN
-        self.own_rule = self.triggers[0].compared < 0
-        self.one_sided = one_sided(fitted, target)  # why p has nothing to learn from, by group
+        self.own_rule = triggers[0].compared < 0
+        self.one_sided = one_sided(asked)  # why p has nothing to learn from, by group
         self._warm_up()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Let unpickling call the constructor, which compiles all code before the first step."""
-        made_for = (self.fitted, self.target, self.rule, self.triggers)
-        return Contract, (*made_for, self.calibration, self.beside)
 
     @internal
     def has_model(self, t: int, group: int) -> bool:
@@ -163,14 +149,6 @@ class Contract:
             columns.append(times[:, None].astype(np.float64))
         X = np.concatenate(columns, axis=1) if len(columns) > 1 else np.ascontiguousarray(states)
         return X if self.guide is None else self.guide.appended(X)
-
-    @internal
-    def admit(self, state: RunState) -> int:
-        """The group number of a stored run.
-
-        It is an error if the run belongs to another contract.
-        """
-        return admitted(state, self.fitted, self.target, self.memory.shape)
 
     @internal
     def advancing(
@@ -340,6 +318,99 @@ class Contract:
     def _law_numbers(self) -> IndexArray:
         """(steps,): a number per step; steps with equal numbers share their mixture of models."""
         return self.fitted.law.numbers
+
+
+_SILENT = Below(0.0)  # never raises an alarm: only the goal as a whole does
+
+
+class Contract:
+    """What a run is watched for: a fitted monitor, a target or goal, and an alarm rule.
+
+    Parameters
+    ----------
+    asked
+        The target or goal, asked of the fitted monitor.
+    rule
+        The alarm rule: when a run is in alarm.
+    triggers
+        The alarm rule as numbers to compare (`Trigger`), one per group of runs.
+    readings
+        For each behavior with a name, how it is computed and from which signal.
+
+    Attributes
+    ----------
+    parts
+        The contract's behaviors. A single behavior's answer is the answer. The parts of a goal over
+        several behaviors never raise an alarm: only the goal does.
+    """
+
+    def __init__(
+        self,
+        asked: Asked,
+        rule: AlarmRule,
+        triggers: Sequence[Trigger],
+        readings: Mapping[str, Reading] = MappingProxyType({}),
+    ) -> None:
+        self.asked, self.rule, self.triggers = asked, rule, tuple(triggers)
+        self.readings = dict(readings)
+        self.own_map = asked.own_map
+        if asked.is_joint:
+            silent = (_SILENT.trigger(None),) * asked.fitted.n_groups
+            each = zip(asked.parts, asked.targets, strict=True)
+            self.parts = tuple(
+                Part(Asked(Joint.of(fitted), targets), _SILENT, silent) for fitted, targets in each
+            )
+            self.one_sided = one_sided(asked)
+        else:
+            self.parts = (Part(asked, rule, self.triggers),)
+            self.one_sided = self.parts[0].one_sided
+        self.own_rule = self.triggers[0].compared < 0
+        self.numbers: FloatArray = read_only(
+            np.array([trigger.numbers for trigger in self.triggers], dtype=np.float64)
+        )
+        self._warm_up()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let unpickling call the constructor, which compiles all code before the first step."""
+        return Contract, (self.asked, self.rule, self.triggers, self.readings)
+
+    @property
+    def fitted(self) -> Fitted:
+        """The result of the first behavior's fit, for what all behaviors have in common."""
+        return self.asked.fitted
+
+    @property
+    def target(self) -> Target | Goal:
+        """The outcomes that a run should end in."""
+        found = self.asked.target
+        return found[0] if isinstance(found, tuple) else found
+
+    @internal
+    def admit(self, state: RunState) -> int:
+        """The group number of a stored run.
+
+        It is an error if the run belongs to another contract.
+        """
+        if not self.asked.is_joint:
+            return admitted(state, self.fitted, self.target, self.parts[0].memory.shape)
+        if len(state.parts) != len(self.parts):
+            raise InputError(
+                f"a run watched for a goal over {', '.join(self.asked.names)} needs a state with "
+                f"{len(self.parts)} parts, got {len(state.parts)}"
+            )
+        for part, own in zip(self.parts, state.parts, strict=True):
+            admitted(own, part.fitted, part.target, part.memory.shape)
+        return admitted(state, self.fitted, self.target)
+
+    def _warm_up(self) -> None:
+        """Make the arrays of every step that a goal needs, and run its compiled functions once."""
+        asked = self.asked
+        if asked.is_joint and not asked.is_function:
+            for t, g in product(range(self.fitted.horizon), range(self.fitted.n_groups)):
+                asked.step(t, g)
+            ends = [np.zeros((1, one.values.size)) for one in asked.questions]
+            limits, had = [(one, one.copy()) for one in ends], [np.zeros(1) for _ in ends]
+            asked.step(0, 0).join(limits, had, asked.room(1), np.empty((1, NUMBERS)))
 
 
 def _laws(fitted: Fitted) -> list[tuple[tuple[float, Any], ...]]:

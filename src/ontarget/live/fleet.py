@@ -13,15 +13,15 @@ from ontarget._scalars import NUMBER_KINDS, numbers_of, shown
 from ontarget._typing import ArrayLike, BoolArray, FloatArray, IndexArray
 from ontarget.errors import Argument, EpisodesError, InputError
 from ontarget.fitted._kernels import ASSURANCE, HIGH, LOW, PLAUSIBILITY, SPREAD_HIGH, SPREAD_LOW, P
+from ontarget.goal import Goal
 from ontarget.live import _run_kernel as k
 from ontarget.live._reasons import Reason
-from ontarget.live._stretches import stretches
+from ontarget.live._track import judge_own, said_of_taken, words_of_run
 from ontarget.live._turns import Turn
 from ontarget.live.contract import Contract
 from ontarget.live.outlook import Outlooks
 from ontarget.live.rules import AlarmRule, Trigger
-from ontarget.live.runs import RunState, Standings
-from ontarget.live.watch import judge_own, said_of_taken, words_of_run
+from ontarget.live.runs import RunState, Standings, stretches
 from ontarget.target import Target
 
 _T = TypeVar("_T")
@@ -49,7 +49,8 @@ class FleetWatch:
         self, contract: Contract, agents: int | Iterable[Hashable], *, groups: Any = None
     ) -> None:
         self._contract = contract
-        self._table = contract.table(0)
+        self._part = contract.parts[0]
+        self._table = self._part.table(0)
         self._rows: dict[Hashable, int] = {}  # in the order in which the agents joined
         self._free: list[int] = []
         # The last state of each row; it is a part of a run's stored state.
@@ -73,7 +74,7 @@ class FleetWatch:
         return tuple(self._rows)
 
     @property
-    def target(self) -> Target:
+    def target(self) -> Target | Goal:
         """The outcomes that every run should end in."""
         return self._contract.target
 
@@ -162,7 +163,7 @@ class FleetWatch:
             news[list(unread), k.READING] = 1.0
             X = self._recalled(rows, news, X)
             self._readings[rows] = X
-            ends = np.empty((rows.size, self._contract.question.values.size))
+            ends = np.empty((rows.size, self._part.question.values.size))
             became = self._advance(rows, news, X, ends)
             for i, text in unread.items():
                 if self._table.whole[rows[i], k.CODE] == Reason.TEXT:
@@ -171,7 +172,7 @@ class FleetWatch:
             if looking.size:
                 at, table = rows[looking], self._table
                 held = table.held(at.tolist()) if table.taken else []
-                self._contract.look_at_many(table, at, X[looking], ends[looking])
+                self._part.look_at_many(table, at, X[looking], ends[looking])
                 if self._contract.own_rule:
                     for row in at.tolist():
                         judge_own(self._contract, table, row)
@@ -194,7 +195,7 @@ class FleetWatch:
             rows = self._which(agents)
             news = self._news(rows, rewards, behavior)
             news[:, k.ENDING] = k.CUT if truncated else k.ENDS
-            nothing = np.empty((rows.size, self._contract.question.values.size))
+            nothing = np.empty((rows.size, self._part.question.values.size))
             self._advance(rows, news, self._readings[rows], nothing)
             return self._outlooks(rows)
 
@@ -315,15 +316,15 @@ class FleetWatch:
 
         ``news`` are the rewards or behaviors that came with the states; see `_news`.
         """
-        contract = self._contract
-        if not contract.memory.size:
+        part = self._part
+        if not part.memory.size:
             return given
-        is_told = contract.is_told
+        is_told = part.is_told
         known = (news[:, k.IS_TOLD] > 0.0) == is_told
         came = np.where(known, news[:, k.TOLD if is_told else k.REWARD], np.nan)
-        states = np.empty((rows.size, contract.fitted.state_width))
+        states = np.empty((rows.size, part.fitted.state_width))
         states[:, : given.shape[1]] = given
-        contract.recall(self._table, rows, came, states)
+        part.recall(self._table, rows, came, states)
         return states
 
     def _news(self, rows: IndexArray, rewards: Any, behavior: Any) -> FloatArray:
@@ -365,7 +366,7 @@ class FleetWatch:
         became = np.zeros(rows.size, dtype=np.int64)
         for row in [row for row in self._table.texts if not self._table.whole[row, k.LOST]]:
             del self._table.texts[row]
-        taken = self._contract.advancing(self._table, rows, (news, states), (ends, became))
+        taken = self._part.advancing(self._table, rows, (news, states), (ends, became))
         k.advance_rows(*taken)
         return became
 
@@ -435,7 +436,7 @@ class FleetWatch:
         old = self._table
         n = len(old.whole)
         more = max(more, n)  # at least double the table, so that joining one by one is fast
-        table = self._contract.table(n + more)
+        table = self._part.table(n + more)
         table.whole[:n], table.real[:n], table.memory[:n] = old.whole, old.real, old.memory
         table.behaviors[:n], table.texts, table.taken = old.behaviors, old.texts, old.taken
         self._table = table

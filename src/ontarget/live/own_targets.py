@@ -19,6 +19,9 @@ from ontarget._typing import ArrayLike, BoolArray
 from ontarget.episodes import Episodes
 from ontarget.errors import Argument, FewEpisodesError, InputError
 from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.joint.asked import Asked
+from ontarget.fitted.joint.joint import Joint
+from ontarget.goal import Goal
 from ontarget.live._batch import answer_episodes
 from ontarget.live.answers import Answers, Sheet
 from ontarget.live.contract import Contract
@@ -88,7 +91,8 @@ class OwnTargets:
         with self._lock:
             if target not in self._contracts:
                 self.fitted.check_sides(target)
-                made = Contract(self.fitted, target, self.rule, self.triggers)
+                asked = Asked(Joint.of(self.fitted), target)
+                made = Contract(asked, self.rule, self.triggers)
                 self._contracts[target] = made
                 while len(self._contracts) > _MOST_CONTRACTS:
                     self._contracts.popitem(last=False)
@@ -109,7 +113,8 @@ def answer_own(fitted: Fitted, episodes: Episodes) -> tuple[Answers, BoolArray]:
         if target is not None:
             places.setdefault(target, []).append(i)
     for target, own in places.items():
-        found = answer_episodes(fitted, episodes.take(own), target)
+        asked = Asked(Joint.of(fitted), target)
+        found = answer_episodes(asked, asked.alike(episodes.take(own)))
         sheet.put_all(np.array(own), found)
         met[own] = found.met
     aimed = np.array([target is not None for target in targets])
@@ -138,7 +143,7 @@ class OwnWatch:
         return self._watch
 
     @property
-    def target(self) -> Target:
+    def target(self) -> Target | Goal:
         """The outcomes that the present run should end in."""
         return self._running.target
 

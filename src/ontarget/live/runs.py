@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -435,3 +436,19 @@ def _tuples(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return tuple(_tuples(one) for one in value)
     return float(value) if value in ("inf", "-inf") else value
+
+
+def stretches(values: IndexArray) -> list[tuple[int, int]]:
+    """The start and the end of each stretch of equal neighbouring values, in order.
+
+    The end is the position after the last value of the stretch.
+
+    Examples
+    --------
+    >>> stretches(np.array([3, 3, 1]))
+    [(0, 2), (2, 3)]
+    """
+    if not values.size:
+        return []
+    inner = (np.flatnonzero(values[1:] != values[:-1]) + 1).tolist()
+    return list(pairwise([0, *inner, values.size]))

@@ -15,8 +15,6 @@ from ontarget._arguments import whole_number
 from ontarget.errors import Argument, InputError, OntargetError
 from ontarget.live.contract import Contract
 from ontarget.live.explanation import Explanation
-from ontarget.live.goals.contract import GoalContract
-from ontarget.live.goals.watch import GoalWatch
 from ontarget.live.outlook import Outlook, Status
 from ontarget.live.runs import RunState
 from ontarget.live.watch import Watch
@@ -36,9 +34,6 @@ class Sessions:
         After how many seconds without a message an agent is forgotten; None for never.
     clock
         A function that returns the time in seconds.
-    make
-        A function that makes the watch of a new run, given the number of its group; by default it
-        makes a `Watch`.
 
     Examples
     --------
@@ -47,16 +42,13 @@ class Sessions:
 
     def __init__(
         self,
-        contract: Contract | GoalContract,
+        contract: Contract,
         *,
         max_agents: int = 10_000,
         idle_seconds: float | None = None,
         clock: Callable[[], float] = time.monotonic,
-        make: Callable[[int], Watch | GoalWatch] | None = None,
     ) -> None:
         self.contract = contract
-        single: Any = contract  # for a goal, ``make`` is always given
-        self._make = make or (lambda group: Watch(single, group=group))
         self._most = whole_number("max_agents", max_agents, least=1)
         if idle_seconds is not None and not idle_seconds > 0.0:
             raise InputError(
@@ -65,7 +57,7 @@ class Sessions:
         self._idle = math.inf if idle_seconds is None else idle_seconds
         self._clock = clock
         # Agents in the order of their last message, the one that was silent for longest first.
-        self._watches: OrderedDict[Hashable, tuple[Watch | GoalWatch, float]] = OrderedDict()
+        self._watches: OrderedDict[Hashable, tuple[Watch, float]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._watches)
@@ -133,7 +125,7 @@ class Sessions:
 
     def resume(self, agent: Hashable, state: RunState) -> None:
         """Continue an agent's run from a stored state."""
-        watch = self._make(self.contract.admit(state)).resume(state)
+        watch = Watch(self.contract).resume(state)
         self._watches[agent] = watch, self._clock()
         self._watches.move_to_end(agent)
         self._forget_some()
@@ -181,7 +173,7 @@ class Sessions:
         The field is left out if the run is not watched for a goal over several behaviors.
         """
         known = self._watches.get(agent)
-        if known is None or not isinstance(known[0], GoalWatch):
+        if known is None or not self.contract.asked.is_joint:
             return {}
         each = {name: one.p if one.known else None for name, one in known[0].parts.items()}
         return {"parts": each}
@@ -213,7 +205,7 @@ class Sessions:
             )
         return self.intervene(agent) if taken else found
 
-    def _watch_of(self, agent: Hashable, group: Any) -> Watch | GoalWatch:
+    def _watch_of(self, agent: Hashable, group: Any) -> Watch:
         self._forget_some()
         found = self._watches.get(agent)
         watch = found[0] if found is not None else self._made(group)
@@ -222,12 +214,12 @@ class Sessions:
         self._forget_some()
         return watch
 
-    def _made(self, group: Any) -> Watch | GoalWatch:
+    def _made(self, group: Any) -> Watch:
         if isinstance(group, list | dict):
             raise InputError(Argument("group"), f" needs the name of a group, got {group!r}")
-        return self._make(self.contract.fitted.group_of(group))
+        return Watch(self.contract, group=self.contract.fitted.group_of(group))
 
-    def _known(self, agent: Hashable) -> Watch | GoalWatch:
+    def _known(self, agent: Hashable) -> Watch:
         found = self._watches.get(agent)
         if found is None:
             raise InputError(
@@ -245,14 +237,14 @@ class Sessions:
             del self._watches[agent]
 
 
-def _outcome(watch: Watch | GoalWatch) -> dict[str, Any]:
+def _outcome(watch: Watch) -> dict[str, Any]:
     """The field "outcome" of a JSON answer: a number, or one number per behavior, by name.
 
     The field is left out if the outcome is unknown.
     """
     state = watch.run_state
-    if isinstance(watch, GoalWatch):
-        names = watch.contract.question.names
+    if watch.contract.asked.is_joint:
+        names = watch.contract.asked.names
         return {"outcome": dict(zip(names, map(_ended_at, state.parts), strict=True))}
     ended = _ended_at(state)
     return {} if ended is None else {"outcome": ended}

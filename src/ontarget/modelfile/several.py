@@ -22,13 +22,16 @@ from ontarget.fitted.joint.joint import Joint, goal_over
 from ontarget.goal import Goal
 from ontarget.modelfile._description import Description, target_from, target_json
 from ontarget.modelfile.container import Container, write_container
-from ontarget.modelfile.file import fitted_in, inspect_file, outcome_range, sections_of
+from ontarget.modelfile.file import fitted_in, inspect_file, outcome_range, save, sections_of
 
 _BEHAVIORS = "behaviors"
 
 
-def save_several(joint: Joint, path: Path) -> None:
-    """Write a monitor that judges runs by several numbers to a file, completely or not at all."""
+def save_any(joint: Joint, path: Path) -> None:
+    """Write a monitor to a file, completely or not at all, with all its behaviors."""
+    if joint.is_single:
+        save(joint.first, path)
+        return
     described = [
         {
             "name": name,
@@ -42,7 +45,7 @@ def save_several(joint: Joint, path: Path) -> None:
         for name, fitted in joint.parts.items()
         for section, arrays in sections_of(fitted).items()
     }
-    goal = {} if joint.target is None else {"target": _goal_json(joint.target)}
+    goal = {"target": _goal_json(joint.target)} if isinstance(joint.target, Goal) else {}
     write_container(path, {_BEHAVIORS: described, **goal}, sections)
 
 
@@ -51,7 +54,7 @@ def load_any(
     *,
     copy: bool | None = None,
     behavior: Behavior | Mapping[str, Behavior] | None = None,
-) -> Fitted | Joint:
+) -> Joint:
     """The fitted monitor in a model file, whether it judges runs by one number or by several.
 
     Such a number is a behavior. ``behavior`` is the behavior that the monitor was fitted with, if
@@ -59,14 +62,15 @@ def load_any(
     """
     container = Container.open(path, copy=copy)
     if _BEHAVIORS not in container.header:
-        return fitted_in(container, behavior)  # type: ignore[arg-type]
+        return Joint.of(fitted_in(container, behavior))  # type: ignore[arg-type]
     given = behavior if isinstance(behavior, Mapping) else {}
     parts: dict[str, Fitted] = {}
     signals: dict[str, str | None] = {}
     try:
         for one in container.header[_BEHAVIORS]:
             name, signal = one["name"], one["signal"]
-            if not isinstance(name, str) or not isinstance(signal, str | None) or name in parts:
+            good = isinstance(name, str) and isinstance(signal, str | None)
+            if not good or not name or name in parts:  # a single behavior has an empty name
                 raise ModelFileError("each behavior needs a different name, and a signal or null")
             part = _Part(container, name, one["monitor"])
             parts[name], signals[name] = fitted_in(part, given.get(name)), signal
@@ -95,7 +99,6 @@ def inspect_any(path: Path) -> dict[str, Any]:
         return inspect_file(path)
     container.verify()
     found = load_any(path)
-    assert isinstance(found, Joint)
     first, size = container.header[_BEHAVIORS][0]["monitor"], path.stat().st_size
     return {
         **first,

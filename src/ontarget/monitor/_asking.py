@@ -14,18 +14,16 @@ from ontarget.conformal._levels import Level, exact_level
 from ontarget.conformal.results import Interval
 from ontarget.errors import Argument, CalibrationError, InputError
 from ontarget.fitted.guarantee import band_depth, band_interval
+from ontarget.fitted.joint.asked import Asked
 from ontarget.fitted.law import StepLaw
 from ontarget.fitted.paths.bands import PathBand
 from ontarget.goal import Goal
 from ontarget.live._batch import outlooks_at
-from ontarget.live._explaining import Reading as StepReading
-from ontarget.live._explaining import explained
+from ontarget.live._explaining import Reading, explained
 from ontarget.live.explanation import Explanation
-from ontarget.live.goals._explaining import GoalReading, explained_goal
-from ontarget.live.goals.contract import GoalContracts
 from ontarget.live.outlook import Outlooks
-from ontarget.monitor._goals import boxes_at, goal_outlooks, so_far_of
-from ontarget.monitor._held import Calibration, Held, check_target
+from ontarget.monitor._goals import boxes_at, so_far_of
+from ontarget.monitor._held import Calibration, Held
 from ontarget.target import Target
 
 
@@ -67,57 +65,32 @@ class Asking(Held):
             ``"common"`` or ``"target"``, as for `watch`.
         """
         fitted = self._shared
-        target = self._asked(None) if target is None else target
         t = whole_number("t", t, least=0)
         if t > fitted.horizon and fitted.horizon_declared:
             raise InputError(
                 Argument("t"), f" needs a step up to the horizon {fitted.horizon}, got {t}"
             )
-        if self._goals is not None:
-            return self._goal_outlooks(
-                self._goals, t, states, behavior, target, groups=groups, calibration=calibration
-            )
-        if isinstance(target, Goal) or isinstance(behavior, Mapping):
-            raise self._no_goal(target)
-        X, so_far = self._runs(states, behavior)
-        which = fitted.groups_of(groups, len(X))
-        return outlooks_at(
-            fitted,
-            t,
-            X,
-            so_far,
-            target,
-            which,
-            calibration=self._calibration(target, calibration),
-        )
-
-    def _goal_outlooks(
-        self,
-        goals: GoalContracts,
-        t: int,
-        states: ArrayLike,
-        behavior: Any,
-        goal: Any,
-        *,
-        groups: Any,
-        calibration: Any,
-    ) -> Outlooks:
-        goal = goals.joint.checked(goal)
+        if isinstance(target, list | tuple) and calibration == "common":
+            several = [self._wanted(one) for one in target]
+            for one in several:
+                self._kept.check_sides(one)
+            asked = Asked(self._joint, tuple(several))  # type: ignore[arg-type]
+        else:
+            alone, one, name = self._narrowed(target)  # type: ignore[arg-type]
+            if name:
+                own = so_far_of(self._joint, behavior, len(self._states(states)))[name]
+                return alone.outlook(t, states, own, one, groups=groups, calibration=calibration)
+            asked = self._asked(one, calibration)
         X = self._states(states)
-        so_far = so_far_of(goals.joint, behavior, len(X))
-        if goal.only is not None:
-            name, target = goal.only
-            alone = self.only(name)
-            return alone.outlook(t, X, so_far[name], target, groups=groups, calibration=calibration)
-        return goal_outlooks(
-            goals,
-            t,
-            X,
-            so_far,
-            goal,
-            groups=self._shared.groups_of(groups, len(X)),
-            own_map=self._goal_map(goals, goal, calibration),
-        )
+        so_far = self._each_so_far(asked, X, behavior)
+        return outlooks_at(asked, t, X, so_far, fitted.groups_of(groups, len(X)))
+
+    def _each_so_far(self, asked: Asked, X: FloatArray, behavior: Any) -> list[FloatArray]:
+        """The value so far of each behavior that the target is about, rounded to its grid."""
+        if self._joint.is_single:
+            return [self._runs(X, behavior)[1]]
+        had = so_far_of(self._joint, behavior, len(X))
+        return [had[name] for name in asked.names]
 
     def box(
         self,
@@ -145,18 +118,17 @@ class Asking(Held):
             By default the guarantee is for step t alone. If True, it is for the boxes of all steps
             of a run together.
         """
-        goals = self._goals
-        if goals is None:
+        if self._joint.is_single:
             raise InputError(
                 "a box needs a monitor of several behaviors, and this one has a single behavior; "
                 "use interval or band"
             )
         X = self._states(states)
         return boxes_at(
-            goals.joint,
+            self._joint,
             t,
             X,
-            so_far_of(goals.joint, behavior, len(X)),
+            so_far_of(self._joint, behavior, len(X)),
             self._shared.groups_of(groups, len(X)),
             level=level,
             all_steps=all_steps,
@@ -351,7 +323,8 @@ class Asking(Held):
         >>> print(why.contributions[0].cause, why.missed > 0.8)
         reward earned True
         """
-        t, target = whole_number("t", t, least=0), self._asked(target)
+        t = whole_number("t", t, least=0)
+        alone, target, name = self._narrowed(target)
         if before is not None and t == 0:
             raise InputError(
                 Argument("before"),
@@ -367,74 +340,31 @@ class Asking(Held):
             )
         if before is not None and earlier >= t:
             raise InputError(Argument("since"), f" needs a step earlier than t={t}, got {earlier}")
-        if self._goals is not None:
-            readings = [(t, state, behavior), *([] if before is None else [(earlier, *before)])]
-            return self._explain_goal(
-                self._goals, readings, target, group=group, calibration=calibration
-            )
-        if isinstance(target, Goal):
-            raise self._no_goal(target)
-        fitted = self.fitted
-        check_target(target)
-
-        def reading(step: int, given: Any, so_far: Any) -> StepReading:
-            X, b = self._runs(np.array([fitted.state_schema.encode(given)]), so_far)
-            unknown = fitted.state_schema.unseen_in(given)
-            return StepReading(step, X[0], float(b[0]), unknown)
-
-        return explained(
-            fitted,
-            reading(t, state, behavior),
-            None if before is None else reading(earlier, *before),
-            target,
-            calibration=self._calibration(target, calibration),
-            group=fitted.group_of(group),
-        )
-
-    def _explain_goal(
-        self,
-        goals: GoalContracts,
-        readings: Sequence[tuple[int, Any, Any]],
-        goal: Any,
-        *,
-        group: Any,
-        calibration: Calibration,
-    ) -> Explanation:
-        """Why p of a goal over several behaviors is what it is.
-
-        ``readings`` are (step, state, behavior) of the step to explain and, if given, of an earlier
-        step.
-        """
-        joint, found = goals.joint, []
-        goal = joint.checked(goal)
-        if goal.only is not None:
-            name, target = goal.only
-            (t, state, behavior), *earlier = readings
-            each = [so_far_of(joint, one, 1)[name].item() for _, _, one in readings]
-            before = (earlier[0][1], each[1]) if earlier else None
-            return self.only(name).explain(
+        if name:
+            given = [behavior] if before is None else [behavior, before[1]]
+            had = [so_far_of(self._joint, one, 1)[name].item() for one in given]
+            return alone.explain(
                 t,
                 state,
-                each[0],
+                had[0],
                 target,
-                before=before,
-                since=earlier[0][0] if earlier else None,
+                before=None if before is None else (before[0], had[1]),
+                since=since,
                 group=group,
                 calibration=calibration,
             )
-        question = goals.question(goal)
-        for step, state, behavior in readings:
-            row = self._states(np.array([self._shared.state_schema.encode(state)]))[0]
-            had = so_far_of(joint, behavior, 1)
-            so_far = np.array([had[name][0] for name in question.names])
-            unknown = self._shared.state_schema.unseen_in(state)
-            found.append(GoalReading(step, row, so_far, unknown))
-        return explained_goal(
-            joint,
-            question,
-            found[0],
-            found[1] if len(found) > 1 else None,
-            own_map=self._goal_map(goals, goal, calibration),
+        asked = self._asked(target, calibration)
+
+        def reading(step: int, given: Any, so_far: Any) -> Reading:
+            schema = self._shared.state_schema
+            X = self._states(np.array([schema.encode(given)]))
+            had = [float(one[0]) for one in self._each_so_far(asked, X, so_far)]
+            return Reading(step, X[0], tuple(had), schema.unseen_in(given))
+
+        return explained(
+            asked,
+            reading(t, state, behavior),
+            None if before is None else reading(earlier, *before),
             group=self._shared.group_of(group),
         )
 

@@ -1,11 +1,10 @@
-"""What a monitor of several behaviors answers at one step: p of a goal, and boxes of outcomes.
+"""What a monitor of several behaviors answers at one step: boxes of outcomes.
 
 See method M21 in docs/methods.md.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,90 +16,9 @@ from ontarget._typing import FloatArray, IndexArray
 from ontarget.conformal._levels import Level
 from ontarget.conformal.results import Interval
 from ontarget.errors import Argument, CalibrationError, InputError
-from ontarget.fitted._kernels import (
-    ASSURANCE,
-    DECIDED,
-    HIGH,
-    LOW,
-    NUMBERS,
-    PLAUSIBILITY,
-    SPREAD_HIGH,
-    SPREAD_LOW,
-    P,
-    excess_of_rows,
-)
-from ontarget.fitted.fitted import Fitted
+from ontarget.fitted._kernels import excess_of_rows
 from ontarget.fitted.guarantee import band_depth, band_interval
 from ontarget.fitted.joint.joint import Joint, assured_limits
-from ontarget.fitted.target_map import TargetMap
-from ontarget.goal import Goal
-from ontarget.live.goals._answers import map_at
-from ontarget.live.goals.contract import GoalContracts
-from ontarget.live.outlook import Outlooks, Status
-
-
-def goal_outlooks(
-    contracts: GoalContracts,
-    t: int,
-    states: FloatArray,
-    so_far: Mapping[str, FloatArray],
-    goal: Goal,
-    *,
-    groups: IndexArray,
-    own_map: TargetMap | None,
-) -> Outlooks:
-    """The monitor's answer for each run (`Outlooks`) about a goal at step t.
-
-    The arguments must be checked already. ``so_far`` has the value so far of each behavior by name,
-    each (runs,) and rounded to the behavior's grid (a fixed number of decimals).
-    """
-    joint, question = contracts.joint, contracts.question(goal)
-    first, rows = joint.first, len(states)
-    numbers = np.full((rows, NUMBERS), np.nan)
-    status = np.full(rows, Status.UNKNOWN, dtype=np.int8)
-    n, said = np.zeros(rows, dtype=np.intp), np.full(rows, "", dtype=object)
-    had = [so_far[name] for name in question.names]
-    lost = ~np.all([_is_known(joint.parts[name], so_far[name]) for name in question.names], axis=0)
-    if t >= first.horizon:
-        ended = np.all([np.isfinite(one) for one in had], axis=0) & first.horizon_declared
-        met = goal.contains(dict(zip(question.names, had, strict=True)), joint.grids)
-        numbers[ended], status[ended] = met[ended, None], Status.DONE
-        said[~ended] = "this step is past the longest run learned from, or an outcome is unknown"
-    else:
-        bad = first.bad_readings(states)
-        for i in np.flatnonzero(bad).tolist():
-            found = first.bad_feature(states[i])
-            assert found is not None
-            said[i] = first.feature_in_words(*found)
-        said[lost & ~bad] = "the value so far of a behavior is unknown"
-        for g in np.unique(groups).tolist():
-            own = np.flatnonzero((groups == g) & ~bad & ~lost)
-            n[groups == g] = first.counts[t, g]
-            if not own.size:
-                continue
-            mapped, here = map_at(own_map, t, g), [one[own] for one in had]
-            numbers[own] = joint.outlook(question, t, g, states[own], here, mapped).numbers
-            known = ~np.isnan(numbers[own, P])
-            status[own[known]] = Status.OK
-            said[own[~known]] = joint.trouble(t, g)
-    guesses = numbers[:, DECIDED] < 0.0  # NaN, where there is no answer, is none
-    notes = functools.cache(lambda: contracts.one_sided(goal))
-    return Outlooks(
-        t=np.full(rows, t, dtype=np.intp),
-        p=numbers[:, P],
-        spread=numbers[:, SPREAD_LOW : SPREAD_HIGH + 1],
-        low=numbers[:, LOW],
-        high=numbers[:, HIGH],
-        plausibility=numbers[:, PLAUSIBILITY],
-        assurance=numbers[:, ASSURANCE],
-        n=n,
-        status=status,
-        words=lambda run: notes()[groups[run]] if guesses[run] else str(said[run]),
-    )
-
-
-def _is_known(fitted: Fitted, so_far: FloatArray) -> Any:
-    return np.isfinite(so_far) | fitted.behavior.reads_so_far
 
 
 def so_far_of(joint: Joint, behavior: Any, n: int) -> dict[str, FloatArray]:

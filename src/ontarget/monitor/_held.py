@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import copy
 from difflib import get_close_matches
 from typing import Any, Literal, Self, TypeAlias
@@ -16,11 +15,12 @@ from ontarget.episodes._judged import Reading
 from ontarget.episodes._store import Roles
 from ontarget.errors import Argument, InputError, UnfittedError
 from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.joint.asked import Asked
+from ontarget.fitted.joint.joint import Joint
 from ontarget.fitted.target_map import TargetMap
 from ontarget.goal import Goal
 from ontarget.live._assured import Contracts
 from ontarget.live.contract import Contract
-from ontarget.live.goals.contract import GoalContracts
 from ontarget.live.rules import AlarmRule, RuleOptions, rule_of
 from ontarget.target import Target
 
@@ -38,31 +38,33 @@ class AlarmOptions(RuleOptions, total=False):
 class Held:
     """The part of a fitted `GoalMonitor` that gives access to the result of the fit."""
 
-    _contracts: Contracts | GoalContracts | None
+    _contracts: Contracts | None
 
     @property
-    def _held(self) -> Contracts | GoalContracts:
+    def contracts(self) -> Contracts:
+        """The object that makes and keeps contracts (a target and an alarm rule, prepared for use).
+
+        It also holds the result of the fit. Most users do not need it.
+        """
         if self._contracts is None:
             raise UnfittedError("this monitor is not fitted yet; call fit, or load a model file")
         return self._contracts
 
     @property
-    def _goals(self) -> GoalContracts | None:
-        """The contracts (prepared goals and alarm rules) of a monitor of several behaviors.
-
-        It is None if the monitor has a single behavior.
-        """
-        return self._held if isinstance(self._held, GoalContracts) else None
+    def _joint(self) -> Joint:
+        """The result of the fit, of one behavior or several."""
+        return self.contracts.joint
 
     @property
     def _kept(self) -> Contracts:
-        if isinstance(self._held, GoalContracts):
-            names = tuple(self._held.joint.parts)
+        """The contracts of a monitor of a single behavior; an error if there are several."""
+        if not self._joint.is_single:
+            names = tuple(self._joint.parts)
             raise InputError(
                 f"this monitor has several behaviors ({', '.join(names)}); ask about one of them: "
                 f"monitor.only({names[0]!r})"
             )
-        return self._held
+        return self.contracts
 
     @property
     def fitted(self) -> Fitted:
@@ -70,20 +72,12 @@ class Held:
         return self._kept.fitted
 
     @property
-    def contracts(self) -> Contracts | GoalContracts:
-        """The object that makes and keeps contracts (a target and an alarm rule, prepared for use).
-
-        It also holds the result of the fit. Most users do not need it.
-        """
-        return self._held
-
-    @property
     def _shared(self) -> Fitted:
         """The result of the fit; for several behaviors, that of the first one.
 
         Use it for what all behaviors have in common.
         """
-        return self._held.fitted
+        return self._joint.first
 
     @property
     def horizon(self) -> int:
@@ -119,10 +113,13 @@ class Held:
     @property
     def target(self) -> Target | Goal | None:
         """The target that was named at `fit`, the default of every method; None without one."""
-        return self.fitted.trained.target if self._goals is None else self._goals.joint.target
+        return self._joint.target
 
-    def _asked(self, target: Target | Goal | None) -> Target | Goal:
-        """The target of a call: the one that was passed, otherwise the one named at `fit`."""
+    def _wanted(self, target: Target | Goal | None) -> Target | Goal:
+        """The target of a call: the one that was passed, otherwise the one named at `fit`.
+
+        It is an error if this monitor does not take it.
+        """
         found = self.target if target is None else target
         if found is None:
             raise InputError(
@@ -130,7 +127,19 @@ class Held:
                 " is needed, because none was named at fit; pass one, for example "
                 "Target.at_least(60), or name it at fit",
             )
-        return found
+        return self._joint.checked(found)
+
+    def _narrowed(self, target: Target | Goal | None) -> tuple[Self, Target | Goal, str]:
+        """The monitor to ask, its target, and the name of the behavior that it is about.
+
+        For a goal about one of several behaviors, this is the monitor of that behavior alone; any
+        other target is left to this monitor, and there is no name.
+        """
+        wanted = self._wanted(target)
+        if isinstance(wanted, Goal) and wanted.only is not None:
+            name, alone = wanted.only
+            return self.only(name), alone, name
+        return self, wanted, ""
 
     @property
     def readings(self) -> dict[str, Reading]:
@@ -138,21 +147,20 @@ class Held:
 
         It is empty for a single behavior without a name.
         """
-        return {} if self._goals is None else self._goals.joint.readings
+        return self._joint.readings
 
     def only(self, name: str) -> Self:
         """The monitor of the behavior ``name`` alone, from a monitor of several behaviors."""
-        goals = self._goals
-        if goals is None:
+        if self._joint.is_single:
             raise InputError(
                 f"this monitor has a single behavior without a name, got the name {name!r}; use "
                 "the monitor itself"
             )
-        if name not in goals.parts:
-            known = ", ".join(goals.parts)
+        if name not in self._joint.parts:
+            known = ", ".join(self._joint.parts)
             raise InputError(Argument("name"), f" needs one of the behaviors {known}, got {name!r}")
         twin = copy(self)
-        twin._contracts = goals.parts[name]
+        twin._contracts = self.contracts.parts[name]
         return twin
 
     @property
@@ -173,67 +181,27 @@ class Held:
         """
         return dict(self._shared.trained.sizes)
 
-    def _goal_map(
-        self, goals: GoalContracts, goal: Goal, calibration: Calibration
-    ) -> TargetMap | None:
-        if calibration not in ("target", "common"):
-            raise InputError(
-                "a goal over several behaviors needs calibration 'target' or 'common', got "
-                f"{calibration!r}"
-            )
-        goals.check_sides(goal)
-        return goals.map_of(goal) if calibration == "target" else None
-
-    def _no_goal(self, goal: object) -> InputError:
-        return InputError(
-            "this monitor has a single behavior without a name, so target needs a Target and "
-            f"behavior a number, got {goal!r}; fit on episodes with behavior={{NAME: …}} for goals"
-        )
-
     def _contract(self, target: Target | Goal, options: AlarmOptions) -> Contract:
-        if isinstance(target, Goal):
-            raise self._no_goal(target)
-        check_target(target)
+        """The contract for this target: the target and an alarm rule, ready for watching runs."""
         rest = checked_options(options)
-        calibration = self._calibration(target, rest.pop("calibration", "target"))
-        return self._kept.of(target, rule_of(**rest), calibration)
+        own_map = self._map(target, rest.pop("calibration", "target"))
+        return self.contracts.of(target, rule_of(**rest), own_map)
 
-    def _goal_contract(
-        self, goals: GoalContracts, goal: Any, options: AlarmOptions
-    ) -> tuple[Any, str | None]:
-        """The contract for a goal, and the name of its behavior if the goal has only one.
+    def _asked(self, target: Target | Goal, calibration: Calibration) -> Asked:
+        """The target, asked of this monitor, with p calibrated as the caller wants."""
+        return self.contracts.asked(target, self._map(target, calibration))
 
-        A contract is a goal and an alarm rule, prepared for watching runs.
-        """
-        goal = goals.joint.checked(goal)
-        if goal.only is not None:
-            name, target = goal.only
-            return self.only(name)._contract(target, options), name
-        rest = checked_options(options)
-        own_map = self._goal_map(goals, goal, rest.pop("calibration", "target"))
-        return goals.of(goal, rule_of(**rest), own_map), None
-
-    def _calibration(
-        self, target: Target | Sequence[Target], asked: Calibration
-    ) -> TargetMap | None:
+    def _map(self, target: Target | Goal, calibration: Calibration) -> TargetMap | None:
         """The calibration of p for this target alone; None if it is the same for all targets.
 
-        ``asked`` is the argument ``calibration=``. A `TargetError` is raised if rounding changes
-        whether a recorded run meets the target.
+        A `TargetError` is raised if rounding changes whether a recorded run meets the target.
         """
-        for one in target if isinstance(target, list | tuple) else [target]:
-            check_target(one)
-            assert isinstance(one, Target)
-            self._kept.check_sides(one)
-        if asked not in ("target", "common"):
+        self.contracts.check_sides(target)
+        if calibration not in ("target", "common"):
             raise InputError(
-                Argument("calibration"), f" needs 'target' or 'common', got {asked!r:.80}"
+                Argument("calibration"), f" needs 'target' or 'common', got {calibration!r:.80}"
             )
-        if asked == "common":
-            return None
-        check_target(target)
-        assert isinstance(target, Target)
-        return self._kept.map_of(target)
+        return self.contracts.map_of(target) if calibration == "target" else None
 
     def _states(self, states: ArrayLike) -> FloatArray:
         X = np.asarray(states, dtype=np.float64)
@@ -276,12 +244,3 @@ def checked_options(options: AlarmOptions) -> dict[str, Any]:
         hint = f"; did you mean {close[0]}?" if close else f"; the options are {sorted(known)}"
         raise InputError(f"there is no option {name!r}{hint}")
     return dict(options)
-
-
-def check_target(target: object) -> None:
-    if not isinstance(target, Target):
-        raise InputError(
-            Argument("target"),
-            f" needs a Target, got {target!r}; Target.at_least(60), Target.at_most(60) and "
-            'Target.parse("60:") make one',
-        )

@@ -12,22 +12,16 @@ from ontarget._arguments import whole_number
 from ontarget._progress import progress_bar
 from ontarget._typing import AnyArray, ArrayLike
 from ontarget.conformal._levels import Level
-from ontarget.drift._comparing import Order, drift_of, drift_of_goal
+from ontarget.drift._comparing import Order, drift_of
 from ontarget.drift.change import Drift
-from ontarget.drift.guard import DriftGuard, guard_of, harm_guard_of, harm_guard_of_goal
+from ontarget.drift.guard import DriftGuard, guard_of, harm_guard_of
 from ontarget.episodes import Episodes
 from ontarget.errors import InputError
 from ontarget.evaluation import Resampling
 from ontarget.goal import Goal
-from ontarget.monitor._held import Calibration, check_target
+from ontarget.monitor._held import Calibration
 from ontarget.monitor._watching import Watching
-from ontarget.report.evaluation import (
-    Evaluation,
-    OwnEvaluation,
-    evaluate,
-    evaluate_goal,
-    evaluate_own,
-)
+from ontarget.report.evaluation import Evaluation, OwnEvaluation, evaluate, evaluate_own
 from ontarget.target import Target
 
 _EVALUATED_STEPS = 1_000_000  # of prepared episodes; their answers take some 80 bytes each
@@ -73,34 +67,15 @@ class Judging(Watching):
         beginning does not count. All else is as for `drift_guard`. See method M26 in
         docs/methods.md.
         """
-        number, target = self._shared.group_of(group), self._asked(target)
-        if self._goals is not None:
-            goal = self._goals.joint.checked(target)
-            if goal.only is None:
-                return harm_guard_of_goal(
-                    self._goals.joint,
-                    self._goals.question(goal),
-                    self._goal_map(self._goals, goal, calibration),
-                    t=t,
-                    level=level,
-                    group=number,
-                    resume=resume,
-                )
+        alone, wanted, name = self._narrowed(target)
+        if name:
             raise InputError(
-                f"the goal {goal} is about one behavior, so use the monitor of that behavior: call "
-                f"monitor.only({goal.names[0]!r}).harm_guard"
+                f"the goal {target} is about one behavior, so use the monitor of that behavior: "
+                f"call monitor.only({name!r}).harm_guard"
             )
-        if isinstance(target, Goal):
-            raise self._no_goal(target)
-        return harm_guard_of(
-            self.fitted,
-            target,
-            self._calibration(target, calibration),
-            t=t,
-            level=level,
-            group=number,
-            resume=resume,
-        )
+        number = self._shared.group_of(group)
+        asked = alone._asked(wanted, calibration)
+        return harm_guard_of(asked, t=t, level=level, group=number, resume=resume)
 
     def drift(
         self,
@@ -152,43 +127,11 @@ class Judging(Watching):
         >>> str(found.judgement), found.bias.too_high > 0.2
         ('changed for the worse', True)
         """
-        t, target = whole_number("t", t, least=0), self._asked(target)
-        if self._goals is not None:
-            goal = self._goals.joint.checked(target)
-            if goal.only is None:
-                return drift_of_goal(
-                    self._goals.joint,
-                    self._goals.question(goal),
-                    new_episodes,
-                    own_map=self._goal_map(self._goals, goal, calibration),
-                    order=order,
-                    by=by,
-                    t=t,
-                    level=level,
-                )
-            name, target = goal.only
-            return self.only(name).drift(
-                new_episodes.only(name),
-                target,
-                order=order,
-                by=by,
-                t=t,
-                level=level,
-                calibration=calibration,
-            )
-        if isinstance(target, Goal):
-            raise self._no_goal(target)
-        check_target(target)
-        return drift_of(
-            self.fitted,
-            new_episodes,
-            target,
-            calibration=self._calibration(target, calibration),
-            order=order,
-            by=by,
-            t=t,
-            level=level,
-        )
+        t = whole_number("t", t, least=0)
+        alone, wanted, name = self._narrowed(target)
+        runs = new_episodes.only(name) if name else new_episodes
+        asked = alone._asked(wanted, calibration)
+        return drift_of(asked, runs, order=order, by=by, t=t, level=level)
 
     def evaluate(
         self,
@@ -217,50 +160,20 @@ class Judging(Watching):
         If the episodes are prepared ones (`PreparedEpisodes`), only a sample of about a million
         steps is measured, chosen by a hash of the episodes' ids.
         """
-        target = self._asked(target)
+        alone, wanted, name = self._narrowed(target)
         if episodes.is_prepared:
             most, every = _EVALUATED_STEPS / float(episodes.lengths.mean()), episodes.ids
             episodes = episodes.sample(max(1, int(most)), seed=seed).compact()
             order, by = _of_the_sample(every, episodes.ids, order, by)
         bar = progress_bar("evaluating", self.horizon, unit="steps", shown=progress)
         resampling = Resampling(resamples, seed=seed)
-        if self._goals is not None:
-            goal = self._goals.joint.checked(target)
-            if goal.only is not None:
-                name, target = goal.only
-                alone, episodes = self.only(name), episodes.only(name)
-                return alone.evaluate(
-                    episodes,
-                    target,
-                    calibration=calibration,
-                    order=order,
-                    by=by,
-                    resamples=resamples,
-                    seed=seed,
-                    progress=progress,
-                )
-            own_map = self._goal_map(self._goals, goal, calibration)
-            with bar as reached:
-                return evaluate_goal(
-                    self._goals,
-                    episodes,
-                    goal,
-                    resampling=resampling,
-                    own_map=own_map,
-                    reached=reached,
-                    order=order,
-                    by=by,
-                )
-        if isinstance(target, Goal):
-            raise self._no_goal(target)
-        check_target(target)
         with bar as reached:
             return evaluate(
-                self._kept,
-                episodes,
-                target,
+                alone.contracts,
+                episodes.only(name) if name else episodes,
+                wanted,
                 resampling=resampling,
-                calibration=self._calibration(target, calibration),
+                own_map=alone._map(wanted, calibration),
                 reached=reached,
                 order=order,
                 by=by,

@@ -2,62 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Unpack, overload
 
 from ontarget.conformal._levels import Level
-from ontarget.episodes._judged import Reading
 from ontarget.errors import Argument, InputError
 from ontarget.goal import Goal
 from ontarget.live.alarms import PromisedAlarms, promised_alarms
 from ontarget.live.contract import Contract
 from ontarget.live.fleet import FleetWatch
-from ontarget.live.goals._signals import SignalWatch
-from ontarget.live.goals.contract import GoalContract, GoalContracts
 from ontarget.live.goals.fleet import GoalFleet
-from ontarget.live.goals.watch import GoalWatch
 from ontarget.live.own_targets import OwnTargets, OwnWatch
 from ontarget.live.rules import rule_of
 from ontarget.live.sessions import Sessions
 from ontarget.live.watch import OnBad, Watch
 from ontarget.monitor._asking import Asking
-from ontarget.monitor._held import AlarmOptions, Calibration, check_target, checked_options
+from ontarget.monitor._held import AlarmOptions, Calibration, checked_options
 from ontarget.target import Target
 
 
 class Watching(Asking):
     """The methods of a fitted `GoalMonitor` that follow live runs."""
-
-    @overload
-    def watch(
-        self,
-        target: Target,
-        *,
-        group: Any = ...,
-        on_bad: OnBad = ...,
-        **alarm: Unpack[AlarmOptions],
-    ) -> Watch: ...
-
-    @overload
-    def watch(
-        self,
-        target: Goal,
-        *,
-        group: Any = ...,
-        on_bad: OnBad = ...,
-        **alarm: Unpack[AlarmOptions],
-    ) -> GoalWatch | SignalWatch: ...
-
-    @overload
-    def watch(
-        self,
-        target: None = ...,
-        *,
-        group: Any = ...,
-        on_bad: OnBad = ...,
-        **alarm: Unpack[AlarmOptions],
-    ) -> Any: ...
 
     def watch(
         self,
@@ -66,7 +31,7 @@ class Watching(Asking):
         group: Any = None,
         on_bad: OnBad = "unknown",
         **alarm: Unpack[AlarmOptions],
-    ) -> Watch | GoalWatch:
+    ) -> Watch:
         """A watch that follows one run live.
 
         This call opens all models and compiles all code, so that the first `step` is fast.
@@ -74,9 +39,9 @@ class Watching(Asking):
         Parameters
         ----------
         target
-            The outcomes that the run should end in. With a monitor of several behaviors, a goal:
-            the watch is then a `GoalWatch`, whose steps take a mapping of signals as the reward. By
-            default the target named at `fit`.
+            The outcomes that the run should end in. With a monitor of several behaviors, a goal;
+            steps then take a mapping of signals as the reward. By default the target named at
+            `fit`.
         group
             The run's group, if the monitor is calibrated by group.
         on_bad
@@ -97,15 +62,8 @@ class Watching(Asking):
             one target. ``"common"``: in the same way for all targets, so that watches on several
             targets never contradict each other.
         """
-        number, target = self._shared.group_of(group), self._asked(target)
-        if self._goals is not None:
-            contract, alone = self._goal_contract(self._goals, target, alarm)
-            if alone is None:
-                return GoalWatch(contract, self.readings, group=number, on_bad=on_bad)
-            reading = self.readings[alone]
-            return SignalWatch(contract, alone, reading, group=number, on_bad=on_bad)
-        contract = self._contract(target, alarm)
-        return Watch(contract, group=number, on_bad=on_bad)
+        number = self._shared.group_of(group)
+        return Watch(self._contract_of(target, alarm), group=number, on_bad=on_bad)
 
     def watch_own(
         self, *, group: Any = None, on_bad: OnBad = "unknown", **alarm: Unpack[AlarmOptions]
@@ -194,11 +152,11 @@ class Watching(Asking):
         **alarm
             As for `watch`.
         """
-        target = self._asked(target)
-        if self._goals is not None:
-            goal, make = self._goals.joint.checked(target), self._maker(self._goals, target, alarm)
-            return GoalFleet(goal, make[1], agents, groups=groups)
-        return FleetWatch(self._contract(target, alarm), agents, groups=groups)
+        wanted = self._wanted(target)
+        contract = self._contract_of(wanted, alarm)
+        if isinstance(wanted, Goal):
+            return GoalFleet(wanted, contract, agents, groups=groups)
+        return FleetWatch(contract, agents, groups=groups)
 
     def sessions(
         self,
@@ -221,26 +179,13 @@ class Watching(Asking):
         >>> sessions.answer({"agent": "left", "state": [0.1]})["status"]
         'OK'
         """
-        target = self._asked(target)
-        contract: Any
-        make: Callable[[int], Watch | GoalWatch] | None = None
-        if self._goals is not None:
-            contract, make = self._maker(self._goals, target, alarm)
-        else:
-            contract = self._contract(target, alarm)
-        return Sessions(contract, max_agents=max_agents, idle_seconds=idle_seconds, make=make)
+        contract = self._contract_of(target, alarm)
+        return Sessions(contract, max_agents=max_agents, idle_seconds=idle_seconds)
 
-    def _maker(
-        self, goals: GoalContracts, goal: Any, alarm: AlarmOptions
-    ) -> tuple[Any, Callable[[int], GoalWatch | SignalWatch]]:
-        """The contract for a goal, and a function that makes a watch for a group's number.
-
-        A contract is a goal and an alarm rule, prepared for watching runs.
-        """
-        contract, alone = self._goal_contract(goals, goal, alarm)
-        if alone is None:
-            return contract, partial(_goal_watch, contract, self.readings)
-        return contract, partial(_signal_watch, contract, alone, self.readings[alone])
+    def _contract_of(self, target: Target | Goal | None, alarm: AlarmOptions) -> Contract:
+        """The contract for a target: the target and an alarm rule, prepared for watching runs."""
+        alone, wanted, _ = self._narrowed(target)
+        return alone._contract(wanted, alarm)
 
     def alarm_curve(
         self,
@@ -260,28 +205,7 @@ class Watching(Asking):
         all rows at once (method M20). If there are no assure episodes, the learning episodes are
         used instead, and the rates are measured, not promised. See method M8 in docs/methods.md.
         """
-        number, target = self._shared.group_of(group), self._asked(target)
-        if self._goals is not None:
-            goal = self._goals.joint.checked(target)
-            if goal.only is not None:
-                name, target = goal.only
-                alone = self.only(name)
-                own = alone._calibration(target, calibration)
-                assured = self._goals.parts[name].assured(target, own, number)
-            else:
-                own_map = self._goal_map(self._goals, goal, calibration)
-                assured = self._goals.assured(goal, own_map, number)
-            return promised_alarms(assured, rates=rates, for_steps=for_steps, confidence=confidence)
-        check_target(target)
-        assert isinstance(target, Target)
-        own = self._calibration(target, calibration)
-        assured = self._kept.assured(target, own, number)
+        alone, wanted, _ = self._narrowed(target)
+        own_map, number = alone._map(wanted, calibration), self._shared.group_of(group)
+        assured = alone.contracts.assured(wanted, own_map, number)
         return promised_alarms(assured, rates=rates, for_steps=for_steps, confidence=confidence)
-
-
-def _goal_watch(contract: GoalContract, readings: Mapping[str, Reading], group: int) -> GoalWatch:
-    return GoalWatch(contract, readings, group=group)
-
-
-def _signal_watch(contract: Contract, name: str, reading: Reading, group: int) -> SignalWatch:
-    return SignalWatch(contract, name, reading, group=group, on_bad="unknown")

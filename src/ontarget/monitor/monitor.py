@@ -29,17 +29,15 @@ from ontarget.errors import (
 from ontarget.fitted.blocks import StepsPerModel, plan_blocks
 from ontarget.fitted.choices import HeldOut
 from ontarget.fitted.fitted import Fitted
-from ontarget.fitted.joint.joint import Joint, goal_over
+from ontarget.fitted.joint.joint import Joint, checked_target, goal_over
 from ontarget.fitting._ground import with_learned_horizon
 from ontarget.fitting.engines import Engine
 from ontarget.fitting.fit import Preset, fit_monitor, preset_model
 from ontarget.fitting.recipe import Recipe
 from ontarget.goal import Goal
 from ontarget.live._assured import Contracts
-from ontarget.live.goals.contract import GoalContracts
 from ontarget.models.registry import model_named
 from ontarget.monitor._dividing import USUAL_SHARE, chosen_share, divided
-from ontarget.monitor._held import check_target
 from ontarget.monitor._judging import Judging
 from ontarget.monitor._keeping import kept_parameters, restored_parameters
 from ontarget.monitor._reach import reach_in_words
@@ -156,7 +154,7 @@ class GoalMonitor(Judging):
         self.policy = policy
         self.unseen = unseen
         self.history = history
-        self._contracts: Contracts | GoalContracts | None = None
+        self._contracts: Contracts | None = None
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's arguments, in scikit-learn's form, so that its ``clone`` works."""
@@ -359,7 +357,7 @@ class GoalMonitor(Judging):
         fitted = fit_monitor(recipe, split, engine=engine, progress=progress, checkpoint=checkpoint)
         _refuse_unknown(fitted)
         aim = target if isinstance(target, Target) else None
-        self._contracts = Contracts(_recorded(fitted, aim, held_out))
+        self._contracts = Contracts(Joint.of(_recorded(fitted, aim, held_out)))
         return self
 
     def _take_over(self, warm: GoalMonitor) -> None:
@@ -416,12 +414,10 @@ class GoalMonitor(Judging):
             return found
 
         twin = type(self)(**self.get_params(deep=False))
-        if self._goals is None:
-            twin._contracts = Contracts(anew(self.fitted, new_episodes))
-        else:
-            joint, each = self._goals.joint, self._goals.joint.alike(new_episodes)
-            parts = {name: anew(one, each[name]) for name, one in joint.parts.items()}
-            twin._contracts = GoalContracts(Joint(parts, joint.signals, joint.target))
+        joint = self._joint
+        each = {"": new_episodes} if joint.is_single else joint.alike(new_episodes)
+        parts = {name: anew(one, each[name]) for name, one in joint.parts.items()}
+        twin._contracts = Contracts(Joint(parts, joint.signals, joint.target))
         return twin
 
     def _unfitted(self) -> Any:
@@ -459,7 +455,7 @@ class GoalMonitor(Judging):
             fitted = alone.fit(split=chosen, checkpoint=folder, **options).fitted
             parts[name] = _recorded(fitted, None, held_out)
         signals = {name: one.signal for name, one in split[0].readings.items()}
-        self._contracts = GoalContracts(Joint(parts, signals, goal))
+        self._contracts = Contracts(Joint(parts, signals, goal))
         return self
 
     def only(self, name: str) -> GoalMonitor:  # noqa: D102
@@ -504,13 +500,9 @@ class GoalMonitor(Judging):
         The file is written under another name and then renamed, so a process that has the old file
         open can continue to read the old file.
         """
-        from ontarget.modelfile.file import save
-        from ontarget.modelfile.several import save_several
+        from ontarget.modelfile.several import save_any
 
-        if self._goals is not None:
-            save_several(self._goals.joint, Path(path))
-        else:
-            save(self.fitted, Path(path))
+        save_any(self._joint, Path(path))
 
     @classmethod
     def load(
@@ -547,41 +539,30 @@ class GoalMonitor(Judging):
             ) from error
 
     @classmethod
-    def _of(cls, contents: Fitted | Joint) -> GoalMonitor:
-        first = contents.first if isinstance(contents, Joint) else contents
-        monitor = cls(**restored_parameters(first.trained.parameters))
-        if isinstance(contents, Joint):
-            each = {name: one.reward_bounds for name, one in contents.parts.items()}
+    def _of(cls, joint: Joint) -> GoalMonitor:
+        monitor = cls(**restored_parameters(joint.first.trained.parameters))
+        if not joint.is_single:
+            each = {name: one.reward_bounds for name, one in joint.parts.items()}
             monitor.reward_bounds = each if np.isfinite(list(each.values())).any() else None
             monitor.history = None
-        monitor._contracts = _contracts_of(contents)
+        monitor._contracts = Contracts(joint)
         return monitor
 
-    @property
-    def _contents(self) -> Fitted | Joint | None:
-        held = self._contracts
-        if held is None:
-            return None
-        return held.joint if isinstance(held, GoalContracts) else held.fitted
-
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.get_params(deep=False), "contents": self._contents}
+        contents = None if self._contracts is None else self._contracts.joint
+        return {**self.get_params(deep=False), "contents": contents}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         contents = kept.pop("contents")
         self.__init__(**kept)  # type: ignore[misc]
-        self._contracts = None if contents is None else _contracts_of(contents)
+        self._contracts = None if contents is None else Contracts(contents)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> GoalMonitor:
         from copy import deepcopy
 
         twin = type(self)(**deepcopy(self.get_params(deep=False), memo))
-        twin._contracts = None if self._contents is None else _contracts_of(self._contents)
+        twin._contracts = None if self._contracts is None else Contracts(self._contracts.joint)
         return twin
-
-
-def _contracts_of(contents: Fitted | Joint) -> Contracts | GoalContracts:
-    return GoalContracts(contents) if isinstance(contents, Joint) else Contracts(contents)
 
 
 def _prepared_split(episodes: PreparedEpisodes | str | Path) -> Split:
@@ -609,7 +590,7 @@ def _check_default(target: object, behaviors: Sequence[str]) -> None:
     if target is None:
         return
     if not behaviors:
-        check_target(target)
+        checked_target(target)
     elif goal_over(behaviors, target).is_function:
         raise InputError(
             Argument("target"),

@@ -4,7 +4,6 @@ from .checks import checks_of as checks_of
 from .comparison import Comparison as Comparison
 from .comparison import compare as compare
 from .evaluation import Evaluation as Evaluation
-from .evaluation import GoalEvaluation as GoalEvaluation
 from .evaluation import OwnEvaluation as OwnEvaluation
 from .facts import Facts as Facts
 from .facts import facts_of as facts_of

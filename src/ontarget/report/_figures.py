@@ -11,7 +11,7 @@ import numpy as np
 from ontarget._numerals import percent
 from ontarget._plain import plain
 from ontarget._typing import FloatArray, IndexArray
-from ontarget.episodes import Episodes, Translation
+from ontarget.episodes import Translation
 from ontarget.errors import Argument, FewEpisodesError, InputError
 from ontarget.evaluation import Reliability, pool, pooled_ece, reliability
 from ontarget.evaluation.figures import (
@@ -26,11 +26,8 @@ from ontarget.evaluation.figures import (
 )
 from ontarget.fitted.recorded import RecordedRuns
 from ontarget.goal import Goal
-from ontarget.live._assured import Contracts
 from ontarget.live._explaining import Reading, explained
 from ontarget.live.explanation import Explanation
-from ontarget.live.goals._explaining import GoalReading, explained_goal
-from ontarget.live.goals.contract import GoalContracts
 from ontarget.live.rules import Promised
 from ontarget.report.measured import Measured, outcome_ranks
 from ontarget.target import Target
@@ -299,7 +296,6 @@ def _path_band(found: Measured, i: int, level: float) -> tuple[FloatArray, Float
     if fitted.unknown(t, group):
         raise FewEpisodesError(f"step {t} is unknown: {fitted.unknown(t, group)}")
     rows = found.episodes.take([i]).at(t, grid=fitted.grid)
-    assert isinstance(found.contracts, Contracts)  # see `draw`
     lower, upper = found.contracts.paths.band(t, rows.states, rows.behavior, group, level=level)
     return lower[0], upper[0]
 
@@ -392,39 +388,14 @@ def _culprit(why: Explanation) -> str:
 
 
 def _explained(found: Measured, episode: int, t: int) -> Explanation:
-    fitted, one, target = found.fitted, found.episodes.take([episode]), found.target
-    if isinstance(target, Goal):
-        return _explained_goal(found, one, t, int(found.groups[episode]))
+    asked = found.contracts.asked(found.target, found.calibration)
+    own = found.episodes.take([episode])
+    each = [own.only(name) for name in asked.names] if asked.is_joint else [own]
 
     def reading(step: int) -> Reading:
-        rows = one.at(step, grid=fitted.grid)
-        return Reading(step, rows.states[0], float(rows.behavior[0]))
+        pairs = zip(asked.parts, each, strict=True)
+        rows = [run.at(step, grid=fitted.grid) for fitted, run in pairs]
+        so_far = tuple(float(row.behavior[0]) for row in rows)
+        return Reading(step, rows[0].states[0], so_far)
 
-    return explained(
-        fitted,
-        reading(t),
-        reading(t - 1),
-        target,
-        calibration=found.calibration,
-        group=int(found.groups[episode]),
-    )
-
-
-def _explained_goal(found: Measured, one: Episodes, t: int, group: int) -> Explanation:
-    contracts = found.contracts
-    assert isinstance(contracts, GoalContracts)
-    assert isinstance(found.target, Goal)
-    own_map = found.calibration
-    question = contracts.question(found.target)
-
-    def reading(step: int) -> GoalReading:
-        rows = [
-            one.only(name).at(step, grid=contracts.joint.parts[name].grid)
-            for name in question.names
-        ]
-        so_far = np.array([float(own.behavior[0]) for own in rows])
-        return GoalReading(step, rows[0].states[0], so_far)
-
-    return explained_goal(
-        contracts.joint, question, reading(t), reading(t - 1), own_map=own_map, group=group
-    )
+    return explained(asked, reading(t), reading(t - 1), group=int(found.groups[episode]))

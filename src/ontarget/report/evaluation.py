@@ -22,7 +22,6 @@ from ontarget.goal import Goal
 from ontarget.live._assured import Contracts
 from ontarget.live._batch import answer_episodes
 from ontarget.live.answers import Answers
-from ontarget.live.goals.contract import GoalContracts
 from ontarget.live.own_targets import OwnTargets, answer_own
 from ontarget.live.rules import AlarmRule, Promised, RuleOptions, Trigger, rule_of
 from ontarget.report._figures import draw
@@ -124,34 +123,27 @@ class Evaluation(Measured):
         text = report_page(self, _rule(alarm, options), columns, name)
         write_whole(Path(path), [text.encode()])
 
-
-class GoalEvaluation(Evaluation):
-    """A monitor's answers about a goal over several behaviors; see `GoalMonitor.evaluate`.
-
-    A goal has conditions on several behaviors (numbers that a run is judged by).
-    """
-
     @cached_property
     def parts(self) -> Mapping[str, Evaluation]:
-        """An evaluation of each behavior by itself: how good p is for its part of the goal.
+        """For a goal over several behaviors: an evaluation of each behavior by itself, by name.
 
-        A behavior is a number that a run is judged by. A goal that is a function has no parts,
-        because it asks nothing of a single behavior. p is the probability of meeting the target.
+        A behavior is a number that a run is judged by. The evaluation says how good p is for its
+        part of the goal. A plain target has no parts, nor has a goal that is a function, because it
+        asks nothing of a single behavior. p is the probability of meeting the target.
         """
-        assert isinstance(self.target, Goal)
-        assert isinstance(self.contracts, GoalContracts)
-        if self.target.is_function:
+        goal = self.target
+        if not isinstance(goal, Goal) or goal.is_function:
             return {}
         return {
             name: evaluate(
                 self.contracts.parts[name],
                 self.episodes.only(name),
-                self.target.projection(name),
+                goal.projection(name),
                 resampling=self.resampling,
                 order=self.order,
                 by=self.columns,
             )
-            for name in self.target.names
+            for name in goal.names
         }
 
 
@@ -170,7 +162,7 @@ class OwnEvaluation(Measured):
     @property
     def _one_sided(self) -> tuple[str, ...]:
         wanted = dict.fromkeys(filter(None, self.episodes.targets or ()))
-        told = [self.contracts.one_sided(one) for one in wanted]  # type: ignore[arg-type]
+        told = [self.contracts.one_sided(one) for one in wanted]
         if not all(all(one) for one in told):  # for some targets p has something to learn from
             return ("",)
         return tuple(dict.fromkeys(note for one in told for note in one))
@@ -196,44 +188,24 @@ def evaluate_own(
     return OwnEvaluation(contracts, known, Target(), found, resampling)
 
 
-def evaluate_goal(
-    contracts: GoalContracts,
+def evaluate(
+    contracts: Contracts,
     episodes: Episodes,
-    goal: Goal,
+    target: Target | Goal,
     *,
     resampling: Resampling,
     own_map: TargetMap | None = None,
     reached: Reached | None = None,
     order: Order | None = None,
     by: Mapping[str, ArrayLike] | None = None,
-) -> GoalEvaluation:
-    """An evaluation of the monitor's answers at every step of these episodes, about a goal.
-
-    A goal has conditions on several numbers of a run.
-    """
-    answers = contracts.answers(contracts.joint.alike(episodes), goal, own_map, reached)
-    _refuse_unknown(answers, contracts.fitted)
-    return GoalEvaluation(contracts, episodes, goal, answers, resampling, own_map, order, by)
-
-
-def evaluate(
-    contracts: Contracts,
-    episodes: Episodes,
-    target: Target,
-    *,
-    resampling: Resampling,
-    calibration: TargetMap | None = None,
-    reached: Reached | None = None,
-    order: Order | None = None,
-    by: Mapping[str, ArrayLike] | None = None,
 ) -> Evaluation:
     """An evaluation of the monitor's answers at every step of these episodes, about a target."""
-    episodes = contracts.fitted.alike(episodes)
-    answers = answer_episodes(
-        contracts.fitted, episodes, target, calibration=calibration, reached=reached
-    )
+    asked = contracts.asked(target, own_map)
+    alike = asked.alike(episodes)
+    answers = answer_episodes(asked, alike, reached=reached)
     _refuse_unknown(answers, contracts.fitted)
-    found = Evaluation(contracts, episodes, target, answers, resampling, calibration, order, by)
+    runs = episodes if asked.is_joint else alike[0]
+    found = Evaluation(contracts, runs, target, answers, resampling, own_map, order, by)
     if order is not None or by:
         _ = found.drifted  # refuses columns that do not fit the episodes, before anything is shown
     return found

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property
 from math import ceil, hypot, inf, sqrt
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
@@ -24,7 +24,6 @@ from ontarget.errors import FewEpisodesError
 from ontarget.evaluation import NO_ALARM, AlarmQuality, Rate, alarm_quality
 from ontarget.goal import Goal
 from ontarget.live._assured import Contracts
-from ontarget.live.goals.contract import GoalContracts
 from ontarget.live.rules import AlarmRule, Promised, RuledOut
 from ontarget.report.measured import Measured, RaisedAlarms
 from ontarget.report.unanswered import MANY_UNANSWERED
@@ -408,7 +407,7 @@ class Facts:
     @property
     def recorded_rate(self) -> float | None:
         """The share of assure runs that met the target; None without assure runs."""
-        contracts: Any = self.found.contracts
+        contracts = self.found.contracts
         met = contracts.recorded_met(self.found.target)
         return None if met is None else float(met.mean())
 
@@ -436,8 +435,7 @@ class Facts:
         plain = fitted.n_groups == 1 and not any(fitted.stopped)
         if self.alarms is not None or not isinstance(rule, Promised) or rule.robust or not plain:
             return None
-        asked: Any = contracts
-        met = asked.recorded_met(self.found.target)
+        met = contracts.recorded_met(self.found.target)
         if met is None or not met.any():
             return None
         has, needed = int(met.sum()), needed_successes(rule.rate, rule.confidence)
@@ -496,15 +494,14 @@ def facts_of(found: Measured, rule: AlarmRule) -> Facts:
 
 
 def explained(
-    error: FewEpisodesError, contracts: Contracts | GoalContracts, target: Target | Goal
+    error: FewEpisodesError, contracts: Contracts, target: Target | Goal
 ) -> FewEpisodesError:
     """The error that says that a promise cannot be made, with better advice if there is any.
 
     If no assure episode met the target, neither more episodes nor a higher rate would help; the
     advice is then to choose another target.
     """
-    asked: Any = contracts  # whose target this is
-    met = asked.recorded_met(target)
+    met = contracts.recorded_met(target)
     if met is None or met.any():
         return error
     observed, seen = contracts.fitted.observed, ""

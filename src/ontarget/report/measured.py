@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ontarget._grid import snap
 from ontarget._keyed import keyed_uniform
 from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IndexArray
 from ontarget.conformal._levels import Level
-from ontarget.drift._comparing import Order, drift_of, drift_of_goal
+from ontarget.drift._comparing import Order, drift_of
 from ontarget.drift.change import Drift
 from ontarget.episodes import Episodes
 from ontarget.episodes._fingerprints import seen_before
@@ -50,7 +50,6 @@ from ontarget.goal import Goal
 from ontarget.live._assured import Contracts
 from ontarget.live.alarms import compared_panel
 from ontarget.live.answers import Answers
-from ontarget.live.goals.contract import GoalContracts
 from ontarget.live.rules import AlarmRule, RuleOptions, Trigger, rule_of
 from ontarget.report.unanswered import Unanswered, unanswered_of
 from ontarget.target import Target
@@ -90,7 +89,7 @@ class Measured:
     ``raw`` is the probability that the model states before calibration.
     """
 
-    contracts: Contracts | GoalContracts
+    contracts: Contracts
     episodes: Episodes
     target: Target | Goal
     answers: Answers
@@ -203,8 +202,7 @@ class Measured:
         Elsewhere p is known only if it is already certain whether the run meets its target. p is
         the probability of meeting the target.
         """
-        joint = self.contracts.joint if isinstance(self.contracts, GoalContracts) else None
-        parts = [self.fitted] if joint is None else joint.parts.values()
+        parts = self.contracts.joint.parts.values()
         found: BoolArray = np.logical_and.reduce([one.answered for one in parts])
         return found[:, self.groups]
 
@@ -238,7 +236,7 @@ class Measured:
     def unanswered(self) -> Unanswered:
         """At how many steps the monitor had no answer, and why; measures leave these steps out."""
         parts, each = [self.fitted], [self.episodes]
-        if isinstance(self.target, Goal) and isinstance(self.contracts, GoalContracts):
+        if isinstance(self.target, Goal):
             parts = [self.contracts.joint.parts[name] for name in self.target.names]
             each = [self.episodes.only(name) for name in self.target.names]
         return unanswered_of(parts, each, self.answers, self.answered)
@@ -259,9 +257,7 @@ class Measured:
 
     @cached_property
     def _one_sided(self) -> tuple[str, ...]:
-        contracts: Any = self.contracts  # whose target this is
-        found: tuple[str, ...] = contracts.one_sided(self.target)
-        return found
+        return self.contracts.one_sided(self.target)
 
     def panel(self, method: str = "p") -> FloatArray:
         """One kind of answers, (steps, episodes): ``"p"``, ``"low"``, ``"high"`` or ``"raw"``."""
@@ -344,9 +340,7 @@ class Measured:
         return float(np.median(last)) if last.size else math.nan
 
     def _triggers(self, rule: AlarmRule) -> tuple[Trigger, ...]:
-        contracts: Any = self.contracts  # whose target this is
-        found: tuple[Trigger, ...] = contracts.triggers(self.target, rule, self.calibration)
-        return found
+        return self.contracts.triggers(self.target, rule, self.calibration)
 
     def alarm_curve(self, for_steps: int = 1) -> AlarmCurve:
         """What alarms at each threshold do here: false alarms, detections, lead times.
@@ -372,28 +366,8 @@ class Measured:
         """
         order = self.order if order is None else order
         by = self.columns if by is None else by
-        if isinstance(self.target, Goal):
-            assert isinstance(self.contracts, GoalContracts)
-            return drift_of_goal(
-                self.contracts.joint,
-                self.contracts.question(self.target),
-                self.episodes,
-                own_map=self.calibration,
-                order=order,
-                by=by,
-                t=t,
-                level=level,
-            )
-        return drift_of(
-            self.fitted,
-            self.episodes,
-            self.target,
-            calibration=self.calibration,
-            order=order,
-            by=by,
-            t=t,
-            level=level,
-        )
+        asked = self.contracts.asked(self.target, self.calibration)
+        return drift_of(asked, self.episodes, order=order, by=by, t=t, level=level)
 
     @cached_property
     def drifted(self) -> Drift | None:

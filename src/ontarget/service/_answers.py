@@ -8,8 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ontarget.live import Outlooks, Status
-from ontarget.service._goal_runs import GoalRuns
+from ontarget.live import GoalFleet, Outlooks, Status
 from ontarget.service._moving import Accepted
 from ontarget.service.contracts import Fleet
 from ontarget.service.messages import Answer
@@ -75,7 +74,7 @@ def answers_of(
     news
         The monitor's answers about these runs after the step.
     fleet
-        The `FleetWatch` or `GoalRuns` object that follows these runs.
+        The `FleetWatch` or `GoalFleet` object that follows these runs.
     label
         The name and the version of the contract (monitor, target and alarm rule), as text.
     at
@@ -95,8 +94,15 @@ def answers_of(
                 stored.agent, stored.run, stored.id, label, stored.next, p,
                 (least, most) if p == p else None, low, high, plausibility, assurance, n, so_far,
                 threshold, status, shown, reason, run.alarm, ended, False,
-                fleet.parts(stored.id) if isinstance(fleet, GoalRuns) else {},
+                _parts(fleet, stored.id),
                 schema.unseen_in(one.message.state),
             )
         )  # fmt: skip
     return found
+
+
+def _parts(fleet: Fleet, key: str) -> dict[str, float | None]:
+    """For this run, p of each behavior alone, by name; empty for a single behavior."""
+    if not isinstance(fleet, GoalFleet):
+        return {}
+    return {name: one.p for name, one in fleet[key].parts.items()}

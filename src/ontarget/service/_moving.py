@@ -10,9 +10,8 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from ontarget.live import Outlooks, RunState, Status
+from ontarget.live import GoalFleet, Outlooks, RunState, Status
 from ontarget.live.runs import PACKED, PACKED_BEFORE
-from ontarget.service._goal_runs import GoalRuns
 from ontarget.service.contracts import Fleet, Held
 from ontarget.service.messages import StepMessage
 from ontarget.service.store import StoredRun
@@ -47,13 +46,13 @@ class Accepted:
 
 
 def resume(fleet: Fleet, runs: Sequence[Run]) -> None:
-    """Put runs read from the database into the `FleetWatch` (or `GoalRuns`) that follows them."""
+    """Put runs read from the database into the `FleetWatch` (or `GoalFleet`) that follows them."""
     if not runs:
         return
     packed: dict[Hashable, bytes] = {}
     for run in runs:
         state = bytes(run.stored.state)
-        if isinstance(fleet, GoalRuns) or state[:1] in (PACKED, PACKED_BEFORE):
+        if isinstance(fleet, GoalFleet) or state[:1] in (PACKED, PACKED_BEFORE):
             packed[run.stored.id] = state
         else:  # as schema 1 stored it
             fleet.resume(run.stored.id, RunState.from_json(msgspec.msgpack.decode(state)))
@@ -89,7 +88,7 @@ def moved(
     rewards = [
         (math.nan if one.step else 0.0) if one.reward is None else one.reward for one in messages
     ]
-    if isinstance(fleet, GoalRuns):
+    if isinstance(fleet, GoalFleet):
         return _stepped_to_goal(fleet, messages, rewards, keys, ends=ends)
     behavior = np.array([one.behavior for one in messages], dtype=np.float64) if told else None
     if ends:
@@ -99,7 +98,7 @@ def moved(
 
 
 def _stepped_to_goal(
-    fleet: GoalRuns,
+    fleet: GoalFleet,
     messages: Sequence[StepMessage],
     rewards: Sequence[float],
     keys: Sequence[str],

@@ -23,11 +23,11 @@ from ontarget.errors import InputError, ModelFileError, OntargetError, StoreErro
 from ontarget.fitted.fitted import Fitted
 from ontarget.goal import Goal
 from ontarget.live.fleet import FleetWatch
+from ontarget.live.goals.fleet import GoalFleet
 from ontarget.live.rules import AlarmRule, RuledOut, rule_of
 from ontarget.modelfile.container import Container
 from ontarget.monitor.monitor import GoalMonitor
 from ontarget.service._export import Outline
-from ontarget.service._goal_runs import GoalRuns
 from ontarget.service._strangers import Strangers
 from ontarget.service.messages import Name
 from ontarget.service.store import Store, reserve
@@ -35,7 +35,7 @@ from ontarget.target import Target
 
 _MOST_CHARACTERS = 200  # of a target in a contract
 
-Fleet: TypeAlias = FleetWatch | GoalRuns
+Fleet: TypeAlias = FleetWatch | GoalFleet
 TargetText: TypeAlias = Annotated[
     str, Meta(max_length=_MOST_CHARACTERS, pattern=r"^[^\x00-\x1f\x7f]*$")
 ]
@@ -116,7 +116,7 @@ class ClosedError(InputError):
 
 @dataclass(slots=True)
 class Held:
-    """A contract in use: the loaded monitor, and one `FleetWatch` or `GoalRuns` for each target.
+    """A contract in use: the loaded monitor, and one `FleetWatch` or `GoalFleet` for each target.
 
     If this version of ontarget cannot load the model, the contract is closed: ``loaded`` is None,
     and ``closed`` says why.
@@ -150,7 +150,7 @@ class Held:
         return f"{self.spec.name}@{self.version}"
 
     def fleet(self, target: str) -> Fleet:
-        """What follows all runs with this target: `GoalRuns` for a goal, otherwise a `FleetWatch`.
+        """What follows all runs with this target: `GoalFleet` for a goal, otherwise a `FleetWatch`.
 
         It is made at the first call and kept.
         """
@@ -172,8 +172,7 @@ class Held:
         """
         if self.closed:
             return ""
-        contracts: Any = self.monitor.contracts  # whose target this is
-        found = contracts.one_sided(self._asked(self.spec.target))
+        found = self.monitor.contracts.one_sided(self._asked(self.spec.target))
         return "; ".join(dict.fromkeys(filter(None, found)))
 
     @property
@@ -182,11 +181,11 @@ class Held:
         return self.monitor.contracts.fitted
 
     def _made(self, target: str) -> Fleet:
-        """A new, compiled `FleetWatch` or `GoalRuns` for this target, without runs."""
-        found = self.monitor.fleet(
+        """A new, compiled `FleetWatch` or `GoalFleet` for this target, without runs."""
+        found: Fleet = self.monitor.fleet(
             self._asked(target), alarm=self.spec.rule, calibration=self.spec.calibration
         )
-        return found if isinstance(found, FleetWatch) else GoalRuns(found)
+        return found
 
     def _asked(self, target: str) -> Any:
         """The target, or for several behaviors the goal, that this text describes."""

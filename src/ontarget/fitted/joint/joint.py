@@ -10,7 +10,7 @@ docs/methods.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -18,113 +18,39 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ontarget._readonly import read_only
-from ontarget._threads import run_blocks
 from ontarget._typing import FloatArray, IndexArray, KeyArray
 from ontarget.conformal._ranks import draw_ranks
 from ontarget.episodes import Episodes, Translation
 from ontarget.episodes._judged import Reading
 from ontarget.episodes.looking._sides import check_goal_sides
 from ontarget.errors import Argument, InputError
-from ontarget.fitted._kernels import DECIDED, NUMBERS
-from ontarget.fitted._rehearsed import AskedStep, rehearsed_laws
 from ontarget.fitted.fitted import Fitted
-from ontarget.fitted.joint._function import AskedLaw, answers_by_function
-from ontarget.fitted.joint._joint_kernel import N_SIDES, goals_of_rows, pieces_of_rows
-from ontarget.fitted.law import NO_CURVE, StepLaw
-from ontarget.fitted.question import Question
+from ontarget.fitted.law import NO_CURVE
 from ontarget.fitted.rehearsal import Rehearsal
-from ontarget.goal import Box, Goal
+from ontarget.goal import Goal
 from ontarget.target import Target
 
-_BLOCK = 64
 # A group with fewer rehearsed episodes shares those of all groups.
 _ENOUGH_EPISODES = 100
 
 
-class GoalAnswers(NamedTuple):
-    """The monitor's answers about a goal, and about the target that it implies for each behavior.
-
-    ``numbers`` is (runs, numbers), ``parts`` is (behaviors, runs, numbers). The numbers of an
-    answer, such as p, are listed in `ontarget.fitted._kernels`.
-    """
-
-    numbers: FloatArray
-    parts: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class GoalQuestion:
-    """A goal as arrays for the kernels: the targets of each behavior, and boxes of such targets.
-
-    A *box* asks several behaviors to meet one target each, all at once. A goal is met if any of its
-    boxes is met. The first target of each behavior contains all values of the behavior with which
-    the goal can be met. ``boxes`` has two arrays (boxes, behaviors) with the number of each
-    behavior's target, or -1: the boxes of the goal itself, and disjoint boxes that cover the same
-    set.
-    """
-
-    goal: Goal
-    names: tuple[str, ...]
-    questions: tuple[Question, ...]
-    boxes: tuple[IndexArray, IndexArray]
-
-    @classmethod
-    def of(cls, goal: Goal, grids: Mapping[str, float]) -> GoalQuestion:
-        """The goal as arrays; ``grids`` says how each behavior's outcomes are rounded."""
-        names, kinds = goal.names, (goal.boxes, goal.disjoint())
-        targets = {name: [goal.projection(name)] for name in names}
-        for box in (*kinds[0], *kinds[1]):
-            for name, target in box:
-                if target not in targets[name]:
-                    targets[name].append(target)
-        return cls(
-            goal=goal,
-            names=names,
-            questions=tuple(Question.of(targets[name], grids[name]) for name in names),
-            boxes=tuple(_places(boxes, names, targets) for boxes in kinds),  # type: ignore[arg-type]
-        )
-
-    @property
-    def is_function(self) -> bool:
-        """Whether the goal is given by a Python function and not by targets of behaviors."""
-        return self.goal.is_function
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """The most targets that a behavior has, and the most intervals (pieces) of a target."""
-        pieces = max(int(np.diff(one.first).max()) for one in self.questions)
-        return max(len(one.targets) for one in self.questions), pieces
-
-
-def _places(
-    boxes: Sequence[Box], names: Sequence[str], targets: Mapping[str, list[Target]]
-) -> IndexArray:
-    """(boxes, behaviors): the position of each box's target in its behavior's list; -1 for none.
-
-    A *box* asks several behaviors to meet one target each. ``targets`` has the list of each
-    behavior in ``names``.
-    """
-    found = np.full((len(boxes), len(names)), -1, dtype=np.intp)
-    for b, box in enumerate(boxes):
-        for name, target in box:
-            found[b, names.index(name)] = targets[name].index(target)
-    return read_only(found)
-
-
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """The result of a fit on several behaviors: a fitted monitor of each, by name."""
+    """The result of a fit: a fitted monitor of each behavior, by name.
+
+    A single behavior needs no name; its name is then empty.
+    """
 
     parts: Mapping[str, Fitted]
     signals: Mapping[str, str | None]  # the column each behavior reads; None for the default one
-    target: Goal | None = None  # the goal that was named at the fit
+    target: Target | Goal | None = None  # what was named at the fit
 
     def __post_init__(self) -> None:
         # A damaged file may hold anything; later code relies on all having the same episodes.
         if not self.parts:
             raise InputError("a monitor of several behaviors needs at least one behavior, got none")
         for name, one in self.parts.items():
-            if not _same_episodes(self.first, one):
+            if not (self.is_single or _same_episodes(self.first, one)):
                 raise InputError(
                     f"behavior {name!r} needs to be fitted on the same episodes as the others"
                 )
@@ -140,7 +66,9 @@ class Joint:
 
     @property
     def readings(self) -> dict[str, Reading]:
-        """For each behavior, how it is computed and the signal (reward or column) that it reads."""
+        """For each named behavior, how it is computed, and the signal that it reads."""
+        if self.is_single:
+            return {}
         return {name: Reading(one.behavior, self.signals[name]) for name, one in self.parts.items()}
 
     @property
@@ -148,10 +76,36 @@ class Joint:
         """For each behavior, the grid to which its outcomes are rounded."""
         return {name: one.grid for name, one in self.parts.items()}
 
-    def question(self, goal: Goal) -> GoalQuestion:
-        """The goal as arrays for the kernels; an `InputError` if this monitor cannot answer it."""
-        self.checked(goal)
-        for name in goal.names:
+    @property
+    def is_single(self) -> bool:
+        """Whether this is a monitor of one behavior without a name, which takes targets."""
+        return "" in self.parts
+
+    @classmethod
+    def of(cls, fitted: Fitted) -> Joint:
+        """The result of a fit on a single behavior, which needs no name."""
+        return cls({"": fitted}, {"": None}, fitted.trained.target)
+
+    def checked(self, target: Any) -> Target | Goal:
+        """The target or goal itself; an `InputError` if this monitor does not take it.
+
+        A monitor of a single behavior without a name takes a `Target`, any other monitor a `Goal`.
+        """
+        if not self.is_single:
+            return goal_over(tuple(self.parts), target)
+        if isinstance(target, Goal):
+            raise InputError(
+                "this monitor has a single behavior without a name, so target needs a Target and "
+                f"behavior a number, got {target!r}; fit on episodes with behavior={{NAME: …}} for "
+                "goals"
+            )
+        return checked_target(target)
+
+    def check_answerable(self, target: Target | Goal) -> None:
+        """Raise an `InputError` if this monitor has no answers about this target or goal."""
+        if not isinstance(self.checked(target), Goal):
+            return
+        for name in target.names:  # type: ignore[union-attr]
             own = self.parts[name]
             if own.curves is None:
                 raise InputError(
@@ -163,17 +117,14 @@ class Joint:
                     f"behavior {name!r} is a class with its own translate method, so a goal cannot "
                     f"combine it with other behaviors; use a goal over this behavior alone"
                 )
-        return GoalQuestion.of(goal, self.grids)
-
-    def checked(self, goal: object) -> Goal:
-        """The goal itself; an `InputError` if it is not a `Goal` over behaviors of this monitor."""
-        return goal_over(tuple(self.parts), goal)
 
     def alike(self, episodes: Episodes, *, any_horizon: bool = False) -> dict[str, Episodes]:
         """For each behavior, by name, the same episodes judged by this behavior alone.
 
         Categories are coded as in the monitor.
         """
+        if self.is_single:
+            return {"": self.first.alike(episodes, any_horizon=any_horizon)}
         if tuple(sorted(episodes.names)) != tuple(sorted(self.parts)):
             raise InputError(
                 f"the episodes need the monitor's behaviors {', '.join(self.parts)}, got "
@@ -184,8 +135,11 @@ class Joint:
             for name, own in self.parts.items()
         }
 
-    def check_sides(self, goal: Goal) -> None:
-        """Raise a `TargetError` if rounding changes whether a recorded run meets the goal (M1)."""
+    def check_sides(self, goal: Target | Goal) -> None:
+        """Raise a `TargetError` if rounding changes whether a recorded run is a success (M1)."""
+        if not isinstance(goal, Goal):
+            self.first.check_sides(goal)
+            return
         each = {name: self.parts[name] for name in goal.names}
         observed = {
             name: own for name, one in each.items() if (own := one.assured_runs) is not None
@@ -227,56 +181,11 @@ class Joint:
 
     def trouble(self, t: int, group: int) -> str:
         """Why a behavior has no model that answers at this step, as text; empty if all have."""
-        return next(filter(None, (one.unknown(t, group) for one in self.parts.values())), "")
-
-    def outlook(
-        self,
-        question: GoalQuestion,
-        t: int,
-        group: int,
-        states: FloatArray,
-        so_far: Sequence[FloatArray],
-        own_map: FloatArray = NO_CURVE,
-    ) -> GoalAnswers:
-        """The monitor's answers about a goal at one step, for several runs of one group.
-
-        ``states`` is (runs, features). ``so_far`` has one array (runs,) per behavior, in the order
-        of the question's names. ``own_map`` corrects p for this goal: it has the corrected p for
-        each p in `KNOTS`, fixed numbers from 0 to 1.
-        """
-        unknown = self.unknown(t, group)
-        if unknown and question.is_function:  # for a function, arithmetic cannot decide a run
-            return GoalAnswers(
-                np.full((so_far[0].size, NUMBERS), np.nan), np.empty((0, so_far[0].size, NUMBERS))
-            )
-        laws = [self.parts[name].at(t, group) for name in question.names]
-        assured = self.assured_ranks(question.names, t, group)
-        members = self.learned_places(question.names, t, group).ranks
-        nobody = np.full(so_far[0].size, -1, dtype=np.intp)
-        if question.is_function:
-            asked = {
-                name: AskedLaw(law, states, had, self._remainders(name, t, group))
-                for name, law, had in zip(question.names, laws, so_far, strict=True)
-            }
-            numbers = answers_by_function(
-                question.goal,
-                asked,
-                (members, nobody, assured),
-                (self.first.stopped[group], own_map),
-                self.grids,
-            )
-            return GoalAnswers(numbers, np.empty((0, len(numbers), NUMBERS)))
-        limits = [
-            law.limits_at(states, had, asked)
-            for law, had, asked in zip(laws, so_far, question.questions, strict=True)
-        ]
-        excess = [self.parts[name].sorted_excess[group] for name in question.names]
-        rest = (self.sorted_excess[group], own_map)
-        found = _answers(question, laws, limits, so_far, excess, (members, nobody, assured), rest)
-        if unknown:  # only what is decided is known (M18)
-            for numbers in (found.numbers, *found.parts):
-                numbers[numbers[:, DECIDED] < 0.0] = np.nan
-        return found
+        key = ("trouble", t, group)
+        if key not in self._kept:
+            each = (one.unknown(t, group) for one in self.parts.values())
+            self._kept[key] = next(filter(None, each), "")
+        return self._kept[key]  # type: ignore[return-value]
 
     @property
     def n_rehearsed(self) -> int:
@@ -302,7 +211,7 @@ class Joint:
             self._kept[key] = self._learned_at(names, place, group)
         return self._kept[key]  # type: ignore[return-value]
 
-    def _remainders(self, name: str, t: int, group: int) -> FloatArray:
+    def remainders(self, name: str, t: int, group: int) -> FloatArray:
         """The values at which a behavior's predicted distribution is read near step t, ascending.
 
         They are remainders (what a run may still earn), and are used for goals given by a function.
@@ -359,79 +268,16 @@ class Joint:
         keys: KeyArray = limits.episodes.astype(np.uint64)
         return draw_ranks(limits.left, limits.right, keys, seed=fitted.trained.seed, step=t)
 
-    def rehearsed(
-        self, question: GoalQuestion, places: Sequence[int]
-    ) -> Iterator[tuple[int, int, IndexArray, FloatArray]]:
-        """The monitor's answers (outlooks) about learning episodes, each as if it were a new run.
 
-        For each step and group, this yields t, group, the positions of the episodes, and an array
-        (episodes, numbers) with the answers. Bounds and plausibility are not filled in. Such
-        predictions exist only at the *rehearsed* steps; ``places`` are positions in the list of
-        these steps. See method M17 in docs/methods.md.
-        """
-        for place in places:
-            each = [
-                {one.group: one for one in rehearsed_laws(self.parts[name], [place])}
-                for name in question.names
-            ]
-            for group in sorted(set.intersection(*(set(one) for one in each))):
-                asked = [one[group] for one in each]
-                found = self._rehearsed_at(question, asked)
-                if found is not None:
-                    yield asked[0].step.t, group, *found
-
-    def _rehearsed_at(
-        self, question: GoalQuestion, asked: Sequence[AskedStep]
-    ) -> tuple[IndexArray, FloatArray] | None:
-        """The episodes with predictions for every behavior at a step, and the answers about them.
-
-        Episodes are given by position. ``asked`` has the predicted distributions of each behavior.
-        The result is None if no episode has predictions for every behavior.
-        """
-        who = asked[0].episodes
-        for one in asked[1:]:
-            who = np.intersect1d(who, one.episodes)
-        who = who[who < self.n_rehearsed]
-        if not who.size:
-            return None
-        rows = [np.searchsorted(one.episodes, who) for one in asked]
-        so_far = [one.before[own] for one, own in zip(asked, rows, strict=True)]
-        members = self.learned_places(question.names, asked[0].step.t, asked[0].group)
-        own_place = np.searchsorted(members.who, who)
-        own_place[~np.isin(who, members.who)] = -1
-        nobody = read_only(np.empty((0, len(asked))))
-        if question.is_function:
-            t, group = asked[0].step.t, asked[0].group
-            laws = {
-                name: AskedLaw(
-                    one.step,
-                    own[:, None].astype(np.float64),
-                    had,
-                    self._remainders(name, t, group),
-                )
-                for name, one, own, had in zip(question.names, asked, rows, so_far, strict=True)
-            }
-            return who, answers_by_function(
-                question.goal,
-                laws,
-                (members.ranks, own_place, nobody),
-                (0, NO_CURVE),
-                self.grids,
-            )
-        limits = [
-            one.step.limits_at(own[:, None].astype(np.float64), had, targets)
-            for one, own, had, targets in zip(asked, rows, so_far, question.questions, strict=True)
-        ]
-        found = _answers(
-            question,
-            [one.step for one in asked],
-            limits,
-            so_far,
-            [NO_CURVE] * len(asked),
-            (members.ranks, own_place, nobody),
-            (NO_CURVE, NO_CURVE),
+def checked_target(target: object) -> Target:
+    """The target itself; an `InputError` if it is not a `Target`."""
+    if not isinstance(target, Target):
+        raise InputError(
+            Argument("target"),
+            f" needs a Target, got {target!r}; Target.at_least(60), Target.at_most(60) and "
+            'Target.parse("60:") make one',
         )
-        return who, found.numbers
+    return target
 
 
 def goal_over(behaviors: Sequence[str], goal: object) -> Goal:
@@ -512,52 +358,3 @@ def assured_limits(fitted: Fitted, t: int, group: int) -> AssuredLimits | None:
     X = law.inputs(rows.states[own], rows.behavior[own])
     left, right = law.cdf_limits(X, rows.remaining[own])
     return AssuredLimits(rows.index[own], left, right)
-
-
-def _answers(
-    question: GoalQuestion,
-    laws: Sequence[StepLaw],
-    limits: Sequence[tuple[FloatArray, FloatArray]],
-    so_far: Sequence[FloatArray],
-    excess: Sequence[FloatArray],
-    episodes: tuple[FloatArray, IndexArray, FloatArray],
-    stored: tuple[FloatArray, FloatArray],
-) -> GoalAnswers:
-    """The monitor's answers about a goal, from the predicted distributions of the behaviors.
-
-    It first finds where each behavior's targets lie in its predicted distribution, and then joins
-    the behaviors row by row with `goals_of_rows`, which explains ``episodes`` and ``stored``.
-    """
-    rows, k = so_far[0].size, len(laws)
-    numbers = np.empty((rows, NUMBERS))
-    parts = np.empty((k, rows, NUMBERS))
-    members, own, assured = episodes
-    kept = [law.stored(one) for law, one in zip(laws, excess, strict=True)]
-
-    def answer(a: int, b: int) -> None:
-        room = pieces_room(question, b - a)
-        for c, law in enumerate(laws):
-            had = so_far[c][a:b]
-            pieces_of_rows(
-                kept[c],
-                (limits[c][0][a:b], limits[c][1][a:b]),
-                question.questions[c].components,
-                (int(law.behavior.translation), had, *law.ahead),
-                law.amounts,
-                (room[0][c], room[1][c], room[2][c]),
-            )
-        goals_of_rows(room, question.boxes, (members, own[a:b], assured), stored, numbers[a:b])
-        parts[:, a:b] = room[0][:, :, 0]
-
-    run_blocks(answer, rows, block=_BLOCK)
-    return GoalAnswers(numbers, parts)
-
-
-def pieces_room(question: GoalQuestion, rows: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Arrays of zeros for `pieces_of_rows` to write to, for all behaviors and this many runs."""
-    k, (targets, pieces) = len(question.names), question.shape
-    return (
-        np.zeros((k, rows, targets, NUMBERS)),
-        np.zeros((k, rows, targets, pieces, N_SIDES)),
-        np.zeros((k, rows, targets, 2)),
-    )

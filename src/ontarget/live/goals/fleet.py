@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,11 @@ from ontarget._scalars import shown
 from ontarget._typing import BoolArray, IndexArray
 from ontarget.errors import Argument, InputError
 from ontarget.goal import Goal
-from ontarget.live.goals._signals import SignalWatch
-from ontarget.live.goals.watch import GoalWatch
+from ontarget.live.contract import Contract
 from ontarget.live.outlook import Outlooks
 from ontarget.live.rules import AlarmRule, Trigger
-from ontarget.live.runs import RunState, state_of
+from ontarget.live.runs import RunState, Standings, state_of
+from ontarget.live.watch import Watch
 
 
 class GoalFleet:
@@ -30,8 +30,8 @@ class GoalFleet:
     ----------
     goal
         The goal that every run should meet.
-    make
-        A function that makes a watch for a run, given the number of its group.
+    contract
+        The monitor, goal and alarm rule that every run is watched with.
     agents
         How many agents there are, or their names.
     groups
@@ -41,16 +41,15 @@ class GoalFleet:
     def __init__(
         self,
         goal: Goal,
-        make: Callable[[int], GoalWatch | SignalWatch],
+        contract: Contract,
         agents: int | Iterable[Hashable] = (),
         *,
         groups: Any = None,
     ) -> None:
         if isinstance(agents, int | np.integer):
             agents = range(whole_number("agents", agents, least=1))
-        self._goal, self._make = goal, make
-        self._like = make(0)  # a watch to read from what all agents have in common
-        self._watches: dict[Hashable, GoalWatch | SignalWatch] = {}
+        self._goal, self._contract = goal, contract
+        self._watches: dict[Hashable, Watch] = {}
         self.join(agents, groups=groups)
 
     def __len__(self) -> int:
@@ -67,12 +66,12 @@ class GoalFleet:
     @property
     def rule(self) -> AlarmRule:
         """The alarm rule: when a run is in alarm."""
-        return self._like.rule
+        return self._contract.rule
 
     @property
     def triggers(self) -> tuple[Trigger, ...]:
         """The alarm rule as numbers to compare (`Trigger`), one per group of runs."""
-        return self._like.contract.triggers
+        return self._contract.triggers
 
     @property
     def agents(self) -> tuple[Hashable, ...]:
@@ -90,7 +89,7 @@ class GoalFleet:
         taken = [one.intervened_at is not None for one in self._watches.values()]
         return np.array(taken, dtype=np.bool_)
 
-    def __getitem__(self, agent: Hashable) -> GoalWatch | SignalWatch:
+    def __getitem__(self, agent: Hashable) -> Watch:
         """The watch that follows this agent's run."""
         try:
             return self._watches[agent]
@@ -111,9 +110,9 @@ class GoalFleet:
                 )
         if len(set(names)) != len(names):
             raise InputError(Argument("agents"), " need different names, got the same name twice")
-        own = self._like.contract.fitted.groups_of(groups, len(names))
+        own = self._contract.fitted.groups_of(groups, len(names))
         for name, group in zip(names, own.tolist(), strict=True):
-            self._watches[name] = self._make(group)
+            self._watches[name] = Watch(self._contract, group=group)
 
     def leave(self, agents: Iterable[Hashable]) -> None:
         """Stop following these agents."""
@@ -142,7 +141,7 @@ class GoalFleet:
             Which agents these are, by name; all of them by default.
         behavior
             A mapping from each behavior to its value so far for each agent, as for
-            `GoalWatch.step`.
+            `Watch.step`.
         """
         names = self._which(agents)
         rows = list(states)
@@ -209,20 +208,35 @@ class GoalFleet:
 
     def resume(self, agent: Hashable, state: RunState) -> None:
         """Continue an agent's run from a stored state; an agent not in the fleet yet joins it."""
-        self._like.contract.admit(state)  # checked first: no new run may begin if it fails
+        self._contract.admit(state)  # checked first: no new run may begin if it fails
         if agent not in self._watches:
             self.join([agent], groups=state.group)
         self[agent].resume(state)
 
     @internal
+    def standings(self, agents: Any = None) -> Standings:
+        """The states of these agents' runs, as arrays and as bytes for `unpack`."""
+        watches = [self._watches[name] for name in self._which(agents)]
+        group, alarmed, since, ended = np.array([one.standing for one in watches]).T
+        return Standings(
+            packed=[one.pack() for one in watches],
+            so_far=np.full(len(watches), np.nan),  # each behavior has its own
+            group=group,
+            alarmed=alarmed != 0,
+            since=since,
+            ended=ended != 0,
+            reasoned=np.array([bool(one.peek().reason) for one in watches]),
+        )
+
+    @internal
     def unpack(self, packed: Mapping[Hashable, bytes]) -> None:
         """Continue agents' runs from bytes; ``packed`` has the bytes of each agent, by name.
 
-        The bytes come from `GoalWatch.pack`. Agents that are not in the fleet yet join it.
+        The bytes come from `Watch.pack`. Agents that are not in the fleet yet join it.
         """
         states = {agent: state_of(one) for agent, one in packed.items()}
         for state in states.values():
-            self._like.contract.admit(state)  # all of them before any joins
+            self._contract.admit(state)  # all of them before any joins
         for agent, state in states.items():
             self.resume(agent, state)
 
