@@ -37,7 +37,7 @@ from ontarget.models._mixture import weighted
 from ontarget.models.guided.run import RunGuide
 
 # A forest for a trial is small and learns from few rows: it only has to compare blocks.
-_TREES, _BOOSTED, _FOLDS, _ROWS = 24, 40, 2, 5_000
+_TREES, _FOLDS, _ROWS = 24, 2, 5_000
 _EPISODES, _STEPS, _THRESHOLDS = 2_000, 12, 16
 _FEWEST = 100  # with fewer episodes, the choice would be chance
 
@@ -111,10 +111,10 @@ def _tried(spacing: int, gains: FloatArray) -> Trial:
 def _few(pilot: Pilot) -> Pilot:
     """The inputs of a faster trial: with a small forest and at most 2,000 episodes."""
     own = pilot.model.get_params(deep=False)
-    small = {"n_trees": _TREES, "n_boosted": _BOOSTED, "n_folds": _FOLDS}
+    small = {"n_trees": _TREES, "n_folds": _FOLDS}
     fewer: dict[str, Any] = {name: min(own[name], small[name]) for name in small if name in own}
     if "experts" in own:
-        fewer["experts"] = ("large_leaves",)
+        fewer["experts"] = ("forest",)
     model = type(pilot.model)(**own).set_params(**fewer)
     order = np.argsort(keyed_hash(pilot.learn.keys, pilot.seed, "pilot"), kind="stable")
     return replace(pilot, model=model, learn=pilot.learn.take(np.sort(order[:_EPISODES])))
