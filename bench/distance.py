@@ -48,7 +48,7 @@ class Method:
 
 def without(part: str) -> Method:
     """The default whose model has every expert but one."""
-    every = ("small_leaves", "large_leaves", "shift", "linear")
+    every = ("forest", "shift", "linear")
     return Method(lambda: GoalMonitor(StackedForest(experts=tuple(e for e in every if e != part))))
 
 
@@ -61,8 +61,6 @@ METHODS = {
     DEFAULT: Method(GoalMonitor),
 }
 PARTS = {
-    "without small leaves": without("small_leaves"),
-    "without large leaves": without("large_leaves"),
     "without the shift": without("shift"),
     "without the regression": without("linear"),
     # About a quarter of both domains' horizons, each learned from as many steps again.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -96,6 +96,7 @@ class RealSet:
     """A log of real episodes, the target to ask about, and how many episodes a split has.
 
     ``result`` is a column that is constant in each episode: it is earned in the last step.
+    ``extra`` columns are added that a model should not need; see `widened`.
     """
 
     file: str
@@ -107,6 +108,7 @@ class RealSet:
     year: int | None = None
     result: str | None = None
     splits: int = 10  # at most
+    extra: int = 0
 
     def read(self, folder: Path) -> pl.DataFrame:
         file = folder / self.file
@@ -121,7 +123,8 @@ class RealSet:
             last = pl.col("step") == pl.col("step").max().over("episode")
             earned = pl.when(last).then(pl.col(self.result).cast(pl.Float64)).otherwise(0.0)
             frame = frame.with_columns(earned.alias("reward"))
-        return frame.select("episode", "step", "reward", *self.features).sort("episode", "step")
+        frame = frame.select("episode", "step", "reward", *self.features).sort("episode", "step")
+        return widened(frame, self.extra)
 
     def split(self, name: str, frame: pl.DataFrame, number: int, part: float) -> Question:
         """The question of one split: past episodes, new ones and the target.
@@ -137,9 +140,40 @@ class RealSet:
         chosen = order[:n_past], order[n_past : n_past + n_new]
         past, new = (frame.filter(pl.col("episode").is_in(own)) for own in chosen)
         horizon = int(frame["step"].max()) + 1
+        features = tuple(frame.columns[3:])
         return Question(
-            f"{name}-{number:02d}", past, new, self.features, self.target, horizon, seed=number
+            f"{name}-{number:02d}", past, new, features, self.target, horizon, seed=number
         )
+
+
+def widened(frame: pl.DataFrame, extra: int) -> pl.DataFrame:
+    """The table with ``extra`` more columns: half of them derived from numbers, the others noise.
+
+    Derived are the largest, least and mean value so far, and how often the value changed, of one
+    number after the other.
+    """
+    numbers = [name for name in frame.columns[3:] if frame[name].dtype.is_numeric()]
+    derived = [
+        column.over("episode").alias(f"{name} {what}")
+        for what in ("largest", "least", "mean", "changes")
+        for name in numbers
+        for column in [_so_far(pl.col(name).cast(pl.Float64), what)]
+    ][: extra // 2]
+    noise = np.random.default_rng(0).normal(size=(extra - len(derived), len(frame)))
+    return frame.with_columns(
+        *derived, *(pl.Series(f"noise {k}", column) for k, column in enumerate(noise))
+    )
+
+
+def _so_far(number: pl.Expr, what: str) -> pl.Expr:
+    known = number.fill_null(0.0)
+    changed = (known != known.shift(1)).fill_null(value=False)
+    return {
+        "largest": number.cum_max(),
+        "least": number.cum_min(),
+        "mean": known.cum_sum() / (pl.col("step") + 1),
+        "changes": changed.cum_sum(),
+    }[what]
 
 
 INF = float("inf")
@@ -242,6 +276,9 @@ REAL: dict[str, RealSet] = {
     "mlb-close": _baseball((-2.0, 2.0), "a baseball game decided by 2 runs", 2_029, 4_000),
     "mlb-large": _baseball((0.5, INF), "a baseball game won by the home team", 25_420, 10_000),
 }
+
+# 110 more columns should cost at most a hundredth of the Brier score.
+REAL |= {f"{name}-wide": replace(REAL[name], extra=110) for name in ("nfl", "sepsis-week")}
 
 
 def real_questions(

@@ -31,7 +31,7 @@ HORIZON = 5
 Contents = tuple[dict[str, Any], dict[str, dict[str, AnyArray]]]
 
 FOREST = QuantileForest(n_trees=4, min_leaf=4)
-STACKED = StackedForest(n_trees=3, min_leaf=3, large_leaf=6, n_boosted=3, boosted_depth=2)
+STACKED = StackedForest(n_trees=3, min_leaf=3)
 REGRESSION = DistributionRegression()
 NETWORK = QuantileNetwork(4, n_folds=2)
 # Per monitor: its model, its parameters, and what its episodes are like.

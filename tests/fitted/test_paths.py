@@ -261,8 +261,8 @@ def test_a_fit_judges_no_assure_path_and_the_first_question_judges_each_once(
 
 
 def test_a_checkpoint_and_another_order_of_runs_give_the_same_maps(tmp_path: Any) -> None:
-    first = fitted(StackedForest(n_trees=4, n_boosted=3), checkpoint=tmp_path).fitted
-    again = fitted(StackedForest(n_trees=4, n_boosted=3), checkpoint=tmp_path).fitted
+    first = fitted(StackedForest(n_trees=4), checkpoint=tmp_path).fitted
+    again = fitted(StackedForest(n_trees=4), checkpoint=tmp_path).fitted
     assert np.array_equal(first.path_maps.ranks, again.path_maps.ranks)
     assert first.path_maps.ranks.shape == (6, 50, LEVELS.size)
     assert not np.array_equal(first.path_maps.ranks[0, 0], LEVELS)

@@ -31,9 +31,7 @@ def monitor(model: Any = FOREST, **options: Any) -> GoalMonitor:
     )
 
 
-@pytest.mark.parametrize(
-    "model", [FOREST, StackedForest(n_trees=5, n_boosted=3)], ids=["one", "two"]
-)
+@pytest.mark.parametrize("model", [FOREST, StackedForest(n_trees=5)], ids=["one", "two"])
 def test_a_training_row_leads_to_the_run_that_was_recorded(model: Any) -> None:
     fitted = monitor(model).fitted
     runs = fitted.runs

@@ -276,7 +276,7 @@ def test_every_engine_gives_the_local_files_bytes(engine: str, tmp_path: Path) -
 def test_blocks_side_by_side_give_the_bytes_of_blocks_in_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = StackedForest(n_trees=6, n_boosted=5)
+    model = StackedForest(n_trees=6)
     monkeypatch.setenv("ONTARGET_THREADS", "3")
     files = []
     for side_by_side in (True, False):

@@ -14,7 +14,7 @@ from ontarget import Episodes, Goal, GoalMonitor, QuantileForest, StackedForest,
 STEPS = 6
 FEATURES = ("place", "kind", "wobble")
 # The default model with fewer trees, so that a kept file is small.
-LEAN = StackedForest(n_trees=8, n_boosted=8)
+LEAN = StackedForest(n_trees=8)
 Question = Target | Goal
 
 

@@ -25,7 +25,7 @@ from tests.walks import walks
 TARGET = Target.at_least(0.0)
 WALKS = walks(200)
 FOREST = QuantileForest(n_trees=10, min_leaf=4)
-STACK = StackedForest(n_trees=5, n_boosted=5)
+STACK = StackedForest(n_trees=5)
 
 
 def fitted(model: Any, episodes: Episodes = WALKS, **options: Any) -> GoalMonitor:
@@ -162,7 +162,7 @@ def test_the_one_feature_that_moves_the_truth_gets_nearly_all_of_the_change() ->
     rewards = np.zeros((1500, 3))
     rewards[:, -1] = (states[:, -1, 0] + 0.3 * rng.normal(size=1500)).round(2)
     states[:, :, 0] = states[:, -1:, 0] + np.array([2.0, 0.3, 0.0]) * states[:, :, 0]
-    model = StackedForest(n_trees=20, n_boosted=50)
+    model = StackedForest(n_trees=20)
     monitor = fitted(model, Episodes.from_arrays(states, rewards))
     total, own = 0.0, 0.0
     for low, high in [(-1.2, 1.0), (-0.8, 1.4), (1.1, -0.9), (-2.0, 0.9)]:

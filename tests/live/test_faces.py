@@ -30,7 +30,7 @@ BEHAVIORS = ("sum", "discounted:0.9", "max", "min", "last", "mean")
 RULES = (Below(0.5), Below(0.8, 2, 0.9), Promised(0.2), RuledOut(0.2))
 MODELS = {
     "forest": QuantileForest(n_trees=6, min_leaf=5),
-    "stacked": StackedForest(n_trees=4, n_boosted=3),
+    "stacked": StackedForest(n_trees=4),
     "marginal": Marginal(),
 }
 TARGET = Target(-0.3, 0.1) | Target.at_least(0.4)

@@ -14,7 +14,7 @@ from tests.walks import walks
 
 MODELS = {
     "forest": QuantileForest(n_trees=12, min_leaf=5),
-    "stacked": StackedForest(n_trees=8, n_boosted=4),
+    "stacked": StackedForest(n_trees=8),
     "marginal": Marginal(),  # without a live entry
 }
 TARGET = Target(-0.3, 0.1) | Target.at_least(0.6)

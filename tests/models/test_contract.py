@@ -47,7 +47,7 @@ OURS: dict[str, Callable[[], StoredDistribution]] = {
     "marginal-steps": lambda: Marginal(smooth=False),
     "forest": lambda: QuantileForest(n_trees=12, min_leaf=5),
     "forest-steps": lambda: QuantileForest(n_trees=12, min_leaf=5, smooth=False),
-    "stacked": lambda: StackedForest(n_trees=12, min_leaf=3, large_leaf=8, n_boosted=10),
+    "stacked": lambda: StackedForest(n_trees=12, min_leaf=3),
     "regression": DistributionRegression,
     "network": lambda: QuantileNetwork(width=8, max_epochs=20),
 }

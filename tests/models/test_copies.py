@@ -30,7 +30,7 @@ MODELS = {
     "forest": QuantileForest(5),
     "marginal": Marginal(),
     "regression": DistributionRegression(),
-    "stacked": StackedForest(5, n_boosted=5),
+    "stacked": StackedForest(5),
     "regressor": RegressorQuantiles(QuantileRegressor(alpha=0.0), 3),
 }
 COPIES: dict[str, Callable] = {

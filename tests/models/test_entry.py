@@ -147,7 +147,7 @@ def test_a_model_without_a_live_entry_is_asked_through_its_limits() -> None:
     live.limits(X, ys[:, :0], left[:, :0], right[:, :0])
     assert not live.takes_threads
     assert live_model(QuantileForest(2).fit(X, Y)).takes_threads
-    assert live_model(StackedForest(2, n_boosted=2).fit(X, Y)).takes_threads
+    assert live_model(StackedForest(2).fit(X, Y)).takes_threads
 
 
 def test_limits_of_a_shape_that_would_be_stretched_are_refused() -> None:

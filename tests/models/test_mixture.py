@@ -21,7 +21,7 @@ Y = X[:, 0] + RNG.normal(size=200)
 QUERIES = RNG.normal(size=(30, 2))
 FOREST = QuantileForest(8).fit(X, Y)
 ATOMS = QuantileForest(8, smooth=False).fit(X, np.round(Y))
-STACKED = StackedForest(8, n_boosted=5).fit(X, np.where(X[:, 1] > 1.0, 0.0, Y))
+STACKED = StackedForest(8).fit(X, np.where(X[:, 1] > 1.0, 0.0, Y))
 FLAT = Marginal().fit(X[:, :1], Y)
 LEVELS = [-0.5, 0.0, 1e-9, 0.1, 1 / 3, 0.5, 0.9, 1 - 1e-9, 1.0, 1.5]
 SIDES: list[Side] = ["left", "right"]

@@ -17,7 +17,7 @@ from refusals import refuses
 from tests.walks import walks
 
 EVERY = {
-    "model": StackedForest(n_trees=4, n_boosted=3, min_leaf=4),
+    "model": StackedForest(n_trees=4, min_leaf=4),
     "preset": "paper",
     "window": 1,
     "steps_per_model": 3,

@@ -41,10 +41,10 @@ from ontarget.models._entry import fits_side_by_side
 from ontarget.models._mixture import weighted
 
 # A forest for a trial is small and learns from few rows: it only has to compare blocks.
-_TREES, _BOOSTED, _FOLDS, _ROWS = 24, 40, 2, 5_000
+_TREES, _FOLDS, _ROWS = 24, 2, 5_000
 _EPISODES, _STEPS, _THRESHOLDS = 2_000, 12, 16
 _FEWEST = 100  # with fewer episodes, the choice would be chance
-_FOREST = ("large_leaves",)
+_FOREST = ("forest",)
 _LONG = 100  # shorter runs need no model of whole runs: their blocks see enough of them
 
 
@@ -136,7 +136,7 @@ def _few(pilot: Pilot, experts: tuple[str, ...]) -> Pilot:
     """
     recipe = pilot.recipe
     own = recipe.model.get_params(deep=False)
-    small = {"n_trees": _TREES, "n_boosted": _BOOSTED, "n_folds": _FOLDS}
+    small = {"n_trees": _TREES, "n_folds": _FOLDS}
     fewer: dict[str, Any] = {name: min(own[name], small[name]) for name in small if name in own}
     if experts and "experts" in own:
         fewer["experts"] = experts

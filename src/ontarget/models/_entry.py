@@ -76,10 +76,9 @@ def serves_whole_run(model: object) -> bool:
 
 
 def trees_of(model: object) -> int:
-    """How many trees store training rows in their leaves, counting all forests of the model."""
-    forests = {"small_leaves", "large_leaves"} & set(getattr(model, "experts", ()))
+    """How many trees store training rows in their leaves; 1 for a model without trees."""
     trees: int = getattr(model, "n_trees", 1)
-    return trees * max(1, len(forests))
+    return trees
 
 
 def check_width(model: object, width: int) -> None:

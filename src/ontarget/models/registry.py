@@ -126,6 +126,11 @@ def check_kind(kind: str) -> None:
 def unfitted_model(kind: str, parameters: Mapping[str, Any]) -> StoredDistribution:
     """An unfitted model, from its kind and parameters in a file of this or an earlier version."""
     gone, model_class = _GONE_PARAMETERS.get(kind, {}), model_of_kind(kind)
+    if "large_leaf" in parameters:  # of version 0.2, with a second forest and boosted guides
+        others = [name for name in parameters["experts"] if not name.endswith("_leaves")]
+        old = ("large_leaf", "n_boosted", "boosted_depth", "boosted_rate")
+        parameters = {name: one for name, one in parameters.items() if name not in old}
+        parameters["experts"] = ("forest", *others)
     for name, nothing in gone.items():
         if (value := parameters.get(name, nothing)) != nothing:
             raise ModelFileError(

@@ -21,7 +21,7 @@ X = RNG.normal(size=(400, 4))
 X[RNG.random(X.shape) < 0.05] = np.nan
 Y = np.nan_to_num(X[:, 0]) + RNG.normal(size=400)
 VALUES = np.column_stack([Y, Y + 0.3, np.full(400, 99.0)])
-MODELS = {"forest": QuantileForest(12, min_leaf=3), "stacked": StackedForest(12, n_boosted=10)}
+MODELS = {"forest": QuantileForest(12, min_leaf=3), "stacked": StackedForest(12)}
 
 
 def masses_by_tree(

@@ -18,7 +18,7 @@ X = rng.normal(size=(N * STEPS, 3))
 Y = np.round(X[:, 0] + rng.normal(size=N * STEPS), 1)
 FORESTS = [
     QuantileForest(n_trees=8, min_leaf=3),
-    StackedForest(n_trees=8, n_boosted=3),
+    StackedForest(n_trees=8),
 ]
 
 

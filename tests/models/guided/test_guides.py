@@ -77,10 +77,29 @@ def test_missing_features_and_categories_have_effects_of_their_own() -> None:
     assert np.isfinite(guide_rows(guides, strange)[:, 2:]).all()
 
 
-def test_more_categories_than_the_linear_guide_counts_are_no_trouble() -> None:
-    kinds, y = np.tile(np.arange(50.0), 20)[:, None], np.tile(RNG.normal(size=50), 20)
-    linear, boosted = correlations(guides_of(kinds, y, (0,)), kinds, y)
-    assert linear < 0.95 < boosted
+def test_the_linear_guide_knows_no_rare_category() -> None:
+    # Without a fold, the mean of a rare category would tell the fold's own outcomes.
+    for n_categories, known in ((25, True), (50, False)):
+        n = 1_500 // n_categories
+        kinds = np.tile(np.arange(float(n_categories)), n)[:, None]
+        y = np.tile(RNG.normal(size=n_categories), n)
+        linear, boosted = guide_rows(guides_of(kinds, y, (0,)), kinds)[:, -2:].T
+        assert (np.ptp(linear) > 0.0) == known
+        assert np.corrcoef(boosted, y)[0, 1] > 0.95
+
+
+def test_columns_of_noise_hardly_blur_the_linear_guide() -> None:
+    rng = np.random.default_rng(2)
+    few, noise = rng.normal(size=(300, 3)), rng.normal(size=(300, 150))
+    truth = few.sum(axis=1)
+    y = truth + 4.0 * rng.normal(size=300)
+    wide = np.concatenate([few, noise], axis=1)
+    rows = TrainingRows.of(wide, y, None, ids=np.arange(300), steps=None)
+    guides = fit_guides(rows, GuidePlan(5, (0,)), ())[0]
+    new = rng.normal(size=(1_000, 153))
+    mean = (new[:, :3].sum(axis=1) - y.mean()) / y.std()
+    told = guide_rows(guides, new)[:, -1]
+    assert np.square(told - mean).mean() < 0.9 * np.square(mean).mean()
 
 
 def test_huge_and_tiny_numbers_stay_numbers() -> None:

@@ -26,7 +26,7 @@ IDS = np.arange(N)
 
 
 def small(**options: object) -> StackedForest:
-    return StackedForest(**{"n_trees": 15, "n_boosted": 40, **options})  # type: ignore[arg-type]
+    return StackedForest(**{"n_trees": 15, **options})  # type: ignore[arg-type]
 
 
 SKIPPED = {"check_array_api_input": "needs SCIPY_ARRAY_API"}
@@ -36,7 +36,7 @@ def expected_failures(estimator: object) -> dict[str, str]:
     return {"check_sample_weight_equivalence_on_dense_data": "trees draw rows, not weights"}
 
 
-@parametrize_with_checks([small(n_trees=5, n_boosted=5)], expected_failed_checks=expected_failures)
+@parametrize_with_checks([small(n_trees=5)], expected_failed_checks=expected_failures)
 def test_scikit_learn_accepts_the_estimator(estimator: object, check: object) -> None:
     if check.func.__name__ in SKIPPED:  # type: ignore[attr-defined]
         pytest.skip(SKIPPED[check.func.__name__])  # type: ignore[attr-defined]
@@ -80,9 +80,6 @@ def test_the_number_of_jobs_bounds_the_threads_and_changes_no_answer(
     ("argument", "value"),
     [
         ("n_folds", 1),
-        ("n_boosted", 0),
-        ("boosted_depth", 9),
-        ("boosted_rate", 0.0),
         ("min_leaf", 0),
         ("seed", -1),
         ("seed", ()),
@@ -112,7 +109,7 @@ def test_the_stack_is_nearer_to_the_truth_than_its_forests(
     moved: tuple[StackedForest, np.ndarray],
 ) -> None:
     model, y = moved
-    forests = small(experts=("small_leaves", "large_leaves")).fit(X, y, ids=IDS)
+    forests = small(experts=("forest",)).fit(X, y, ids=IDS)
     queries = np.random.default_rng(2).normal(size=(300, 3))
     values = np.random.default_rng(3).normal(scale=4.0, size=300)
     truth = norm.cdf(values, loc=4.0 * queries[:, 0], scale=np.exp(0.7 * queries[:, 1]))
@@ -120,7 +117,7 @@ def test_the_stack_is_nearer_to_the_truth_than_its_forests(
     assert ours < 0.6 * theirs
 
 
-@pytest.mark.parametrize("left_out", EXPERTS)
+@pytest.mark.parametrize("left_out", EXPERTS[1:])
 def test_every_expert_can_be_switched_off(
     left_out: str, moved: tuple[StackedForest, np.ndarray]
 ) -> None:
@@ -134,8 +131,8 @@ def test_every_expert_can_be_switched_off(
 
 def test_answers_for_training_episodes_come_from_what_never_saw_them() -> None:
     noise = np.random.default_rng(4).normal(size=N)
-    forests = ("small_leaves", "large_leaves")  # the others would find nothing and say so
-    model = small(min_leaf=1, large_leaf=2, experts=forests).fit(X, noise, ids=IDS)
+    # The other experts would find nothing and say so.
+    model = small(min_leaf=1, experts=("forest",)).fit(X, noise, ids=IDS)
     seen, unseen = model.cdf(X, 0.0), model.out_of_bag_limits(X, 0.0, IDS)[1]
     low = noise < 0.0
     assert seen[low].mean() - seen[~low].mean() > 0.2
@@ -147,17 +144,12 @@ def test_a_shape_is_left_out_among_atoms_and_others() -> None:
     assert small().fit(X, y, ids=IDS).weights_["shift"] == 0.0
 
 
-def test_without_ids_only_forests_count() -> None:
+def test_without_ids_only_the_forest_counts() -> None:
     weights = small().fit(X, X[:, 0]).weights_
-    assert weights == {"small_leaves": 0.5, "large_leaves": 0.5, "shift": 0.0, "linear": 0.0}
+    assert weights == {"forest": 1.0, "shift": 0.0, "linear": 0.0}
 
 
-def test_leaves_of_both_forests_count_episodes() -> None:
-    pooled = StackedForest(min_leaf=3, large_leaf=15).pooled_over(4.0)
-    assert (pooled.min_leaf, pooled.large_leaf) == (12, 60)
-
-
-@pytest.mark.parametrize("experts", [(), ("shift",), ("linear", "shift"), ("small", "large")])
+@pytest.mark.parametrize("experts", [(), ("shift",), ("linear", "shift"), ("forest", "other")])
 def test_experts_need_a_forest(experts: tuple[str, ...]) -> None:
     with refuses(InputError, "experts"):
         small(experts=experts).fit(X, X[:, 0])

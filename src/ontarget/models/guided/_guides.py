@@ -1,4 +1,4 @@
-"""Fits guides: predictions of the mean that a forest reads as additional features.
+"""Fits guides: predictions of the mean that other models read as additional features.
 
 The guides of a training row come from fits without the row's episode; those of a new row come from
 a fit to all rows. See method M14 in docs/methods.md.
@@ -12,29 +12,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ontarget._arguments import share, whole_number
 from ontarget._keyed import keyed_hash, keys_of
 from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.models._location import location
 from ontarget.models.base import TrainingRows
-from ontarget.models.forest._binning import Distinct, distinct_values
+from ontarget.models.forest._binning import Distinct
 from ontarget.models.guided._boosting import NO_TREES, Binned, Learned, bin_rows, boost_by_fold
 from ontarget.models.guided._boosting_kernel import BoostedGuide, BoostingRules
-from ontarget.models.guided._guides_kernel import Guides, append_guides_of_rows
+from ontarget.models.guided._guides_kernel import Guides, append_guides_of_rows, count_guides
 from ontarget.models.guided._ridge_kernel import TERM_WIDTH, LinearGuide, solve_ridge, sums_by_fold
 
-# A ridge regression and boosted trees.
-_N_GUIDES = 2
-# Of a categorical feature, this many of the most frequent categories have an effect of their own.
-_MOST_CATEGORIES = 32
 _BLOCK = 256
-_DEEPEST = 8
-# A boosted tree's leaf holds at least this many rows, and is pulled towards 0 as if by this many.
-_LEAST_WEIGHT, _PULL = 20.0, 1.0
-# Boosting ends when so many trees have not lowered the error in rows that they have not seen.
-_PATIENCE = 20
+# Of a categorical feature, at most so many of the most frequent categories have an effect of their
+# own, each only if at least so many episodes have it.
+_MOST_CATEGORIES, _LEAST_EPISODES = 32, 50
+# The penalties of the ridge regression; those beyond the first are tried only if there are more
+# than so many columns.
+_PENALTIES, _FEW = (1.0, 10.0, 100.0, 1_000.0, 10_000.0), 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,35 +39,7 @@ class GuidePlan:
 
     n_folds: int
     seed: tuple[int, ...]
-    boosting: BoostingRules
-    ridge_penalty: float = 1.0
-
-
-def guide_plan(
-    *,
-    n_folds: int,
-    seed: tuple[int, ...],
-    boosting: tuple[int, int, float],
-    least_weight: float = _LEAST_WEIGHT,
-) -> GuidePlan:
-    """The plan for fitting guides (models that predict the mean), from arguments, after checks.
-
-    ``boosting`` is the largest number of boosted trees, their depth, and the learning rate. A leaf
-    of a boosted tree holds rows of at least the weight ``least_weight``; the mean row weighs 1.
-    """
-    n_trees, depth, rate = boosting
-    return GuidePlan(
-        n_folds=n_folds,
-        seed=seed,
-        boosting=BoostingRules(
-            n_trees=whole_number("n_boosted", n_trees, least=1),
-            depth=whole_number("boosted_depth", depth, least=1, most=_DEEPEST),
-            rate=share("boosted_rate", rate),
-            least_weight=least_weight,
-            penalty=_PULL,
-            patience=_PATIENCE,
-        ),
-    )
+    boosting: BoostingRules | None = None  # without, the only guide is a ridge regression
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +59,8 @@ class FoldGuides:
         Guides predict the mean outcome. A row gets the predictions of guides that have not learned
         from the row's episode.
         """
-        guided = np.concatenate([X, np.zeros((X.shape[0], _N_GUIDES))], axis=1)
+        n_guides = count_guides(self.without[0])
+        guided = np.concatenate([X, np.zeros((X.shape[0], n_guides))], axis=1)
         folds = self.fold[episodes]
         # One episode alone has no others to learn from: its guides say nothing.
         for fold, guides in enumerate(self.without if len(self.without) > 1 else ()):
@@ -118,7 +87,7 @@ class GuideGround(NamedTuple):
 
     fold: IndexArray  # of each episode
     columns: _Columns
-    binned: Binned
+    binned: Binned | None  # None without trees
 
 
 def guide_ground(
@@ -132,11 +101,10 @@ def guide_ground(
     ``distinct`` may be the result of `distinct_values` for these rows, if it has been computed
     before.
     """
-    known = distinct_values(rows.X, categorical) if distinct is None else distinct
     return GuideGround(
         fold=_folds_of_guides(int(rows.units.max()) + 1, plan),
-        columns=_columns(rows.X, categorical, known),
-        binned=bin_rows(rows.X, categorical, known),
+        columns=_columns(rows, categorical),
+        binned=bin_rows(rows.X, categorical, distinct) if plan.boosting else None,
     )
 
 
@@ -158,16 +126,17 @@ def fit_guides(
     shared = guide_ground(rows, plan, categorical) if ground is None else ground
     folds = shared.fold[rows.units]
     learn = _Rows(rows.X, _standardised(rows), _weights(rows), folds)
-    linear = _fit_linear(learn, plan, shared.columns)
-    boosted = _fit_boosted(learn, plan, shared.binned, linear)
+    linear = _fit_linear(learn, shared.columns)
+    boosted = [NO_TREES] * len(linear)
+    if plan.boosting is not None and shared.binned is not None:
+        boosted = _fit_boosted(learn, plan.boosting, shared.binned, linear)
     *without, of_all = map(Guides, linear, boosted)
     return of_all, FoldGuides(tuple(without), shared.fold)
 
 
 def guide_rows(guides: Guides, X: FloatArray) -> FloatArray:
     """The rows, with the guides' predictions of the mean as additional columns."""
-    n_guides = (guides.linear.terms.size > 0) + (guides.boosted.values.size > 0)
-    guided = np.empty((X.shape[0], X.shape[1] + n_guides))
+    guided = np.empty((X.shape[0], X.shape[1] + count_guides(guides)))
     run_blocks(
         lambda a, b: append_guides_of_rows(guides, X[a:b], guided[a:b]), X.shape[0], block=_BLOCK
     )
@@ -213,7 +182,8 @@ class _Columns(NamedTuple):
     missing: IndexArray  # the column that marks where the feature is missing, or -1
 
 
-def _columns(X: FloatArray, categorical: Collection[int], distinct: Sequence[Distinct]) -> _Columns:
+def _columns(rows: TrainingRows, categorical: Collection[int]) -> _Columns:
+    X = rows.X
     n_rows, n_features = X.shape
     terms = np.zeros((n_features, TERM_WIDTH))
     slope, missing = np.full(n_features, -1), np.full(n_features, -1)
@@ -223,9 +193,7 @@ def _columns(X: FloatArray, categorical: Collection[int], distinct: Sequence[Dis
         lost = np.isnan(X[:, f])
         known = X[~lost, f]
         if f in categorical:
-            own = distinct[f]
-            most = np.sort(np.argsort(-own.counts, kind="stable")[:_MOST_CATEGORIES])
-            categories.append(own.values[most])
+            categories.append(_frequent(known, rows.units[~lost]))
         else:
             categories.append(np.empty(0))
             centre, spread = location(known)
@@ -249,22 +217,55 @@ def _columns(X: FloatArray, categorical: Collection[int], distinct: Sequence[Dis
     )
 
 
-def _fit_linear(rows: _Rows, plan: GuidePlan, columns: _Columns) -> list[LinearGuide]:
-    """Ridge regressions, fitted without each fold (part of the episodes), and last on all rows."""
+def _frequent(values: FloatArray, episodes: IndexArray) -> FloatArray:
+    """The categories that have an effect of their own, ascending.
+
+    Fitted without an episode, the effect of a rare category leans away from this very episode's
+    outcome, and other models would read it as a sign of that outcome (M29).
+    """
+    pairs = np.unique(np.stack([values, episodes.astype(np.float64)]), axis=1)
+    found, counts = np.unique(pairs[0], return_counts=True)
+    most = np.sort(np.argsort(-counts, kind="stable")[:_MOST_CATEGORIES])
+    chosen: FloatArray = found[most][counts[most] >= _LEAST_EPISODES]
+    return chosen
+
+
+def _fit_linear(rows: _Rows, columns: _Columns) -> list[LinearGuide]:
+    """Ridge regressions, fitted without each fold (part of the episodes), and last on all rows.
+
+    With many columns, the penalty is the one with the least squared error on held-out folds: noise
+    in a hundred columns would drown the few that matter.
+    """
     n_folds = int(rows.folds.max()) + 1
     n_columns = columns.design.shape[1]
     sums = np.zeros((n_folds, n_columns, n_columns + 1))
     sums_by_fold(columns.design, rows.y, rows.weight, rows.folds, sums)
+    tried = _PENALTIES if n_columns > _FEW else _PENALTIES[:1]
+    fits = [_solved_by_fold(sums, penalty) for penalty in tried]
+    best = fits[int(np.argmin([_held_out_error(sums, fit) for fit in fits]))]
     centre = columns.design.mean(axis=0)
-    penalty = np.full(n_columns, plan.ridge_penalty)
-    penalty[-1] = 0.0  # the intercept is free
-    found = []
-    for left_out in range(n_folds + 1):
-        others = [k for k in range(n_folds) if k != left_out]
-        solved = solve_ridge(sums[others].sum(axis=0), penalty)
+    for solved in best:
         solved[-1] = -(centre * solved)[:-1].sum()  # so that the mean over all rows is 0
-        found.append(_linear_guide(columns, solved))
-    return found
+    return [_linear_guide(columns, solved) for solved in best]
+
+
+def _solved_by_fold(sums: FloatArray, penalty: float) -> list[FloatArray]:
+    """The coefficients of each regression: without each fold in turn, and last of all rows."""
+    penalties = np.full(sums.shape[1], penalty)
+    penalties[-1] = 0.0  # the intercept is free
+    folds = range(len(sums))
+    others = [[k for k in folds if k != left_out] for left_out in (*folds, -1)]
+    return [solve_ridge(sums[kept].sum(axis=0), penalties) for kept in others]
+
+
+def _held_out_error(sums: FloatArray, fits: list[FloatArray]) -> float:
+    """The squared error on the rows of each fold by the fit without it, less a constant."""
+    return float(
+        sum(
+            solved @ own[:, :-1] @ solved - 2.0 * own[:, -1] @ solved
+            for own, solved in zip(sums, fits, strict=False)
+        )
+    )
 
 
 def _linear_guide(columns: _Columns, solved: FloatArray) -> LinearGuide:
@@ -282,7 +283,7 @@ def _linear_guide(columns: _Columns, solved: FloatArray) -> LinearGuide:
 
 
 def _fit_boosted(
-    rows: _Rows, plan: GuidePlan, binned: Binned, linear: list[LinearGuide]
+    rows: _Rows, rules: BoostingRules, binned: Binned, linear: list[LinearGuide]
 ) -> list[BoostedGuide]:
     """Boosted trees, fitted without each fold (part of the episodes) in turn, last on all rows.
 
@@ -290,4 +291,4 @@ def _fit_boosted(
     """
     rest = [rows.y - guide_rows(Guides(guide, NO_TREES), rows.X)[:, -1] for guide in linear]
     learn = Learned(rows.X, rows.weight, rows.folds)
-    return boost_by_fold(learn, rest, plan.boosting, binned)
+    return boost_by_fold(learn, rest, rules, binned)

@@ -31,6 +31,12 @@ class Guides(NamedTuple):
 
 
 @inner_kernel
+def count_guides(guides: Guides) -> int:
+    """How many predictions the guides append to a row."""
+    return (guides.linear.terms.size > 0) + (guides.boosted.values.size > 0)
+
+
+@inner_kernel
 def _rounded(value: float) -> float:
     """The prediction of a guide (model of the mean), rounded to about 1e-9 of the outcome's spread.
 

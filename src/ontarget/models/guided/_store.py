@@ -55,9 +55,10 @@ def guides_from_arrays(arrays: Mapping[str, AnyArray]) -> Guides:
     )
     guides = Guides(linear, boosted)
     _check_linear(linear)
-    _check_boosted(boosted)
-    alike = width_of(guides) == boosted.bins.categorical.size
-    require(alike, "the ridge regression and the boosted trees need the same features")
+    if any(array.size for array in (*boosted.bins, boosted.nodes, boosted.values)):
+        _check_boosted(boosted)
+        alike = width_of(guides) == boosted.bins.categorical.size
+        require(alike, "the ridge regression and the boosted trees need the same features")
     return guides
 
 

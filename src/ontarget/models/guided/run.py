@@ -19,15 +19,18 @@ from ontarget._typing import AnyArray, FloatArray, IndexArray, IntArray, KeyArra
 from ontarget.models._stored import flat_array, require
 from ontarget.models.base import TrainingRows
 from ontarget.models.forest._growing import in_canonical_order
-from ontarget.models.guided._guides import FoldGuides, fit_guides, guide_plan
+from ontarget.models.guided._boosting_kernel import BoostingRules
+from ontarget.models.guided._guides import FoldGuides, GuidePlan, fit_guides
 from ontarget.models.guided._guides_kernel import Guides, append_guides_of_rows
 from ontarget.models.guided._store import guides_from_arrays, guides_to_arrays, width_of
 
 _FOLDS = 5
-# At most so many trees, of this depth, with this learning rate.
-_BOOSTING = (300, 5, 0.08)
-# A leaf holds at least so many runs, counted by their rows, but no more than so many rows each.
-_LEAST_RUNS, _MOST_POOLED = 20.0, 10.0
+# Boosting ends when 20 trees have not lowered the error in rows that they have not seen.
+_BOOSTING = BoostingRules(
+    n_trees=300, depth=5, rate=0.08, least_weight=20.0, penalty=1.0, patience=20
+)
+# A leaf holds at least 20 runs, counted by their rows, but no more than so many rows each.
+_MOST_POOLED = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,12 +74,8 @@ class RunGuide:
             TrainingRows.of(np.take(X, columns, axis=1), y, weight, ids=keys, steps=None)
         )
         runs = np.unique(keys)
-        plan = guide_plan(
-            n_folds=_FOLDS,
-            seed=(seed, _FOLDS),
-            boosting=_BOOSTING,
-            least_weight=_LEAST_RUNS * min(y.size / runs.size, _MOST_POOLED),
-        )
+        leaf = _BOOSTING.least_weight * min(y.size / runs.size, _MOST_POOLED)
+        plan = GuidePlan(_FOLDS, (seed, _FOLDS), _BOOSTING._replace(least_weight=leaf))
         guides, folds = fit_guides(rows, plan, ())
         return cls(read_only(columns.astype(np.int64)), guides, folds, runs)
 

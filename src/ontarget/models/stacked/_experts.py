@@ -27,14 +27,14 @@ from ontarget.models.guided._guides_kernel import Guides
 from ontarget.models.regression._fitting import FoldRegressions, RegressionPlan, fit_regression
 from ontarget.models.stacked._shift import NO_SHIFT, ShiftLaw, learned_shift, spread_around_mean
 from ontarget.models.stacked._shift_kernel import ShiftTable, shifts_of_guides
-from ontarget.models.stacked._stack_kernel import LARGE, LINEAR, SHIFT, SMALL, Stack
+from ontarget.models.stacked._stack_kernel import FOREST, LINEAR, SHIFT, Stack
 from ontarget.models.stacked._store import no_forest, no_guides, no_regression
 from ontarget.models.stacked._weights import learned_weights, some_rows, thresholds_of
 
-Expert: TypeAlias = Literal["small_leaves", "large_leaves", "shift", "linear"]
-EXPERTS: Final[tuple[Expert, ...]] = ("small_leaves", "large_leaves", "shift", "linear")
+Expert: TypeAlias = Literal["forest", "shift", "linear"]
+EXPERTS: Final[tuple[Expert, ...]] = ("forest", "shift", "linear")
 
-# However little the forests count, no outcome that they saw gets probability 0.
+# However little the forest counts, no outcome that it saw gets probability 0.
 _LEAST_FOREST = 0.01
 
 
@@ -44,8 +44,7 @@ class StackPlan:
 
     experts: tuple[Expert, ...]
     guides: GuidePlan
-    small: QuantileForest  # unfitted
-    large: QuantileForest
+    forest: QuantileForest  # unfitted
     regression: RegressionPlan
     seed: tuple[int, ...]
 
@@ -153,8 +152,8 @@ def fit_stack(
 ) -> tuple[Stack, HonestStack]:
     """The fitted stack for new rows, and its version for rows of training episodes.
 
-    A stack is a weighted mixture of experts: two forests, a shifted shape and a regression. The
-    training rows must be sorted by outcome (`in_canonical_order`). Both forests and the shifted
+    A stack is a weighted mixture of experts: a forest, a shifted shape and a regression. The
+    training rows must be sorted by outcome (`in_canonical_order`). The forest and the shifted
     shape share one set of guides, small models that predict the mean. The weights come from answers
     about training episodes, by parts of the experts that have not learned from the episode. An
     expert of weight 0 is left out.
@@ -168,12 +167,10 @@ def fit_stack(
         guided = in_canonical_order(guided)
         rows = replace(guided, X=np.ascontiguousarray(guided.X[:, : rows.X.shape[1]]))
         ground, distinct = None, distinct_values(rows.X, categorical)
-    forests = _fit_forests(guided, plan, categorical, distinct)
-    honest: dict[int, _Honest] = {place: _HonestForest(one) for place, one in forests.items()}
-    tables = {place: one.table_ for place, one in forests.items()}
-    some = next(iter(tables.values()))
+    forest = _fit_forest(guided, plan.forest, categorical, distinct)
+    honest: dict[int, _Honest] = {FOREST: _HonestForest(forest)}
     shift, spread = NO_SHIFT, no_guides()
-    atoms = some.support[1]
+    atoms = forest.table_.support[1]
     # A shape would smear an atom among other outcomes.
     if "shift" in plan.experts and bool(atoms.all() or not atoms.any()):
         location, own = guided.X[:, -1], bool(atoms[0])
@@ -185,14 +182,14 @@ def fit_stack(
         linear, of_folds = fit_regression(rows, plan.regression, categorical)
         if of_folds is not None:
             honest[LINEAR] = _HonestLinear(of_folds)
-    twin = HonestStack(folds, honest, read_only(np.zeros(len(EXPERTS))), rows.keys)
+    twin = HonestStack(folds, honest, read_only(np.zeros(LINEAR + 1)), rows.keys)
     weights = _weights(rows, plan, twin)
-    used, none = weights > 0.0, no_forest(some)
+    used = weights > 0.0
     stack = Stack(
         guides=guides,
         spread=spread if used[SHIFT] else no_guides(),
-        small=tables[SMALL] if used[SMALL] else none,
-        large=tables[LARGE] if used[LARGE] else none,
+        forest=forest.table_,
+        second=no_forest(forest.table_),
         shift=shift if used[SHIFT] else NO_SHIFT,
         linear=linear if used[LINEAR] else no_regression(),
         weights=weights,
@@ -211,24 +208,21 @@ def places_of(table: ShiftTable, guided: FloatArray, spread: FloatArray) -> Floa
     return places
 
 
-def _fit_forests(
-    guided: TrainingRows, plan: StackPlan, categorical: Sequence[int], distinct: Sequence[Distinct]
-) -> dict[int, QuantileForest]:
-    """The forests of the mixture, by position in `EXPERTS`, grown on rows with guide values.
+def _fit_forest(
+    guided: TrainingRows,
+    forest: QuantileForest,
+    categorical: Sequence[int],
+    distinct: Sequence[Distinct],
+) -> QuantileForest:
+    """The fitted forest of the mixture, grown on rows with guide values.
 
-    Guides are small models that predict the mean; the forests read these predictions as features.
-    The forests share all prepared data, but not the trees. ``distinct`` is the result of
-    `distinct_values` for the rows without guides.
+    Guides are small models that predict the mean; the forest reads these predictions as features.
+    ``distinct`` is the result of `distinct_values` for the rows without guides.
     """
     told = distinct_values(guided.X[:, len(distinct) :], ())
-    ground, grown = None, {}
-    for place, forest in ((SMALL, plan.small), (LARGE, plan.large)):
-        if EXPERTS[place] in plan.experts:
-            growth = forest._plan(guided.X.shape[1])
-            if ground is None:
-                ground = prepare_ground(guided, growth, categorical, [*distinct, *told])
-            grown[place] = forest._grow(guided, growth, ground)
-    return grown
+    growth = forest._plan(guided.X.shape[1])
+    ground = prepare_ground(guided, growth, categorical, [*distinct, *told])
+    return forest._grow(guided, growth, ground)
 
 
 def _fit_shift(
@@ -254,18 +248,14 @@ def _fit_shift(
 
 
 def _weights(rows: TrainingRows, plan: StackPlan, twin: HonestStack) -> FloatArray:
-    """The weight of each expert (model) in the mixture, in the order of `EXPERTS`.
+    """The weight of each expert (model) in the mixture, by its place in a stack.
 
-    If the rows have no ids, or come from one episode, the forests get equal weights and the other
-    experts get 0.
+    If the rows have no ids, or come from one episode, only the forest counts.
     """
     places = list(twin.experts)
-    weights = np.zeros(len(EXPERTS))
-    if rows.keys is None or rows.keys.size < 2:
-        weights[[place for place in places if place in (SMALL, LARGE)]] = 1.0
-        return read_only(weights / weights.sum())
-    if len(places) == 1:  # nobody to weigh it against
-        weights[places] = 1.0
+    weights = np.zeros(LINEAR + 1)
+    if rows.keys is None or rows.keys.size < 2 or len(places) == 1:
+        weights[FOREST] = 1.0
         return read_only(weights)
     which = some_rows(rows, plan.seed)
     thresholds = thresholds_of(rows, which, plan.seed)
@@ -274,8 +264,6 @@ def _weights(rows: TrainingRows, plan: StackPlan, twin: HonestStack) -> FloatArr
     below = (rows.y[which, None] <= thresholds).astype(np.float64)
     n_episodes = np.unique(rows.units[which]).size
     weights[places] = learned_weights(answers, below, n_episodes)
-    forests = weights[SMALL] + weights[LARGE]
-    if forests < _LEAST_FOREST:
-        largest = LARGE if LARGE in places else SMALL
-        weights[largest] += _LEAST_FOREST
+    if weights[FOREST] < _LEAST_FOREST:
+        weights[FOREST] += _LEAST_FOREST
     return read_only(weights / weights.sum())

@@ -38,7 +38,7 @@ class LiveStackedForest:
     @property
     def most_members(self) -> int:
         """The most training rows that can get a nonzero weight in the prediction for one row."""
-        return most_members(self._stack.small, self._stack.large)
+        return most_members(self._stack.forest, self._stack.second)
 
     def members(self, X: FloatArray, out: Members) -> None:
         """Append to ``out`` the training rows that each row's prediction is made from.

@@ -16,15 +16,15 @@ from ontarget.models.forest._batch_kernel import limits_of_rows
 from ontarget.models.forest._binning_kernel import BinTable
 from ontarget.models.forest._members_kernel import add_members_of_rows
 from ontarget.models.guided._boosting_kernel import BoostedGuide
-from ontarget.models.guided._guides_kernel import Guides, append_guides_of_rows
+from ontarget.models.guided._guides_kernel import Guides, append_guides_of_rows, count_guides
 from ontarget.models.guided._ridge_kernel import LinearGuide
 from ontarget.models.ranked._columns_kernel import Columns
 from ontarget.models.regression._law_kernel import Regression
 from ontarget.models.regression._law_kernel import limits_of_rows as limits_of_regressed_rows
 from ontarget.models.stacked._shift_kernel import ShiftTable, limits_of_shifts, shifts_of_guides
 
-# The experts by place.
-SMALL, LARGE, SHIFT, LINEAR = 0, 1, 2, 3
+# The experts by place. Only files of version 0.2 have a second forest.
+FOREST, SECOND, SHIFT, LINEAR = 0, 1, 2, 3
 
 
 class Stack(NamedTuple):
@@ -35,8 +35,8 @@ class Stack(NamedTuple):
 
     guides: Guides
     spread: Guides  # of the distance from the location
-    small: ForestTable
-    large: ForestTable
+    forest: ForestTable
+    second: ForestTable
     shift: ShiftTable
     linear: Regression
     weights: FloatArray
@@ -49,7 +49,7 @@ Kinds: TypeAlias = tuple[FloatArray, IntArray, BoolArray, IntArray, IntArray, An
 def kinds_of(stack: Stack) -> Kinds:
     """One empty array of each type that occurs in the stack, which tells a kernel these types."""
     dtypes = (np.float64, np.int64, np.bool_, np.uint16, np.uint32, np.float32)
-    kinds: Any = (*dtypes, stack.small.entries.dtype)
+    kinds: Any = (*dtypes, stack.forest.entries.dtype)
     found: Any = tuple(read_only(np.empty(0, dtype=kind)) for kind in kinds)
     checked: Kinds = found
     return checked
@@ -122,15 +122,15 @@ def _regression_at(packed: IntArray, at: int, kinds: Kinds) -> Regression:
 def _stack_at(packed: IntArray, kinds: Kinds) -> Stack:
     """The stack, made again from its packed arrays."""
     floats = kinds[0]
-    small = 2 * _GUIDES
-    large = small + _FOREST
-    shift = large + _FOREST
+    first = 2 * _GUIDES
+    second = first + _FOREST
+    shift = second + _FOREST
     linear = shift + _SHIFT
     return Stack(
         _guides_at(packed, 0, kinds),
         _guides_at(packed, _GUIDES, kinds),
-        _forest_at(packed, small, kinds),
-        _forest_at(packed, large, kinds),
+        _forest_at(packed, first, kinds),
+        _forest_at(packed, second, kinds),
         ShiftTable(
             array_at(packed, shift, floats),
             array_at(packed, shift + 1, floats),
@@ -155,26 +155,26 @@ def limits_of_stacked_rows(
     two arrays in ``out`` are (rows, values).
     """
     stack = _stack_at(packed, kinds)
-    n_rows, n_features = X.shape
+    n_rows, last = X.shape[0], X.shape[1] + count_guides(stack.guides) - 1
     weights = stack.weights
-    guided = np.empty((n_rows, n_features + 2))
+    guided = np.empty((n_rows, last + 1))
     append_guides_of_rows(stack.guides, X, guided)
     found = np.empty((weights.size, 2, n_rows, y.shape[1]))
     counted = np.empty(weights.size)
     n = 0
-    if weights[SMALL] > 0.0:
-        limits_of_rows(stack.small, guided, y, (found[n, 0], found[n, 1]))
-        counted[n] = weights[SMALL]
+    if weights[FOREST] > 0.0:
+        limits_of_rows(stack.forest, guided, y, (found[n, 0], found[n, 1]))
+        counted[n] = weights[FOREST]
         n += 1
-    if weights[LARGE] > 0.0:
-        limits_of_rows(stack.large, guided, y, (found[n, 0], found[n, 1]))
-        counted[n] = weights[LARGE]
+    if weights[SECOND] > 0.0:
+        limits_of_rows(stack.second, guided, y, (found[n, 0], found[n, 1]))
+        counted[n] = weights[SECOND]
         n += 1
     if weights[SHIFT] > 0.0:
         places = np.empty((n_rows, 2))
-        location = guided[:, n_features + 1].copy()
+        location = guided[:, last].copy()
         append_guides_of_rows(stack.spread, X, guided)
-        shifts_of_guides(stack.shift, location, guided[:, n_features + 1].copy(), places)
+        shifts_of_guides(stack.shift, location, guided[:, last].copy(), places)
         limits_of_shifts(stack.shift, places, y, (found[n, 0], found[n, 1]))
         counted[n] = weights[SHIFT]
         n += 1
@@ -193,16 +193,16 @@ def members_of_stacked_rows(
     skipped: BoolArray,
     out: tuple[IntArray, IntArray, FloatArray],
 ) -> None:
-    """Append to ``out`` the training rows in each row's leaves, from both forests.
+    """Append to ``out`` the training rows in each row's leaves.
 
-    Each forest contributes with its weight. ``packed`` is as for `limits_of_stacked_rows`, the
+    A forest contributes with its weight. ``packed`` is as for `limits_of_stacked_rows`, the
     other arguments as for `add_members_of_rows`.
     """
     stack = _stack_at(packed, kinds)
     weights = stack.weights
-    guided = np.empty((X.shape[0], X.shape[1] + 2))
+    guided = np.empty((X.shape[0], X.shape[1] + count_guides(stack.guides)))
     append_guides_of_rows(stack.guides, X, guided)
-    if weights[SMALL] > 0.0:
-        add_members_of_rows(stack.small, guided, skipped, weights[SMALL], out)
-    if weights[LARGE] > 0.0:
-        add_members_of_rows(stack.large, guided, skipped, weights[LARGE], out)
+    if weights[FOREST] > 0.0:
+        add_members_of_rows(stack.forest, guided, skipped, weights[FOREST], out)
+    if weights[SECOND] > 0.0:
+        add_members_of_rows(stack.second, guided, skipped, weights[SECOND], out)

@@ -14,15 +14,17 @@ from ontarget.models.forest._asking_kernel import ForestTable
 from ontarget.models.forest._binning_kernel import BinTable
 from ontarget.models.forest._store import table_from_arrays, table_to_arrays
 from ontarget.models.guided._boosting_kernel import BoostedGuide
-from ontarget.models.guided._guides_kernel import Guides
+from ontarget.models.guided._guides_kernel import Guides, count_guides
 from ontarget.models.guided._ridge_kernel import LinearGuide
 from ontarget.models.guided._store import guides_from_arrays, guides_to_arrays, width_of
 from ontarget.models.ranked._columns_kernel import Columns
 from ontarget.models.regression._law_kernel import Regression
 from ontarget.models.regression._store import regression_from_arrays, regression_to_arrays
 from ontarget.models.stacked._shift import NO_SHIFT, shift_from_arrays, shift_to_arrays
-from ontarget.models.stacked._stack_kernel import LARGE, LINEAR, SHIFT, SMALL, Stack
+from ontarget.models.stacked._stack_kernel import FOREST, LINEAR, SECOND, SHIFT, Stack
 
+# The prefix of each forest's arrays in a file, its field, and its place.
+_FORESTS = (("small", "forest", FOREST), ("large", "second", SECOND))
 # What both forests share: they learned from the same rows.
 _SHARED = ("support", "atoms", "tail", "row_start")
 
@@ -30,9 +32,9 @@ _SHARED = ("support", "atoms", "tail", "row_start")
 def stack_to_arrays(stack: Stack) -> dict[str, AnyArray]:
     """The models of a stacked forest as flat read-only arrays; models of weight 0 are left out."""
     found: dict[str, AnyArray] = {"weights": stack.weights, **guides_to_arrays(stack.guides)}
-    for name, at in (("small", SMALL), ("large", LARGE)):
+    for name, field, at in _FORESTS:
         if stack.weights[at] > 0.0:
-            arrays = table_to_arrays(getattr(stack, name))
+            arrays = table_to_arrays(getattr(stack, field))
             found |= {one: arrays.pop(one) for one in _SHARED}
             found |= {f"{name}_{one}": array for one, array in arrays.items()}
     if stack.weights[SHIFT] > 0.0:
@@ -50,27 +52,26 @@ def stack_from_arrays(arrays: Mapping[str, AnyArray]) -> Stack:
     right = bool(((weights >= 0.0) & (weights <= 1.0)).all()) and abs(weights.sum() - 1.0) < 1e-9
     require(right, "weights needs numbers from 0 up that sum to 1")
     require(
-        weights[SMALL] + weights[LARGE] > 0.0,
+        weights[FOREST] + weights[SECOND] > 0.0,
         "weights needs a number above 0 for at least one of the two forests",
     )
     guides = guides_from_arrays(arrays)
     width = width_of(guides)
     forests = {
-        name: table_from_arrays(_own(arrays, name) | _shared(arrays))
-        for name, at in (("small", SMALL), ("large", LARGE))
+        field: table_from_arrays(_own(arrays, name) | _shared(arrays))
+        for name, field, at in _FORESTS
         if weights[at] > 0.0
     }
     for forest in forests.values():
-        whole = forest.bins.categorical.size == width + 2
-        require(whole, "the forests of a stacked forest need to read the features and two guides")
+        whole = forest.bins.categorical.size == width + count_guides(guides)
+        require(whole, "the forests of a stacked forest need to read the features and the guides")
     some = next(iter(forests.values()))
     shift, spread = NO_SHIFT, no_guides()
     if weights[SHIFT] > 0.0:
         shift, spread = shift_from_arrays(arrays), guides_from_arrays(_own(arrays, "spread"))
         require(shift.units.size > 0, "shift_units needs numbers if the shift has a weight")
-        require(
-            width_of(spread) == width, "the guides of location and spread need the same features"
-        )
+        alike = (width_of(spread), count_guides(spread)) == (width, count_guides(guides))
+        require(alike, "the guides of location and spread need the same features and parts")
     linear = no_regression()
     if weights[LINEAR] > 0.0:
         linear = regression_from_arrays(arrays)
@@ -82,8 +83,8 @@ def stack_from_arrays(arrays: Mapping[str, AnyArray]) -> Stack:
     return Stack(
         guides=guides,
         spread=spread,
-        small=forests.get("small", none),
-        large=forests.get("large", none),
+        forest=forests.get("forest", none),
+        second=forests.get("second", none),
         shift=shift,
         linear=linear,
         weights=weights,

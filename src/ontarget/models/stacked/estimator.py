@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import clone
 
 from ontarget._arguments import seed_parts, whole_number
 from ontarget._threads import run_blocks, threads_at_most
@@ -26,7 +25,7 @@ from ontarget.models.forest._growing import in_canonical_order
 from ontarget.models.forest._members import Members, most_members
 from ontarget.models.forest._origins import RowOrigins
 from ontarget.models.forest.estimator import QuantileForest
-from ontarget.models.guided._guides import guide_plan, guide_rows
+from ontarget.models.guided._guides import GuidePlan, guide_rows
 from ontarget.models.regression._fitting import RegressionPlan
 from ontarget.models.regression.estimator import DistributionRegression
 from ontarget.models.stacked._experts import (
@@ -40,10 +39,10 @@ from ontarget.models.stacked._experts import (
 from ontarget.models.stacked._live import LiveStackedForest
 from ontarget.models.stacked._shift import ShiftLaw
 from ontarget.models.stacked._stack_kernel import (
-    LARGE,
+    FOREST,
     LINEAR,
+    SECOND,
     SHIFT,
-    SMALL,
     Stack,
 )
 from ontarget.models.stacked._store import stack_from_arrays, stack_to_arrays
@@ -57,38 +56,32 @@ _BLOCK, _MOST_ANSWERS = 256, 4096
 
 
 class StackedForest(ForestEstimator):
-    """A weighted mixture of four models (*experts*); the default model of a monitor.
+    """A weighted mixture of three models (*experts*); the default model of a monitor.
 
-    Two experts are quantile forests, one with small leaves and one with large leaves. They read the
-    features and the *guides*: predictions of the mean by a ridge regression and by small boosted
-    trees, because trees are slow to learn sums of many features. The third expert, the *shift*,
-    moves and stretches one shape of distribution; it helps if outcomes differ only in location and
-    scale, where forests smooth too much. The fourth is a `DistributionRegression`, which needs few
-    episodes. An expert gets more weight if it gives more probability to outcomes of episodes that
-    it has not learned from. An expert of very small weight is left out. See methods M14 to M16 in
-    docs/methods.md.
+    One expert is a quantile forest. It reads the features and a *guide*: a prediction of the mean
+    by a ridge regression, because trees are slow to learn sums of many features. The second expert,
+    the *shift*, moves and stretches one shape of distribution; it helps if outcomes differ only in
+    location and scale, where a forest smooths too much. The third is a `DistributionRegression`,
+    which needs few episodes. An expert gets more weight if it gives more probability to outcomes of
+    episodes that it has not learned from. An expert of very small weight is left out. See methods
+    M14 to M16 in docs/methods.md.
 
     Parameters
     ----------
     n_trees
-        The number of trees in each of the two forests.
+        The number of trees of the forest.
+    min_leaf
+        The fewest rows in a leaf. In a monitor it counts episodes.
     experts
-        The experts to use, out of ``"small_leaves"``, ``"large_leaves"``, ``"shift"`` and
-        ``"linear"``; at least one of the first two.
-    min_leaf, large_leaf
-        The fewest rows in a leaf of the first and the second forest. In a monitor they count
-        episodes.
+        The experts to use: ``"forest"`` and any of ``"shift"`` and ``"linear"``.
     max_features, max_depth, split, max_entries, max_bins, n_jobs
-        As in `QuantileForest`; guides count as features.
+        As in `QuantileForest`; the guide counts as a feature.
     bootstrap, max_samples
         As in `QuantileForest`. By default each tree draws half of the episodes, without
         replacement. The other half is used to judge the tree, and leaves need half the memory.
     n_folds
-        Into how many parts the episodes are divided. The guides of a training row are fitted
-        without its part.
-    n_boosted, boosted_depth, boosted_rate
-        The largest number of boosted trees, their depth, and the learning rate. Fewer trees are
-        used if more would not lower the squared error on episodes that they have not learned from.
+        Into how many parts the episodes are divided. The guide of a training row is fitted without
+        its part.
     seed
         One or several whole numbers from 0 up, which determine all random choices.
 
@@ -103,9 +96,9 @@ class StackedForest(ForestEstimator):
     -----
     The same rows in any order give the same model, whatever the number of threads. The shift is
     left out if some outcomes are atoms (have positive probability) and others are not. Without ids
-    there are no out-of-bag answers, so both forests have equal weights and the other experts none.
-    If a feature was missing in training, missing values have their own linear effect, and go to the
-    better side of a boosted split. A category that was not in training has no linear effect.
+    there are no out-of-bag answers, so only the forest counts. If a feature was missing in
+    training, missing values have their own linear effect. A category that was not in training has
+    no linear effect.
 
     Examples
     --------
@@ -127,16 +120,12 @@ class StackedForest(ForestEstimator):
 
     def __init__(
         self,
-        n_trees: int = 40,
-        min_leaf: int = 3,
-        large_leaf: int = 15,
+        n_trees: int = 60,
+        min_leaf: int = 7,
         *,
         experts: Sequence[Expert] = EXPERTS,
-        max_features: float | int = 0.5,
+        max_features: float | int = 0.75,
         n_folds: int = 5,
-        n_boosted: int = 200,
-        boosted_depth: int = 3,
-        boosted_rate: float = 0.1,
         seed: int | Sequence[int] = 0,
         max_depth: int | None = None,
         split: str = "distribution",
@@ -148,13 +137,9 @@ class StackedForest(ForestEstimator):
     ) -> None:
         self.n_trees = n_trees
         self.min_leaf = min_leaf
-        self.large_leaf = large_leaf
         self.experts = experts
         self.max_features = max_features
         self.n_folds = n_folds
-        self.n_boosted = n_boosted
-        self.boosted_depth = boosted_depth
-        self.boosted_rate = boosted_rate
         self.seed = seed
         self.max_depth = max_depth
         self.split = split
@@ -194,9 +179,12 @@ class StackedForest(ForestEstimator):
 
     @property
     def weights_(self) -> dict[str, float]:
-        """The weight of each expert (model of the mixture), by name; the weights add up to 1."""
-        self._check_fitted()
-        return dict(zip(EXPERTS, self.stack_.weights.tolist(), strict=True))
+        """The weight of each expert (model of the mixture), by name; the weights add up to 1.
+
+        A file of version 0.2 may have two forests, which count together here.
+        """
+        _, _, shift, linear = self.stack_.weights.tolist()
+        return {"forest": self.row_share, "shift": shift, "linear": linear}
 
     def _limits(
         self, rows: FloatArray, values: FloatArray, left: FloatArray, right: FloatArray
@@ -234,20 +222,20 @@ class StackedForest(ForestEstimator):
         """
         rows, honest = self._query_rows(X), self._learned()
         episodes = episodes_of(honest.keys, ids, rows.shape[0])
-        found = Members.room(rows.shape[0], most_members(self.stack_.small, self.stack_.large))
+        found = Members.room(rows.shape[0], most_members(self.stack_.forest, self.stack_.second))
         with threads_at_most(self.n_jobs):
             honest.add_members(rows, episodes, found)
         return found
 
     @property
     def row_share(self) -> float:
-        """The total weight of the training rows in a prediction: the weight of the two forests.
+        """The total weight of the training rows in a prediction: the weight of the forest.
 
-        The model is a mixture of two forests and two other models (experts). The other two, the
-        shift and the linear expert, give no weight to single training rows.
+        The two other models of the mixture, the shift and the linear expert, give no weight to
+        single training rows.
         """
         self._check_fitted()
-        return float(self.stack_.weights[SMALL] + self.stack_.weights[LARGE])
+        return float(self.stack_.weights[FOREST] + self.stack_.weights[SECOND])
 
     @property
     def training_outcomes_(self) -> FloatArray:
@@ -260,7 +248,7 @@ class StackedForest(ForestEstimator):
     def row_weights(self, X: ArrayLike) -> csr_array:
         """The weight of each training row in the prediction for each row of X; a sparse matrix.
 
-        Only the two forests give weight to training rows. The shape is (rows of X, training rows),
+        Only the forest gives weight to training rows. The shape is (rows of X, training rows),
         and each row of the matrix adds up to `row_share`. See `QuantileForest.row_weights`.
         """
         rows = self._query_rows(X)
@@ -280,7 +268,7 @@ class StackedForest(ForestEstimator):
             return mixture_quantile(parts, inputs, q, side)
 
     def predict(self, X: ArrayLike) -> FloatArray:
-        """The conditional mean of each row, from the two forests alone."""
+        """The conditional mean of each row, from the forest alone."""
         rows = self._query_rows(X)
         with threads_at_most(self.n_jobs):
             guided = guide_rows(self.stack_.guides, rows)
@@ -288,17 +276,6 @@ class StackedForest(ForestEstimator):
             whole = sum(weight for weight, _ in forests)
             found = sum(weight / whole * forest.predict(guided) for weight, forest in forests)
         return np.asarray(found)
-
-    def pooled_over(self, n_steps: int | float) -> Self:
-        """An unfitted copy for training rows that come from ``n_steps`` steps of each episode.
-
-        The leaf sizes of both forests are multiplied by ``n_steps``, so that they count episodes.
-        See `QuantileForest.pooled_over`.
-        """
-        copy = super().pooled_over(n_steps)
-        other = clone(self).set_params(min_leaf=self.large_leaf)
-        copy.large_leaf = super(StackedForest, other).pooled_over(n_steps).min_leaf
-        return copy
 
     def live(self) -> LiveStackedForest:
         """The model, prepared to be asked at every step of a run (a `LiveModel`).
@@ -321,9 +298,11 @@ class StackedForest(ForestEstimator):
         It raises a `ModelFileError` if the arrays are damaged.
         """
         stack = stack_from_arrays(arrays)
-        some = stack.small if stack.weights[SMALL] > 0.0 else stack.large
+        some = stack.forest if stack.weights[FOREST] > 0.0 else stack.second
         origins = RowOrigins.from_arrays(arrays, int(some.row_start[-1]))
-        used = tuple(name for name, w in zip(EXPERTS, stack.weights, strict=True) if w > 0.0)
+        places = dict(zip(EXPERTS[1:], (SHIFT, LINEAR), strict=True))
+        others = [name for name, at in places.items() if stack.weights[at] > 0.0]
+        used: tuple[Expert, ...] = ("forest", *others)
         return cls(n_trees=some.roots.size, experts=used)._hold(stack, origins)
 
     def _hold(self, stack: Stack, origins: RowOrigins) -> Self:
@@ -343,8 +322,8 @@ class StackedForest(ForestEstimator):
         """
         origins = RowOrigins(self.training_episodes_, self.training_steps_)
         tables: list[tuple[int, ForestTable]] = [
-            (SMALL, self.stack_.small),
-            (LARGE, self.stack_.large),
+            (FOREST, self.stack_.forest),
+            (SECOND, self.stack_.second),
         ]
         return [
             (weight, QuantileForest()._hold(table, origins))
@@ -374,31 +353,27 @@ class StackedForest(ForestEstimator):
     def _plan(self) -> StackPlan:
         """The constructor's arguments, after checks."""
         named = (self.experts,) if isinstance(self.experts, str) else tuple(self.experts)
-        if any(name not in EXPERTS for name in named) or not set(named) & set(EXPERTS[:2]):
+        if any(name not in EXPERTS for name in named) or "forest" not in named:
             raise InputError(
                 Argument("experts"),
-                f" needs names out of {', '.join(EXPERTS)}, and at least one of the first "
-                f"two (the forests), got {self.experts!r}",
+                f" needs names out of {', '.join(EXPERTS)}, and forest among them, got "
+                f"{self.experts!r}",
             )
         seeds = seed_parts(self.seed)
         n_folds = whole_number("n_folds", self.n_folds, least=2)
-        boosting = (self.n_boosted, self.boosted_depth, self.boosted_rate)
         return StackPlan(
             experts=tuple(name for name in EXPERTS if name in named),
-            guides=guide_plan(n_folds=n_folds, seed=seeds, boosting=boosting),
-            small=self._unfitted_forest(self.min_leaf, (*seeds, SMALL)),
-            large=self._unfitted_forest(self.large_leaf, (*seeds, LARGE)),
+            guides=GuidePlan(n_folds, seeds),
+            forest=self._unfitted_forest((*seeds, FOREST)),
             regression=RegressionPlan(n_folds=n_folds, seed=seeds),
             seed=seeds,
         )
 
-    def _unfitted_forest(self, min_leaf: int, seed: tuple[int, ...]) -> QuantileForest:
+    def _unfitted_forest(self, seed: tuple[int, ...]) -> QuantileForest:
         mine = self.get_params(deep=False)
         names = set(QuantileForest._get_param_names()) & set(mine)
         own = {name: mine[name] for name in names}
-        return QuantileForest(
-            **{**own, "min_leaf": min_leaf, "seed": seed, "category_order": "bag"}
-        )
+        return QuantileForest(**{**own, "seed": seed, "category_order": "bag"})
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "stack_")
