@@ -13,8 +13,8 @@ import polars as pl
 import pytest
 
 from ontarget import Episodes
-from ontarget.episodes import prepare
 from ontarget.errors import EpisodesFileError
+from ontarget.reading import prepare
 from refusals import refuses
 from tests.cli.river import call
 from tests.episodes.minari_folders import write_as_arrow, write_dataset

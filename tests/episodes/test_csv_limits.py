@@ -11,10 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ontarget import Episodes
-from ontarget.episodes import prepare
-from ontarget.episodes.prepared import _sources
-from ontarget.episodes.reading import _limits
 from ontarget.errors import EpisodesFileError
+from ontarget.reading import _text, prepare
+from ontarget.reading.prepared import _sources
 
 HEADER = "episode,step,note,reward\n"
 SMALL = {"_FIELD": 6, "_LINE": 12, "_COLUMNS": 4}
@@ -58,11 +57,11 @@ def test_sizes_are_those_counted_letter_by_letter(
     beyond = field > SMALL["_FIELD"] or line > SMALL["_LINE"] or columns > SMALL["_COLUMNS"]
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {**SMALL, "_PIECE": piece, "_TAIL": tail}.items():
-            patch.setattr(_limits, name, value)
+            patch.setattr(_text, name, value)
         if not beyond:
-            return _limits.check_sizes(path, ",")
+            return _text.check_sizes(path, ",")
         with pytest.raises(EpisodesFileError):
-            _limits.check_sizes(path, ",")
+            _text.check_sizes(path, ",")
     return None
 
 

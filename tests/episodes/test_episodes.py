@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ontarget import Episodes
 from ontarget._keyed import keys_of
-from ontarget.episodes._fingerprints import fingerprints
+from ontarget.episodes.facts import fingerprints
 from ontarget.errors import CensoredError, EpisodesError, InputError
 from refusals import refuses
 

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from polars.testing import assert_frame_equal
 
 from ontarget import Episodes
-from ontarget.episodes import prepare
 from ontarget.errors import EpisodesError, EpisodesFileError, EpisodesWarning
+from ontarget.reading import prepare
 from refusals import refuses
 
 from .recordings import in_time_order, recordings

@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from ontarget import Episodes
-from ontarget.episodes import prepare
 from ontarget.errors import EpisodesFileError
+from ontarget.reading import prepare
 from refusals import refuses
 
 FEATURES: dict[str, Any] = {

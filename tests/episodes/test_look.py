@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from ontarget import Episodes, Target
 from ontarget.cli.mistakes import as_option
 from ontarget.domains import simulate
-from ontarget.episodes.looking._picture import histogram
-from ontarget.episodes.looking._strength import determined, linear_share, separated
+from ontarget.reading._leaks import determined, linear_share, separated
+from ontarget.reading.look import histogram
 
 from .planted import LEAKS, clean_log, planted
 from .recordings import recordings

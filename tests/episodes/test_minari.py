@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from ontarget import Episodes
-from ontarget.episodes.reading._minari_space import layout_in_file
 from ontarget.errors import (
     CensoredError,
     EpisodesError,
     EpisodesFileError,
     MissingExtraError,
 )
+from ontarget.reading.observations import layout_in_file
 from refusals import refuses
 from tests.episodes.minari_folders import BOX, GEAR, NESTED, write_as_arrow, write_dataset
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from ontarget import Episodes, GoalMonitor
-from ontarget.episodes import prepare
-from ontarget.episodes.prepared import _sources
 from ontarget.errors import EpisodesError
 from ontarget.models import QuantileForest
+from ontarget.reading import prepare
+from ontarget.reading.prepared import _sources
 from refusals import refuses
 
 WORDS = [

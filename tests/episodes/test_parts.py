@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from ontarget import Episodes
-from ontarget.episodes.reading._parts import _COUNTERS, _LESS_COMMON, _NAMES
 from ontarget.errors import EpisodesError
+from ontarget.reading._parts import _COUNTERS, _LESS_COMMON, _NAMES
 from refusals import refuses
 
 from .recordings import FEATURES, in_time_order, recordings

@@ -15,10 +15,10 @@ import polars as pl
 import pytest
 
 from ontarget import Episodes, GoalMonitor
-from ontarget.episodes import PreparedEpisodes, prepare
-from ontarget.episodes.prepared import _scattering, preparing
 from ontarget.errors import EpisodesError, EpisodesFileError, InputError
 from ontarget.models import Marginal, QuantileForest
+from ontarget.reading import PreparedEpisodes, prepare
+from ontarget.reading.prepared import _buckets, preparing
 from ontarget.target import Target
 from refusals import refuses
 from tests.prepared_logs import files_of, finished, in_files, log, same
@@ -27,7 +27,7 @@ from tests.prepared_logs import files_of, finished, in_files, log, same
 @pytest.fixture(autouse=True)
 def many_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several buckets, and several files of steps."""
-    monkeypatch.setattr(_scattering, "_BUCKET_ROWS", 200)
+    monkeypatch.setattr(_buckets, "_BUCKET_ROWS", 200)
     monkeypatch.setattr(preparing, "_FILE_ROWS", 250)
 
 
@@ -141,8 +141,8 @@ def test_a_killed_prepare_resumes_to_the_same_bytes(kills: int, tmp_path: Path) 
     expected = files_of(prepare(folder, tmp_path / "whole", progress=False).folder)
     script = (
         "import os, signal, sys, random; random.seed(int(sys.argv[3]))\n"
-        "from ontarget.episodes.prepared import _scattering, preparing\n"
-        "_scattering._BUCKET_ROWS, preparing._FILE_ROWS = 200, 250\n"
+        "from ontarget.reading.prepared import _buckets, preparing\n"
+        "_buckets._BUCKET_ROWS, preparing._FILE_ROWS = 200, 250\n"
         "left = [int(sys.argv[3])]\n"
         "def hook(event, _):\n"
         "    left[0] -= event.split('.')[0] in ('open', 'os', 'shutil', 'pathlib')\n"

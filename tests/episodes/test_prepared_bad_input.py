@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 
 from ontarget import Episodes
-from ontarget.episodes import PreparedEpisodes, prepare
-from ontarget.episodes.prepared import _manifest, _scattering, preparing
 from ontarget.errors import EpisodesError, EpisodesFileError
+from ontarget.reading import PreparedEpisodes, prepare
+from ontarget.reading.prepared import _buckets, manifest, preparing
 from refusals import refuses
 from tests.prepared_logs import finished, halves, in_files, log, same
 
@@ -21,7 +21,7 @@ from tests.prepared_logs import finished, halves, in_files, log, same
 @pytest.fixture(autouse=True)
 def many_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several buckets, and several files of steps."""
-    monkeypatch.setattr(_scattering, "_BUCKET_ROWS", 200)
+    monkeypatch.setattr(_buckets, "_BUCKET_ROWS", 200)
     monkeypatch.setattr(preparing, "_FILE_ROWS", 250)
 
 
@@ -168,13 +168,13 @@ def test_a_bad_value_names_its_file(tmp_path: Path) -> None:
 
 def test_a_file_that_vanishes_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = in_files(tmp_path / "runs", log())
-    true_scatter = _scattering.Buckets.scatter
+    true_scatter = _buckets.Buckets.scatter
 
     def scatter(self: Any, number: int) -> None:
         (folder / "2.parquet").unlink(missing_ok=True)
         true_scatter(self, number)
 
-    monkeypatch.setattr(_scattering.Buckets, "scatter", scatter)
+    monkeypatch.setattr(_buckets.Buckets, "scatter", scatter)
     with refuses(EpisodesFileError, None, "2.parquet"):
         prepare(folder, tmp_path / "out", progress=False)
 
@@ -207,7 +207,7 @@ def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
         (out / "manifest.json").write_text(bad)
         with refuses(*refusal):
             PreparedEpisodes(out)
-    assert _manifest.is_prepared(out)
+    assert manifest.is_prepared(out)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ontarget import Episodes
-from ontarget.episodes import PreparedEpisodes
+from ontarget.reading import PreparedEpisodes
 
 PAGE = Path(__file__).parents[2] / "docs" / "prepared.md"
 

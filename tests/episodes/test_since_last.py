@@ -63,7 +63,7 @@ def test_a_model_reads_new_logs_as_it_read_the_first(tmp_path: Path) -> None:
 
 
 def test_prepared_episodes_have_the_same_rewards(tmp_path: Path) -> None:
-    from ontarget.episodes import prepare
+    from ontarget.reading import prepare
 
     table = log()
     table.write_csv(tmp_path / "log.csv")

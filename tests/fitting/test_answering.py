@@ -9,7 +9,7 @@ import pytest
 
 from ontarget import GoalMonitor, Target
 from ontarget.conformal import _ranks
-from ontarget.episodes import _fingerprints
+from ontarget.episodes import facts
 from ontarget.errors import InputError
 from ontarget.fitted import fitted as fitted_module
 from ontarget.fitting import _answering
@@ -41,7 +41,7 @@ def test_a_capped_file_is_whole_and_knows_its_episodes(
     monkeypatch.setattr(_answering, "MOST_KEPT", 30)
     monkeypatch.setattr(_answering, "_FEWEST_KEPT", 1)
     monkeypatch.setattr(_ranks, "MOST_RANKS", 25)
-    for module in (_fingerprints, fitted_module, model_file, _warm):
+    for module in (facts, fitted_module, model_file, _warm):
         monkeypatch.setattr(module, "MOST_FINGERPRINTS", 50)
     monitor = fit(max_learn=60)
     assert dict(monitor.sizes) == {"learn": 60, "assure": 140}

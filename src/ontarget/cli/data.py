@@ -184,8 +184,8 @@ def fit(
         recorded = Episodes.read(runs, **columns)
     # Loaded only now: it takes seconds, and most mistakes are about the file.
     from ontarget import GoalMonitor
-    from ontarget.episodes import PreparedEpisodes
     from ontarget.fitting.engines import check_engine, connected
+    from ontarget.reading import PreparedEpisodes
 
     # look() reads whole columns, so of prepared episodes it gets only the learning part.
     seen = PreparedEpisodes(runs).part("learn").compact() if recorded.is_prepared else recorded

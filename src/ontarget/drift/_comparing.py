@@ -26,8 +26,8 @@ from ontarget.drift.bets import DriftBet
 from ontarget.drift.change import UNKNOWN_ORDER, Bias, Drift, Evidence
 from ontarget.drift.guard import NotedGoal, NotedStep, check_guarded
 from ontarget.episodes import Episodes
-from ontarget.episodes._fingerprints import seen_before
-from ontarget.episodes.looking._sides import check_goal_sides, check_sides
+from ontarget.episodes.facts import seen_before
+from ontarget.episodes.rounding import check_goal_sides, check_sides
 from ontarget.errors import Argument, CalibrationError, EpisodesError, InputError
 from ontarget.evaluation._labels import labelled
 from ontarget.fitted.fitted import Fitted

@@ -20,7 +20,7 @@ from ontarget.conformal._levels import Level
 from ontarget.drift._kept import KeptFor, digest_of, read_kept, write_kept
 from ontarget.drift.bets import DriftBet, DriftReading, HarmBet
 from ontarget.episodes import Episodes
-from ontarget.episodes.looking._sides import check_goal_sides, check_sides
+from ontarget.episodes.rounding import check_goal_sides, check_sides
 from ontarget.errors import (
     CalibrationError,
     CensoredError,

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from ontarget._grid import LARGEST_OUTCOME, decimals_of, grid_of, snap
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray, KeyArray
-from ontarget.episodes._judged import Reading
 from ontarget.episodes._store import Roles, Store
 from ontarget.episodes.behavior import Behavior
+from ontarget.episodes.builtin_behaviors import Reading
 from ontarget.episodes.history import History, state_schema
-from ontarget.episodes.looking._sides import Unrounded
+from ontarget.episodes.rounding import Unrounded
 from ontarget.episodes.schema import Schema, UnknownCategories
 from ontarget.episodes.step import Step
 from ontarget.errors import Argument, EpisodesError, InputError

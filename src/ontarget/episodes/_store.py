@@ -10,9 +10,8 @@ import numpy as np
 
 from ontarget._keyed import keys_of
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray, IntArray, KeyArray
-from ontarget.episodes._judged import Reading
-from ontarget.episodes._walk import steps_of
-from ontarget.episodes.behavior import Behavior
+from ontarget.episodes.behavior import Behavior, steps_of
+from ontarget.episodes.builtin_behaviors import Reading
 from ontarget.episodes.history import (
     CHANGE,
     COUNT,

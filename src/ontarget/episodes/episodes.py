@@ -13,24 +13,23 @@ import numpy as np
 from ontarget._arguments import usable_path, whole_number
 from ontarget._keyed import keyed_hash
 from ontarget._typing import ArrayLike, FloatArray, IndexArray
-from ontarget.episodes._building import RawEpisodes, build
-from ontarget.episodes._censoring import Censored, chosen_by_lot
-from ontarget.episodes._dictionaries import recoded_store, same_dictionaries
-from ontarget.episodes._joining import joined_store
-from ontarget.episodes._judged import JudgedBy
 from ontarget.episodes._recorded import Recorded
-from ontarget.episodes._splits import ByGroup, asked_parts, divide
 from ontarget.episodes._store import Store
+from ontarget.episodes.building import RawEpisodes, build
+from ontarget.episodes.builtin_behaviors import JudgedBy
+from ontarget.episodes.censoring import Censored, chosen_by_lot
 from ontarget.episodes.history import MOST_STEPS, History
-from ontarget.episodes.reading._layout import FrameOptions, Layout, layout_of
+from ontarget.episodes.joining import joined_store, recoded_store, same_dictionaries
 from ontarget.episodes.schema import Schema
+from ontarget.episodes.splits import ByGroup, asked_parts, divide
 from ontarget.errors import Argument, EpisodesError, EpisodesFileError, InputError
+from ontarget.reading.layout import FrameOptions, Layout, layout_of
 from ontarget.target import Target
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from ontarget.episodes.look import Look
+    from ontarget.reading.look import Look
 
 Values: TypeAlias = ArrayLike | Sequence[ArrayLike]
 
@@ -147,7 +146,7 @@ class Episodes(Recorded):
             For ``censored="horizon"``: after how many steps each run would have been cut off, also
             for runs that ended earlier. It must not depend on how a run went.
         """
-        from ontarget.episodes.reading._arrays import record_arrays
+        from ontarget.reading.arrays import record_arrays
 
         recording = record_arrays(
             states,
@@ -245,7 +244,7 @@ class Episodes(Recorded):
         >>> runs.remarks
         ('guessed by name: episode = run, step = tick, reward = gain',)
         """
-        from ontarget.episodes.reading._frames import record_frame, table_of
+        from ontarget.reading.frames import record_frame, table_of
 
         layout = layout_of(options)
         return cls._built(record_frame(table_of(frame), layout), layout)
@@ -264,8 +263,8 @@ class Episodes(Recorded):
         column it is ``next.success``, and a run is judged by whether it ever succeeded (behavior
         ``"max"``). Prepared episodes (see `prepare`) stay on disk; their only option is ``like``.
         """
-        from ontarget.episodes.prepared._manifest import is_prepared
-        from ontarget.episodes.reading._files import record_file
+        from ontarget.reading.files import record_file
+        from ontarget.reading.prepared.manifest import is_prepared
 
         if isinstance(path, str | PathLike):
             place = usable_path(path, error=EpisodesFileError)
@@ -336,13 +335,13 @@ class Episodes(Recorded):
         CSV file that begins with ``=``, ``+``, ``-`` or ``@`` as a formula: if categories or ids
         come from an untrusted source, import those columns as text, or write Parquet.
         """
-        from ontarget.episodes.reading._files import write
+        from ontarget.reading.files import write
 
         write(self, Path(path))
 
     def to_frame(self) -> pl.DataFrame:
         """The episodes as a polars frame: one row per episode and step, sorted by step."""
-        from ontarget.episodes.reading._table import frame_of
+        from ontarget.reading.files import frame_of
 
         return frame_of(self)
 
@@ -724,7 +723,7 @@ class Episodes(Recorded):
 
     def describe(self) -> str:
         """A text of a few lines: number, lengths and outcomes of episodes, what was left out."""
-        from ontarget.episodes._description import describe
+        from ontarget.reading.look import describe
 
         return describe(self)
 
@@ -752,12 +751,12 @@ class Episodes(Recorded):
         >>> [caution.kind for caution in runs.look().cautions]
         ['outcome']
         """
-        from ontarget.episodes.look import look_at
+        from ontarget.reading.look import look_at
 
         return look_at(self, target)
 
     def __repr__(self) -> str:
-        from ontarget.episodes._description import judged_in_words
+        from ontarget.reading.look import judged_in_words
 
         longest = int(self.lengths.max())
         upto = "" if self.lengths.min() == longest else "up to "
@@ -769,7 +768,7 @@ class Episodes(Recorded):
 
 
 def _prepared(folder: Path, options: FrameOptions) -> Episodes:
-    from ontarget.episodes.prepared._store import opened_store
+    from ontarget.reading.prepared.store import opened_store
 
     stray = sorted(set(options) - {"like"})
     if stray:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray, IntArray
-from ontarget.episodes._walk import steps_of
+from ontarget.episodes.behavior import steps_of
 from ontarget.episodes.schema import Feature, Schema
 
 MOST_STEPS: Final = 100

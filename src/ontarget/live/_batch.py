@@ -11,7 +11,7 @@ import numpy as np
 from ontarget._progress import Reached
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.episodes import Episodes
-from ontarget.episodes.looking._sides import check_sides
+from ontarget.episodes.rounding import check_sides
 from ontarget.errors import FewEpisodesError
 from ontarget.fitted._kernels import (
     ASSURANCE,

@@ -17,7 +17,7 @@ from ontarget.conformal._levels import Level
 from ontarget.drift._comparing import Order, drift_of, drift_of_goal
 from ontarget.drift.change import Drift
 from ontarget.episodes import Episodes
-from ontarget.episodes._fingerprints import seen_before
+from ontarget.episodes.facts import seen_before
 from ontarget.errors import CalibrationError, EpisodesError
 from ontarget.evaluation import (
     NO_ALARM,

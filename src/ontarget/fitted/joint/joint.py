@@ -22,8 +22,8 @@ from ontarget._threads import run_blocks
 from ontarget._typing import FloatArray, IndexArray, KeyArray
 from ontarget.conformal._ranks import draw_ranks
 from ontarget.episodes import Episodes, Translation
-from ontarget.episodes._judged import Reading
-from ontarget.episodes.looking._sides import check_goal_sides
+from ontarget.episodes.builtin_behaviors import Reading
+from ontarget.episodes.rounding import check_goal_sides
 from ontarget.errors import Argument, InputError
 from ontarget.fitted._kernels import DECIDED, NUMBERS
 from ontarget.fitted._rehearsed import AskedStep, rehearsed_laws

@@ -12,7 +12,7 @@ import numpy as np
 from ontarget._progress import Reached
 from ontarget._typing import FloatArray
 from ontarget.episodes import Episodes
-from ontarget.episodes.looking._sides import check_goal_sides
+from ontarget.episodes.rounding import check_goal_sides
 from ontarget.fitted._kernels import DECIDED, P
 from ontarget.fitted.joint.joint import GoalQuestion, Joint
 from ontarget.fitted.law import NO_CURVE
