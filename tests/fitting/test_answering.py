@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ontarget import GoalMonitor, Target
-from ontarget.conformal import _ranks
+from ontarget.conformal import ranks
 from ontarget.episodes import facts
 from ontarget.errors import InputError
 from ontarget.fitted import fitted as fitted_module
@@ -40,7 +40,7 @@ def test_a_capped_file_is_whole_and_knows_its_episodes(
 ) -> None:
     monkeypatch.setattr(_answering, "MOST_KEPT", 30)
     monkeypatch.setattr(_answering, "_FEWEST_KEPT", 1)
-    monkeypatch.setattr(_ranks, "MOST_RANKS", 25)
+    monkeypatch.setattr(ranks, "MOST_RANKS", 25)
     for module in (facts, fitted_module, model_file, _warm):
         monkeypatch.setattr(module, "MOST_FINGERPRINTS", 50)
     monitor = fit(max_learn=60)
@@ -63,7 +63,7 @@ def test_ranks_of_all_assure_episodes_are_thinned_and_not_sampled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     whole = fit(max_learn=60).fitted.ranks
-    monkeypatch.setattr(_ranks, "MOST_RANKS", 25)
+    monkeypatch.setattr(ranks, "MOST_RANKS", 25)
     some = fit(max_learn=60).fitted.ranks
     asked = np.linspace(0, 1, 50)
     for t in range(4):

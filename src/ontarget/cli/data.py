@@ -61,7 +61,7 @@ def simulate(
 ) -> None:
     """Simulate episodes of one of the paper's domains and write them to a file."""
     from ontarget.domains import simulate as run
-    from ontarget.domains.catalogue import domain_of
+    from ontarget.domains.domain import domain_of
 
     check_output(output, (".parquet", ".csv"))
     chosen = domain_of(domain, preset=preset)

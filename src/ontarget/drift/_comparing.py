@@ -19,8 +19,8 @@ from scipy.stats import rankdata
 from ontarget._keyed import keyed_hash
 from ontarget._plain import plain
 from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IndexArray
-from ontarget.conformal._levels import Level, exact_level
-from ontarget.conformal._ranks import draw_ranks
+from ontarget.conformal.levels import Level, exact_level
+from ontarget.conformal.ranks import draw_ranks
 from ontarget.drift._permuting import draws_for, p_value, suffixes
 from ontarget.drift.bets import DriftBet
 from ontarget.drift.change import UNKNOWN_ORDER, Bias, Drift, Evidence

@@ -9,7 +9,7 @@ import numpy as np
 
 from ontarget._arguments import fraction, whole_number
 from ontarget._typing import ArrayLike, BoolArray, FloatArray
-from ontarget.conformal._levels import Level, ceil_rank
+from ontarget.conformal.levels import Level, ceil_rank
 from ontarget.evaluation._inputs import (
     check_numbers,
     check_same_size,

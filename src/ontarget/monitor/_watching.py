@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Unpack, overload
 
-from ontarget.conformal._levels import Level
+from ontarget.conformal.levels import Level
 from ontarget.episodes.builtin_behaviors import Reading
 from ontarget.errors import Argument, InputError
 from ontarget.goal import Goal

@@ -13,7 +13,7 @@ import numpy as np
 from ontarget._grid import snap
 from ontarget._keyed import keyed_uniform
 from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IndexArray
-from ontarget.conformal._levels import Level
+from ontarget.conformal.levels import Level
 from ontarget.drift._comparing import Order, drift_of, drift_of_goal
 from ontarget.drift.change import Drift
 from ontarget.episodes import Episodes

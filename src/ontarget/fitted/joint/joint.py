@@ -20,7 +20,7 @@ import numpy as np
 from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import FloatArray, IndexArray, KeyArray
-from ontarget.conformal._ranks import draw_ranks
+from ontarget.conformal.ranks import draw_ranks
 from ontarget.episodes import Episodes, Translation
 from ontarget.episodes.builtin_behaviors import Reading
 from ontarget.episodes.rounding import check_goal_sides

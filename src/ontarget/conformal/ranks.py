@@ -1,4 +1,4 @@
-"""Calibration ranks, and how many of them lie below a given number.
+"""Calibration ranks, how many of them lie below a number, and the results they give per row.
 
 The rank of an episode is where its outcome fell in the distribution that was predicted for it: 0.3
 if the predicted probability of a lower outcome was 30 % (method M3 in docs/methods.md). Nothing
@@ -16,15 +16,51 @@ import numpy as np
 from ontarget._keyed import keyed_hash, keyed_uniform
 from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
-from ontarget._typing import ArrayLike, FloatArray, IndexArray, KeyArray
-from ontarget.conformal._kernels import end_counts_many, target_rows
-from ontarget.conformal.results import CalibratedCDF, Probability
+from ontarget._typing import ArrayLike, BoolArray, FloatArray, IndexArray, KeyArray
+from ontarget.conformal.kernels import end_counts_many, target_rows
 from ontarget.errors import Argument, CalibrationError, InputError
 
 _BLOCK = 16_384
 # A set of more ranks is thinned to at most so many, and never to fewer than about half of them.
 MOST_RANKS = 20_000
 FEWEST_THINNED = MOST_RANKS // 2 - 1
+
+
+class Probability(NamedTuple):
+    """The probability of a target by a conformal method, per row: ``low <= p <= high``."""
+
+    low: FloatArray
+    p: FloatArray
+    high: FloatArray
+
+
+class CalibratedCDF(NamedTuple):
+    """The calibrated CDF at a value, one entry per row: ``low <= mid <= high``."""
+
+    low: FloatArray
+    mid: FloatArray
+    high: FloatArray
+
+
+class Interval(NamedTuple):
+    """The ends of one interval per row.
+
+    Intervals of ``kind="at_least"`` are closed, those of ``kind="at_most"`` are open. An interval
+    with ``lower > upper`` (for an open one, ``lower >= upper``) is empty.
+    """
+
+    lower: FloatArray
+    upper: FloatArray
+
+    def contains(self, outcomes: ArrayLike, *, closed: bool = True) -> BoolArray:
+        """Whether each row's outcome lies in its interval, (rows,).
+
+        The ends belong to the interval if ``closed`` is True.
+        """
+        values = np.asarray(outcomes, dtype=np.float64)
+        if closed:
+            return (values >= self.lower) & (values <= self.upper)
+        return (values > self.lower) & (values < self.upper)
 
 
 def draw_ranks(

@@ -1,4 +1,9 @@
-"""`StarcraftGame`: plays the skirmish's scenario in StarCraft II, one battle after the other."""
+"""Records battles in the real StarCraft II as episodes like those of the skirmish.
+
+`StarcraftGame` plays the skirmish's scenario, one battle after the other. The game is not part of
+this package and must be installed by the user. No result in this project comes from it: the adapter
+is tested against a server that speaks the game's protocol.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +18,15 @@ import numpy as np
 from ontarget._arguments import whole_number
 from ontarget._progress import progress_bar
 from ontarget._typing import FloatArray
+from ontarget.domains._starcraft_client import Marine, Table, connected, launched
 from ontarget.domains.draws import episode_keys
-from ontarget.domains.skirmish._simulator import FEATURES, LOOPS_PER_STEP, Skirmish, features_of
-from ontarget.domains.starcraft._client import Marine, Table, connected, launched
+from ontarget.domains.skirmish import FEATURES, LOOPS_PER_STEP, Skirmish, features_of
 from ontarget.episodes import Episodes
 from ontarget.errors import Argument, GameError, InputError
 
-# Below ours: the client says what to install if these are missing.
 from loguru import logger  # isort: skip
 from sc2.position import Point2  # isort: skip
+
 
 T = TypeVar("T")
 

@@ -1,4 +1,8 @@
-"""The skirmish domain: simulates many battles at once, under the blue side's fixed policy."""
+"""The skirmish: simulated battles of Marines, our replacement for the paper's StarCraft II domain.
+
+Many battles are simulated at once, under the blue side's fixed policy. No data of the game are
+used.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import numpy as np
 
 from ontarget._arguments import whole_number
 from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray, KeyArray
-from ontarget.domains.skirmish import _kernels as kernels
+from ontarget.domains import _skirmish_kernels as kernels
 from ontarget.errors import Argument, InputError
 
 FEATURES = (

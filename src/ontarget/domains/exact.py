@@ -16,13 +16,14 @@ from scipy.special import roots_legendre
 
 from ontarget._grid import grid_of
 from ontarget._typing import ArrayLike, FloatArray, IndexArray
-from ontarget.domains.tamarisk._kernel import EMPTY, NATIVE, TAMARISK
-from ontarget.domains.tamarisk._parameters import (
+from ontarget.domains._tamarisk_kernels import EMPTY, NATIVE, TAMARISK
+from ontarget.domains.tamarisk import (
+    Rivers,
+    Tamarisk,
     TamariskParameters,
     dispersal_kernel,
     treatment_chances,
 )
-from ontarget.domains.tamarisk._simulator import Rivers, Tamarisk
 from ontarget.errors import Argument, InputError
 from ontarget.target import Target
 
