@@ -23,7 +23,7 @@ Bounds: TypeAlias = tuple[float | None, float | None]
 
 
 class Translation(IntEnum):
-    """How a target for the outcome becomes a target for the remainder (what is still to come).
+    """How a target for the outcome becomes a target for the remainder.
 
     A behavior is the number that a run is judged by, and the outcome is its value at the end. With
     `KEEP`, the remainder is the outcome itself. With `SHIFT`, the remainder is the outcome minus
@@ -82,7 +82,7 @@ class Behavior(ABC):
 
     @property
     def spec(self) -> str:
-        """The name of this behavior (the number a run is judged by), such as "sum".
+        """The name of this behavior, such as "sum".
 
         `behavior_of` makes a built-in behavior from its name.
         """
@@ -111,7 +111,7 @@ class Behavior(ABC):
 
     @property
     def translation(self) -> Translation:
-        """How a target for the outcome becomes one for the remainder (what is still to come)."""
+        """How a target for the outcome becomes one for the remainder."""
         return Translation.KEEP if type(self).translate is Behavior.translate else Translation.OWN
 
     @property
@@ -126,14 +126,13 @@ class Behavior(ABC):
 
     @property
     def initial(self) -> float:
-        """The behavior (the number to judge a run by) before the first step; NaN if it has none."""
+        """The behavior before the first step; NaN if it has none."""
         return float(self.value(self.start()))
 
     def start(self) -> State:
         """What must be remembered of a run before its first step, to compute this behavior.
 
-        The behavior is the number that a run is judged by. What is remembered is a float, or a
-        (nested) tuple of plain values.
+        What is remembered is a float, or a (nested) tuple of plain values.
         """
         return math.nan
 
@@ -146,7 +145,7 @@ class Behavior(ABC):
         """
 
     def value(self, state: State) -> Any:
-        """The behavior so far (the number a run is judged by), computed from ``state``.
+        """The behavior so far, computed from ``state``.
 
         ``state`` is what was remembered of the run. The result is NaN if there is no value yet.
         """
@@ -160,7 +159,7 @@ class Behavior(ABC):
         return 1.0
 
     def translate(self, target: Target, so_far: float, t: int, grid: float | None = None) -> Target:
-        """The target for the remainder (what is still to come), if ``so_far`` is reached at step t.
+        """The target for the remainder, if ``so_far`` is reached at step t.
 
         The run meets ``target`` exactly if its remainder is in the returned target. ``so_far`` is
         the behavior (the number that the run is judged by) up to step t. If the returned target is
@@ -190,10 +189,7 @@ class Behavior(ABC):
         return ahead | ~beyond if wanted.contains(had) else ahead
 
     def combine(self, so_far: ArrayLike, remainder: ArrayLike) -> FloatArray:
-        """The outcomes of runs, from the behavior so far and the remainder (what is still to come).
-
-        The behavior is the number that a run is judged by.
-        """
+        """The outcomes of runs, from the behavior so far and the remainder."""
         had, ahead = np.asarray(so_far, np.float64), np.asarray(remainder, np.float64)
         if self.translation is Translation.SHIFT:
             return had + ahead
@@ -204,7 +200,7 @@ class Behavior(ABC):
         return np.broadcast_arrays(had, ahead)[1]
 
     def ahead(self, t: int, *, bounds: Bounds, horizon: int, declared: bool) -> tuple[float, float]:
-        """The range that must contain the remainder (what is still to come) from step t on.
+        """The range that must contain the remainder from step t on.
 
         It follows from bounds on the rewards.
 
@@ -222,7 +218,7 @@ class Behavior(ABC):
 
 
 class Walk(NamedTuple):
-    """The behavior (the number a run is judged by) at each recorded row and at each run's end."""
+    """The behavior at each recorded row and at each run's end."""
 
     before: FloatArray  # the behavior so far, before acting, one per row
     outcomes: FloatArray  # one per episode
@@ -232,9 +228,8 @@ class Walk(NamedTuple):
 def begin(behavior: Behavior, n: int) -> AnyArray:
     """What a behavior remembers of each of n runs before their first step, (n,).
 
-    A behavior is the number that a run is judged by. To compute it, something must be remembered of
-    a run, such as its sum so far: a float, or any object. The array has floats or objects
-    accordingly.
+    To compute it, something must be remembered of a run, such as its sum so far: a float, or any
+    object. The array has floats or objects accordingly.
     """
     states = np.empty(n, dtype=np.float64 if behavior.vectorised else np.object_)
     states.fill(behavior.start())
@@ -244,8 +239,8 @@ def begin(behavior: Behavior, n: int) -> AnyArray:
 def advance(behavior: Behavior, states: AnyArray, rewards: FloatArray, t: int) -> AnyArray:
     """What a behavior remembers after step t, for many runs at once.
 
-    A behavior is the number that a run is judged by. ``states`` is what the behavior remembered of
-    each run before step t, such as the sum so far; ``rewards`` are the runs' rewards at step t.
+    ``states`` is what the behavior remembered of each run before step t, such as the sum so far;
+    ``rewards`` are the runs' rewards at step t.
     """
     if behavior.vectorised:
         return np.asarray(behavior.update(states, rewards, t))
@@ -254,7 +249,7 @@ def advance(behavior: Behavior, states: AnyArray, rewards: FloatArray, t: int) -
 
 
 def values_of(behavior: Behavior, states: AnyArray) -> FloatArray:
-    """The behavior so far (the number a run is judged by) of many runs, (n,).
+    """The behavior so far of many runs, (n,).
 
     It is computed from what the behavior remembers of each run, ``states``.
     """
@@ -264,10 +259,10 @@ def values_of(behavior: Behavior, states: AnyArray) -> FloatArray:
 
 
 def walk(behavior: Behavior, values: FloatArray, lengths: IndexArray, offsets: IndexArray) -> Walk:
-    """The behavior (the number a run is judged by) at each recorded row and at each run's end.
+    """The behavior at each recorded row and at each run's end.
 
-    Rows are sorted by step, and within a step by episode. ``values`` are the rewards. If the
-    behavior is read from a column, they are the values of this column after each row.
+    ``values`` are the rewards. If the behavior is read from a column, they are the values of this
+    column after each row.
     """
     before = np.empty(values.size)
     states = begin(behavior, lengths.size)
@@ -294,7 +289,7 @@ def steps_of(
 ) -> Iterator[tuple[int, slice, IndexArray]]:
     """For each step: its number, the slice of its rows, and the episodes still going there.
 
-    Episodes are given by their positions. Rows are sorted by step, and within a step by episode.
+    Episodes are given by their positions.
     """
     alive: IndexArray = np.arange(lengths.size)
     steps = range(offsets.size - 1)

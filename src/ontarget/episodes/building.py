@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
@@ -47,25 +48,20 @@ class Arrangement:
         """The values of a column, reordered: sorted by step, and within a step by episode."""
         return column if self.order is None else column[self.order]  # type: ignore[return-value]
 
-    def locate(self, row: int) -> tuple[int, int]:
-        """The position of the episode that a row belongs to, and the row's step.
+    @cached_property
+    def owners(self) -> IndexArray:
+        """The position of the episode that each row belongs to, in the order of `place`."""
+        steps = range(self.offsets.size - 1)
+        return np.concatenate([np.flatnonzero(self.lengths > t) for t in steps])
 
-        ``row`` counts rows that are sorted by step, and within a step by episode.
-        """
-        step = int(np.searchsorted(self.offsets, row, side="right")) - 1
-        alive = np.flatnonzero(self.lengths > step)
-        return int(alive[row - self.offsets[step]]), step
+    def locate(self, row: int) -> tuple[int, int]:
+        """The position of the episode that a row belongs to, and its step; rows as in `place`."""
+        return int(self.owners[row]), int(np.searchsorted(self.offsets, row, side="right")) - 1
 
     def last_rows(self) -> IndexArray:
-        """For each episode, the number of its last row.
-
-        Rows are numbered after sorting them by step, and within a step by episode.
-        """
+        """For each episode, the number of its last row, in the order of `place`."""
         last = np.empty(self.lengths.size, dtype=np.intp)
-        for t in range(self.offsets.size - 1):
-            alive = np.flatnonzero(self.lengths > t)
-            ending = self.lengths[alive] == t + 1
-            last[alive[ending]] = self.offsets[t] + np.flatnonzero(ending)
+        last[self.owners] = np.arange(self.owners.size)  # later rows of an episode overwrite
         return last
 
 
@@ -200,7 +196,7 @@ def _more(count: int, what: str) -> str:
 
 
 class RawSignal(NamedTuple):
-    """The name of one of several behaviors (numbers that runs are judged by), and its data.
+    """The name of one of several behaviors, and its data.
 
     The data are the values, one per row, of the column that the behavior is computed from.
     """
@@ -320,7 +316,7 @@ def _checked_store(recording: RawEpisodes, *, horizon: int | None, declared: boo
 
 
 def _only_walk(recording: RawEpisodes) -> Walk:
-    """The behavior (the number a run is judged by) at every row, if there is only one behavior."""
+    """The behavior at every row, if there is only one behavior."""
     values, behavior = recording.rewards, recording.behavior
     if behavior.told:
         values = recording.behavior_values
@@ -335,7 +331,7 @@ def _only_walk(recording: RawEpisodes) -> Walk:
 
 
 def _signal(recording: RawEpisodes, raw: RawSignal) -> Signal:
-    """One of several behaviors (numbers that runs are judged by), with checked values.
+    """One of several behaviors, with checked values.
 
     There is one value for each row.
     """
@@ -432,10 +428,7 @@ def _refuse_unused(recording: RawEpisodes, censored: Censored) -> None:
 
 
 def _check_reach(recording: RawEpisodes, horizon: int | None) -> None:
-    """Refuse runs with more steps than the horizon declared for a monitor or other episodes.
-
-    The horizon is the number of steps of a complete run.
-    """
+    """Refuse runs with more steps than the horizon declared for a monitor or other episodes."""
     lengths = recording.arrangement.lengths
     longest = int(np.argmax(lengths))
     if horizon is not None and lengths[longest] > horizon:
@@ -491,8 +484,8 @@ def _going_on(recording: RawEpisodes) -> tuple[FloatArray, FloatArray] | None:
 def _cut_at_horizon(recording: RawEpisodes, horizon: int | None) -> tuple[Store, IndexArray]:
     """The recorded episodes, and the positions of those whose cut-off is not before the horizon.
 
-    The horizon is the number of steps of a complete run. Steps after the horizon are removed.
-    Whether an episode is kept depends only on its cut-off, never on how the run went.
+    Steps after the horizon are removed. Whether an episode is kept depends only on its cut-off,
+    never on how the run went.
     """
     cutoff = recording.cutoff
     needs(

@@ -43,7 +43,7 @@ _NAME: Final = re.compile(r"[^\W\d]\w*")
 
 
 class _BuiltIn(Behavior):
-    """A behavior (a number that runs are judged by) that remembers only its value so far."""
+    """A behavior that remembers only its value so far."""
 
     vectorised: ClassVar[bool] = True
 
@@ -53,7 +53,7 @@ class _BuiltIn(Behavior):
 
 
 class _Reward(_BuiltIn):
-    """A behavior (a number that runs are judged by) within the range of the rewards.
+    """A behavior within the range of the rewards.
 
     It is neither below a run's smallest reward nor above the largest.
     """
@@ -310,7 +310,7 @@ _NAMED: dict[str, Behavior] = {b.spec: b for b in (Sum(), Last(), Max(), Min(), 
 
 
 def behavior_of(spec: str | Behavior, *, columns: tuple[str, ...] = ()) -> Behavior:
-    """The behavior (the number that runs are judged by) with this name.
+    """The behavior with this name.
 
     A behavior object is returned as it is.
 
@@ -404,7 +404,7 @@ def _span(first: float, whole: float, bounds: Bounds) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Reading:
-    """A behavior (a number that runs are judged by), and the signal that it is computed from.
+    """A behavior, and the signal that it is computed from.
 
     ``signal`` is the name of a column. It is None if the behavior is computed from the reward, or
     if its values themselves are read from a column.
@@ -415,15 +415,14 @@ class Reading:
 
     @property
     def column(self) -> str | None:
-        """The column that the behavior (the judged number) needs; None if that is the reward."""
+        """The column that the behavior needs; None if that is the reward."""
         return self.behavior.column or self.signal
 
     @property
     def spec(self) -> str:
         """The behavior and its column as text, such as "min:distance" (the smallest distance).
 
-        A behavior is a number that runs are judged by. `reading_of` turns the text back into an
-        object.
+        `reading_of` turns the text back into an object.
         """
         spec = self.behavior.spec
         if self.signal is None:
@@ -441,16 +440,13 @@ JudgedBy: TypeAlias = OneBehavior | Mapping[str, OneBehavior]
 
 @dataclass(frozen=True)
 class Judged:
-    """What the episodes of a table are judged by: one number without a name, or several with names.
-
-    Such a number is called a behavior. The sum of the rewards is one.
-    """
+    """What the episodes of a table are judged by: one behavior without a name, or several."""
 
     readings: Mapping[str, Reading]
 
     @classmethod
     def of(cls, judged: JudgedBy, columns: tuple[str, ...]) -> Judged:
-        """The behaviors (numbers that runs are judged by) that ``judged`` asks for.
+        """The behaviors that ``judged`` asks for.
 
         ``columns`` are the columns of the table that a behavior may be computed from.
         """
@@ -460,36 +456,33 @@ class Judged:
 
     @property
     def first(self) -> Reading:
-        """The only behavior (number that runs are judged by), or the first of several."""
+        """The only behavior, or the first of several."""
         return next(iter(self.readings.values()))
 
     @property
     def several(self) -> bool:
-        """Whether there are several behaviors (numbers that runs are judged by), with names."""
+        """Whether there are several behaviors, with names."""
         return "" not in self.readings
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns other than the reward that the behaviors need, each once.
-
-        A behavior is a number that runs are judged by.
-        """
+        """The columns other than the reward that the behaviors need, each once."""
         found = [one.column for one in self.readings.values() if one.column is not None]
         return tuple(dict.fromkeys(found))
 
     @property
     def reads_reward(self) -> bool:
-        """Whether any behavior (a number that runs are judged by) is computed from the reward."""
+        """Whether any behavior is computed from the reward."""
         return any(one.column is None for one in self.readings.values())
 
     @property
     def spec(self) -> str:
-        """The behaviors (numbers that runs are judged by) as text for messages."""
+        """The behaviors as text for messages."""
         return ", ".join(one.spec for one in self.readings.values())
 
 
 def reading_of(spec: OneBehavior, *, columns: tuple[str, ...] = ()) -> Reading:
-    """The behavior (a number that runs are judged by) that a text describes, and its column.
+    """The behavior that a text describes, and its column.
 
     Examples
     --------
@@ -518,7 +511,7 @@ def reading_of(spec: OneBehavior, *, columns: tuple[str, ...] = ()) -> Reading:
 def readings_of(
     judged: Mapping[str, OneBehavior], *, columns: tuple[str, ...] = ()
 ) -> dict[str, Reading]:
-    """For each name, the behavior (a number that runs are judged by) and its column.
+    """For each name, the behavior and its column.
 
     ``judged`` maps each name to a behavior, or to its text such as "min:distance".
     """
@@ -529,8 +522,7 @@ def readings_of(
 def _check_names(names: Iterable[str]) -> None:
     """Refuse names that contain anything but letters, digits and underscores.
 
-    They are names of behaviors (numbers that runs are judged by). Other names can't be used in a
-    goal, such as ``energy <= 12``.
+    Other names can't be used in a goal, such as ``energy <= 12``.
     """
     found = list(names)
     if not found:

@@ -21,13 +21,13 @@ _ENOUGH = 20  # the fewest changes that count as evidence
 def fingerprints(episodes: Recorded) -> KeyArray:
     """A 64-bit hash of each episode: of its id, its outcome, and its states at all steps.
 
-    The behavior so far (the number that a run is judged by) at each step is part of the hash too.
+    The behavior so far at each step is part of the hash too.
     """
     return _named(episodes, _contents(episodes))
 
 
 def known_by(episodes: Recorded) -> KeyArray:
-    """The fingerprints (64-bit hashes) by which a model file recognizes these episodes, sorted.
+    """The fingerprints by which a model file recognizes these episodes, sorted.
 
     If there are more than `MOST_FINGERPRINTS`, only the smallest are kept. Fingerprints are hashes,
     so the smallest belong to a random part of the episodes.
@@ -38,9 +38,9 @@ def known_by(episodes: Recorded) -> KeyArray:
 def seen_before(episodes: Recorded, known: AnyArray) -> IndexArray:
     """The positions of the episodes whose fingerprint is in ``known``; empty if it may be chance.
 
-    A fingerprint is a 64-bit hash of an episode's id and contents. If only a few different runs are
-    possible, two logs with the same ids contain some equal runs by chance: about as often as two
-    runs of one log are equal. So positions are returned only if clearly more episodes match.
+    If only a few different runs are possible, two logs with the same ids contain some equal runs by
+    chance: about as often as two runs of one log are equal. So positions are returned only if
+    clearly more episodes match.
 
     Examples
     --------
@@ -83,10 +83,7 @@ def _bits(values: AnyArray) -> KeyArray:
 
 
 class Clocks(NamedTuple):
-    """Which features only rise or only fall during a run, and whether the behavior so far does.
-
-    The behavior is the number that a run is judged by, such as the sum of its rewards.
-    """
+    """Which features only rise or only fall during a run, and whether the behavior so far does."""
 
     features: frozenset[str] = frozenset()
     so_far: bool = False
@@ -114,10 +111,7 @@ def clocks_of(episodes: Episodes | None, schema: Schema) -> Clocks:
 
 
 def _rows(episodes: Episodes, t: int) -> tuple[IndexArray, FloatArray]:
-    """At step t: which episodes are still going, and their states with the behavior so far.
-
-    The behavior is the number that a run is judged by, such as the sum of its rewards.
-    """
+    """At step t: which episodes are still going, and their states with the behavior so far."""
     rows = episodes.at(t)
     return rows.index, np.column_stack([rows.states, rows.behavior])
 

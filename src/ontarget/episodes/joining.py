@@ -28,7 +28,7 @@ _LIKE = "read the later ones with like= the first"
 
 
 def same_dictionaries(one: Schema, other: Schema) -> bool:
-    """Whether the same code stands for the same category in both schemas (lists of features)."""
+    """Whether the same code stands for the same category in both schemas."""
     pairs = zip(one.features, other.features, strict=True)
     return all(_same(own, theirs) for own, theirs in pairs)
 
@@ -112,7 +112,7 @@ def _named(codes: FloatArray, feature: Feature) -> list[Any]:
 
 
 def joined_store(stores: Sequence[Store]) -> Store:
-    """One store (arrays of recorded episodes) with the episodes of all these stores, in order.
+    """One store with the episodes of all these stores, in order.
 
     Stores that differ in something that all episodes must share, such as their features, are
     refused.
@@ -160,10 +160,7 @@ def joined_store(stores: Sequence[Store]) -> Store:
 
 
 def _joined_signal(stores: Sequence[Store], parts: Sequence[Signal]) -> Signal:
-    """One of several behaviors (numbers that runs are judged by), with the rows of all stores.
-
-    A store has the arrays of one recording.
-    """
+    """One of several behaviors, with the rows of all stores."""
     ahead = [part.ahead for part in parts if part.ahead is not None]
     return replace(
         parts[0],
@@ -247,9 +244,8 @@ def _check_ids(stores: Sequence[Store]) -> None:
 def _check_complete(stores: Sequence[Store], found: Store) -> None:
     """Refuse to join stores if that makes complete episodes incomplete.
 
-    The horizon is the number of steps of a complete episode. The joined store ``found`` has the
-    longest horizon of all stores. So an episode that was complete in a store with a shorter horizon
-    may be incomplete in the joined store.
+    The joined store ``found`` has the longest horizon of all stores. So an episode that was
+    complete in a store with a shorter horizon may be incomplete in the joined store.
     """
     before = sum(int(np.count_nonzero(store.censored)) for store in stores)
     more = int(np.count_nonzero(found.censored)) - before
@@ -287,10 +283,7 @@ def _by_step(stores: Sequence[Store], columns: Sequence[FloatArray]) -> FloatArr
 
 
 def _padded(offsets: AnyArray, stores: Sequence[Store]) -> AnyArray:
-    """The index of each step's first row in a store, extended to the steps of the longest store.
-
-    A store has the arrays of one recording.
-    """
+    """The index of each step's first row in a store, extended to the steps of the longest store."""
     more = max(store.offsets.size for store in stores) - offsets.size
     return np.concatenate([offsets, np.full(more, offsets[-1])]).astype(np.intp)
 
@@ -303,8 +296,7 @@ def _rows(stores: Sequence[Store], name: str) -> FloatArray | None:
 def _flags(stores: Sequence[Store], name: str) -> BoolArray | None:
     """One flag per episode of all stores: terminated, or truncated (cut off).
 
-    A store has the arrays of one recording. If a store does not have the flag ``name``, the
-    opposite of its other flag is used.
+    If a store does not have the flag ``name``, the opposite of its other flag is used.
     """
     if all(getattr(store, name) is None for store in stores):
         return None

@@ -18,7 +18,7 @@ class Step:
     states
         The state of each episode before acting at this step, (n, columns).
     behavior
-        The behavior so far (the number that an episode is judged by, up to this step), (n,).
+        The behavior so far, (n,).
     remaining
         The remainder of each episode, (n,): what was still to come. For a sum, the outcome minus
         the behavior so far. For a maximum or minimum, the extreme of the rewards from this step on.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
@@ -58,6 +58,28 @@ _NAME: Final = Placeholder("NAME")
 _SEVERAL: Final = ("episode", "step")  # roles that several columns can play together
 
 
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table to read: its columns, the user's options, and what runs are judged by."""
+
+    columns: tuple[str, ...]
+    read: Callable[[str], pl.Series]  # a column by its name
+    layout: Layout
+    judged: Judged
+
+    def needs(self, part: str) -> bool:
+        """Whether some column must be the ``part``, such as the episode or the reward."""
+        return part == "episode" or (part == "reward" and self.judged.reads_reward)
+
+    def free(self, parts: Parts) -> list[str]:
+        """The columns that can be features: they are not the step, the reward or the like."""
+        layout = self.layout
+        taken = {*parts.episode_columns, parts.reward, parts.truncated, parts.terminated}
+        taken |= {parts.group, *self.judged.columns}
+        taken |= {layout.stop_probability, layout.cutoff, layout.target}
+        return [name for name in self.columns if name not in taken]
+
+
 @dataclass(frozen=True)
 class Parts:
     """Which column of a table is the episode, the step, the reward and so on; None if none is.
@@ -92,6 +114,10 @@ class Parts:
         shown = ", ".join(f"{part} = {getattr(self, part)}" for part in self.guessed)
         return (f"guessed by name: {shown}", *self.notes) if shown else self.notes
 
+    def noting(self, note: str) -> Parts:
+        """The same columns, with one more remark for the user."""
+        return replace(self, notes=(*self.notes, note))
+
     def roles(self, first_step: int) -> Roles:
         """Which column is the step, the reward and so on, in the form that episodes store."""
         return Roles(
@@ -105,12 +131,7 @@ class Parts:
         )
 
 
-def find_parts(
-    layout: Layout,
-    columns: Sequence[str],
-    judged: Judged,
-    read: Callable[[str], pl.Series],
-) -> Parts:
+def find_parts(table: Table) -> Parts:
     """Which column of a table is the episode, the step, the reward and so on.
 
     Columns that the user or the file names come first, then those of the episodes passed as
@@ -118,10 +139,11 @@ def find_parts(
     names, such as ``t``. Two columns with such other names for the same thing are an error. Remarks
     say what was guessed.
     """
+    columns, layout, judged = table.columns, table.layout, table.judged
     for name in judged.columns:
         if name not in columns:
             raise EpisodesError(*no_column("behavior", name, columns))
-    found = {**_named_alike(layout, columns, judged), **_passed(layout, columns, judged)}
+    found = {**_named_alike(table), **_passed(table)}
     several = {part: _several(found.get(part), columns) for part in _SEVERAL}
     spent = {*found.values(), *several["episode"], *several["step"], *judged.columns}
     guessed: list[str] = []
@@ -130,8 +152,8 @@ def find_parts(
         if part in found:
             continue
         free = [name for name in columns if name not in spent]
-        needed = _is_needed(part, judged)
-        candidates = _candidates(part, free, layout, read, needed=needed)
+        needed = table.needs(part)
+        candidates = _candidates(part, free, table)
         chosen = _chosen(part, candidates, needed=needed)
         if chosen is None and needed:
             raise EpisodesError(*_cannot_tell(part, columns))
@@ -150,31 +172,29 @@ def find_parts(
     return Parts(**found, **several, guessed=tuple(guessed), notes=tuple(notes))  # type: ignore[arg-type]
 
 
-def episode_columns(
-    layout: Layout, columns: Sequence[str], read: Callable[[str], pl.Series]
-) -> tuple[str, ...]:
+def episode_columns(table: Table) -> tuple[str, ...]:
     """The columns that name a row's episode; what the other columns are does not matter here."""
-    name = None if layout.episode is ... else _joined("episode", layout.episode)
+    passed = table.layout.episode
+    name = None if passed is ... else _joined("episode", passed)
     if name is None:
-        candidates = _candidates("episode", columns, layout, read, needed=True)
-        name = _chosen("episode", candidates, needed=True)
+        name = _chosen("episode", _candidates("episode", table.columns, table), needed=True)
     if name is None:
-        raise EpisodesError(*_cannot_tell("episode", columns))
-    found = _several(name, columns)
+        raise EpisodesError(*_cannot_tell("episode", table.columns))
+    found = _several(name, table.columns)
     if not found:
-        raise EpisodesError(*no_column("episode", name, columns))
+        raise EpisodesError(*no_column("episode", name, table.columns))
     return found
 
 
-def _passed(layout: Layout, columns: Sequence[str], judged: Judged) -> dict[str, str | None]:
+def _passed(table: Table) -> dict[str, str | None]:
     """The columns that the user or the file names: for the episode, the step and so on."""
-    passed = {part: getattr(layout, part) for part in _NAMES}
+    columns, passed = table.columns, {part: getattr(table.layout, part) for part in _NAMES}
     found = {part: _joined(part, name) for part, name in passed.items() if name is not ...}
     for part, name in found.items():
         if part in _SEVERAL and name is not None and _several(name, columns):
             continue
-        if name is None and part == "reward" and _is_needed(part, judged):
-            message = f"behavior {judged.spec!r} needs a reward column; pass "
+        if name is None and part == "reward" and table.needs(part):
+            message = f"behavior {table.judged.spec!r} needs a reward column; pass "
             raise EpisodesError(message, Argument("reward", _NAME))
         if name not in columns and (name is not None or part == "episode"):
             rows = (" (or ", Argument("step", None), " if the rows are in order)")
@@ -183,8 +203,9 @@ def _passed(layout: Layout, columns: Sequence[str], judged: Judged) -> dict[str,
     return found
 
 
-def _named_alike(layout: Layout, columns: Sequence[str], judged: Judged) -> dict[str, str | None]:
+def _named_alike(table: Table) -> dict[str, str | None]:
     """The columns that ``like`` used as episode, step and so on, if this table has them."""
+    columns, layout = table.columns, table.layout
     if layout.like is None:
         return {}
     theirs = {part: getattr(layout.like.roles, part) for part in _NAMES}
@@ -197,7 +218,7 @@ def _named_alike(layout: Layout, columns: Sequence[str], judged: Judged) -> dict
         for part, name in theirs.items()
         if name in columns or (part in _SEVERAL and _several(name, columns))
     }
-    if theirs["reward"] is None and not _is_needed("reward", judged):
+    if theirs["reward"] is None and not table.needs("reward"):
         found["reward"] = None
     return found
 
@@ -225,33 +246,23 @@ def _several(name: str | None, columns: Sequence[str]) -> tuple[str, ...]:
     return parts if "," in name and all(part in columns for part in parts) else ()
 
 
-def _candidates(
-    part: str,
-    columns: Sequence[str],
-    layout: Layout,
-    read: Callable[[str], pl.Series],
-    *,
-    needed: bool,
-) -> list[str]:
-    """The columns whose names suggest that they are the ``part``, the most likely first.
-
-    A part is the episode, the step, the reward and so on.
-    """
-    listed = set(layout.features or ())
-    if part == "step" and layout.like is not None:
+def _candidates(part: str, columns: Sequence[str], table: Table) -> list[str]:
+    """The columns whose names suggest that they are the ``part``, the most likely first."""
+    listed = set(table.layout.features or ())
+    if part == "step" and table.layout.like is not None:
         listed = set()  # times that only order the rows were a feature at the fit as well
     is_flag = part in _HOLDS
-    less_common = _LESS_COMMON[part] if needed or part == "step" else ()
+
+    def fits(name: str) -> bool:
+        return name not in listed and (not is_flag or _holds_flags(table.read(name)))
+
+    less_common = _LESS_COMMON[part] if table.needs(part) or part == "step" else ()
     counters = _COUNTERS if part == "step" else ()
     for names in (_NAMES[part], less_common, counters):
-        fit = [name for known in names for name in columns if _plain(name) == known]
-        fit = [
-            name
-            for name in fit
-            if name == part or (name not in listed and (not is_flag or _holds_flags(read(name))))
-        ]
-        if fit:
-            return fit
+        alike = [name for known in names for name in columns if _plain(name) == known]
+        found = [name for name in alike if name == part or fits(name)]
+        if found:
+            return found
     return []
 
 
@@ -286,10 +297,6 @@ def _cannot_tell(part: str, columns: Sequence[str]) -> tuple[str | Argument, ...
     judged = (" or ", Argument("behavior", _NAME), " with the column that a run is judged by")
     known = (", or ", Argument("outcome", _NAME), " with a column of its result")
     return message, Argument(part, _NAME), *judged, *known
-
-
-def _is_needed(part: str, judged: Judged) -> bool:
-    return part == "episode" or (part == "reward" and judged.reads_reward)
 
 
 def _holds(part: str) -> str:

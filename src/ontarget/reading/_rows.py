@@ -4,31 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import EllipsisType
-from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
-from ontarget.episodes.building import Arrangement
+from ontarget.episodes.building import Arrangement, arrange
 from ontarget.episodes.censoring import all_taken_over, some_left_out
 from ontarget.errors import Argument, CensoredError, EpisodesError
-from ontarget.reading._columns import flags, labels, numbers
+from ontarget.reading._columns import Labels, flags, labels, numbers
+from ontarget.reading._parts import Parts
 from ontarget.reading.layout import Layout
 
 _CUT = "truncated"
 _USUAL = "intervened"
 
 
-@dataclass(frozen=True)
-class Reader:
-    """Reads one column of a table at a time, with rows sorted by step and then by episode."""
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of a table, or its intervals of time (``every=``), sorted by step and episode.
+
+    Columns are read one at a time. ``labels`` names the episode of each row, and ``steps`` is its
+    step; None if the rows of an episode are in order. ``parts`` says which column is what.
+    """
 
     read: Callable[[str], pl.Series]
-    arrangement: Arrangement
-    ids: AnyArray
+    columns: tuple[str, ...]
+    labels: Labels
+    steps: IndexArray | None
     first_step: int
+    parts: Parts
+
+    @cached_property
+    def arrangement(self) -> Arrangement:
+        """The order that sorts the rows."""
+        names = self.labels.dictionary
+        return arrange(self.labels.codes, self.steps, first_step=self.first_step, names=names)
+
+    @cached_property
+    def ids(self) -> AnyArray:
+        """The id of each episode."""
+        return self.labels[self.arrangement.first_rows]
 
     def where(self, row: int) -> str:
         """The episode and the step of a row of the table, as text for messages."""
@@ -61,22 +79,17 @@ class Reader:
 
         ``what`` is what messages call the column.
         """
-        name = column.name
+        name, arrangement = column.name, self.arrangement
         found = labels(column, f"{what} (column {name!r})")
-        own = found.codes[self.arrangement.first_rows]
-        placed, offsets = found.place(self.arrangement), self.arrangement.offsets
-        for t in range(1, offsets.size - 1):
-            alive = np.flatnonzero(self.arrangement.lengths > t)
-            other = placed[offsets[t] : offsets[t + 1]] != own[alive]
-            if other.any():
-                episode = alive[np.argmax(other)]
-                raise EpisodesError(
-                    f"{what} (column {name!r}) needs the same value in all rows of an episode, "
-                    "got another in episode "
-                    f"{self.ids[episode]!s}, step {t + self.first_step}; a {what} is known at the "
-                    "start of a run and does not change"
-                )
-        return found[self.arrangement.first_rows]
+        other = found.place(arrangement) != found.codes[arrangement.first_rows][arrangement.owners]
+        if other.any():
+            episode, step = arrangement.locate(int(np.argmax(other)))
+            raise EpisodesError(
+                f"{what} (column {name!r}) needs the same value in all rows of an episode, got "
+                f"another in episode {self.ids[episode]!s}, step {step + self.first_step}; a "
+                f"{what} is known at the start of a run and does not change"
+            )
+        return found[arrangement.first_rows]
 
     def at_last(self, values: FloatArray, name: str) -> FloatArray:
         """A reward for each row: the outcome of an episode in its last row, 0 in its other rows.
@@ -86,20 +99,17 @@ class Reader:
         """
         last = self.arrangement.last_rows()
         own = values[last]
-        offsets = self.arrangement.offsets
-        for t in range(offsets.size - 1):
-            alive = np.flatnonzero(self.arrangement.lengths > t)
-            there = values[offsets[t] : offsets[t + 1]]
-            other = ~np.isnan(there) & (there != own[alive])
-            if other.any():
-                episode = alive[np.argmax(other)]
-                raise EpisodesError(
-                    f"outcome (column {name!r}) needs one value per episode, got "
-                    f"{there[np.argmax(other)]:g} at step {t + self.first_step} of episode "
-                    f"{self.ids[episode]!s} and {own[episode]:g} in its last row; pass ",
-                    Argument("behavior", name),
-                    " if it changes during a run",
-                )
+        other = ~np.isnan(values) & (values != own[self.arrangement.owners])
+        if other.any():
+            row = int(np.argmax(other))
+            episode, step = self.arrangement.locate(row)
+            raise EpisodesError(
+                f"outcome (column {name!r}) needs one value per episode, got {values[row]:g} at "
+                f"step {step + self.first_step} of episode {self.ids[episode]!s} and "
+                f"{own[episode]:g} in its last row; pass ",
+                Argument("behavior", name),
+                " if it changes during a run",
+            )
         earned = np.zeros(values.size)
         earned[last] = own
         return earned
@@ -163,66 +173,51 @@ class Reader:
 
 
 def named_column(layout: Layout, columns: Collection[str]) -> str | None:
-    """The column that says where somebody acted in place of the policy.
+    """The column that says where somebody acted in place of the policy; None if there is none.
 
-    It is the column that was passed, or else the column ``intervened``. None if there is no such
-    column, or if it is used for something else.
+    It is the column that was passed, or else ``intervened``, if that has no other use.
     """
-    if not isinstance(layout.intervened, EllipsisType):
-        return layout.intervened
+    name = layout.intervened
+    if not isinstance(name, EllipsisType):
+        if name is None or name in columns:
+            return name
+        raise EpisodesError(
+            Argument("intervened"),
+            f" needs a column of the table ({', '.join(columns)}), got {name!r}",
+        )
     known = () if layout.schema is None else layout.schema.names
     used = {*known, *(layout.features or ()), *layout.drop}
     used |= {one for one in vars(layout).values() if isinstance(one, str)}
     return _USUAL if _USUAL in columns and _USUAL not in used else None
 
 
-class LeftAlone(NamedTuple):
-    """The rows before anybody acted in place of the policy, how to read them, and a remark."""
-
-    table: pl.DataFrame
-    layout: Layout
-    note: str
-
-
 def left_alone(
-    table: pl.DataFrame, layout: Layout, keyed: Callable[[Layout], tuple[AnyArray, IndexArray]]
-) -> LeftAlone:
-    """The rows before somebody acted in place of the policy; a column says where that was.
+    table: pl.DataFrame, layout: Layout, acted: BoolArray, ids: AnyArray, steps: IndexArray
+) -> tuple[pl.DataFrame, Layout, str]:
+    """The rows before somebody acted in place of the policy, how to read them, and a remark.
 
-    ``keyed`` returns the episode's id and the step of each row. By default, a run that somebody
-    took over is left out. If the option ``censored`` says how to treat cut-off runs, the run is cut
-    off at the first step at which somebody acted in place of the policy.
+    ``acted`` says in which rows somebody did, ``ids`` and ``steps`` are those of each row. By
+    default, a run that somebody took over is left out. If the option ``censored`` says how to treat
+    cut-off runs, the run is cut off at the first step at which somebody acted.
     """
-    name = layout.intervened
-    assert isinstance(name, str)
-    if name not in table.columns:
-        raise EpisodesError(
-            Argument("intervened"), f" needs a column of the table ({', '.join(table.columns)}), "
-            f"got {name!r}"
-        )  # fmt: skip
-    acted = flags(table.get_column(name), f"intervened (column {name!r})")
-    rest = replace(layout, intervened=None, drop=(*layout.drop, name))
-    ids, steps = keyed(rest)
     _, codes = np.unique(ids, return_inverse=True)
     first = np.full(int(codes.max(initial=-1)) + 1, np.iinfo(np.intp).max)
     np.minimum.at(first, codes[acted], steps[acted])
     taken = first < np.iinfo(np.intp).max
     n, whole = int(np.count_nonzero(taken)), taken.size
     if not n:
-        return LeftAlone(table, rest, "")
+        return table, layout, ""
     if n == whole and layout.censored in ("refuse", "drop"):
-        raise CensoredError(all_taken_over(whole, name))
+        raise CensoredError(all_taken_over(whole, str(layout.drop[-1])))
     if layout.censored == "refuse":
-        kept = table.filter(pl.Series(~taken[codes]))
-        return LeftAlone(kept, rest, some_left_out(n, whole))
+        return table.filter(pl.Series(~taken[codes])), layout, some_left_out(n, whole)
     # A run that was taken over at once keeps a row, so that it counts as stopped.
     upto = np.maximum(first, 1)[codes]
-    if rest.horizon is None:
-        rest = replace(rest, horizon=int(steps.max()) + 1, declared=False)
+    if layout.horizon is None:
+        layout = replace(layout, horizon=int(steps.max()) + 1, declared=False)
     ends = pl.Series(taken[codes] & (steps == upto - 1))
-    cut = rest.truncated if isinstance(rest.truncated, str) else _CUT
+    cut = layout.truncated if isinstance(layout.truncated, str) else _CUT
     flagged = table.get_column(cut) if cut in table.columns else pl.Series([False] * table.height)
     marked = table.with_columns((flagged.cast(pl.Boolean).fill_null(False) | ends).alias(cut))
     note = f"somebody took over {n:,} of {whole:,} runs, which are cut off there"
-    kept = marked.filter(pl.Series(steps < upto))
-    return LeftAlone(kept, replace(rest, truncated=cut), note)
+    return marked.filter(pl.Series(steps < upto)), replace(layout, truncated=cut), note

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -14,8 +14,7 @@ from ontarget._typing import AnyArray, IndexArray
 from ontarget.episodes.behavior import Behavior
 from ontarget.errors import Argument, EpisodesError, Placeholder
 from ontarget.reading._columns import Labels, is_times, numbers, times_of, whole_numbers, year_first
-from ontarget.reading._parts import Parts
-from ontarget.reading.layout import Layout
+from ontarget.reading._parts import Parts, Table
 
 _UNITS: Final = {"ms": 10**3, "s": 10**6, "m": 6 * 10**7, "h": 36 * 10**8, "d": 864 * 10**8}
 _EVERY: Final = re.compile(r"\s*(\d+)\s*(ms|s|m|h|d)\s*")
@@ -27,54 +26,41 @@ _NEARLY_ALL = 0.95  # the share of episodes in which a column must count the row
 _LONG, _FEWEST = 3, 5
 
 
-class Steps(NamedTuple):
-    """The step of each row (None if the rows are in order), and the number of the first step.
-
-    It also says which column is the step, the reward and so on.
-    """
-
-    values: IndexArray | None
-    first: int
-    parts: Parts
-
-
-def read_steps(
-    parts: Parts, layout: Layout, ids: Labels, read: Callable[[str], pl.Series]
-) -> Steps:
-    """The step of each row of a table.
+def read_steps(parts: Parts, table: Table, ids: Labels) -> tuple[IndexArray | None, int, Parts]:
+    """The step of each row (None if the rows are in order), the first step, and what is the step.
 
     The first step has the number that the user passed, or else the smallest number in the table. A
     column of times, or several columns together, only sort the rows of an episode; the steps are
     then 0, 1, 2, … If a column that was guessed to be the step has decimals, it becomes a feature,
-    and the returned ``Steps`` does not list it as the step.
+    and the returned parts do not list it as the step.
     """
-    name, first = parts.step, layout.first_step
-    columns = [year_first(read(one), f"step (column {one!r})") for one in parts.step_columns]
+    name, first = parts.step, table.layout.first_step
+    columns = [year_first(table.read(one), f"step (column {one!r})") for one in parts.step_columns]
     timed = any(is_times(column) for column in columns)
     if columns and (parts.sorts or timed):
         if "step" in parts.guessed:
             note = f"{name!r} contains times: they sort the rows, which are counted as steps"
-            parts = replace(parts, notes=(*parts.notes, note))
+            parts = parts.noting(note)
         start = 0 if first is None else int(first)
-        return Steps(_places(columns, ids) + start, start, parts)
+        return _places(columns, ids) + start, start, parts
     if columns and "step" in parts.guessed and _has_decimals(columns[0]):
         _refuse_disorder(columns[0], ids.codes)
         note = f"{name!r} has decimals, so it is a feature, not the step; each row is one step"
         guessed = tuple(part for part in parts.guessed if part != "step")
-        notes = (*parts.notes, note)
-        parts = replace(parts, step=None, step_columns=(), guessed=guessed, notes=notes)
+        parts = replace(parts.noting(note), step=None, step_columns=(), guessed=guessed)
         columns = []
     if not columns:
-        return Steps(None, 0 if first is None else int(first), parts)
+        return None, 0 if first is None else int(first), parts
     values = whole_numbers(columns[0], f"step (column {name!r})")
     if first is not None:
-        return Steps(values, int(first), parts)
+        return values, int(first), parts
     smallest = int(values.min())
-    usual = smallest if layout.like is None else layout.like.roles.first_step
+    like = table.layout.like
+    usual = smallest if like is None else like.roles.first_step
     if smallest != usual:
         note = f"steps count from {smallest} here, but from {usual} in the episodes of the fit"
-        parts = replace(parts, notes=(*parts.notes, note))
-    return Steps(values, smallest, parts)
+        parts = parts.noting(note)
+    return values, smallest, parts
 
 
 def _places(columns: list[pl.Series], ids: Labels) -> IndexArray:
@@ -171,20 +157,13 @@ class Clock:
     tick: IndexArray
     times: pl.Series
 
-    def reader(
-        self,
-        read: Callable[[str], pl.Series],
-        parts: Parts,
-        behavior: Behavior,
-        *,
-        summed: str | None,
-    ) -> Callable[[str], pl.Series]:
+    def reader(self, table: Table, parts: Parts) -> Callable[[str], pl.Series]:
         """A function that reads a column of the table with one value per tick.
 
-        A tick begins an interval of time, and becomes one step of an episode. The state is what is
-        known at the tick. The rewards from one tick to the next become one reward. ``summed`` is
-        the column of rewards.
+        The state is what is known at the tick. The rewards from one tick to the next become one.
         """
+        read, behavior = table.read, table.judged.first.behavior
+        summed = None if table.layout.outcome else parts.reward
         late = {parts.truncated, parts.terminated, parts.reward, behavior.column}
 
         def column(name: str) -> pl.Series:
@@ -197,7 +176,7 @@ class Clock:
         return column
 
     def _earned(self, column: pl.Series, behavior: Behavior) -> pl.Series:
-        """One reward per tick (start of an interval), such that runs keep their outcomes.
+        """One reward per tick, such that runs keep their outcomes.
 
         For the behavior "sum", it is the sum of the rewards in the interval; for "max" and "min",
         the largest or the smallest; otherwise the last.
@@ -285,13 +264,7 @@ def _check_size(ticks: int, rows: int, every: str) -> None:
         )
 
 
-def check_order(
-    parts: Parts,
-    layout: Layout,
-    columns: Iterable[str],
-    ids: IndexArray,
-    read: Callable[[str], pl.Series],
-) -> Parts:
+def check_order(parts: Parts, table: Table, ids: IndexArray) -> Parts:
     """Check the order of a table's rows with columns that count the rows of an episode.
 
     Such a column contains 0, 1, 2, … or 1, 2, 3, …, each number once in an episode. If there are
@@ -300,10 +273,10 @@ def check_order(
     be the step, or if the user says that no column is the step. The result is ``parts`` (which
     column is what), with a remark if a column counts the rows.
     """
-    if layout.step is None or parts.step is not None:
+    if table.layout.step is None or parts.step is not None:
         return parts
-    rows = _Rows.of(ids)
-    found = {name: rows.counted_in_order(read(name)) for name in columns}
+    grouped = _Grouped.of(ids)
+    found = {name: grouped.counted_in_order(table.read(name)) for name in table.free(parts)}
     counters = [name for name, in_order in found.items() if in_order is not None]
     if not counters:
         return parts
@@ -311,7 +284,7 @@ def check_order(
     if as_they_stand:
         name = as_they_stand[0]
         note = f"{name!r} counts the rows of each episode; if it is the step, pass it as the step"
-        return replace(parts, notes=(*parts.notes, note))
+        return parts.noting(note)
     one = len(counters) == 1
     raise EpisodesError(
         f"no column is known to be the step, and {' and '.join(map(repr, counters))} "
@@ -324,7 +297,7 @@ def check_order(
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
+class _Grouped:
     """The rows of a table grouped by episode; within an episode they keep their order."""
 
     order: IndexArray
@@ -332,7 +305,7 @@ class _Rows:
     lengths: IndexArray
 
     @classmethod
-    def of(cls, ids: IndexArray) -> _Rows:
+    def of(cls, ids: IndexArray) -> _Grouped:
         order = np.argsort(ids, kind="stable")
         starts = np.flatnonzero(np.concatenate([[True], np.diff(ids[order]) != 0]))
         return cls(order, starts, np.diff(np.append(starts, order.size)))

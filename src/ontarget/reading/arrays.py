@@ -90,9 +90,8 @@ def _signals(
 ) -> tuple[Behavior, Any, list[tuple[str, Reading, Any]]]:
     """The first behavior, the rewards, and all behaviors if there are several; else an empty list.
 
-    A behavior is a number that runs are judged by. The list has, for each behavior, its name, the
-    signal that it is computed from, and the values of this signal. ``told`` is True if the user
-    passes the values of the behavior itself.
+    The list has, for each behavior, its name, the signal that it is computed from, and the values
+    of this signal. ``told`` is True if the user passes the values of the behavior itself.
     """
     if not isinstance(behavior, Mapping):
         reading = reading_of(_named_column(behavior) if told else behavior)
@@ -115,7 +114,7 @@ def _signals(
 
 
 def _named_column(behavior: Any) -> Any:
-    """The behavior (the number runs are judged by) if the user passes its values directly.
+    """The behavior if the user passes its values directly.
 
     It needs a column's name. If ``behavior`` has none, the column is called "behavior".
     """

@@ -12,9 +12,10 @@ import polars as pl
 from ontarget._keyed import keyed_hash, keys_of
 from ontarget._typing import AnyArray, BoolArray, IndexArray
 from ontarget._whole_file import replacing
+from ontarget.episodes.builtin_behaviors import Judged
 from ontarget.errors import Argument, EpisodesError, EpisodesFileError
 from ontarget.reading._columns import is_times, joined_labels, times_of, year_first
-from ontarget.reading._parts import episode_columns
+from ontarget.reading._parts import Table, episode_columns
 from ontarget.reading._text import TEXT_TABLES, read_text_table
 from ontarget.reading.files import explained, layout_in
 from ontarget.reading.layout import Layout, layout_of
@@ -114,7 +115,8 @@ def divided_log(
         found = _opened(path)
         layout = layout_of({} if episode is None else {"episode": episode}, found.layout)
         typed = found.typed
-        names = episode_columns(layout, typed.columns, typed.get_column)
+        judged = Judged.of("sum", ())
+        names = episode_columns(Table(tuple(typed.columns), typed.get_column, layout, judged))
         ids = joined_labels([typed[name] for name in names], "episode")
         _, first, which = np.unique(ids.codes, return_index=True, return_inverse=True)
         rows, runs = which.reshape(-1), ids[first]

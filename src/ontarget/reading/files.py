@@ -126,8 +126,8 @@ def write(episodes: Recorded, path: Path) -> None:
 def _described(episodes: Recorded) -> str:
     """What a file must say besides its columns, as JSON with sorted keys.
 
-    It says which column is the step, the reward and so on, what runs are judged by, and the horizon
-    (the number of steps of a complete run).
+    It says which column is the step, the reward and so on, what runs are judged by, and the
+    horizon.
     """
     roles = episodes.roles
     found: dict[str, Any] = {
@@ -150,7 +150,7 @@ def _described(episodes: Recorded) -> str:
 
 
 def _judged_spec(episodes: Recorded) -> str | list[list[str]]:
-    """The behavior (the number runs are judged by) as text; for several, a list of pairs.
+    """The behavior as text; for several, a list of pairs.
 
     Each pair is (name, behavior). It is a list, not an object, because the order matters.
     """
@@ -206,7 +206,7 @@ def _roles_in(found: Any) -> dict[str, Any]:
 
 
 def _judged(spec: Any, path: Path, options: FrameOptions) -> JudgedBy:
-    """The behavior or behaviors (numbers runs are judged by) that the file names.
+    """The behavior or behaviors that the file names.
 
     If the user passes other behaviors in the options, those are returned.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -12,15 +12,15 @@ import numpy as np
 import polars as pl
 
 from ontarget._typing import AnyArray, FloatArray, IndexArray
-from ontarget.episodes.building import RawEpisodes, RawSignal, arrange, remarked
+from ontarget.episodes.building import RawEpisodes, RawSignal, remarked
 from ontarget.episodes.builtin_behaviors import Judged, Reading, Sum
 from ontarget.episodes.schema import Feature, Schema, UnknownCategories
 from ontarget.errors import Argument, EpisodesError, Placeholder, TargetError
 from ontarget.reading._columns import (
-    Labels,
     checked_times,
     encoded,
     feature_of,
+    flags,
     is_times,
     joined_labels,
     number_feature,
@@ -28,8 +28,8 @@ from ontarget.reading._columns import (
     unknown_in,
     with_time_features,
 )
-from ontarget.reading._parts import Parts, find_parts, no_column
-from ontarget.reading._rows import Reader, left_alone, named_column
+from ontarget.reading._parts import Parts, Table, find_parts, no_column
+from ontarget.reading._rows import Rows, left_alone, named_column
 from ontarget.reading._steps import check_order, clock_of, read_steps
 from ontarget.reading.layout import (
     AN_OUTCOME,
@@ -84,21 +84,21 @@ def record_frame(
     """
     taken_over = named_column(layout, table.collect_schema().names())
     if taken_over is not None:
-        layout = replace(layout, intervened=taken_over)
         whole = table.lazy().collect()
-        table, layout, note = left_alone(whole, layout, lambda rest: _ids_and_steps(whole, rest))
+        acted = flags(whole.get_column(taken_over), f"intervened (column {taken_over!r})")
+        layout = replace(layout, intervened=None, drop=(*layout.drop, taken_over))
+        keyed = keyed_rows(whole, layout)
+        if keyed is None:
+            with_every = " cannot be combined with "
+            raise EpisodesError(Argument("intervened"), with_every, Argument("every"))
+        table, layout, note = left_alone(whole, layout, acted, keyed.ids, keyed.steps)
         notes = (*notes, note) if note else notes
-    types = table.collect_schema()
-    columns = kept_columns(layout, types.names())
-    layout, judged = _judged(layout, columns)
-
-    read = table.get_column if isinstance(table, pl.DataFrame) else _few_at_a_time(table, columns)
+    found = _opened(table, layout)
     with remarked(notes):
-        parts = find_parts(layout, columns, judged, read)
+        parts = find_parts(found)
     parts = replace(parts, notes=(*notes, *parts.notes))
     with remarked(parts.remarks):
-        rows = _rows_of(read, columns, layout, judged=judged, parts=parts)
-        return _recording(rows, layout, judged, types)
+        return _recording(found, _rows_of(found, parts), table.collect_schema())
 
 
 def found_parts(table: pl.DataFrame, layout: Layout) -> Parts:
@@ -106,15 +106,12 @@ def found_parts(table: pl.DataFrame, layout: Layout) -> Parts:
 
     The table is the beginning of the first of several similar tables.
     """
-    columns = kept_columns(layout, table.columns)
-    layout, judged = _judged(layout, columns)
-    parts = find_parts(layout, columns, judged, table.get_column)
+    found = _opened(table, layout)
+    parts = find_parts(found)
     ids = [table.get_column(name) for name in parts.episode_columns]
     if any(column.has_nulls() for column in ids):
         return parts  # such rows are refused later, with the name of the file
-    codes = joined_labels(ids, "episode").codes
-    free = _free(parts, layout, judged, columns)
-    return check_order(parts, layout, free, codes, table.get_column)
+    return check_order(parts, found, joined_labels(ids, "episode").codes)
 
 
 class KeyedRows(NamedTuple):
@@ -130,25 +127,23 @@ def keyed_rows(table: pl.LazyFrame | pl.DataFrame, layout: Layout) -> KeyedRows 
 
     With the option ``every``, steps are intervals of time, not rows.
     """
-    columns = kept_columns(layout, table.collect_schema().names())
-    layout, judged = _judged(layout, columns)
-    whole = table.lazy().select(columns).collect()
-    parts = find_parts(layout, columns, judged, whole.get_column)
-    if _every(layout, parts) is not None:
+    whole = table.lazy().select(kept_columns(layout, table.collect_schema().names())).collect()
+    found = _opened(whole, replace(layout, drop=()))
+    parts = find_parts(found)
+    if _every(found, parts) is not None:
         return None
-    rows = _rows_of(whole.get_column, columns, layout, judged=judged, parts=parts)
-    arranged = arrange(rows.ids.codes, rows.steps, first_step=rows.first_step)
+    rows = _rows_of(found, parts)
+    arranged = rows.arrangement
     order = np.arange(whole.height) if arranged.order is None else arranged.order
     steps = np.empty(whole.height, dtype=np.intp)
     steps[order] = np.repeat(np.arange(arranged.offsets.size - 1), np.diff(arranged.offsets))
-    return KeyedRows(whole, rows.ids[np.arange(whole.height)], steps)
+    return KeyedRows(whole, rows.labels[np.arange(whole.height)], steps)
 
 
-def _judged(layout: Layout, columns: tuple[str, ...]) -> tuple[Layout, Judged]:
-    """The options for reading, completed, and the behaviors (numbers runs are judged by).
-
-    Options that follow from the behaviors are filled in.
-    """
+def _opened(table: pl.LazyFrame | pl.DataFrame, layout: Layout) -> Table:
+    """The table to read; options that follow from the behaviors are filled in."""
+    columns = kept_columns(layout, table.collect_schema().names())
+    read = table.get_column if isinstance(table, pl.DataFrame) else _few_at_a_time(table, columns)
     layout = _with_reward_since_last(_with_outcome(layout, columns), columns)
     judged = Judged.of(layout.behavior, columns)
     told = judged.several or judged.first.behavior.told
@@ -159,22 +154,17 @@ def _judged(layout: Layout, columns: tuple[str, ...]) -> tuple[Layout, Judged]:
             "one row within each episode before you read the table",
         )
     signal = judged.first.signal
-    if judged.several or signal is None:
-        return layout, judged
-    # If a single behavior reads a signal, the signal is used as the reward.
-    if layout.reward not in (..., signal):
-        raise EpisodesError(
-            f"behavior {judged.spec!r} reads the column {signal!r} instead of a reward; leave out ",
-            Argument("reward", layout.reward),
-        )
-    return replace(layout, reward=signal), Judged({"": Reading(judged.first.behavior)})
-
-
-def _ids_and_steps(table: pl.DataFrame, layout: Layout) -> tuple[AnyArray, IndexArray]:
-    found = keyed_rows(table, layout)
-    if found is None:
-        raise EpisodesError(Argument("intervened"), " cannot be combined with ", Argument("every"))
-    return found.ids, found.steps
+    if not judged.several and signal is not None:
+        # If a single behavior reads a signal, the signal is used as the reward.
+        if layout.reward not in (..., signal):
+            raise EpisodesError(
+                f"behavior {judged.spec!r} reads the column {signal!r} instead of a reward; leave "
+                "out ",
+                Argument("reward", layout.reward),
+            )
+        layout = replace(layout, reward=signal)
+        judged = Judged({"": Reading(judged.first.behavior)})
+    return Table(columns, read, layout, judged)
 
 
 def _with_outcome(layout: Layout, columns: tuple[str, ...]) -> Layout:
@@ -186,8 +176,7 @@ def _with_outcome(layout: Layout, columns: tuple[str, ...]) -> Layout:
     if name is None or (layout.like is not None and f"{AN_OUTCOME}{name}" in columns):
         return replace(layout, outcome=None)
     if name not in columns:
-        among = f"no outcome column {name!r} among {', '.join(columns)}; pass "
-        raise EpisodesError(among, Argument("outcome", Placeholder("NAME")))
+        raise EpisodesError(*no_column("outcome", name, columns))
     judged = Judged.of(layout.behavior, columns)
     if layout.reward not in (..., name) or judged != Judged({"": Reading(Sum())}):
         raise EpisodesError(
@@ -207,66 +196,38 @@ def _with_reward_since_last(layout: Layout, columns: tuple[str, ...]) -> Layout:
     return replace(layout, reward_since_last=False) if made else layout
 
 
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """The rows of a table (or its intervals, with ``every=``), their episodes, and a reader.
-
-    The reader returns a column by its name.
-    """
-
-    read: Callable[[str], pl.Series]
-    columns: tuple[str, ...]
-    ids: Labels
-    steps: IndexArray | None
-    first_step: int
-    parts: Parts
-
-
-def _every(layout: Layout, parts: Parts) -> str | None:
+def _every(table: Table, parts: Parts) -> str | None:
     """The interval of time of the option ``every``; None without it.
 
     It is also None if the table already has one row per interval.
     """
-    on_it = layout.like is not None and parts.step == layout.like.roles.step
-    return None if on_it else layout.every
+    like = table.layout.like
+    return None if like is not None and parts.step == like.roles.step else table.layout.every
 
 
-def _rows_of(
-    read: Callable[[str], pl.Series],
-    columns: tuple[str, ...],
-    layout: Layout,
-    *,
-    judged: Judged,
-    parts: Parts,
-) -> _Rows:
+def _rows_of(table: Table, parts: Parts) -> Rows:
+    read, columns, layout = table.read, table.columns, table.layout
     ids = joined_labels([read(name) for name in parts.episode_columns], "episode")
     if not ids.codes.size:
         raise EpisodesError("the table has no rows; record at least one episode")
-    every = _every(layout, parts)
+    every = _every(table, parts)
     if every is None:
-        free = _free(parts, layout, judged, columns)
-        parts = check_order(parts, layout, free, ids.codes, read)
-        steps, first, parts = read_steps(parts, layout, ids, read)
+        steps, first, parts = read_steps(check_order(parts, table, ids.codes), table, ids)
     else:
         if parts.step is None or parts.sorts:
             needed = " needs one column of dates or times as the step; pass "
             raise EpisodesError(Argument("every"), needed, Argument("step", Placeholder("NAME")))
         if layout.reward_since_last:
-            raise EpisodesError(
-                Argument("reward_since_last"),
-                " cannot be combined with ",
-                Argument("every"),
-            )
-        if judged.several:
+            with_every = " cannot be combined with "
+            raise EpisodesError(Argument("reward_since_last"), with_every, Argument("every"))
+        if table.judged.several:
             raise EpisodesError(
                 Argument("every"),
                 " works with a single behavior, got several; make one row per interval before "
                 "you pass the table",
             )
-        behavior = judged.first.behavior
-        clock = clock_of(read(parts.step), ids, every, behavior)
-        summed = None if layout.outcome else parts.reward
-        read = clock.reader(read, parts, behavior, summed=summed)
+        clock = clock_of(read(parts.step), ids, every, table.judged.first.behavior)
+        read = clock.reader(table, parts)
         first = layout.first_step or 0
         ids, steps = clock.ids, clock.steps + first
         parts = replace(parts, step=f"{parts.step}{ON_CLOCK}{every}")
@@ -275,14 +236,7 @@ def _rows_of(
         read = with_time_features(read, times, ids.codes)
         made = [time_features(name) if name in times else (name,) for name in columns]
         columns = tuple(feature for names in made for feature in names)
-    return _Rows(read, columns, ids, steps, first, parts)
-
-
-def _free(parts: Parts, layout: Layout, judged: Judged, columns: tuple[str, ...]) -> list[str]:
-    """The columns that can be features, because they are not the step, the reward or the like."""
-    taken = {*parts.episode_columns, parts.reward, parts.truncated, parts.terminated, parts.group}
-    taken |= {*judged.columns, layout.stop_probability, layout.cutoff, layout.target}
-    return [name for name in columns if name not in taken]
+    return Rows(read, columns, ids, steps, first, parts)
 
 
 def _refuse_times(names: Sequence[str], types: pl.Schema) -> None:
@@ -300,9 +254,11 @@ def _refuse_times(names: Sequence[str], types: pl.Schema) -> None:
         )
 
 
-def _recording(rows: _Rows, layout: Layout, judged: Judged, types: pl.Schema) -> RawEpisodes:
-    parts, ids, behavior = rows.parts, rows.ids, judged.first.behavior
-    for part, name in (("stop_probability", layout.stop_probability), ("cutoff", layout.cutoff)):
+def _recording(table: Table, rows: Rows, types: pl.Schema) -> RawEpisodes:
+    parts, layout, judged = rows.parts, table.layout, table.judged
+    behavior = judged.first.behavior
+    for part in ("stop_probability", "cutoff", "target"):
+        name = getattr(layout, part)
         if name is not None and name not in rows.columns:
             raise EpisodesError(*no_column(part, name, rows.columns))
     late = {parts.reward, parts.truncated, parts.terminated, *judged.columns}
@@ -316,60 +272,50 @@ def _recording(rows: _Rows, layout: Layout, judged: Judged, types: pl.Schema) ->
     }
     names = feature_names(layout, rows.columns, early, late)
     _refuse_times(names, types)
-    arrangement = arrange(ids.codes, rows.steps, first_step=rows.first_step, names=ids.dictionary)
-    own_ids = ids[arrangement.first_rows]
-    reader = Reader(rows.read, arrangement, own_ids, rows.first_step)
-    groups = None if parts.group is None else reader.per_episode(reader.read(parts.group), "group")
-    features, states, strangers = _states(reader, names, layout)
-    notes = () if layout.schema else _many_categories(features, arrangement.lengths.size)
+    groups = None if parts.group is None else rows.per_episode(rows.read(parts.group), "group")
+    features, states, strangers = _states(rows, names, layout)
+    notes = () if layout.schema else _many_categories(features, rows.arrangement.lengths.size)
     roles = parts.roles(rows.first_step)
-    rewards = reader.per_row(parts.reward, "reward")
+    rewards = rows.per_row(parts.reward, "reward")
     if layout.outcome is not None and rewards is not None:
-        rewards = reader.at_last(rewards, layout.outcome)
+        rewards = rows.at_last(rewards, layout.outcome)
         roles = replace(roles, reward=f"{AN_OUTCOME}{layout.outcome}")
     if rewards is not None and not layout.reward_since_last:
-        reader.refuse_first_gaps(rewards, str(parts.reward))
+        rows.refuse_first_gaps(rewards, str(parts.reward))
     elif rewards is not None:
-        rewards = reader.from_next(rewards, str(parts.reward))
+        rewards = rows.from_next(rewards, str(parts.reward))
         roles = replace(roles, reward=f"{FROM_NEXT}{parts.reward}")
     return RawEpisodes(
-        arrangement=replace(arrangement, order=None),
+        arrangement=replace(rows.arrangement, order=None),
         schema=Schema(features),
         behavior=behavior,
         roles=roles,
-        ids=own_ids,
+        ids=rows.ids,
         groups=groups,
-        truncated=reader.at_end(parts.truncated, "truncated"),
-        terminated=reader.at_end(parts.terminated, "terminated"),
+        truncated=rows.at_end(parts.truncated, "truncated"),
+        terminated=rows.at_end(parts.terminated, "terminated"),
         states=states,
         rewards=rewards,
-        behavior_values=reader.per_row(behavior.column, "behavior"),
-        several=_signals(reader, judged, parts.reward) if judged.several else (),
+        behavior_values=rows.per_row(behavior.column, "behavior"),
+        several=_signals(rows, judged) if judged.several else (),
         remarks=(*parts.remarks, *notes),
         strangers=strangers,
-        stop_probability=reader.per_row(layout.stop_probability, "stop_probability"),
-        cutoff=reader.at_start(layout.cutoff, "cutoff"),
-        wanted=_targets(reader, layout.target, rows.columns),
+        stop_probability=rows.per_row(layout.stop_probability, "stop_probability"),
+        cutoff=rows.at_start(layout.cutoff, "cutoff"),
+        wanted=_targets(rows, layout.target),
     )
 
 
-def _targets(
-    reader: Reader, name: str | None, columns: Sequence[str]
-) -> tuple[Target | None, ...] | None:
+def _targets(rows: Rows, name: str | None) -> tuple[Target | None, ...] | None:
     """Each episode's own target, from a column of texts such as ``60:``.
 
     An empty text means that an episode has no target. None if there is no such column.
     """
     if name is None:
         return None
-    if name not in columns:
-        raise EpisodesError(
-            f"no target column {name!r} among {', '.join(columns)}; pass ",
-            Argument("target", Placeholder("NAME")),
-        )
-    texts = reader.per_episode(reader.read(name).cast(pl.String).fill_null(""), "target")
+    texts = rows.per_episode(rows.read(name).cast(pl.String).fill_null(""), "target")
     found = []
-    for episode, text in zip(reader.ids, texts.tolist(), strict=True):
+    for episode, text in zip(rows.ids, texts.tolist(), strict=True):
         try:
             found.append(Target.parse(text) if text else None)
         except TargetError as error:
@@ -378,18 +324,18 @@ def _targets(
     return tuple(found)
 
 
-def _signals(reader: Reader, judged: Judged, reward: str | None) -> tuple[RawSignal, ...]:
-    """Each of several behaviors (numbers runs are judged by), with the values it needs at each row.
+def _signals(rows: Rows, judged: Judged) -> tuple[RawSignal, ...]:
+    """Each of several behaviors, with the values it needs at each row.
 
     A column that several behaviors need is read only once.
     """
     read: dict[str, FloatArray] = {}
     found = []
     for name, reading in judged.readings.items():
-        column = reading.column or reward
+        column = reading.column or rows.parts.reward
         assert column is not None  # a behavior that reads the reward needs a reward column
         if column not in read:
-            values = reader.per_row(column, f"behavior {name!r}")
+            values = rows.per_row(column, f"behavior {name!r}")
             assert values is not None
             read[column] = values
         found.append(RawSignal(name, reading, read[column]))
@@ -412,14 +358,14 @@ def _few_at_a_time(table: pl.LazyFrame, columns: tuple[str, ...]) -> Callable[[s
 
 
 def _states(
-    reader: Reader, names: tuple[str, ...], layout: Layout
+    rows: Rows, names: tuple[str, ...], layout: Layout
 ) -> tuple[tuple[Feature, ...], FloatArray, tuple[UnknownCategories, ...]]:
     """The features, their values, and the categories that are not known and became missing."""
     features: list[Feature] = []
     strangers: list[UnknownCategories] = []
-    states = np.empty((len(names), int(reader.arrangement.offsets[-1])))
+    states = np.empty((len(names), int(rows.arrangement.offsets[-1])))
     for j, name in enumerate(names):
-        column = reader.read(name)
+        column = rows.read(name)
         known = None if layout.schema is None else layout.schema.features[j]
         if known is not None and known.categories is not None:
             feature = known
@@ -427,8 +373,8 @@ def _states(
             feature = number_feature(column, categorical=known.categorical)
             feature = replace(feature, known=known.known, unseen=known.unseen)
         else:
-            feature = feature_of(column, categorical=name in layout.categorical, where=reader.where)
-        states[j] = reader.arrangement.place(encoded(column, feature, reader.where))
+            feature = feature_of(column, categorical=name in layout.categorical, where=rows.where)
+        states[j] = rows.arrangement.place(encoded(column, feature, rows.where))
         unknown = unknown_in(column, feature) if feature.codes and layout.schema else None
         strangers += [unknown] if unknown else []
         features.append(feature)

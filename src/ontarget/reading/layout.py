@@ -40,17 +40,14 @@ class Alike(Protocol):
 
     @property
     def readings(self) -> Mapping[str, Reading]:
-        """For each named behavior (a number episodes are judged by), what it is computed from.
+        """For each named behavior, what it is computed from.
 
         Empty if there is only one behavior, which then has no name.
         """
         ...
 
     def only(self, name: str) -> Alike:
-        """The same episodes or monitor, judged by only one of several behaviors.
-
-        A behavior is a number that a run is judged by.
-        """
+        """The same episodes or monitor, judged by only one of several behaviors."""
         ...
 
     @property
@@ -60,7 +57,7 @@ class Alike(Protocol):
 
     @property
     def horizon_declared(self) -> bool:
-        """Whether the user declared the horizon (the number of steps of a complete run).
+        """Whether the user declared the horizon.
 
         Otherwise the horizon is the length of the longest run seen.
         """

@@ -96,7 +96,7 @@ class Look:
         return "\n".join([*self._noted(), *self._cautioned(spell)])
 
     def _cautioned(self, spell: Callable[[Argument], str]) -> Iterator[str]:
-        """One line of text for each caution (something to clear up before a fit)."""
+        """One line of text for each caution."""
         for caution in self.cautions:
             yield f"caution    {caution.told(spell)}"
 
@@ -251,7 +251,7 @@ def describe(episodes: Recorded) -> str:
 
 
 def judged_in_words(episodes: Recorded) -> str:
-    """The behavior (the number that episodes are judged by) in a few words."""
+    """The behavior in a few words."""
     if not episodes.names:
         return f"behavior {episodes.behavior.spec}"
     each = (f"{name} ({reading.spec})" for name, reading in episodes.readings.items())

@@ -63,7 +63,7 @@ class Buckets:
 
     @cached_property
     def n(self) -> int:
-        """How many buckets (parts of the rows that fit in memory) there are."""
+        """How many buckets there are."""
         rows = 0
         for source in self.sources:
             rows += 0 if source.is_dataset else source.n_rows()
@@ -89,7 +89,7 @@ class Buckets:
     def scatter(self, number: int) -> None:
         """Write the rows of one source file to the buckets, unless that is done already.
 
-        A bucket has all rows of some episodes. ``number`` is the position of the file in the list.
+        ``number`` is the position of the file in the list.
         """
         done = self.folder / f"rows-{number:05d}"
         if done.exists():
@@ -135,7 +135,7 @@ class Buckets:
         part.rename(done)
 
     def rows(self, bucket: int) -> pl.DataFrame:
-        """All rows of a bucket (all rows of some episodes), in the order of the source files."""
+        """All rows of a bucket, in the order of the source files."""
         paths = self._pieces.get(bucket, [])
         if not paths:
             return pl.DataFrame()
@@ -148,10 +148,7 @@ class Buckets:
 
     @cached_property
     def _pieces(self) -> dict[int, list[Path]]:
-        """For each bucket that has rows, its files, in the order of the source files.
-
-        A bucket has all rows of some episodes.
-        """
+        """For each bucket that has rows, its files, in the order of the source files."""
         found: dict[int, list[Path]] = {}
         for path in sorted(self.folder.glob("rows-*/*.parquet")):
             found.setdefault(int(path.name[:4]), []).append(path)
@@ -184,7 +181,7 @@ class Buckets:
 
     @cached_property
     def layout(self) -> Layout:
-        """The options with which every bucket (all rows of some episodes) is read as a table.
+        """The options with which every bucket is read as a table.
 
         What depends on the data of all files, such as the longest run, is decided here.
         """

@@ -93,7 +93,7 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
-        """The manifest (list of contents) of a folder of prepared episodes, checked."""
+        """The manifest of a folder of prepared episodes, checked."""
         path = folder / MANIFEST
         try:
             found = json.loads(path.read_bytes())

@@ -49,10 +49,10 @@ _BUCKET_GROUP_ROWS = 1 << 15  # small, because only a step or two of each bucket
 class PreparedEpisodes:
     """Episodes in a folder that `ontarget prepare` wrote, sorted by step.
 
-    They are divided into the parts "learn" (for the models) and "assure" (held out for promises).
-    In memory are only the id, length and outcome of each episode (some 60 bytes), and the rows of
-    the steps that were read last. You can fit, evaluate, check for drift and recalibrate as with
-    other `Episodes`, because all of this reads one step after the other.
+    They are divided into the parts "learn" and "assure". In memory are only the id, length and
+    outcome of each episode (some 60 bytes), and the rows of the steps that were read last. You can
+    fit, evaluate, check for drift and recalibrate as with other `Episodes`, because all of this
+    reads one step after the other.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class PreparedEpisodes:
         self.manifest = Manifest.read(self.folder)
 
     def part(self, name: str) -> Episodes:
-        """The episodes of one part: ``"learn"`` (for the models) or ``"assure"`` (held out)."""
+        """The episodes of one part: ``"learn"`` or ``"assure"`` (held out)."""
         if name not in self.manifest.parts:
             known = ", ".join(self.manifest.parts)
             raise EpisodesError(Argument("name"), f" needs one of the parts {known}, got {name!r}")
@@ -86,12 +86,12 @@ class PreparedEpisodes:
 
     @cached_property
     def episodes(self) -> Episodes:
-        """All episodes: first those to learn from, then those held out for promises ("assure")."""
+        """All episodes: first those to learn from, then those held out for promises."""
         return Episodes(opened_store(self.folder))
 
     @cached_property
     def split(self) -> Split:
-        """The episodes to learn from and those held out for promises ("assure").
+        """The episodes to learn from and those held out for promises.
 
         The object is of the kind that `Episodes.split` returns.
         """
@@ -290,7 +290,7 @@ def _difference(was: str, asked: dict[str, Any]) -> str:
 class _Table(NamedTuple):
     """A table of all episodes, in the order in which they first appear in the files.
 
-    It also says in which bucket (file with the rows of some episodes) each episode is.
+    It also says in which bucket each episode is.
     """
 
     columns: dict[str, AnyArray]
@@ -304,11 +304,7 @@ class _Table(NamedTuple):
 
 @dataclass(frozen=True)
 class _Preparing:
-    """The second half of preparing: sorts the rows of all buckets by part and step.
-
-    A bucket is a file with all rows of some episodes. The parts are the episodes to learn from, and
-    those held out for promises (assure).
-    """
+    """The second half of preparing: sorts the rows of all buckets by part and step."""
 
     folder: Path
     buckets: Buckets
@@ -319,7 +315,7 @@ class _Preparing:
         return self.buckets.folder
 
     def run(self, *, progress: bool) -> None:
-        """Do everything that is not done yet; the manifest (list of contents) is written last."""
+        """Do everything that is not done yet; the manifest is written last."""
         sources, n = self.buckets.sources, self.buckets.n
         total = 2 * len(sources) + 3 * n
         with progress_bar("preparing", total, unit="pieces", shown=progress) as reached:
@@ -359,7 +355,7 @@ class _Preparing:
     def _sample(self) -> Episodes:
         """Some of the episodes, to see what all episodes have in common.
 
-        They are those of the first bucket with rows; a bucket has all rows of some episodes.
+        They are those of the first bucket with rows;
         """
         for bucket in range(self.buckets.n):
             rows = self.buckets.rows(bucket)
@@ -397,10 +393,7 @@ class _Preparing:
             raise blamed(error, rows, layout, self.buckets) from error
 
     def _gather(self, bucket: int) -> None:
-        """Write the episodes of one bucket, sorted by step, unless that is done already.
-
-        A bucket has all rows of some episodes.
-        """
+        """Write the episodes of one bucket, sorted by step, unless that is done already."""
         done = self.work / f"bucket-{bucket:04d}.json"
         rows = pl.DataFrame() if done.exists() else self.buckets.rows(bucket)
         if not rows.height:
@@ -443,10 +436,7 @@ class _Preparing:
         return _Table(columns, bucket, place).take(np.argsort(columns["first"], kind="stable"))
 
     def _divided(self, table: _Table) -> dict[str, IndexArray]:
-        """The positions of the episodes of each part, chosen as `Episodes.split` does.
-
-        The parts are the episodes to learn from, and those held out for promises (assure).
-        """
+        """The positions of the episodes of each part, chosen as `Episodes.split` does."""
         ids, division = table.columns["id"], self.division
         found = divide(
             ids,
@@ -459,10 +449,7 @@ class _Preparing:
         return {name: np.sort(index) for name, index in found.items()}
 
     def _part(self, name: str, table: _Table) -> PreparedPart:
-        """Write all files of one part of the episodes; files that exist already are kept.
-
-        A part is, for example, the episodes to learn from.
-        """
+        """Write all files of one part of the episodes; files that exist already are kept."""
         folder = self.folder / f"part={name}"
         folder.mkdir(exist_ok=True)
         own = {key: values for key, values in table.columns.items() if key != "first"}

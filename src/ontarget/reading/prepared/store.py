@@ -9,6 +9,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
 from itertools import count
+from math import prod
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, cast
@@ -73,10 +74,7 @@ _CACHE, _NUMBERS = _Cache(), count()
 
 
 class PartFiles(NamedTuple):
-    """The files of one part of prepared episodes, and how many steps each episode has.
-
-    A part is, for example, the episodes to learn from.
-    """
+    """The files of one part of prepared episodes, and how many steps each episode has."""
 
     folder: Path
     steps: tuple[PreparedFile, ...]
@@ -87,9 +85,9 @@ class PartFiles(NamedTuple):
 class PreparedRows:
     """The rows of one or several parts of prepared episodes, which are read from disk.
 
-    A part is, for example, the episodes to learn from. Rows are sorted by step; within a step, the
-    rows of one part follow those of another. ``columns`` are the columns besides the features, such
-    as ``before``, the value that the run is judged by so far.
+    Rows are sorted by step; within a step, the rows of one part follow those of another.
+    ``columns`` are the columns besides the features, such as ``before``, the value that the run is
+    judged by so far.
     """
 
     parts: tuple[PartFiles, ...]
@@ -110,7 +108,7 @@ class PreparedRows:
         return next(_NUMBERS)
 
     def recoded(self, schema: Schema) -> PreparedRows:
-        """The same rows, with text coded by the categories of another schema (list of features)."""
+        """The same rows, with text coded by the categories of another schema."""
         return replace(self, schema=schema)
 
     def unknown_categories(self) -> list[UnknownCategories]:
@@ -204,39 +202,32 @@ def _floats(column: pl.Series) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class RowColumn:
-    """One number for each row of prepared episodes; indexing it reads from disk."""
+class ValuesOnDisk:
+    """Values of prepared rows, indexed like an array in memory; indexing them reads from disk.
 
-    rows: PreparedRows
-    name: str
-
-    @property
-    def size(self) -> int:
-        """How many rows there are."""
-        return int(self.rows.offsets[-1])
-
-    def __getitem__(self, rows: slice | IndexArray) -> FloatArray:
-        found: FloatArray = _gathered(self.rows, rows, lambda step: step.columns[self.name])
-        return found
-
-
-@dataclass(frozen=True, eq=False)
-class States:
-    """The states of prepared episodes, (features, rows); indexing them reads from disk.
-
-    Index them like a matrix: all features or one feature, and some rows.
+    They are the states, (features, rows), or one number per row: the column with this ``name``.
     """
 
     rows: PreparedRows
+    name: str = ""
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """How many features and how many rows there are."""
-        return len(self.rows.schema), int(self.rows.offsets[-1])
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the array that these values stand for."""
+        n = int(self.rows.offsets[-1])
+        return (n,) if self.name else (len(self.rows.schema), n)
 
-    def __getitem__(self, key: tuple[slice | int, slice | IndexArray]) -> FloatArray:
-        which, rows = key
-        found: FloatArray = _gathered(self.rows, rows, lambda step: step.states[which])
+    @property
+    def size(self) -> int:
+        """How many values there are."""
+        return prod(self.shape)
+
+    def __getitem__(self, key: Any) -> FloatArray:
+        if self.name:
+            found: FloatArray = _gathered(self.rows, key, lambda step: step.columns[self.name])
+        else:
+            which, rows = key
+            found = _gathered(self.rows, rows, lambda step: step.states[which])
         return found
 
 
@@ -283,13 +274,13 @@ class PreparedStore(Store):
 
         ``schema`` has the features with these lists.
         """
-        rows = cast(States, self.states).rows.recoded(schema)
+        rows = cast(ValuesOnDisk, self.states).rows.recoded(schema)
         return _over(replace(self, schema=schema), rows)
 
     @cached_property
     def unknown_categories(self) -> tuple[UnknownCategories, ...]:
         """The readings of categories that the dictionaries lack, counted in the files."""
-        found = cast(States, self.states).rows.unknown_categories()
+        found = cast(ValuesOnDisk, self.states).rows.unknown_categories()
         return joined_unknown([*self.strangers, *found])
 
     def part(self, episodes: IndexArray) -> Store:
@@ -302,7 +293,7 @@ class PreparedStore(Store):
 
         The numbers of the rows must be sorted by step.
         """
-        return cast(States, self.states).rows.values_of(rows)
+        return cast(ValuesOnDisk, self.states).rows.values_of(rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopened, (self.origin, self.schema, self.horizon)
@@ -322,10 +313,7 @@ def _coded_store(origin: tuple[str, tuple[str, ...], str], schema: Schema) -> Pr
 
 
 def opened_store(folder: Path, parts: tuple[str, ...] = ()) -> PreparedStore:
-    """The prepared episodes in a folder: those of the named parts, or of all parts.
-
-    The parts are called "learn" and "assure".
-    """
+    """The prepared episodes in a folder: those of the named parts, or of all parts."""
     own = parts or tuple(Manifest.read(folder).parts)
     return prepared_store(folder.resolve(), own, checksum(folder / MANIFEST))
 
@@ -334,8 +322,7 @@ def opened_store(folder: Path, parts: tuple[str, ...] = ()) -> PreparedStore:
 def prepared_store(folder: Path, parts: tuple[str, ...], digest: str) -> PreparedStore:
     """The prepared episodes of some parts of a folder.
 
-    The parts are called "learn" and "assure". ``digest`` is the checksum that the folder's list of
-    contents (its manifest) must have.
+    ``digest`` is the checksum that the folder's list of contents (its manifest) must have.
     """
     if checksum(folder / MANIFEST) != digest:
         raise EpisodesFileError(f"{folder} has changed since it was opened; open it again")
@@ -386,13 +373,13 @@ def _over(store: PreparedStore, rows: PreparedRows) -> PreparedStore:
     """The same store, whose columns are read from these rows on disk."""
 
     def column(name: str) -> FloatArray | None:
-        return cast(FloatArray, RowColumn(rows, name)) if name in rows.columns else None
+        return cast(FloatArray, ValuesOnDisk(rows, name)) if name in rows.columns else None
 
     before = column("before")
     assert before is not None
     return replace(
         store,
-        states=cast(FloatArray, States(rows)),
+        states=cast(FloatArray, ValuesOnDisk(rows)),
         before=before,
         rewards=column("reward"),
         ahead=column("ahead"),
@@ -444,10 +431,7 @@ def _episodes_in(folder: Path, name: str, manifest: Manifest) -> dict[str, AnyAr
 
 
 def _check_rows(folder: Path, part: PreparedPart) -> None:
-    """Refuse a part if a file does not have as many rows as the folder's manifest says.
-
-    The manifest is the list of what the folder contains.
-    """
+    """Refuse a part if a file does not have as many rows as the folder's manifest says."""
     for file in part.steps:
         path = folder / file.path
         with explained(path, "read"):
