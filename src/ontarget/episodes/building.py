@@ -115,10 +115,7 @@ def arrange(
 
 
 def _numbered(ids: IndexArray) -> tuple[IndexArray, IndexArray]:
-    """For each row, the number of its episode, and for each episode, its first row.
-
-    Episodes are numbered in the order in which they appear in ``ids``.
-    """
+    """The number of each row's episode, in order of appearance, and each episode's first row."""
     if ids.size and not np.any(ids[1:] != ids[:1]):
         return np.zeros(ids.size, dtype=np.intp), np.zeros(1, dtype=np.intp)
     first = _block_of_distinct(ids)
@@ -331,10 +328,7 @@ def _only_walk(recording: RawEpisodes) -> Walk:
 
 
 def _signal(recording: RawEpisodes, raw: RawSignal) -> Signal:
-    """One of several behaviors, with checked values.
-
-    There is one value for each row.
-    """
+    """One of several behaviors, with checked values."""
     name, reading, values = raw
     if reading.column is not None:
         _check_finite(recording, values, f"behavior {name!r} (column {reading.column!r})")
@@ -374,10 +368,7 @@ def _check_outcomes(recording: RawEpisodes, behavior: Behavior, outcomes: FloatA
 
 
 def _check_before(recording: RawEpisodes, behavior: Behavior, before: FloatArray) -> None:
-    """Refuse a run whose behavior so far (the number it is judged by) is too large.
-
-    NaN is allowed. It means that there is no value yet.
-    """
+    """Refuse a run whose behavior so far is too large; NaN means that there is no value yet."""
     bad = np.isfinite(before) & (np.abs(before) > LARGEST_OUTCOME)
     if bad.any():
         row = int(np.argmax(bad))

@@ -53,10 +53,7 @@ class _BuiltIn(Behavior):
 
 
 class _Reward(_BuiltIn):
-    """A behavior within the range of the rewards.
-
-    It is neither below a run's smallest reward nor above the largest.
-    """
+    """A behavior between the smallest and the largest reward of a run."""
 
     def ahead(self, t: int, *, bounds: Bounds, horizon: int, declared: bool) -> tuple[float, float]:
         return _ends(bounds)
@@ -364,11 +361,7 @@ def behavior_of(spec: str | Behavior, *, columns: tuple[str, ...] = ()) -> Behav
 def _conditional(
     spec: str, kind: str, comparison: str, bound: str, never: str | None
 ) -> FirstStep | ShareOfSteps:
-    """The behavior for a text such as "first:<0.3:200" or "share:<0.3", from the parts of the text.
-
-    A behavior is a number that runs are judged by: here the first step, or the share of steps, at
-    which the reward fulfils the condition.
-    """
+    """The behavior that a text such as "first:<0.3:200" describes, from the parts of the text."""
     try:
         if kind == "share" and never is None:
             return ShareOfSteps(comparison, float(bound))
@@ -520,10 +513,7 @@ def readings_of(
 
 
 def _check_names(names: Iterable[str]) -> None:
-    """Refuse names that contain anything but letters, digits and underscores.
-
-    Other names can't be used in a goal, such as ``energy <= 12``.
-    """
+    """Refuse names that can't be used in a goal, such as ``energy <= 12``."""
     found = list(names)
     if not found:
         raise EpisodesError(Argument("behavior"), " needs at least one name, got an empty mapping")

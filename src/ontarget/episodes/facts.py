@@ -117,10 +117,7 @@ def _rows(episodes: Episodes, t: int) -> tuple[IndexArray, FloatArray]:
 
 
 def _one_way(moves: FloatArray) -> BoolArray:
-    """Which columns of ``moves`` (changes from step to step) are above 0, or below 0, in all rows.
-
-    If there are too few rows to tell, the answer is False for all columns.
-    """
+    """Which columns of changes are above 0, or below 0, in all rows; False with too few rows."""
     up, down = (np.count_nonzero(one, axis=0) for one in (moves > 0.0, moves < 0.0))
     found: BoolArray = (np.maximum(up, down) == len(moves)) & (len(moves) >= _ENOUGH)
     return found

@@ -172,10 +172,7 @@ def _joined_signal(stores: Sequence[Store], parts: Sequence[Signal]) -> Signal:
 
 
 def _check_alike(first: Store, other: Store, number: int) -> None:
-    """Refuse a store that differs from the first in something all episodes must share.
-
-    ``number`` is the place of the other store in the list, for the message.
-    """
+    """Refuse a store that differs from the first in something all episodes must share."""
     pairs: dict[str, tuple[Any, Any, str]] = {
         "list of features": (first.schema.names, other.schema.names, _LIKE),
         "kind of features": (_kinds(first), _kinds(other), _LIKE),
@@ -242,11 +239,7 @@ def _check_ids(stores: Sequence[Store]) -> None:
 
 
 def _check_complete(stores: Sequence[Store], found: Store) -> None:
-    """Refuse to join stores if that makes complete episodes incomplete.
-
-    The joined store ``found`` has the longest horizon of all stores. So an episode that was
-    complete in a store with a shorter horizon may be incomplete in the joined store.
-    """
+    """Refuse to join stores if the longer horizon makes complete episodes incomplete."""
     before = sum(int(np.count_nonzero(store.censored)) for store in stores)
     more = int(np.count_nonzero(found.censored)) - before
     if more:

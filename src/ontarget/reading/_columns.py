@@ -148,10 +148,7 @@ def joined_labels(columns: Sequence[pl.Series], what: str) -> Labels:
 
 
 def _part_of_name(value: object) -> str:
-    """A value as a part of a joined name such as ``Leeds/2026``.
-
-    A slash in the value is escaped, so that different values never make the same name.
-    """
+    """A value as a part of a name such as ``Leeds/2026``, with its own slashes escaped."""
     return str(value).replace("\\", "\\\\").replace("/", "\\/")
 
 
@@ -299,10 +296,7 @@ def _refuse_nameless(column: pl.Series, what: str) -> None:
 
 
 def _refuse_mixed(text: pl.Series, where: Where) -> None:
-    """Refuse a column in which some values are numbers and others are text.
-
-    Such a column is usually damaged, not a column of categories.
-    """
+    """Refuse a column of numbers and other text, which is usually damaged."""
     parsed = text.cast(pl.Float64, strict=False).is_not_null()
     spoilt = text.is_not_null() & ~parsed
     row = _first(spoilt)

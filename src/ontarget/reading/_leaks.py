@@ -377,10 +377,7 @@ def _length_at_start(name: str, x: FloatArray, start: Moment) -> Caution | None:
 
 
 def _together(names: tuple[str, ...], start: Moment) -> Iterator[Caution]:
-    """A caution if several features together reveal the outcome at the start.
-
-    Two final scores do so, for example, if the outcome is their difference.
-    """
+    """A caution if several features together reveal the outcome at the start, as two scores do."""
     whole = [j for j, x in enumerate(start.states) if np.isfinite(x).all() and not _constant(x)]
     X, y = start.states[whole].T, start.outcomes
     if X.shape[0] < 10 * len(whole) or not whole or _usual_share(X, y) < _ALL:
@@ -401,18 +398,12 @@ def _together(names: tuple[str, ...], start: Moment) -> Iterator[Caution]:
 
 
 def _given_away(kind: CautionKind, name: str, what: str, unless: str = "") -> Caution:
-    """A caution about a feature that seems to contain something that cannot be known yet.
-
-    Its remedy is to drop the feature; ``unless`` is text about exceptions to add to that.
-    """
+    """A caution about a feature that seems to contain something that cannot be known yet."""
     return Caution(kind, (name,), what, _PERFECT, ("Pass ", Argument("drop", [name]), unless))
 
 
 def _split(x: FloatArray, y: FloatArray) -> float:
-    """How well the values of x divide the outcomes y into separate ranges, from 0 to 1.
-
-    If it divides the outcomes better to know only whether x is missing, that number is returned.
-    """
+    """How well x, or whether it is missing, divides the outcomes y into separate ranges, 0 to 1."""
     gaps = np.isnan(x)
     missing = separated(gaps.astype(np.float64), y) if gaps.any() else 0.0
     return max(separated(x, y), missing)
@@ -435,10 +426,7 @@ def _equal(x: FloatArray, y: FloatArray, *, so_far: FloatArray) -> bool | None:
 
 
 def _usual_share(X: FloatArray, y: FloatArray) -> float:
-    """The share of y's variance that a linear function of X explains, without extreme outcomes.
-
-    Extreme outcomes are left out, because a few of them alone could make the share large.
-    """
+    """The share of y's variance that a linear function of X explains, without extreme outcomes."""
     low, high = np.quantile(y, [0.01, 0.99])
     usual = (y >= low) & (y <= high)
     return _share(X[usual], y[usual])

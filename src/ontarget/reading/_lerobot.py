@@ -77,10 +77,7 @@ def lerobot_table(path: Path, options: FrameOptions) -> tuple[pl.LazyFrame, Fram
 
 
 def _numbers_in(path: Path, name: str, kind: pl.DataType, described: Any) -> list[pl.Expr]:
-    """One polars expression for each number in a column of arrays; none for an image.
-
-    ``described`` is what the dataset says about this column.
-    """
+    """One polars expression for each number in a column of arrays; none for an image."""
     column = pl.col(name)
     if kind.is_numeric() or kind == pl.Boolean:
         return [column]

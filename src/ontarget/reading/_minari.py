@@ -90,10 +90,7 @@ def _read_arrow(folder: Path, metadata: Mapping[str, Any], chosen: Sequence[int]
 def _wanted(
     numbers: list[int], metadata: Mapping[str, Any], chosen: Sequence[int] | None
 ) -> list[int]:
-    """The numbers of the episodes to read, after checking that the dataset has all of them.
-
-    ``numbers`` are the episodes in the files; ``chosen`` are those asked for, all if None.
-    """
+    """The numbers of the episodes to read (``chosen``, or all), which the dataset must have."""
     if not numbers or (chosen is not None and not len(chosen)):
         raise EpisodesFileError("the dataset has no episodes to read")
     told = metadata.get("total_episodes", len(numbers))

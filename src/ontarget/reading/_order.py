@@ -170,10 +170,7 @@ def find_waits(episodes: Recorded) -> list[Caution]:
 
 
 def _earned_and_gaps(episodes: Recorded) -> tuple[FloatArray, FloatArray]:
-    """What was earned at a step, and after how many steps something was earned again.
-
-    There is one pair of numbers for each reward that is followed by another.
-    """
+    """What was earned at a step, and after how many steps something was earned again."""
     store = episodes._store
     own = np.arange(len(episodes)) if episodes._index is None else episodes._index
     chosen = np.sort(own[np.argsort(episodes.keys, kind="stable")[:_MOST]])
@@ -194,10 +191,7 @@ def _earned_and_gaps(episodes: Recorded) -> tuple[FloatArray, FloatArray]:
 
 
 def _are_waits(earned: FloatArray, gaps: FloatArray) -> bool:
-    """Whether rewards are the time to the next row, in whatever unit.
-
-    ``earned`` are the rewards, ``gaps`` the steps until something was earned again.
-    """
+    """Whether rewards are the time to the next row, in whatever unit."""
     long = gaps > 1.0  # a wait shorter than one tick shows nothing
     if np.count_nonzero(long) < LEAST or np.ptp(gaps[long]) == 0.0 or np.ptp(earned[long]) == 0.0:
         return False

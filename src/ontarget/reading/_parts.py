@@ -267,10 +267,7 @@ def _candidates(part: str, columns: Sequence[str], table: Table) -> list[str]:
 
 
 def _chosen(part: str, candidates: Sequence[str], *, needed: bool) -> str | None:
-    """The column with the usual name for the ``part`` (such as the step), or the only candidate.
-
-    It is an error if there are several candidates and none has the usual name.
-    """
+    """The column with the usual name for the ``part`` (such as the step), or the only candidate."""
     best = [name for name in candidates if name == part]
     best = best or [name for name in candidates if _plain(name) == part] or list(candidates)
     if len(best) > 1:

@@ -101,10 +101,7 @@ def _outside(piece: AnyArray, quoted: int) -> AnyArray:
 
 
 def _last(piece: AnyArray, before: int, own: int, signs: tuple[int, ...]) -> int:
-    """The position of the last of these signs that is not between quotes; -1 if there is none.
-
-    ``before`` and ``own`` are the numbers of quotes before and in the piece.
-    """
+    """The position of the last of these signs that is not between quotes; -1 if there is none."""
     tail = piece[-_TAIL:]
     early = before + own - int(np.count_nonzero(tail == _QUOTE))
     for start, quotes in ((piece.size - tail.size, early), (0, before)):
@@ -371,10 +368,7 @@ def _is_number(text: str) -> bool:
 
 
 def _refuse_bad_lines(path: Path, data: bytes, separator: str) -> None:
-    """Refuse a file if a line has more or fewer fields than the first line.
-
-    The message gives the line's number.
-    """
+    """Refuse a file if a line has more or fewer fields than the first line."""
     text = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", newline="")
     reader = csv.reader(text, delimiter=separator)
     usual = csv.field_size_limit(max(csv.field_size_limit(), len(data)))  # sizes were checked

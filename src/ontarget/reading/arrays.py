@@ -114,10 +114,7 @@ def _signals(
 
 
 def _named_column(behavior: Any) -> Any:
-    """The behavior if the user passes its values directly.
-
-    It needs a column's name. If ``behavior`` has none, the column is called "behavior".
-    """
+    """The behavior if the user passes its values directly; without a name, it is "behavior"."""
     is_column = isinstance(behavior, str) and behavior.startswith(("column:", "total:"))
     return behavior if is_column or not isinstance(behavior, str) else "column:behavior"
 
@@ -125,8 +122,8 @@ def _named_column(behavior: Any) -> Any:
 def _read_by(reading: Reading, name: str, signals: Mapping[str, Any]) -> tuple[Reading, Any]:
     """The behavior with the signal that it is computed from, and the values of this signal.
 
-    A behavior is a number that runs are judged by; ``signals`` maps names to values. The signal is
-    the one that the behavior asks for, else the one with the behavior's own name, else the reward.
+    That is the signal that the behavior asks for, else the one with the behavior's own name, else
+    the reward.
     """
     if reading.column is None and name in signals:
         reading = replace(reading, signal=name)
@@ -148,10 +145,7 @@ def _present(values: FloatArray | None) -> FloatArray:
 
 
 def _states(states: Any) -> tuple[AnyArray, AnyArray, str]:
-    """The states, the number of steps of each episode, and the NumPy type of the numbers.
-
-    The states are (episodes, steps, features), or one matrix of all rows if lengths differ.
-    """
+    """The states, (episodes, steps, features) or all rows; the lengths; the type of the numbers."""
     if isinstance(states, np.ndarray) and states.dtype != np.object_:
         if states.ndim != 3:
             raise EpisodesError(
@@ -194,10 +188,7 @@ def _arrangement(lengths: AnyArray, *, rectangular: bool) -> Arrangement:
 
 
 def _flat(values: Any, lengths: AnyArray, what: str) -> FloatArray:
-    """One number for each episode and step, in one flat array, one episode after the other.
-
-    ``what`` names the values in messages.
-    """
+    """One number for each episode and step, one episode after the other, in one flat array."""
     n = lengths.size
     if isinstance(values, np.ndarray) and values.dtype != np.object_:
         shape = (n, int(lengths[0])) if np.all(lengths == lengths[0]) else None

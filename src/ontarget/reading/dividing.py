@@ -151,10 +151,7 @@ def _opened(path: Path) -> _Opened:
 def _divided(
     starts: pl.Series | None, runs: AnyArray, at: str | None, share: float, seed: int
 ) -> BoolArray:
-    """Which runs are the later ones; there is at least one earlier and one later run.
-
-    ``starts`` has the start of each run; if it is None, runs are divided at random.
-    """
+    """Which runs are later ones: by their starts, or at random; at least one, and not all."""
     if runs.size < 2:
         raise EpisodesError(f"dividing a log needs at least two runs, got {runs.size}")
     if starts is None:
@@ -177,10 +174,7 @@ def _divided(
 
 
 def _by_lot(ids: AnyArray, share: float, seed: int) -> BoolArray:
-    """A random choice of later runs, which depends on the seed and the ids, not on their order.
-
-    ``share`` is the share of earlier runs.
-    """
+    """A random choice of later runs, which depends on the seed and the ids, not on their order."""
     order = np.lexsort((ids, keyed_hash(keys_of(ids), seed, "old and new")))
     later = np.ones(ids.size, dtype=np.bool_)
     later[order[: _cut(share, ids.size)]] = False
@@ -188,10 +182,7 @@ def _by_lot(ids: AnyArray, share: float, seed: int) -> BoolArray:
 
 
 def _starts(table: pl.DataFrame, by: str, rows: IndexArray, ids: AnyArray) -> pl.Series:
-    """For each run, the smallest value of the column ``by``: a time, a number or a text.
-
-    ``rows`` has the number of each row's run.
-    """
+    """For each run, the smallest value of the column ``by``: a time, a number or a text."""
     if by not in table.columns:
         listed = ", ".join(table.columns)
         raise EpisodesError(
@@ -235,10 +226,7 @@ def _from(starts: pl.Series, at: str) -> BoolArray:
 
 
 def _last(starts: pl.Series, share: float) -> BoolArray:
-    """Which runs are the later ones, so that about ``share`` of the runs are earlier.
-
-    Runs that start at the same value stay together.
-    """
+    """Which runs are the later ones, so that about ``share`` of the runs are earlier."""
     first: Any = starts.sort()[_cut(share, starts.len())]
     if first == starts.min():  # most runs start at the same value: these are the earlier ones
         first = starts.filter(starts > first).min()

@@ -124,11 +124,7 @@ def write(episodes: Recorded, path: Path) -> None:
 
 
 def _described(episodes: Recorded) -> str:
-    """What a file must say besides its columns, as JSON with sorted keys.
-
-    It says which column is the step, the reward and so on, what runs are judged by, and the
-    horizon.
-    """
+    """What a file must say besides its columns, as JSON with sorted keys."""
     roles = episodes.roles
     found: dict[str, Any] = {
         "version": _VERSION,
@@ -206,10 +202,7 @@ def _roles_in(found: Any) -> dict[str, Any]:
 
 
 def _judged(spec: Any, path: Path, options: FrameOptions) -> JudgedBy:
-    """The behavior or behaviors that the file names.
-
-    If the user passes other behaviors in the options, those are returned.
-    """
+    """The behavior or behaviors that the file names, unless the user passes others."""
     if "behavior" in options:
         return options["behavior"]
     like = options.get("like")

@@ -168,10 +168,7 @@ def _opened(table: pl.LazyFrame | pl.DataFrame, layout: Layout) -> Table:
 
 
 def _with_outcome(layout: Layout, columns: tuple[str, ...]) -> Layout:
-    """The options for reading, with the outcome column as the reward, if there is one.
-
-    They are unchanged if the rewards in the table were already made from that column.
-    """
+    """The options, with the outcome column as the reward, unless the table has such rewards."""
     name = layout.outcome
     if name is None or (layout.like is not None and f"{AN_OUTCOME}{name}" in columns):
         return replace(layout, outcome=None)
@@ -186,10 +183,7 @@ def _with_outcome(layout: Layout, columns: tuple[str, ...]) -> Layout:
 
 
 def _with_reward_since_last(layout: Layout, columns: tuple[str, ...]) -> Layout:
-    """The options, without ``reward_since_last`` if `Episodes.write` made the table.
-
-    In such a table, every reward is already in the row that earned it.
-    """
+    """The options, without ``reward_since_last`` if `Episodes.write` shifted the rewards."""
     role = None if layout.like is None else layout.like.roles.reward
     made = role is not None and role.startswith(FROM_NEXT) and role in columns
     made = made and layout.reward in (..., role)
@@ -197,10 +191,7 @@ def _with_reward_since_last(layout: Layout, columns: tuple[str, ...]) -> Layout:
 
 
 def _every(table: Table, parts: Parts) -> str | None:
-    """The interval of time of the option ``every``; None without it.
-
-    It is also None if the table already has one row per interval.
-    """
+    """The interval of the option ``every``; None if the table already has a row per interval."""
     like = table.layout.like
     return None if like is not None and parts.step == like.roles.step else table.layout.every
 
@@ -307,10 +298,7 @@ def _recording(table: Table, rows: Rows, types: pl.Schema) -> RawEpisodes:
 
 
 def _targets(rows: Rows, name: str | None) -> tuple[Target | None, ...] | None:
-    """Each episode's own target, from a column of texts such as ``60:``.
-
-    An empty text means that an episode has no target. None if there is no such column.
-    """
+    """Each episode's own target, from a column of texts such as ``60:``; an empty text is none."""
     if name is None:
         return None
     texts = rows.per_episode(rows.read(name).cast(pl.String).fill_null(""), "target")
@@ -325,10 +313,7 @@ def _targets(rows: Rows, name: str | None) -> tuple[Target | None, ...] | None:
 
 
 def _signals(rows: Rows, judged: Judged) -> tuple[RawSignal, ...]:
-    """Each of several behaviors, with the values it needs at each row.
-
-    A column that several behaviors need is read only once.
-    """
+    """Each of several behaviors, with the values it needs at each row; a column is read once."""
     read: dict[str, FloatArray] = {}
     found = []
     for name, reading in judged.readings.items():
@@ -343,10 +328,7 @@ def _signals(rows: Rows, judged: Judged) -> tuple[RawSignal, ...]:
 
 
 def _few_at_a_time(table: pl.LazyFrame, columns: tuple[str, ...]) -> Callable[[str], pl.Series]:
-    """A function that reads one column of a table.
-
-    A wide table is read in a hundred blocks of columns, to save time.
-    """
+    """A function that reads a column of a table; a wide table is read in a hundred blocks."""
     size = max(1, len(columns) // 100)
     places = {name: place // size for place, name in enumerate(columns)}
 

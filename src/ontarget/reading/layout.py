@@ -193,10 +193,7 @@ def _refuse_unlike(options: FrameOptions, schema: Schema) -> None:
 
 
 def _every_alike(options: FrameOptions, roles: Roles) -> str | None:
-    """The interval of time (``every``) of the episodes passed as ``like``.
-
-    It must be the same for the new episodes.
-    """
+    """The interval of time (``every``) of the episodes passed as ``like``."""
     step, sign, every = roles.step.rpartition(ON_CLOCK)
     theirs = every if sign and step else None
     passed = options.get("every", theirs)

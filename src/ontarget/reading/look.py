@@ -385,10 +385,7 @@ def column_facts(episodes: Recorded) -> tuple[ColumnFacts, ...]:
 
 
 def _rows_of(episodes: Recorded) -> tuple[slice | IndexArray, IndexArray]:
-    """Which rows belong to these episodes, sorted by step, and the episode of each row.
-
-    Episodes are given by their positions.
-    """
+    """Which rows belong to these episodes, sorted by step, and the episode of each row."""
     store, chosen = episodes._store, episodes._index
     parts = [store.rows(t, chosen) for t in range(int(episodes.lengths.max()))]
     owner = np.concatenate([alive for _, alive in parts])

@@ -234,10 +234,7 @@ def layout_of_json(space: Any) -> ObservationLayout:
 
 
 def _described(space: Any, where: str) -> Numbers | Mapping[Any, Any]:
-    """What the metadata say about one part of an observation: an array, or further parts.
-
-    ``where`` names the part in messages.
-    """
+    """What the metadata say about one part of an observation: an array, or further parts."""
     kind = space["type"]
     if kind == "Dict":
         return {str(key): part for key, part in space["subspaces"].items()}

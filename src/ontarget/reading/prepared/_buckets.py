@@ -259,10 +259,7 @@ class Buckets:
         return (*self.parts.episode_columns, *filter(None, (self.parts.group,)))
 
     def _refuse_nameless(self, rows: pl.DataFrame, source: Source, at: int) -> None:
-        """Refuse a row without the id of its episode.
-
-        ``at`` is the number of the first of these rows in the source file.
-        """
+        """Refuse a row without the id of its episode."""
         for name in self.parts.episode_columns:
             missing = rows.get_column(name).is_null()
             if missing.any():

@@ -156,10 +156,7 @@ def _strangers(found: Mapping[str, Any]) -> tuple[UnknownCategories, ...]:
 def _number(
     found: Mapping[str, Any], name: str, *, least: int = 0, default: int | None = None
 ) -> int:
-    """The whole number with this name in a manifest, the list of a folder's contents.
-
-    If the manifest does not have it, the result is ``default``; without a default, an error.
-    """
+    """A whole number of a manifest by its name; ``default`` if it is missing."""
     value = found[name] if default is None else found.get(name, default)
     most = _MOST_STEPS if name in ("horizon", "start", "stop") else None
     return whole_number(name, value, least=least, most=most, error=EpisodesError)
@@ -173,10 +170,7 @@ def _flag(found: Mapping[str, Any], name: str) -> bool:
 
 
 def _roles(found: Mapping[str, Any]) -> Roles:
-    """Which column of the user's data was the step, the reward and so on.
-
-    The result also has the number of the first step.
-    """
+    """Which column of the user's data was the step, the reward and so on."""
     for role, name in found.items():
         if not (isinstance(name, int) if role == "first_step" else isinstance(name, str | None)):
             raise ValueError(f"roles needs the name of a column for {role}, got {name!r}")

@@ -220,10 +220,7 @@ def _shown(value: object) -> str:
 
 @contextmanager
 def _room_for(folder: Path) -> Iterator[None]:
-    """A context that turns system errors about the folder into one clear message.
-
-    If the disk is full, the message says what to do.
-    """
+    """A context that turns system errors about the folder, such as a full disk, into a message."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         yield
@@ -243,10 +240,7 @@ def _room_for(folder: Path) -> Iterator[None]:
 
 
 def _begun(folder: Path, asked: dict[str, Any]) -> bool:
-    """Whether the folder is already completely prepared.
-
-    Refuses a folder that was begun with other files or options, or that contains other files.
-    """
+    """Whether the folder is completely prepared; refused if it was begun in another way."""
     plan, text = folder / _WORK / "plan.json", json.dumps(asked, indent=1, sort_keys=True)
     kept = folder / "sources.json"
     for path in (kept, plan):
@@ -272,10 +266,7 @@ def _begun(folder: Path, asked: dict[str, Any]) -> bool:
 
 
 def _difference(was: str, asked: dict[str, Any]) -> str:
-    """The first file or option that differs from the earlier call, in words.
-
-    ``was`` describes the earlier call, ``asked`` the present one.
-    """
+    """The first file or option that differs from the earlier call, in words."""
     before = json.loads(was)
     files = {one[0] for one in before["sources"]} ^ {one[0] for one in asked["sources"]}
     if files:
@@ -288,10 +279,7 @@ def _difference(was: str, asked: dict[str, Any]) -> str:
 
 
 class _Table(NamedTuple):
-    """A table of all episodes, in the order in which they first appear in the files.
-
-    It also says in which bucket each episode is.
-    """
+    """All episodes in the order in which they first appear in the files, and their buckets."""
 
     columns: dict[str, AnyArray]
     bucket: IndexArray
@@ -353,10 +341,7 @@ class _Preparing:
 
     @cached_property
     def _sample(self) -> Episodes:
-        """Some of the episodes, to see what all episodes have in common.
-
-        They are those of the first bucket with rows;
-        """
+        """The episodes of the first bucket with rows, to see what all episodes have in common."""
         for bucket in range(self.buckets.n):
             rows = self.buckets.rows(bucket)
             if rows.height:
@@ -475,10 +460,7 @@ class _Preparing:
         return PreparedPart(lengths.size, int(lengths.sum()), listing, tuple(files))
 
     def _steps(self, table: _Table, start: int, stop: int) -> list[pl.Series]:
-        """The rows of the steps from ``start`` to before ``stop``, sorted by step and episode.
-
-        Only the episodes in ``table`` are included.
-        """
+        """The rows of the steps from ``start`` to before ``stop``, sorted by step and episode."""
         found = []
         for bucket in np.unique(table.bucket).tolist():
             own = np.flatnonzero(table.bucket == bucket)
@@ -566,10 +548,7 @@ def _series(name: str, values: AnyArray) -> pl.Series:
 def _write_table(
     path: Path, columns: list[pl.Series], rows: int = _GROUP_ROWS, *, passing: bool = False
 ) -> None:
-    """Write a table to a file.
-
-    With ``passing``, the file is temporary and compressed less, to save time.
-    """
+    """Write a table; one that is ``passing`` is compressed less, to save time."""
     with explained(path, "written"), replacing(path) as part:
         pl.DataFrame(columns).write_parquet(
             part,

@@ -232,10 +232,7 @@ class ValuesOnDisk:
 
 
 def _gathered(rows: PreparedRows, wanted: slice | IndexArray, values: Any) -> AnyArray:
-    """The values of the wanted rows, read step by step.
-
-    The values of one whole step are not copied.
-    """
+    """The values of the wanted rows, read step by step; those of a whole step are not copied."""
     offsets = rows.offsets
     if isinstance(wanted, slice):
         start, stop, _ = wanted.indices(int(offsets[-1]))
@@ -387,10 +384,7 @@ def _over(store: PreparedStore, rows: PreparedRows) -> PreparedStore:
 
 
 def _episodes_in(folder: Path, name: str, manifest: Manifest) -> dict[str, AnyArray]:
-    """The checked table of a part's episodes: id, length, outcome and others, as columns.
-
-    ``name`` is the name of the part, "learn" or "assure".
-    """
+    """The checked table of a part's episodes: id, length, outcome and others, as columns."""
     part = manifest.parts[name]
     path = folder / part.table.path
     with explained(path, "read"):
