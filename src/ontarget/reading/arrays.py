@@ -36,8 +36,8 @@ def record_arrays(
     """The episodes in these arrays, sorted by step, not checked yet; see `Episodes.from_arrays`."""
     judged, rewards, signals = _signals(behavior, rewards, told=behavior_values is not None)
     whole, lengths, dtype = _states(states)
-    n, d = lengths.size, whole.shape[-1]
-    names = _names(features, d)
+    n = lengths.size
+    names = _names(features, whole.shape[1])
     unknown = [name for name in categorical if name not in names]
     if unknown:
         raise EpisodesError(
@@ -45,21 +45,11 @@ def record_arrays(
             f" needs names of features ({', '.join(names)}), got {unknown[0]!r}",
         )
     schema = Schema(tuple(Feature(x, dtype, categorical=x in categorical) for x in names))
-    arrangement = _arrangement(lengths, rectangular=whole.ndim == 3)
+    arrangement = _arrangement(lengths)
 
     def rows(values: Any, what: str) -> FloatArray | None:
-        if values is None:
-            return None
-        flat = _flat(values, lengths, what)
-        if whole.ndim == 3:
-            return np.array(flat.reshape(n, -1).T, order="C").reshape(-1)
-        return np.array(arrangement.place(flat))
+        return None if values is None else arrangement.place(_flat(values, lengths, what))
 
-    columns = (
-        np.array(whole.transpose(2, 1, 0), dtype=np.float64, order="C").reshape(d, -1)
-        if whole.ndim == 3
-        else np.array(arrangement.place(whole).T, dtype=np.float64, order="C")
-    )
     return RawEpisodes(
         arrangement=arrangement,
         schema=schema,
@@ -77,7 +67,7 @@ def record_arrays(
         groups=None if groups is None else _per_episode(groups, n, "groups"),
         truncated=None if truncated is None else _flags(truncated, n),
         terminated=None,
-        states=columns,
+        states=np.array(arrangement.place(whole).T, dtype=np.float64, order="C"),
         rewards=rows(rewards, "rewards"),
         behavior_values=rows(behavior_values, "behavior_values") if judged.told else None,
         stop_probability=rows(stop_probability, "stop_probability"),
@@ -145,7 +135,7 @@ def _present(values: FloatArray | None) -> FloatArray:
 
 
 def _states(states: Any) -> tuple[AnyArray, AnyArray, str]:
-    """The states, (episodes, steps, features) or all rows; the lengths; the type of the numbers."""
+    """The states, one row per step; the lengths of the episodes; the NumPy type of the numbers."""
     if isinstance(states, np.ndarray) and states.dtype != np.object_:
         if states.ndim != 3:
             raise EpisodesError(
@@ -159,7 +149,8 @@ def _states(states: Any) -> tuple[AnyArray, AnyArray, str]:
             raise EpisodesError(
                 Argument("states"), f" need at least one {what}, got shape {states.shape}"
             )
-        return states, np.full(states.shape[0], states.shape[1]), states.dtype.name
+        n, steps, d = states.shape
+        return states.reshape(-1, d), np.full(n, steps), states.dtype.name
     parts = [np.asarray(part) for part in states]
     if not parts:
         raise EpisodesError(Argument("states"), " need at least one episode, got none")
@@ -178,13 +169,13 @@ def _states(states: Any) -> tuple[AnyArray, AnyArray, str]:
     return whole, lengths, whole.dtype.name
 
 
-def _arrangement(lengths: AnyArray, *, rectangular: bool) -> Arrangement:
-    n = lengths.size
-    if rectangular:
-        steps = int(lengths[0])
-        offsets = np.arange(steps + 1, dtype=np.intp) * n
-        return Arrangement(None, np.arange(n), lengths.astype(np.intp), offsets)
-    return arrange(np.repeat(np.arange(n), lengths), None)
+def _arrangement(lengths: AnyArray) -> Arrangement:
+    n, steps = lengths.size, int(lengths[0])
+    if np.any(lengths != steps):
+        return arrange(np.repeat(np.arange(n), lengths), None)
+    order = np.arange(n * steps).reshape(n, steps).T.reshape(-1)  # no need to sort
+    offsets = np.arange(steps + 1, dtype=np.intp) * n
+    return Arrangement(order, np.arange(n) * steps, lengths.astype(np.intp), offsets)
 
 
 def _flat(values: Any, lengths: AnyArray, what: str) -> FloatArray:
@@ -235,9 +226,8 @@ def _names(features: Sequence[str] | None, d: int) -> tuple[str, ...]:
 def _per_episode(values: ArrayLike, n: int, what: str) -> AnyArray:
     array = np.array(values)
     if array.shape != (n,):
-        raise EpisodesError(
-            Argument(what), f" need one value for each of {n} episodes, got {array.shape}"
-        )
+        needed = f" need one value for each of {n} episodes, got {array.shape}"
+        raise EpisodesError(Argument(what), needed)
     return array
 
 
