@@ -16,4 +16,4 @@ from .episodes import Split as Split
 from .schema import Feature as Feature
 from .schema import Schema as Schema
 from .splits import uniform_by_id as uniform_by_id
-from .step import Step as Step
+from .store import Step as Step

@@ -13,7 +13,6 @@ import numpy as np
 from ontarget._arguments import whole_number
 from ontarget._grid import LARGEST_OUTCOME
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
-from ontarget.episodes._store import Roles, Signal, Store
 from ontarget.episodes.behavior import Behavior, Walk, walk
 from ontarget.episodes.builtin_behaviors import Reading
 from ontarget.episodes.censoring import (
@@ -24,6 +23,7 @@ from ontarget.episodes.censoring import (
     settle_censored,
 )
 from ontarget.episodes.schema import Schema, UnknownCategories, joined_unknown
+from ontarget.episodes.store import Roles, Signal, Store
 from ontarget.errors import Argument, CategoryError, CensoredError, EpisodesError, Placeholder
 from ontarget.target import Target
 

@@ -6,14 +6,14 @@ The reasons are in method M24 in docs/methods.md.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from ontarget._keyed import keyed_uniform
 from ontarget._typing import AnyArray, FloatArray, IndexArray, KeyArray
-from ontarget.episodes._store import Store
-from ontarget.errors import Argument, CensoredError, EpisodesError, Placeholder
+from ontarget.episodes.store import Store
+from ontarget.errors import Argument, CensoredError, EpisodesError, InputError, Placeholder
 
 Censored: TypeAlias = Literal["refuse", "drop", "worst-case", "weights", "horizon"]
 CENSORED: Final = get_args(Censored)
@@ -181,3 +181,27 @@ def run_products(rows: FloatArray, lengths: IndexArray, offsets: IndexArray) -> 
     for t in range(offsets.size - 1):
         products[lengths > t] *= rows[offsets[t] : offsets[t + 1]]
     return products
+
+
+def products_of(ratios: Any, lengths: IndexArray, ids: AnyArray) -> FloatArray:
+    """For each episode, the product of its ratios: one per step, or already one product."""
+    n = lengths.size
+    if isinstance(ratios, np.ndarray) and ratios.shape == (n,) and ratios.dtype != np.object_:
+        return ratios.astype(np.float64)
+    rows = [np.asarray(one, dtype=np.float64) for one in ratios]
+    if len(rows) != n:
+        needed = f" need one entry for each of {n} episodes, got {len(rows)}"
+        raise InputError(Argument("ratios"), needed)
+    for episode, own, length in zip(ids, rows, lengths.tolist(), strict=True):
+        if own.shape not in ((), (length,)):
+            raise InputError(
+                Argument("ratios"),
+                f" of episode {episode!s} need one for each of its {length} steps, "
+                f"got shape {own.shape}",
+            )
+        if np.any(own < 0.0):
+            raise InputError(
+                Argument("ratios"),
+                f" need numbers from 0 up, got {own.min()} for episode {episode!s}",
+            )
+    return np.array([own.prod() for own in rows])

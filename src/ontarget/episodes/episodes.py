@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Unpack, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, Unpack, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ontarget._arguments import usable_path, whole_number
+from ontarget._grid import snap
 from ontarget._keyed import keyed_hash
-from ontarget._typing import ArrayLike, FloatArray, IndexArray
-from ontarget.episodes._recorded import Recorded
-from ontarget.episodes._store import Store
+from ontarget._readonly import read_only
+from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IndexArray, KeyArray
+from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.building import RawEpisodes, build
-from ontarget.episodes.builtin_behaviors import JudgedBy
-from ontarget.episodes.censoring import Censored, chosen_by_lot
-from ontarget.episodes.history import MOST_STEPS, History
+from ontarget.episodes.builtin_behaviors import JudgedBy, Reading
+from ontarget.episodes.censoring import Censored, chosen_by_lot, products_of
+from ontarget.episodes.history import MOST_STEPS, History, state_schema
 from ontarget.episodes.joining import joined_store, recoded_store, same_dictionaries
-from ontarget.episodes.schema import Schema
-from ontarget.episodes.splits import ByGroup, asked_parts, divide
+from ontarget.episodes.rounding import Unrounded, own_grid
+from ontarget.episodes.schema import Schema, UnknownCategories
+from ontarget.episodes.splits import ByGroup, asked_parts, divide, positions_of
+from ontarget.episodes.store import Roles, Step, Store
 from ontarget.errors import Argument, EpisodesError, EpisodesFileError, InputError
 from ontarget.reading.layout import FrameOptions, Layout, layout_of
 from ontarget.target import Target
+
+Kind = TypeVar("Kind", bound=np.generic)
+
+_KEPT = ("_store", "_index", "_grid", "_settled")
+
 
 if TYPE_CHECKING:
     import polars as pl
@@ -60,11 +70,16 @@ class PaperSplit(NamedTuple):
     rest: Episodes | None
 
 
-class Episodes(Recorded):
+class Episodes:
     """Recorded runs of one fixed policy: states, rewards and outcomes.
 
     Build them with `from_arrays`, `from_frame` or `read`. `split` and `take` return parts without
     copying, and `at` returns one step.
+
+    Outcomes are rounded to multiples of `grid`, by default computed from these episodes. All parts
+    of a split share the grid of the part that models learn from, and episodes read with ``like=``
+    that of ``like``; such a grid is settled. `take` keeps the grid too, but a split or a fit then
+    computes it anew, from the part to learn from.
 
     Examples
     --------
@@ -76,6 +91,14 @@ class Episodes(Recorded):
     >>> step.states.shape, bool(np.allclose(step.behavior + step.remaining, walks.outcomes))
     ((100, 2), True)
     """
+
+    def __init__(
+        self, store: Store, index: IndexArray | None = None, *, grid: float | None = None
+    ) -> None:
+        self._store = store
+        self._index = index
+        self._grid = grid
+        self._settled = grid is not None
 
     @classmethod
     def from_arrays(
@@ -350,31 +373,7 @@ class Episodes(Recorded):
 
         Nothing is copied.
         """
-        chosen = np.asarray(index)
-        if chosen.dtype == np.bool_:
-            if chosen.shape != (len(self),):
-                raise InputError(
-                    Argument("index"),
-                    f" as a mask needs shape ({len(self)},), got shape {chosen.shape}",
-                )
-            chosen = np.flatnonzero(chosen)
-        chosen = chosen.astype(np.intp)
-        if chosen.ndim != 1 or (chosen.size and not -len(self) <= chosen.min()):
-            raise InputError(
-                Argument("index"),
-                f" needs a 1-D array of positions from -{len(self)} to {len(self) - 1}",
-            )
-        if chosen.size and chosen.max() >= len(self):
-            raise InputError(
-                Argument("index"), f" needs positions below {len(self)}, got {chosen.max()}"
-            )
-        if chosen.size == 0:
-            raise EpisodesError(Argument("index"), " chooses no episode; choose at least one")
-        chosen = chosen % len(self)
-        if np.unique(chosen).size != chosen.size:
-            raise InputError(
-                Argument("index"), " needs different positions, got the same one twice"
-            )
+        chosen = positions_of(index, len(self))
         index = chosen if self._index is None else self._index[chosen]
         return self._on_same_grid(self._store, index)
 
@@ -560,7 +559,7 @@ class Episodes(Recorded):
         >>> len(walks.thinned(np.full((400, 2), 1.0), bound=4.0))
         107
         """
-        weights = self._products(ratios)
+        weights = products_of(ratios, self.lengths, self.ids)
         bad = ~(np.isfinite(weights) & (weights >= 0.0))
         if bad.any():
             i = int(np.argmax(bad))
@@ -584,33 +583,6 @@ class Episodes(Recorded):
                 "closer to the recorded one"
             )
         return self.take(lots)
-
-    def _products(self, ratios: Any) -> FloatArray:
-        """For each episode, the product of its ratios, (n,).
-
-        ``ratios`` has one number per action, or already one product per episode.
-        """
-        n = len(self)
-        if isinstance(ratios, np.ndarray) and ratios.shape == (n,) and ratios.dtype != np.object_:
-            return ratios.astype(np.float64)
-        rows = [np.asarray(one, dtype=np.float64) for one in ratios]
-        if len(rows) != n:
-            raise InputError(
-                Argument("ratios"), f" need one entry for each of {n} episodes, got {len(rows)}"
-            )
-        for i, (own, length) in enumerate(zip(rows, self.lengths.tolist(), strict=True)):
-            if own.shape not in ((), (length,)):
-                raise InputError(
-                    Argument("ratios"),
-                    f" of episode {self.ids[i]!s} need one for each of its {length} steps, "
-                    f"got shape {own.shape}",
-                )
-            if np.any(own < 0.0):
-                raise InputError(
-                    Argument("ratios"),
-                    f" need numbers from 0 up, got {own.min()} for episode {self.ids[i]!s}",
-                )
-        return np.array([own.prod() for own in rows])
 
     def recoded(self, schema: Schema) -> Episodes:
         """The same episodes, with text features coded by the categories of another schema.
@@ -754,6 +726,265 @@ class Episodes(Recorded):
         from ontarget.reading.look import look_at
 
         return look_at(self, target)
+
+    @property
+    def schema(self) -> Schema:
+        """The features of a state: their names, types and categories."""
+        return self._store.schema
+
+    @property
+    def history(self) -> History:
+        """What a state also says about the run so far; see `Episodes.with_history`."""
+        return self._store.history
+
+    @cached_property
+    def state_schema(self) -> Schema:
+        """The columns of a state: the features, and those that a history adds."""
+        return state_schema(self.schema, self.history)
+
+    @property
+    def behavior(self) -> Behavior:
+        """The behavior: the number that the episodes are judged by, such as the sum of rewards.
+
+        An error if there are several; `only` chooses one of them.
+        """
+        return self._judged.behavior
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the behaviors (numbers that episodes are judged by).
+
+        Empty if there is only one behavior, which then has no name.
+        """
+        return tuple(signal.name for signal in self._store.several)
+
+    @property
+    def readings(self) -> dict[str, Reading]:
+        """For each named behavior (a number that episodes are judged by), what it is computed from.
+
+        Empty if there is only one behavior, which then has no name.
+        """
+        return {signal.name: signal.reading for signal in self._store.several}
+
+    @property
+    def _judged(self) -> Store:
+        """The arrays of the episodes; an error if the episodes are judged by several behaviors."""
+        if self._store.several:
+            raise EpisodesError(
+                f"these episodes have several behaviors ({', '.join(self.names)}); choose one of "
+                f"them: episodes.only({self.names[0]!r})"
+            )
+        return self._store
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the episodes are on disk and read step by step; see `PreparedEpisodes`."""
+        return hasattr(self._store, "recoded")
+
+    @property
+    def horizon(self) -> int:
+        """The horizon: the number of steps after which an episode is complete."""
+        return self._store.horizon
+
+    @property
+    def horizon_declared(self) -> bool:
+        """Whether the user declared the horizon (the number of steps of a complete run).
+
+        Otherwise the horizon is the length of the longest run seen.
+        """
+        return self._store.horizon_declared
+
+    @property
+    def roles(self) -> Roles:
+        """Which column of the user's data was the step, which the reward, and so on."""
+        return self._store.roles
+
+    @property
+    def dropped(self) -> int:
+        """How many episodes were left out when these were read, because they were cut off."""
+        return self._store.dropped
+
+    @property
+    def censoring(self) -> str:
+        """How cut-off episodes were treated (``censored=``); empty if there were none."""
+        return self._store.censoring
+
+    @cached_property
+    def cut_off(self) -> BoolArray:
+        """Which episodes were cut off before their end: their outcome is unknown.
+
+        Such episodes are kept only with ``censored="worst-case"``. In place of their outcome,
+        `outcomes` has what they reached up to the cut-off.
+        """
+        return self._own(self._store.censored)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences for the user about what was guessed when the columns were read."""
+        return self._store.remarks
+
+    @property
+    def unseen(self) -> int:
+        """How many values were categories that are not known, and so became missing values."""
+        return sum(one.readings for one in self.strangers)
+
+    @property
+    def strangers(self) -> tuple[UnknownCategories, ...]:
+        """The values that `unseen` counts, by feature: how many, and the most frequent of them."""
+        return self._store.unknown_categories
+
+    @cached_property
+    def ids(self) -> AnyArray:
+        """The ids of the episodes."""
+        return self._own(self._store.ids)
+
+    @cached_property
+    def keys(self) -> KeyArray:
+        """A 64-bit hash of each id, for random draws that do not depend on the episodes' order."""
+        return self._own(self._store.keys)
+
+    @cached_property
+    def groups(self) -> AnyArray | None:
+        """The group of each episode, such as the weather; None without groups."""
+        return None if self._store.groups is None else self._own(self._store.groups)
+
+    @property
+    def targets(self) -> tuple[Target | None, ...] | None:
+        """The target of each episode, given by `Episodes.aimed`; None if none were given."""
+        wanted = self._store.wanted
+        if wanted is None or self._index is None:
+            return wanted
+        return tuple(wanted[i] for i in self._index.tolist())
+
+    @cached_property
+    def truncated(self) -> BoolArray | None:
+        """Which episodes were flagged as cut off; None if there is no such flag."""
+        return None if self._store.truncated is None else self._own(self._store.truncated)
+
+    @cached_property
+    def terminated(self) -> BoolArray | None:
+        """Which episodes were flagged as ended by themselves; None if there is no such flag."""
+        return None if self._store.terminated is None else self._own(self._store.terminated)
+
+    @cached_property
+    def lengths(self) -> IndexArray:
+        """The number of steps of each episode."""
+        return self._own(self._store.lengths)
+
+    @cached_property
+    def outcomes(self) -> FloatArray:
+        """The outcome of each episode: the number it is judged by, at its end, rounded to `grid`.
+
+        Intervals and promises are rounded to the same grid, so that comparisons are exact.
+        """
+        return self._outcomes_on(self.grid)
+
+    @cached_property
+    def grid(self) -> float:
+        """Outcomes are rounded to multiples of this number, so that 0.1 + 0.2 equals 0.3."""
+        return self._own_grid if self._grid is None else self._grid
+
+    @property
+    def _unrounded(self) -> Unrounded:
+        """The outcomes before they are rounded, and how exact they are."""
+
+        def path() -> Iterator[tuple[IndexArray, FloatArray]]:
+            for t in range(1, int(self.lengths.max())):
+                _, alive = self._store.rows(t, self._index)
+                yield alive, self._unrounded_at(t)
+
+        return Unrounded(self._unsnapped_outcomes, self.lengths, ~self.cut_off, path, self.ids)
+
+    @cached_property
+    def _unsnapped_outcomes(self) -> FloatArray:
+        return self._own(self._judged.outcomes)
+
+    @cached_property
+    def reward_range(self) -> tuple[float, float] | None:
+        """The smallest and the largest reward of any step; None without rewards."""
+        if self._judged.rewards is None:
+            return None
+        by_step = [self.rewards_at(t) for t in range(int(self.lengths.max()))]
+        return min(float(r.min()) for r in by_step), max(float(r.max()) for r in by_step)
+
+    def at(self, t: int, *, grid: float | None = None) -> Step:
+        """The states, outcomes and values so far of the episodes still going at step t.
+
+        Episodes that ended before step t are left out. Outcomes and the behavior so far (the number
+        that an episode is judged by, up to step t) are rounded to `grid`, or to another grid that
+        is passed.
+        """
+        if not 0 <= t < self.horizon:
+            raise InputError(Argument("t"), f" needs a step from 0 to {self.horizon - 1}, got {t}")
+        store, grid = self._judged, self.grid if grid is None else grid
+        rows, alive = store.rows(t, self._index)
+        behavior = snap(store.before[rows], grid)
+        outcomes = self._outcomes_on(grid)[alive]
+        remaining = outcomes
+        if store.ahead is not None:
+            remaining = snap(store.ahead[rows], grid)
+        elif store.behavior.additive:
+            remaining = snap(outcomes - behavior, grid)
+        return Step(
+            t=t,
+            states=store.states_at(t, rows, alive if self._index is None else self._index[alive]),
+            behavior=behavior,
+            remaining=remaining,
+            outcomes=outcomes,
+            ids=self.ids[alive],
+            groups=None if self.groups is None else self.groups[alive],
+            keys=self.keys[alive],
+            index=alive,
+        )
+
+    def _unrounded_at(self, t: int) -> FloatArray:
+        """The behavior before step t of each episode that is still going there, not rounded."""
+        rows, _ = self._judged.rows(t, self._index)
+        values: FloatArray = self._judged.before[rows]
+        return values
+
+    def _outcomes_on(self, grid: float) -> FloatArray:
+        """The outcomes rounded to a grid; those of the last grid asked for are kept."""
+        kept: tuple[float, FloatArray] | None = self.__dict__.get("_rounded")
+        if kept is None or kept[0] != grid:
+            kept = grid, read_only(snap(self._unsnapped_outcomes, grid))
+            self.__dict__["_rounded"] = kept
+        return kept[1]
+
+    def rewards_at(self, t: int) -> FloatArray:
+        """The reward at step t of each episode that is still going there."""
+        earned = self._judged.rewards
+        if earned is None:
+            raise EpisodesError(
+                f"these episodes have no rewards: their behavior is {self.behavior.spec}"
+            )
+        rows, _ = self._store.rows(t, self._index)
+        rewards: FloatArray = earned[rows]
+        return rewards
+
+    @property
+    def _positions(self) -> IndexArray:
+        """The positions of these episodes in the store."""
+        return np.arange(len(self)) if self._index is None else self._index
+
+    def __getstate__(self) -> dict[str, object]:
+        # Without what was computed from the store, which may be on disk and large.
+        return {name: getattr(self, name) for name in _KEPT}
+
+    def __len__(self) -> int:
+        return int(self._store.lengths.size if self._index is None else self._index.size)
+
+    def _own(self, values: NDArray[Kind]) -> NDArray[Kind]:
+        if self._index is None:
+            return values
+        own: NDArray[Kind] = values[self._index]
+        own.setflags(write=False)
+        return own
+
+    @cached_property
+    def _own_grid(self) -> float:
+        """The grid that these episodes have by themselves (method M1)."""
+        return own_grid(self._judged, self._index)
 
     def __repr__(self) -> str:
         from ontarget.reading.look import judged_in_words

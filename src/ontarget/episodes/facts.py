@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from ontarget._keyed import keyed_hash
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray, KeyArray
-from ontarget.episodes._recorded import Recorded
 from ontarget.episodes.episodes import Episodes
-from ontarget.episodes.schema import Schema
+from ontarget.episodes.schema import Schema, Unseen
 
 # The most fingerprints stored for one part of a split, to keep model files small.
 MOST_FINGERPRINTS = 200_000
@@ -18,7 +18,7 @@ _PAIRS = 8  # how many pairs of neighboring steps are examined
 _ENOUGH = 20  # the fewest changes that count as evidence
 
 
-def fingerprints(episodes: Recorded) -> KeyArray:
+def fingerprints(episodes: Episodes) -> KeyArray:
     """A 64-bit hash of each episode: of its id, its outcome, and its states at all steps.
 
     The behavior so far at each step is part of the hash too.
@@ -26,7 +26,7 @@ def fingerprints(episodes: Recorded) -> KeyArray:
     return _named(episodes, _contents(episodes))
 
 
-def known_by(episodes: Recorded) -> KeyArray:
+def known_by(episodes: Episodes) -> KeyArray:
     """The fingerprints by which a model file recognizes these episodes, sorted.
 
     If there are more than `MOST_FINGERPRINTS`, only the smallest are kept. Fingerprints are hashes,
@@ -35,7 +35,7 @@ def known_by(episodes: Recorded) -> KeyArray:
     return np.sort(fingerprints(episodes))[:MOST_FINGERPRINTS]
 
 
-def seen_before(episodes: Recorded, known: AnyArray) -> IndexArray:
+def seen_before(episodes: Episodes, known: AnyArray) -> IndexArray:
     """The positions of the episodes whose fingerprint is in ``known``; empty if it may be chance.
 
     If only a few different runs are possible, two logs with the same ids contain some equal runs by
@@ -58,11 +58,11 @@ def seen_before(episodes: Recorded, known: AnyArray) -> IndexArray:
     return found if found.size > 4.0 * alike * len(episodes) else found[:0]
 
 
-def _named(episodes: Recorded, contents: KeyArray) -> KeyArray:
+def _named(episodes: Episodes, contents: KeyArray) -> KeyArray:
     return keyed_hash(contents ^ episodes.keys, 0, "episode")
 
 
-def _contents(episodes: Recorded) -> KeyArray:
+def _contents(episodes: Episodes) -> KeyArray:
     """A 64-bit hash of each episode's contents, without its id; see `fingerprints`."""
     # Values as recorded, not rounded, so that the same episode gets the same hash on every grid.
     store, index = episodes._store, episodes._index
@@ -121,3 +121,27 @@ def _one_way(moves: FloatArray) -> BoolArray:
     up, down = (np.count_nonzero(one, axis=0) for one in (moves > 0.0, moves < 0.0))
     found: BoolArray = (np.maximum(up, down) == len(moves)) & (len(moves) >= _ENOUGH)
     return found
+
+
+def learned_schema(train: Episodes, unseen: Unseen) -> Schema:
+    """The features of these episodes, each with exactly the categories that occur.
+
+    ``unseen`` says what happens later with a category that does not occur in these episodes: it is
+    an error, or it counts as a missing value.
+    """
+    columns = train.schema.categorical
+    found: dict[int, set[float]] = {j: set() for j in columns}
+    for t in range(int(train.lengths.max())) if columns else ():
+        states = train.at(t).states
+        for j in columns:
+            found[j] |= set(np.unique(states[:, j]).tolist())
+    features = list(train.schema.features)
+    for j in columns:
+        names = features[j].categories
+        if names is None:
+            known = tuple(sorted(code for code in found[j] if code == code))
+            features[j] = replace(features[j], known=known, unseen=unseen)
+        else:
+            kept = tuple(name for code, name in enumerate(names) if float(code) in found[j])
+            features[j] = replace(features[j], categories=kept, unseen=unseen)
+    return Schema(tuple(features))

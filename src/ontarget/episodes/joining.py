@@ -13,15 +13,13 @@ from typing import Any
 import numpy as np
 
 from ontarget._typing import AnyArray, BoolArray, FloatArray
-from ontarget.episodes._recorded import Recorded
-from ontarget.episodes._store import Signal, Store
 from ontarget.episodes.schema import (
     Feature,
     Schema,
     UnknownCategories,
-    Unseen,
     joined_unknown,
 )
+from ontarget.episodes.store import Signal, Store
 from ontarget.errors import CategoryError, EpisodesError
 
 _LIKE = "read the later ones with like= the first"
@@ -36,30 +34,6 @@ def same_dictionaries(one: Schema, other: Schema) -> bool:
 def _same(own: Feature, other: Feature) -> bool:
     """Whether each code of one feature has the same meaning in the other."""
     return own.categories == other.categories and other.known in (None, own.known)
-
-
-def learned_schema(train: Recorded, unseen: Unseen) -> Schema:
-    """The features of these episodes, each with exactly the categories that occur.
-
-    ``unseen`` says what happens later with a category that does not occur in these episodes: it is
-    an error, or it counts as a missing value.
-    """
-    columns = train.schema.categorical
-    found: dict[int, set[float]] = {j: set() for j in columns}
-    for t in range(int(train.lengths.max())) if columns else ():
-        states = train.at(t).states
-        for j in columns:
-            found[j] |= set(np.unique(states[:, j]).tolist())
-    features = list(train.schema.features)
-    for j in columns:
-        names = features[j].categories
-        if names is None:
-            known = tuple(sorted(code for code in found[j] if code == code))
-            features[j] = replace(features[j], known=known, unseen=unseen)
-        else:
-            kept = tuple(name for code, name in enumerate(names) if float(code) in found[j])
-            features[j] = replace(features[j], categories=kept, unseen=unseen)
-    return Schema(tuple(features))
 
 
 def recoded_store(store: Store, schema: Schema) -> Store:

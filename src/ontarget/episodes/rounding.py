@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, TypeAlias
 
 import numpy as np
 
-from ontarget._grid import next_point, snap, typical_size
+from ontarget._grid import LARGEST_OUTCOME, decimals_of, grid_of, next_point, snap, typical_size
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
+from ontarget.episodes.store import Store
 from ontarget.errors import TargetError
 from ontarget.goal import Goal
 from ontarget.target import Target
@@ -154,3 +155,50 @@ def outliers_in_words(runs: Unrounded) -> str:
         f"typical one ({typical:.3g}): {runs.named(found)}; check the rewards of these runs, and "
         "leave the runs out if the rewards are wrong"
     )
+
+
+def own_grid(store: Store, index: IndexArray | None) -> float:
+    """The grid that the episodes at these positions, or all, have by themselves (M1)."""
+    chosen = slice(None) if index is None else index
+    outcomes, lengths, behavior = store.outcomes[chosen], store.lengths[chosen], store.behavior
+    kind, longest = behavior.spec.partition(":")[0], int(lengths.max())
+
+    def values() -> Iterator[FloatArray]:
+        """The numbers that the behavior is computed from, step by step, as they were recorded."""
+        recorded = store.rewards
+        if recorded is None:  # a column: the last value of a run is its outcome
+            yield outcomes
+            recorded = store.before
+        for t in range(longest):
+            yield recorded[store.rows(t, index)[0]]
+
+    if kind == "first":
+        return grid_of(outcomes, decimals=decimals_of([outcomes]))
+    if behavior.told or kind in ("last", "max", "min"):  # nothing is added up
+        decimals = decimals_of(values())
+        lost = 0.0 if decimals is None else _beyond(decimals, values())
+        return grid_of(outcomes, decimals=decimals, noise=4.0 * lost)
+    if kind == "share" or store.rewards is None:
+        return grid_of(outcomes)
+    decimals = decimals_of(values()) if kind == "sum" else None
+    sizes, missed = np.zeros(lengths.size), np.zeros(lengths.size)
+    for t in range(longest):
+        rows, alive = store.rows(t, index)
+        earned = store.rewards[rows]
+        sizes[alive] += np.abs(earned)
+        if decimals is not None:
+            missed[alive] += np.abs(earned - snap(earned, float(f"1e{-decimals}")))
+    lost = float(missed.max())
+    if decimals is not None and 4.0 * lost > 10.0**-decimals:
+        decimals, lost = None, 0.0  # float32 has lost the decimals
+    # A sum is off by up to this many times the last bit; a running mean forgets its errors.
+    steps = 8 if kind == "mean" else store.horizon if store.horizon_declared else longest
+    noise = 4.0 * steps * 2.0**-53 * min(float(sizes.max()), LARGEST_OUTCOME)
+    return grid_of(outcomes, decimals=decimals, noise=max(noise, 4.0 * lost))
+
+
+def _beyond(decimals: int, pieces: Iterable[FloatArray]) -> float:
+    """How far these numbers are at most from having so many decimals, as float32 leaves them."""
+    unit = float(f"1e{-decimals}")
+    far = (np.fmax.reduce(np.abs(values - snap(values, unit)), initial=0.0) for values in pieces)
+    return float(max(far, default=0.0))

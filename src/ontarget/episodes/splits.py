@@ -9,8 +9,8 @@ import numpy as np
 
 from ontarget._keyed import keyed_hash, keys_of
 from ontarget._keyed import uniform_by_id as uniform_by_id
-from ontarget._typing import AnyArray, IndexArray, KeyArray
-from ontarget.errors import Argument, EpisodesError
+from ontarget._typing import AnyArray, ArrayLike, IndexArray, KeyArray
+from ontarget.errors import Argument, EpisodesError, InputError
 
 ByGroup: TypeAlias = Literal["stratify", "whole", "cluster"]
 # The name of each part, and a fraction or a count of episodes. Models learn from the first part.
@@ -178,3 +178,23 @@ def _counts(parts: Parts, n: int) -> list[int]:
             f"the parts {' and '.join(parts)} ask for {sum(found)} of {n} episodes; ask for fewer"
         )
     return found
+
+
+def positions_of(index: ArrayLike, n: int) -> IndexArray:
+    """The chosen positions among n episodes, given by number (from -n) or by a mask; checked."""
+    chosen, name = np.asarray(index), Argument("index")
+    if chosen.dtype == np.bool_:
+        if chosen.shape != (n,):
+            raise InputError(name, f" as a mask needs shape ({n},), got shape {chosen.shape}")
+        chosen = np.flatnonzero(chosen)
+    chosen = chosen.astype(np.intp)
+    if chosen.ndim != 1 or np.any(chosen < -n):
+        raise InputError(name, f" needs a 1-D array of positions from -{n} to {n - 1}")
+    if np.any(chosen >= n):
+        raise InputError(name, f" needs positions below {n}, got {chosen.max()}")
+    if chosen.size == 0:
+        raise EpisodesError(name, " chooses no episode; choose at least one")
+    chosen = chosen % n
+    if np.unique(chosen).size != chosen.size:
+        raise InputError(name, " needs different positions, got the same one twice")
+    return chosen

@@ -8,11 +8,11 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from ontarget import Episodes
 from ontarget._numerals import percent
 from ontarget._plain import plain
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
-from ontarget.episodes._recorded import Recorded
-from ontarget.episodes._store import Store
+from ontarget.episodes.store import Store
 from ontarget.errors import Argument
 from ontarget.target import Target
 
@@ -191,12 +191,12 @@ class Sample:
     last: Moment
 
 
-def sampled(episodes: Recorded) -> Sample | None:
+def sampled(episodes: Episodes) -> Sample | None:
     """A sample of the episodes that depends only on their ids; None if there are too few."""
     if len(episodes) < LEAST:
         return None
     store = episodes._store
-    own = np.arange(len(episodes)) if episodes._index is None else episodes._index
+    own = episodes._positions
     chosen = np.sort(own[np.argsort(episodes.keys, kind="stable")[:_MOST]])
     reached = int(np.sort(store.lengths[chosen])[-LEAST])  # enough episodes have this many steps
     steps = np.unique(np.linspace(0, reached - 1, _STEPS).round().astype(int)).tolist()

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ontarget import Episodes
 from ontarget._numerals import percent
 from ontarget._typing import AnyArray, FloatArray
-from ontarget.episodes._recorded import Recorded
 from ontarget.errors import Argument, Placeholder
 from ontarget.reading._leaks import LEAST, Caution, determined, separated
 from ontarget.reading.layout import AN_OUTCOME, FROM_NEXT, ON_CLOCK
@@ -54,7 +54,7 @@ class FileOrder:
         )
 
 
-def find_order(episodes: Recorded) -> tuple[FileOrder, list[Caution]]:
+def find_order(episodes: Episodes) -> tuple[FileOrder, list[Caution]]:
     """How the file is ordered, and cautions if its order or the ids are related to the outcomes."""
     outcomes = episodes.outcomes
     if len(episodes) < LEAST:
@@ -106,7 +106,7 @@ def _parts_of(ids: AnyArray) -> Iterator[FloatArray]:
             yield np.unique(words, return_inverse=True)[1].astype(np.float64)
 
 
-def find_since_last(episodes: Recorded) -> list[Caution]:
+def find_since_last(episodes: Episodes) -> list[Caution]:
     """A caution if each row seems to contain the reward of the row before it; else an empty list.
 
     It seems so if the reward is 0 in the first row of every episode, and seldom 0 elsewhere.
@@ -114,7 +114,7 @@ def find_since_last(episodes: Recorded) -> list[Caution]:
     reward, store = episodes.roles.reward, episodes._store
     if reward is None or store.rewards is None or reward.startswith((AN_OUTCOME, FROM_NEXT)):
         return []
-    own = np.arange(len(episodes)) if episodes._index is None else episodes._index
+    own = episodes._positions
     own = own[store.lengths[own] > 1]
     if own.size < _LEAST or np.any(store.rewards[store.rows(0, own)[0]] != 0.0):
         return []
@@ -142,7 +142,7 @@ def find_since_last(episodes: Recorded) -> list[Caution]:
     return [Caution("since last", (reward,), what, why, remedy)]
 
 
-def find_waits(episodes: Recorded) -> list[Caution]:
+def find_waits(episodes: Episodes) -> list[Caution]:
     """A caution if rewards are the times until the next row; else an empty list.
 
     This matters only with ``every=``, where steps are intervals of time. Such a reward is earned at
@@ -169,10 +169,10 @@ def find_waits(episodes: Recorded) -> list[Caution]:
     return [Caution("wait", (reward,), what, why, remedy)]
 
 
-def _earned_and_gaps(episodes: Recorded) -> tuple[FloatArray, FloatArray]:
+def _earned_and_gaps(episodes: Episodes) -> tuple[FloatArray, FloatArray]:
     """What was earned at a step, and after how many steps something was earned again."""
     store = episodes._store
-    own = np.arange(len(episodes)) if episodes._index is None else episodes._index
+    own = episodes._positions
     chosen = np.sort(own[np.argsort(episodes.keys, kind="stable")[:_MOST]])
     last = np.full(chosen.size, -1)
     amount = np.zeros(chosen.size)

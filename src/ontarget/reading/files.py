@@ -12,14 +12,14 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import polars as pl
 
+from ontarget import Episodes
 from ontarget._arguments import whole_number
-from ontarget._typing import AnyArray, FloatArray, IndexArray
+from ontarget._typing import AnyArray, FloatArray
 from ontarget._whole_file import replacing
-from ontarget.episodes._recorded import Recorded
-from ontarget.episodes._store import Store
 from ontarget.episodes.building import RawEpisodes
 from ontarget.episodes.builtin_behaviors import JudgedBy, behavior_of, readings_of
 from ontarget.episodes.schema import Schema
+from ontarget.episodes.store import Store
 from ontarget.errors import (
     EpisodesError,
     EpisodesFileError,
@@ -98,7 +98,7 @@ def _opened(path: Path, options: FrameOptions) -> Iterator[_Log]:
             )
 
 
-def write(episodes: Recorded, path: Path) -> None:
+def write(episodes: Episodes, path: Path) -> None:
     """Write the episodes to a file, completely or not at all."""
     if path.suffix not in (".parquet", ".csv"):
         raise EpisodesFileError(
@@ -123,7 +123,7 @@ def write(episodes: Recorded, path: Path) -> None:
         )
 
 
-def _described(episodes: Recorded) -> str:
+def _described(episodes: Episodes) -> str:
     """What a file must say besides its columns, as JSON with sorted keys."""
     roles = episodes.roles
     found: dict[str, Any] = {
@@ -145,7 +145,7 @@ def _described(episodes: Recorded) -> str:
     return json.dumps(found, sort_keys=True)
 
 
-def _judged_spec(episodes: Recorded) -> str | list[list[str]]:
+def _judged_spec(episodes: Episodes) -> str | list[list[str]]:
     """The behavior as text; for several, a list of pairs.
 
     Each pair is (name, behavior). It is a list, not an object, because the order matters.
@@ -251,17 +251,11 @@ def explained(path: Path, done: Literal["read", "written"]) -> Iterator[None]:
         raise EpisodesFileError(f"{path.name} {found}: {error}") from error
 
 
-def frame_of(episodes: Recorded) -> pl.DataFrame:
+def frame_of(episodes: Episodes) -> pl.DataFrame:
     """The episodes as a table, one row per episode and step, sorted by step and then by episode."""
     store, chosen = episodes._store, episodes._index
-    steps = store.offsets.size - 1
-    parts = [store.rows(t, chosen) for t in range(steps)]
-    index = np.concatenate([part for _, part in parts])
-    counts = [part.size for _, part in parts]
-    rows: slice | IndexArray = slice(None)
-    if chosen is not None:
-        rows = np.concatenate([np.asarray(part) for part, _ in parts])
-    time = np.repeat(np.arange(steps), counts)
+    rows, index = store.rows_of(chosen)
+    time = np.repeat(np.arange(store.offsets.size - 1), np.diff(store.offsets))[rows]
     roles = store.roles
     columns = [
         _label_series(roles.episode, episodes.ids[index]),

@@ -7,11 +7,11 @@ from dataclasses import dataclass, fields, replace
 from types import EllipsisType
 from typing import Final, Protocol, TypeAlias, TypedDict
 
-from ontarget.episodes._store import Roles
 from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.builtin_behaviors import JudgedBy, Reading
 from ontarget.episodes.censoring import Censored
 from ontarget.episodes.schema import Schema
+from ontarget.episodes.store import Roles
 from ontarget.errors import Argument, EpisodesError
 
 # How a role records that steps are intervals of time (time@1h), that rewards were made from an

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from ontarget import Episodes
 from ontarget._numerals import percent
 from ontarget._plain import plain
 from ontarget._typing import FloatArray, IndexArray
-from ontarget.episodes._recorded import Recorded
 from ontarget.episodes.rounding import check_sides, outliers_in_words
 from ontarget.episodes.schema import Feature, Schema, unknown_in_words
 from ontarget.errors import Argument, TargetError
@@ -52,7 +52,7 @@ class Look:
         The histogram of the outcomes.
     """
 
-    episodes: Recorded
+    episodes: Episodes
     columns: tuple[ColumnFacts, ...]
     order: FileOrder
     cautions: tuple[Caution, ...]
@@ -161,7 +161,7 @@ class Look:
         return found
 
 
-def look_at(episodes: Recorded, target: Target | None = None) -> Look:
+def look_at(episodes: Episodes, target: Target | None = None) -> Look:
     """An overview of these episodes, and what to clear up before a fit; see `Episodes.look`."""
     sample = sampled(episodes)
     leaks = [] if sample is None else find_leaks(episodes.schema.names, sample, target)
@@ -182,7 +182,7 @@ def look_at(episodes: Recorded, target: Target | None = None) -> Look:
     )
 
 
-def _outliers(episodes: Recorded, target: Target | None) -> Iterator[Caution]:
+def _outliers(episodes: Episodes, target: Target | None) -> Iterator[Caution]:
     """Cautions: outcomes that dwarf the others, and a target that rounding would answer wrongly."""
     found = outliers_in_words(episodes._unrounded)
     if found:
@@ -221,7 +221,7 @@ def _some(names: list[str], most: int = _MOST) -> str:
     return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def describe(episodes: Recorded) -> str:
+def describe(episodes: Episodes) -> str:
     """A description of the episodes: number, length, features and outcomes."""
     lengths = episodes.lengths
     steps = f"{int(lengths.sum()):,} steps in all"
@@ -250,7 +250,7 @@ def describe(episodes: Recorded) -> str:
     return "\n".join(lines)
 
 
-def judged_in_words(episodes: Recorded) -> str:
+def judged_in_words(episodes: Episodes) -> str:
     """The behavior in a few words."""
     if not episodes.names:
         return f"behavior {episodes.behavior.spec}"
@@ -258,7 +258,7 @@ def judged_in_words(episodes: Recorded) -> str:
     return f"behaviors {', '.join(each)}"
 
 
-def _judged(episodes: Recorded) -> list[str]:
+def _judged(episodes: Episodes) -> list[str]:
     """Lines of text: what the episodes are judged by, and how they ended."""
     if not episodes.names:
         outcomes = _distribution(episodes.outcomes)
@@ -322,7 +322,7 @@ def _follows(one: Feature, other: Feature) -> bool:
     return alike and int(second[2]) == int(first[2]) + 1
 
 
-def _ends(episodes: Recorded) -> str:
+def _ends(episodes: Episodes) -> str:
     early = int(np.count_nonzero((episodes.lengths < episodes.horizon) & ~episodes.cut_off))
     if not early:
         text = "all reached the horizon"
@@ -344,7 +344,7 @@ def _ends(episodes: Recorded) -> str:
     return text
 
 
-def _counting(episodes: Recorded) -> str:
+def _counting(episodes: Episodes) -> str:
     first = episodes.roles.first_step
     return f"; steps count from {first} in the log, and from 0 in all answers" if first else ""
 
@@ -375,22 +375,13 @@ class ColumnFacts:
     like_an_id: bool
 
 
-def column_facts(episodes: Recorded) -> tuple[ColumnFacts, ...]:
+def column_facts(episodes: Episodes) -> tuple[ColumnFacts, ...]:
     """What was noticed about the column of each feature, in the order of the features."""
-    rows, owner = _rows_of(episodes)
+    rows, owner = episodes._store.rows_of(episodes._index)
     return tuple(
         _facts(feature, episodes._store.states[j, rows], owner)
         for j, feature in enumerate(episodes.schema.features)
     )
-
-
-def _rows_of(episodes: Recorded) -> tuple[slice | IndexArray, IndexArray]:
-    """Which rows belong to these episodes, sorted by step, and the episode of each row."""
-    store, chosen = episodes._store, episodes._index
-    parts = [store.rows(t, chosen) for t in range(int(episodes.lengths.max()))]
-    owner = np.concatenate([alive for _, alive in parts])
-    rows = slice(None) if chosen is None else np.concatenate([np.asarray(r) for r, _ in parts])
-    return rows, owner
 
 
 def _facts(feature: Feature, values: FloatArray, owner: IndexArray) -> ColumnFacts:

@@ -11,10 +11,10 @@ from typing import Any
 
 from ontarget._arguments import whole_number
 from ontarget._whole_file import write_whole
-from ontarget.episodes._store import Roles
 from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.builtin_behaviors import behavior_of
 from ontarget.episodes.schema import Schema, UnknownCategories
+from ontarget.episodes.store import Roles
 from ontarget.errors import EpisodesError, EpisodesFileError
 
 MANIFEST = "manifest.json"

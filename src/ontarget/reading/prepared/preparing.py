@@ -20,10 +20,10 @@ from ontarget._keyed import keys_of
 from ontarget._progress import progress_bar
 from ontarget._typing import AnyArray, IndexArray
 from ontarget._whole_file import replacing, write_whole
-from ontarget.episodes._store import Roles, Store
 from ontarget.episodes.episodes import Episodes, Split
 from ontarget.episodes.schema import Schema, UnknownCategories, joined_unknown
 from ontarget.episodes.splits import ByGroup, capped_parts, divide
+from ontarget.episodes.store import Roles, Store
 from ontarget.errors import Argument, EpisodesError, EpisodesFileError
 from ontarget.reading._columns import decoded, joined_labels, labels
 from ontarget.reading.files import explained

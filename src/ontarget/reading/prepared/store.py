@@ -19,8 +19,8 @@ import polars as pl
 
 from ontarget._grid import LARGEST_OUTCOME
 from ontarget._typing import AnyArray, FloatArray, IndexArray
-from ontarget.episodes._store import RowValues, Store
 from ontarget.episodes.schema import Schema, UnknownCategories, joined_unknown
+from ontarget.episodes.store import RowValues, Store
 from ontarget.errors import EpisodesFileError
 from ontarget.reading._columns import encoded, flags, labels, unknown_in
 from ontarget.reading.files import explained
@@ -262,7 +262,7 @@ def _gathered(rows: PreparedRows, wanted: slice | IndexArray, values: Any) -> An
 
 @dataclass(frozen=True)
 class PreparedStore(Store):
-    """Recorded episodes whose rows are on disk; unpickling opens the same folder again."""
+    """Episodes episodes whose rows are on disk; unpickling opens the same folder again."""
 
     origin: tuple[str, tuple[str, ...], str] = ("", (), "")
 

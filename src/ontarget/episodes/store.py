@@ -1,4 +1,7 @@
-"""The arrays of recorded episodes: one per column, read-only, rows sorted by step and episode."""
+"""The arrays of recorded episodes: one per column, read-only, rows sorted by step and episode.
+
+`Step` is what one step shows of them.
+"""
 
 from __future__ import annotations
 
@@ -224,9 +227,9 @@ class Store:
 
     def part(self, episodes: IndexArray) -> Store:
         """The arrays of the episodes at these positions only."""
-        slices = [self.rows(t, episodes)[0] for t in range(int(self.lengths[episodes].max()))]
-        rows = np.concatenate([np.asarray(part) for part in slices])
-        counts = [np.asarray(part).size for part in slices]
+        lengths = self.lengths[episodes]
+        alive = [np.count_nonzero(lengths > t) for t in range(int(lengths.max()))]
+        rows = np.asarray(self.rows_of(episodes)[0])
         values = self.values_of(rows)
 
         def own(values: AnyArray | None) -> Any:
@@ -243,8 +246,8 @@ class Store:
             wanted=wanted,
             truncated=own(self.truncated),
             terminated=own(self.terminated),
-            lengths=self.lengths[episodes],
-            offsets=np.concatenate([[0], np.cumsum(counts)]).astype(np.intp),
+            lengths=lengths,
+            offsets=np.concatenate([[0], np.cumsum(alive)]).astype(np.intp),
             states=values.states,
             rewards=values.rewards,
             before=values.before,
@@ -261,6 +264,15 @@ class Store:
             before=self.before[rows],
             ahead=None if self.ahead is None else self.ahead[rows],
         )
+
+    def rows_of(self, episodes: IndexArray | None) -> tuple[slice | IndexArray, IndexArray]:
+        """All rows of the episodes at these positions, or of all, and the episode of each row."""
+        longest = int((self.lengths if episodes is None else self.lengths[episodes]).max())
+        parts = [self.rows(t, episodes) for t in range(longest)]
+        owners = np.concatenate([alive for _, alive in parts])
+        if episodes is None:
+            return slice(None), owners
+        return np.concatenate([np.asarray(rows) for rows, _ in parts]), owners
 
     def rows(self, step: int, episodes: IndexArray | None) -> tuple[slice | IndexArray, IndexArray]:
         """The rows of a step, and for each of them the position of its episode.
@@ -287,3 +299,48 @@ def _freeze(value: Any) -> None:
         array = getattr(value, item.name)
         if isinstance(array, np.ndarray):
             array.setflags(write=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """The n episodes that are still going at one step, with their states and outcomes.
+
+    Attributes
+    ----------
+    t
+        The step.
+    states
+        The state of each episode before acting at this step, (n, columns).
+    behavior
+        The behavior so far, (n,).
+    remaining
+        The remainder of each episode, (n,): what was still to come. For a sum, the outcome minus
+        the behavior so far. For a maximum or minimum, the extreme of the rewards from this step on.
+        Otherwise the outcome.
+    outcomes
+        The outcome of each episode, (n,).
+    ids, groups
+        The id and the group of each episode, (n,); ``groups`` is None without groups.
+    keys
+        A 64-bit hash of each id, for random draws that do not depend on the order of the episodes.
+    index
+        The position of each episode among all episodes, (n,).
+    """
+
+    t: int
+    states: FloatArray
+    behavior: FloatArray
+    remaining: FloatArray
+    outcomes: FloatArray
+    ids: AnyArray
+    groups: AnyArray | None
+    keys: KeyArray
+    index: IndexArray
+
+    def __len__(self) -> int:
+        return int(self.index.size)
+
+    @property
+    def response(self) -> FloatArray:
+        """What a model learns to predict: what was still to come in each episode, (n,)."""
+        return self.remaining
