@@ -6,10 +6,11 @@ rewards; its value at the end is the *outcome*. Models learn the *remainder*: wh
 The *horizon* is the number of steps of a complete run. The *learn* episodes are for estimates, the
 *assure* episodes are held out for promises.
 
-Other packages may import these modules: `behavior` and `builtin_behaviors`; `schema`, the features
-of a state; `building`, which checks recorded rows and puts them into a store; `censoring`, for runs
-that were stopped; `rounding` and its outcomes that are too close to a bound; `splits`; `joining`,
-which brings recordings together; `facts`, what a fit asks about episodes.
+Other packages may import these modules: `behavior`, `builtin_behaviors` and `judged`, which finds
+the behaviors that a log is judged by; `schema`, the features of a state; `recording`, rows that are
+not checked yet; `building`, which checks them; `store`, which keeps them; `censoring`, for runs
+that were stopped; `rounding`, for outcomes that are close to a bound; `splits`; `joining`, which
+brings recordings together; `facts`, what a fit asks about episodes.
 """
 
 import lazy_loader

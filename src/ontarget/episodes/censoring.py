@@ -10,8 +10,10 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from ontarget._arguments import whole_number
 from ontarget._keyed import keyed_uniform
 from ontarget._typing import AnyArray, FloatArray, IndexArray, KeyArray
+from ontarget.episodes.recording import RawEpisodes
 from ontarget.episodes.store import Store
 from ontarget.errors import Argument, CensoredError, EpisodesError, InputError, Placeholder
 
@@ -205,3 +207,109 @@ def products_of(ratios: Any, lengths: IndexArray, ids: AnyArray) -> FloatArray:
                 f" need numbers from 0 up, got {own.min()} for episode {episode!s}",
             )
     return np.array([own.prod() for own in rows])
+
+
+def refuse_unused(recording: RawEpisodes, censored: Censored) -> None:
+    """Refuse ``stop_probability`` or ``cutoff`` if this choice of ``censored`` ignores it."""
+    for name, column, way in (
+        ("stop_probability", recording.stop_probability, "weights"),
+        ("cutoff", recording.cutoff, "horizon"),
+    ):
+        if column is not None and censored != way:
+            raise CensoredError(
+                Argument(name), " is used only with ", Argument("censored", way), "; pass both"
+            )
+
+
+def going_on_of(recording: RawEpisodes) -> tuple[FloatArray, FloatArray] | None:
+    """For each episode, 1 divided by the probability that nobody stopped it, and its rounding.
+
+    It is the product of 1/(1 − stop_probability) over the steps of the episode; the rounding is in
+    units in the last place. None if the data have no stop probabilities.
+    """
+    q = recording.stop_probability
+    if q is None:
+        return None
+    bad = ~((q >= 0.0) & (q < 1.0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise EpisodesError(
+            Argument("stop_probability"),
+            f" needs numbers from 0 to below 1, got {q[row]:g} at {recording.where(row)}; a run "
+            "that is stopped for certain says nothing about runs that are left alone",
+        )
+    arrangement = recording.arrangement
+    factors = 1.0 / (1.0 - q)
+    # In floats 1/(1 − 0.8) is 5.000000000000001: the error of q is as many times larger in 1 − q.
+    units = arrangement.lengths * factors.max(initial=1.0)
+    return run_products(factors, arrangement.lengths, arrangement.offsets), units
+
+
+def within_horizon(recording: RawEpisodes, horizon: int | None) -> tuple[RawEpisodes, IndexArray]:
+    """The recorded episodes, and the positions of those whose cut-off is not before the horizon.
+
+    Steps after the horizon are removed. Whether an episode is kept depends only on its cut-off,
+    never on how the run went.
+    """
+    cutoff = recording.cutoff
+    needs(
+        "horizon",
+        cutoff is not None and horizon is not None,
+        Argument("cutoff", Placeholder("NAME")),
+        Argument("horizon", Placeholder("N")),
+    )
+    assert cutoff is not None
+    most = whole_number("horizon", horizon, least=1, error=EpisodesError)
+    _check_cutoffs(recording, cutoff)
+    kept = np.flatnonzero(cutoff >= most)
+    if not kept.size:
+        raise CensoredError(
+            f"no episode has a cut-off of {most} steps or more, the latest is {cutoff.max():g}; "
+            "pass a shorter ",
+            Argument("horizon"),
+        )
+    steps = min(most, recording.arrangement.offsets.size - 1)
+    rows = int(recording.arrangement.offsets[steps])
+
+    def own(values: FloatArray | None) -> FloatArray | None:
+        return None if values is None else values[:rows]
+
+    short = replace(
+        recording,
+        arrangement=replace(
+            recording.arrangement,
+            lengths=np.minimum(recording.arrangement.lengths, most),
+            offsets=recording.arrangement.offsets[: steps + 1],
+        ),
+        states=recording.states[:, :rows],
+        rewards=own(recording.rewards),
+        behavior_values=own(recording.behavior_values),
+        several=tuple(one._replace(values=one.values[:rows]) for one in recording.several),
+    )
+    return short, kept
+
+
+def _check_cutoffs(recording: RawEpisodes, cutoff: FloatArray) -> None:
+    """Refuse cut-offs that are not numbers of steps, or that contradict how long a run is."""
+    lengths, name = recording.arrangement.lengths, Argument("cutoff")
+    bad = ~(cutoff >= lengths)  # true for NaN
+    if bad.any():
+        i = int(np.argmax(bad))
+        raise EpisodesError(
+            name,
+            f" needs the number of steps after which a run is cut off, got {cutoff[i]:g} for "
+            f"episode {recording.ids[i]!s}, which has {lengths[i]} steps",
+        )
+    ended, cut = recording.terminated, recording.truncated
+    flagged = cut if ended is None else ~ended
+    if flagged is None:
+        return
+    early = np.flatnonzero(flagged & (cutoff > lengths))
+    if early.size:
+        i = int(early[0])
+        raise CensoredError(
+            f"episode {recording.ids[i]!s} was cut off after {lengths[i]} steps, before its ",
+            name,
+            f" of {cutoff[i]:g}; a cut-off must not depend on how a run goes, so record the "
+            "run to its end, or to its cut-off",
+        )

@@ -18,11 +18,12 @@ from ontarget._keyed import keyed_hash
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IndexArray, KeyArray
 from ontarget.episodes.behavior import Behavior
-from ontarget.episodes.building import RawEpisodes, build
-from ontarget.episodes.builtin_behaviors import JudgedBy, Reading
+from ontarget.episodes.building import build
 from ontarget.episodes.censoring import Censored, chosen_by_lot, products_of
 from ontarget.episodes.history import MOST_STEPS, History, state_schema
 from ontarget.episodes.joining import joined_store, recoded_store, same_dictionaries
+from ontarget.episodes.judged import JudgedBy, Reading
+from ontarget.episodes.recording import RawEpisodes
 from ontarget.episodes.rounding import Unrounded, own_grid
 from ontarget.episodes.schema import Schema, UnknownCategories
 from ontarget.episodes.splits import ByGroup, asked_parts, divide, positions_of

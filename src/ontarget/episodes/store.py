@@ -14,7 +14,6 @@ import numpy as np
 from ontarget._keyed import keys_of
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray, IntArray, KeyArray
 from ontarget.episodes.behavior import Behavior, steps_of
-from ontarget.episodes.builtin_behaviors import Reading
 from ontarget.episodes.history import (
     CHANGE,
     COUNT,
@@ -26,6 +25,7 @@ from ontarget.episodes.history import (
     running_counts,
     running_means,
 )
+from ontarget.episodes.judged import Reading
 from ontarget.episodes.schema import Schema, UnknownCategories
 from ontarget.target import Target
 

@@ -11,8 +11,8 @@ import numpy as np
 from ontarget._arguments import whole_number
 from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.episodes import Episodes
-from ontarget.episodes.builtin_behaviors import JudgedBy, reading_of
 from ontarget.episodes.censoring import Censored, all_taken_over, some_left_out
+from ontarget.episodes.judged import JudgedBy, reading_of
 from ontarget.errors import Argument, CensoredError, EpisodesError, InputError
 from ontarget.integrations._horizons import time_limit
 from ontarget.reading.observations import ObservationLayout

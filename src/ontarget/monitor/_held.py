@@ -12,7 +12,7 @@ import numpy as np
 from ontarget._grid import snap
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.episodes import Behavior, Schema
-from ontarget.episodes.builtin_behaviors import Reading
+from ontarget.episodes.judged import Reading
 from ontarget.episodes.store import Roles
 from ontarget.errors import Argument, InputError, UnfittedError
 from ontarget.fitted.fitted import Fitted

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Unpack, overload
 
 from ontarget.conformal.levels import Level
-from ontarget.episodes.builtin_behaviors import Reading
+from ontarget.episodes.judged import Reading
 from ontarget.errors import Argument, InputError
 from ontarget.goal import Goal
 from ontarget.live.alarms import PromisedAlarms, promised_alarms

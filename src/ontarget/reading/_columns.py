@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
-from ontarget.episodes.building import Arrangement
+from ontarget.episodes.recording import Arrangement
 from ontarget.episodes.schema import Feature, UnknownCategories
 from ontarget.errors import Argument, CategoryError, EpisodesError
 from ontarget.reading.layout import Layout

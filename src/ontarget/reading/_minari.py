@@ -21,7 +21,7 @@ import polars as pl
 
 from ontarget._extras import require
 from ontarget._typing import AnyArray, FloatArray
-from ontarget.episodes.building import RawEpisodes
+from ontarget.episodes.recording import RawEpisodes
 from ontarget.errors import EpisodesError, EpisodesFileError, OntargetError
 from ontarget.reading._text import regular_file
 from ontarget.reading.arrays import record_arrays

@@ -8,7 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from ontarget.episodes.builtin_behaviors import Judged
+from ontarget.episodes.judged import Judged
 from ontarget.episodes.store import Roles
 from ontarget.errors import Argument, EpisodesError, Placeholder
 from ontarget.reading.layout import FROM_NEXT, ON_CLOCK, Layout

@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
-from ontarget.episodes.building import Arrangement, arrange
 from ontarget.episodes.censoring import all_taken_over, some_left_out
+from ontarget.episodes.recording import Arrangement, arrange
 from ontarget.errors import Argument, CensoredError, EpisodesError
 from ontarget.reading._columns import Labels, flags, labels, numbers
 from ontarget.reading._parts import Parts

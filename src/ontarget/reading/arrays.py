@@ -10,8 +10,8 @@ import numpy as np
 
 from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray
 from ontarget.episodes.behavior import Behavior
-from ontarget.episodes.building import Arrangement, RawEpisodes, RawSignal, arrange
-from ontarget.episodes.builtin_behaviors import JudgedBy, Reading, reading_of, readings_of
+from ontarget.episodes.judged import JudgedBy, Reading, reading_of, readings_of
+from ontarget.episodes.recording import Arrangement, RawEpisodes, RawSignal, arrange
 from ontarget.episodes.schema import Feature, Schema
 from ontarget.episodes.store import Roles
 from ontarget.errors import Argument, EpisodesError

@@ -12,7 +12,7 @@ import polars as pl
 from ontarget._keyed import keyed_hash, keys_of
 from ontarget._typing import AnyArray, BoolArray, IndexArray
 from ontarget._whole_file import replacing
-from ontarget.episodes.builtin_behaviors import Judged
+from ontarget.episodes.judged import Judged
 from ontarget.errors import Argument, EpisodesError, EpisodesFileError
 from ontarget.reading._columns import is_times, joined_labels, times_of, year_first
 from ontarget.reading._parts import Table, episode_columns

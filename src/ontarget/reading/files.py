@@ -16,8 +16,9 @@ from ontarget import Episodes
 from ontarget._arguments import whole_number
 from ontarget._typing import AnyArray, FloatArray
 from ontarget._whole_file import replacing
-from ontarget.episodes.building import RawEpisodes
-from ontarget.episodes.builtin_behaviors import JudgedBy, behavior_of, readings_of
+from ontarget.episodes.builtin_behaviors import behavior_of
+from ontarget.episodes.judged import JudgedBy, readings_of
+from ontarget.episodes.recording import RawEpisodes
 from ontarget.episodes.schema import Schema
 from ontarget.episodes.store import Store
 from ontarget.errors import (

@@ -12,8 +12,9 @@ import numpy as np
 import polars as pl
 
 from ontarget._typing import AnyArray, FloatArray, IndexArray
-from ontarget.episodes.building import RawEpisodes, RawSignal, remarked
-from ontarget.episodes.builtin_behaviors import Judged, Reading, Sum
+from ontarget.episodes.builtin_behaviors import Sum
+from ontarget.episodes.judged import Judged, Reading
+from ontarget.episodes.recording import RawEpisodes, RawSignal, remarked
 from ontarget.episodes.schema import Feature, Schema, UnknownCategories
 from ontarget.errors import Argument, EpisodesError, Placeholder, TargetError
 from ontarget.reading._columns import (

@@ -8,8 +8,8 @@ from types import EllipsisType
 from typing import Final, Protocol, TypeAlias, TypedDict
 
 from ontarget.episodes.behavior import Behavior
-from ontarget.episodes.builtin_behaviors import JudgedBy, Reading
 from ontarget.episodes.censoring import Censored
+from ontarget.episodes.judged import JudgedBy, Reading
 from ontarget.episodes.schema import Schema
 from ontarget.episodes.store import Roles
 from ontarget.errors import Argument, EpisodesError

@@ -22,7 +22,7 @@ from ontarget._threads import run_blocks
 from ontarget._typing import FloatArray, IndexArray, KeyArray
 from ontarget.conformal.ranks import draw_ranks
 from ontarget.episodes import Episodes, Translation
-from ontarget.episodes.builtin_behaviors import Reading
+from ontarget.episodes.judged import Reading
 from ontarget.episodes.rounding import check_goal_sides
 from ontarget.errors import Argument, InputError
 from ontarget.fitted._kernels import DECIDED, NUMBERS

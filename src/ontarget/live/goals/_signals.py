@@ -11,7 +11,7 @@ from typing import Any
 
 from ontarget._scalars import shown
 from ontarget._typing import ArrayLike
-from ontarget.episodes.builtin_behaviors import Reading
+from ontarget.episodes.judged import Reading
 from ontarget.live import _run_kernel as k
 from ontarget.live.contract import Contract
 from ontarget.live.outlook import Outlook, Status

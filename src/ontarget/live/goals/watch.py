@@ -12,7 +12,7 @@ import numpy as np
 
 from ontarget._internal import internal
 from ontarget._typing import ArrayLike, FloatArray
-from ontarget.episodes.builtin_behaviors import Reading
+from ontarget.episodes.judged import Reading
 from ontarget.errors import Argument, InputError
 from ontarget.fitted._kernels import DECIDED, NUMBERS, P
 from ontarget.goal import Goal
