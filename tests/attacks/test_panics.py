@@ -17,8 +17,8 @@ from ontarget.errors import EpisodesFileError
 from ontarget.reading import prepare
 from refusals import refuses
 from tests.cli.river import call
-from tests.episodes.minari_folders import write_as_arrow, write_dataset
-from tests.episodes.test_lerobot import dataset
+from tests.reading.minari_folders import write_as_arrow, write_dataset
+from tests.reading.test_lerobot import dataset
 
 SAID = "index out of bounds: the len is 2\n  but the index is 9\x1b[2J"
 TABLE = pl.DataFrame(

@@ -11,8 +11,7 @@ from ontarget import Episodes
 from ontarget.errors import EpisodesError
 from ontarget.reading._parts import _COUNTERS, _LESS_COMMON, _NAMES
 from refusals import refuses
-
-from .recordings import FEATURES, in_time_order, recordings
+from tests.episodes.recordings import FEATURES, in_time_order, recordings
 
 
 def table(*columns: str, **more: list[object]) -> pl.DataFrame:

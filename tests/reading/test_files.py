@@ -16,8 +16,7 @@ from ontarget import Episodes
 from ontarget.errors import EpisodesError, EpisodesFileError, EpisodesWarning
 from ontarget.reading import prepare
 from refusals import refuses
-
-from .recordings import in_time_order, recordings
+from tests.episodes.recordings import in_time_order, recordings
 
 same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 

@@ -12,8 +12,7 @@ from ontarget import Episodes
 from ontarget.episodes import Feature, Schema
 from ontarget.errors import CategoryError, CensoredError, EpisodesError
 from refusals import refuses
-
-from .recordings import in_time_order, recordings
+from tests.episodes.recordings import in_time_order, recordings
 
 
 def log(**changes) -> pl.DataFrame:

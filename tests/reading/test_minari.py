@@ -20,7 +20,7 @@ from ontarget.errors import (
 )
 from ontarget.reading.observations import layout_in_file
 from refusals import refuses
-from tests.episodes.minari_folders import BOX, GEAR, NESTED, write_as_arrow, write_dataset
+from tests.reading.minari_folders import BOX, GEAR, NESTED, write_as_arrow, write_dataset
 
 
 @pytest.fixture

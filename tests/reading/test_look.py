@@ -13,9 +13,9 @@ from ontarget.cli.mistakes import as_option
 from ontarget.domains import simulate
 from ontarget.reading._leaks import determined, linear_share, separated
 from ontarget.reading.look import histogram
+from tests.episodes.recordings import recordings
 
 from .planted import LEAKS, clean_log, planted
-from .recordings import recordings
 
 
 def kinds(runs: Episodes, target: Target | None = None) -> list[str]:
