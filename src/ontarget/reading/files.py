@@ -6,8 +6,9 @@ import json
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -52,8 +53,8 @@ def record_file(
         from ontarget.reading._minari import record_minari
 
         return record_minari(path, options, chosen)
-    with _opened(path, options) as found:
-        return record_frame(found.table, found.layout, found.notes), found.layout
+    with _opened(path, options) as (table, layout, notes):
+        return record_frame(table, layout, notes), layout
 
 
 def read_log(path: Path, options: FrameOptions) -> KeyedRows | None:
@@ -63,14 +64,12 @@ def read_log(path: Path, options: FrameOptions) -> KeyedRows | None:
     """
     if path.is_dir() and not is_lerobot(path):
         return None
-    with _opened(path, options) as found:
-        return keyed_rows(found.table, found.layout)
+    with _opened(path, options) as (table, layout, _):
+        return keyed_rows(table, layout)
 
 
-class _Log(NamedTuple):
-    table: pl.LazyFrame | pl.DataFrame
-    layout: Layout
-    notes: tuple[str, ...] = ()
+# A table, how to read it, and remarks on how it was opened.
+_Log: TypeAlias = tuple[pl.LazyFrame | pl.DataFrame, Layout, tuple[str, ...]]
 
 
 @contextmanager
@@ -81,17 +80,17 @@ def _opened(path: Path, options: FrameOptions) -> Iterator[_Log]:
     if path.is_dir():
         with explained(path, "read"):
             table, options = lerobot_table(path, options)
-            yield _Log(table, layout_of(options))
+            yield table, layout_of(options), ()
         return
     regular_file(path)
     with explained(path, "read"):
         if path.suffix == ".parquet":
             layout = layout_of(options, layout_in(path, options))
-            yield _Log(pl.scan_parquet(path, glob=False), layout)
+            yield pl.scan_parquet(path, glob=False), layout, ()
         elif path.suffix in TEXT_TABLES:
             layout = layout_of(options)
             found = read_text_table(path)
-            yield _Log(found.table, layout, found.notes)
+            yield found.table, layout, found.notes
         else:
             raise EpisodesFileError(
                 f"{path.name}: episodes are read from .parquet or .csv files (or .tsv, .txt), or "
@@ -126,22 +125,13 @@ def write(episodes: Episodes, path: Path) -> None:
 
 def _described(episodes: Episodes) -> str:
     """What a file must say besides its columns, as JSON with sorted keys."""
-    roles = episodes.roles
     found: dict[str, Any] = {
         "version": _VERSION,
         "behavior": _judged_spec(episodes),
         "horizon": episodes.horizon,
         "horizon_declared": episodes.horizon_declared,
         "features": episodes.schema.to_json(),
-        "roles": {
-            "episode": roles.episode,
-            "step": roles.step,
-            "reward": roles.reward,
-            "truncated": roles.truncated,
-            "terminated": roles.terminated,
-            "group": roles.group,
-            "first_step": roles.first_step,
-        },
+        "roles": asdict(episodes.roles),
     }
     return json.dumps(found, sort_keys=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -134,21 +134,9 @@ class Look:
             "lengths": _quantiles(lengths.astype(np.float64)),
             "outcomes": _quantiles(outcomes),
             "histogram": [
-                {"outcomes": label, "episodes": count}
-                for label, count in zip(
-                    self.outcomes.labels, self.outcomes.counts.tolist(), strict=True
-                )
+                {"outcomes": label, "episodes": count} for label, count in self.outcomes.bars()
             ],
-            "columns": [
-                {
-                    "name": one.name,
-                    "missing": one.missing,
-                    "constant": one.constant,
-                    "seen_once": list(one.seen_once),
-                    "like_an_id": one.like_an_id,
-                }
-                for one in self.columns
-            ],
+            "columns": [asdict(one) | {"seen_once": list(one.seen_once)} for one in self.columns],
             "order": {"sorted_by": list(self.order.sorted_by), "share": self.order.share},
             "remarks": list(self.episodes.remarks),
             "cautions": [
@@ -425,27 +413,22 @@ def _category_name(feature: Feature, code: float) -> str:
     return f"{code:g}" if feature.categories is None else feature.categories[int(code)]
 
 
+@dataclass(frozen=True, eq=False)
 class Histogram:
-    """A histogram made of text: one line with a bar for each value, or for each range of values.
+    """A histogram made of text: one line with a bar for each value, or for each range of values."""
 
-    Attributes
-    ----------
-    labels
-        What each bar counts.
-    counts
-        How many values each bar counts.
-    """
+    labels: tuple[str, ...]
+    counts: IndexArray
 
-    def __init__(self, labels: tuple[str, ...], counts: IndexArray) -> None:
-        self.labels = labels
-        self.counts = counts
+    def bars(self) -> Iterator[tuple[str, int]]:
+        """What each bar counts, and how many values it counts."""
+        return zip(self.labels, self.counts.tolist(), strict=True)
 
     def __str__(self) -> str:
-        wide = max(map(len, self.labels))
-        most = int(self.counts.max())
+        wide, most = max(map(len, self.labels)), int(self.counts.max())
         return "\n".join(
             f"{label:>{wide}}  {_bar(count / most):<{_WIDTH}} {count:>{len(f'{most:,}')},}"
-            for label, count in zip(self.labels, self.counts.tolist(), strict=True)
+            for label, count in self.bars()
         )
 
 

@@ -23,7 +23,7 @@ from ontarget.episodes.episodes import Episodes
 from ontarget.errors import Argument, EpisodesError, Placeholder
 from ontarget.reading._columns import is_times, says_nothing
 from ontarget.reading._parts import Parts
-from ontarget.reading.files import explained
+from ontarget.reading.files import explained, layout_in
 from ontarget.reading.frames import found_parts, record_frame
 from ontarget.reading.layout import Layout, layout_of
 from ontarget.reading.prepared._sources import Source, check_alike
@@ -77,7 +77,9 @@ class Buckets:
             head = self._named(next(source.batches(), pl.DataFrame()), source)
             if head.height:
                 with explained(source.path, "read"):
-                    layout = layout_of(source.options, written_layout(source))
+                    written = source.path.suffix == ".parquet"
+                    known = layout_in(source.path, source.options) if written else None
+                    layout = layout_of(source.options, known)
                     return _First(source.name, head.schema, found_parts(head, layout), layout)
         raise EpisodesError("the files have no rows; record at least one episode")
 
@@ -300,15 +302,6 @@ def _without_words(rows: pl.DataFrame, types: pl.Schema) -> pl.DataFrame:
     texts = {name for name, kind in rows.schema.items() if kind == pl.String}
     empty = [name for name in numeric if name in texts and says_nothing(rows[name]).all()]
     return rows.with_columns(pl.lit(None).alias(name) for name in empty)
-
-
-def written_layout(source: Source) -> Layout | None:
-    """What `Episodes.write` stored in a Parquet file about its columns; None for other files."""
-    from ontarget.reading.files import layout_in
-
-    if source.path.suffix != ".parquet":
-        return None
-    return layout_in(source.path, source.options)
 
 
 def refuse_spread(rows: pl.DataFrame, layout: Layout, buckets: Buckets) -> None:
