@@ -19,7 +19,7 @@ LAYERS = [
     ["_extras", "_arguments", "_internal", "_version", "_whole_file"],
     ["client"],
     ["_numerals"],
-    ["_grid", "_kernel", "_keyed", "_progress", "_readonly", "_scalars", "_splitmix", "_threads"],
+    ["_grid", "_kernel", "_keyed", "_progress", "_readonly", "_scalars", "_threads"],
     ["target"],
     ["goal"],
     ["episodes", "reading"],
