@@ -9,8 +9,9 @@ The *horizon* is the number of steps of a complete run. The *learn* episodes are
 Other packages may import these modules: `behavior`, `builtin_behaviors` and `judged`, which finds
 the behaviors that a log is judged by; `schema`, the features of a state; `recording`, rows that are
 not checked yet; `building`, which checks them; `store`, which keeps them; `censoring`, for runs
-that were stopped; `rounding`, for outcomes that are close to a bound; `splits`; `joining`, which
-brings recordings together; `facts`, what a fit asks about episodes.
+that were stopped; `history`, what a state says about the run so far; `rounding`, for outcomes that
+are close to a bound; `splits`; `joining`, which brings recordings together; `facts`, what a fit
+asks about episodes.
 """
 
 import lazy_loader

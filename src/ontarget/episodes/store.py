@@ -48,7 +48,7 @@ class Roles:
 
 @dataclass(frozen=True)
 class Signal:
-    """One of several behaviors (numbers that runs are judged by), and its value at each row."""
+    """One of several behaviors, and its value at each row."""
 
     name: str
     reading: Reading
@@ -63,7 +63,7 @@ class Signal:
         _freeze(self)
 
     def part(self, rows: IndexArray, episodes: IndexArray) -> Signal:
-        """The same behavior (number that runs are judged by), for these rows and episodes only."""
+        """The same behavior, for these rows and episodes only."""
         return replace(
             self,
             values=self.values[rows],
@@ -123,10 +123,7 @@ class Store:
         return self.strangers
 
     def only(self, signal: Signal) -> Store:
-        """The same episodes, judged by only one of several behaviors.
-
-        A behavior is a number that episodes are judged by.
-        """
+        """The same episodes, judged by only one of several behaviors."""
         reading = signal.reading
         told = reading.behavior.told
         own = reading.signal or self.roles.reward
@@ -152,8 +149,7 @@ class Store:
     def censored(self) -> BoolArray:
         """For each episode, whether it was cut off before its end.
 
-        An episode that was cut off exactly at the horizon (the number of steps of a complete run)
-        counts as complete.
+        An episode that was cut off exactly at the horizon counts as complete.
         """
         if self.terminated is not None:
             cut = ~self.terminated

@@ -46,6 +46,8 @@ def record_arrays(
         )
     schema = Schema(tuple(Feature(x, dtype, categorical=x in categorical) for x in names))
     arrangement = _arrangement(lengths)
+    order = arrangement.order
+    columns = whole.T if order is None else np.take(whole.T, order, axis=1)
 
     def rows(values: Any, what: str) -> FloatArray | None:
         return None if values is None else arrangement.place(_flat(values, lengths, what))
@@ -67,7 +69,7 @@ def record_arrays(
         groups=None if groups is None else _per_episode(groups, n, "groups"),
         truncated=None if truncated is None else _flags(truncated, n),
         terminated=None,
-        states=np.array(arrangement.place(whole).T, dtype=np.float64, order="C"),
+        states=np.ascontiguousarray(columns, dtype=np.float64),
         rewards=rows(rewards, "rewards"),
         behavior_values=rows(behavior_values, "behavior_values") if judged.told else None,
         stop_probability=rows(stop_probability, "stop_probability"),
