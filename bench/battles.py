@@ -27,11 +27,10 @@ from ontarget.domains import (
     simulate_with_snapshots,
 )
 from ontarget.evaluation import binomial_band
-from ontarget.paper import tables
-from ontarget.paper.partitions import simulated
+from ontarget.paper.experiment import OPEN, simulated
+from ontarget.paper.page import main_table as main_table_of
 from ontarget.paper.plan import FULL, LABELS, QUICK
 from ontarget.paper.reproduction import reproduce
-from ontarget.paper.summary import OPEN
 from yardstick.figures import keep
 from yardstick.tables import lines
 
@@ -129,7 +128,7 @@ def main() -> None:
     plan = replace(QUICK if args.quick else FULL, domains=tuple(ENGINES), seed=args.seed)
     battles, states, rollouts = (100, 10, 5) if args.quick else (2_000, 60, 40)
     done = reproduce(plan, args.output)
-    main_table = tables.main_table(done.results)
+    main_table = main_table_of(done.results)
     print(f"{lines(main_table.head, main_table.rows)}\n")
     sound, still = [], []
     for engine in ENGINES:

@@ -13,8 +13,8 @@ import numpy as np
 from crepes import ConformalPredictiveSystem as Crepes
 
 from ontarget import PCQR, ConformalPredictiveSystem, Target
-from ontarget.conformal._kernels import target_rows
-from ontarget.conformal._ranks import Ranks, target_counts
+from ontarget.conformal.kernels import target_rows
+from ontarget.conformal.ranks import Ranks, target_counts
 from ontarget.conformal.venn_abers import Envelopes
 from ontarget.models import DistributionRegression
 from yardstick.figures import keep

@@ -22,8 +22,7 @@ from rich.table import Table
 
 from ontarget._threads import n_threads
 from ontarget.domains import rollout_outcomes, simulate, simulate_with_snapshots
-from ontarget.domains.catalogue import domain_of
-from ontarget.domains.domain import Domain, take
+from ontarget.domains.domain import Domain, domain_of, take
 from yardstick.figures import keep
 
 EPISODES = 10_000
@@ -33,7 +32,7 @@ REPEATS = 3
 FIRST_USE = """
 import time
 from ontarget.domains import simulate
-from ontarget.domains.catalogue import domain_of
+from ontarget.domains.domain import domain_of
 domain = domain_of({name!r})
 start = time.perf_counter()
 simulate(domain, 1, progress=False)

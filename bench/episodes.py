@@ -29,7 +29,7 @@ def peak():
 
 READ_EPISODES = """
 import ontarget, polars, numpy
-from ontarget.episodes.reading import _files as files
+from ontarget.reading import files
 before = peak()
 start = time.perf_counter()
 runs = ontarget.Episodes.read(sys.argv[1])

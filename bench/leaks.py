@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=2_000, help="episodes of each real table")
     asked = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).parents[1]))  # the tests are no package of ours
-    from tests.episodes.planted import LEAKS, clean_log, planted
+    from tests.reading.planted import LEAKS, clean_log, planted
 
     found = 0
     for leak in LEAKS:

@@ -39,7 +39,7 @@ from ontarget.models import (
     RegressorQuantiles,
     StackedForest,
 )
-from ontarget.paper.partitions import train_and_calibrate
+from ontarget.paper.experiment import train_and_calibrate
 from ontarget.paper.plan import FULL, Plan
 from yardstick.cases import CASES, Case, build_case, excess
 from yardstick.figures import keep

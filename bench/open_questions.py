@@ -19,11 +19,18 @@ import numpy as np
 from ontarget import Below, Evaluation, GoalMonitor
 from ontarget.domains import ExactReturns, Rivers, Tamarisk
 from ontarget.evaluation import brier, ece
-from ontarget.paper.experiment import Part, part_of
-from ontarget.paper.partitions import Partition, partition_of, simulated, split_seed
+from ontarget.paper.experiment import (
+    Part,
+    Partition,
+    mean_sd,
+    part_of,
+    partition_of,
+    simulated,
+    split_seed,
+    summarize_forecasts,
+)
+from ontarget.paper.page import plus_minus
 from ontarget.paper.plan import FULL, LABELS, QUICK, Plan
-from ontarget.paper.summary import mean_sd, summarize_forecasts
-from ontarget.paper.tables import plus_minus
 from yardstick.figures import keep
 from yardstick.tables import lines
 

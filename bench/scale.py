@@ -67,7 +67,7 @@ def make(folder: Path, n: int, seed: int, *, twisted: bool = False) -> None:
 
 def prepare(source: Path, output: Path) -> None:
     """Prepare the episodes: write them to a folder from which they are read step by step."""
-    from ontarget.episodes import prepare
+    from ontarget.reading import prepare
 
     print(f"  {prepare(source, output, progress=False)}")
 

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from ontarget.domains import rollout_outcomes, simulate, simulate_with_snapshots
 from ontarget.domains.draws import episode_keys
-from ontarget.domains.skirmish._simulator import Skirmish
+from ontarget.domains.skirmish import Skirmish
 from yardstick.figures import keep
 
 BATTLES = 2_000

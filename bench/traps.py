@@ -22,9 +22,8 @@ import pytest
 from scipy.special import betaincinv
 
 from ontarget import Episodes, GoalMonitor
-from ontarget.conformal import _levels as levels
-from ontarget.conformal import pcqr
-from ontarget.conformal._confidence import bounds_at_once
+from ontarget.conformal import levels, pcqr
+from ontarget.conformal.levels import bounds_at_once
 from ontarget.fitted import guarantee
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))

@@ -30,6 +30,7 @@ PAGES = {
     "target": "ontarget.target",
     "goal": "ontarget.goal",
     "episodes": "ontarget.episodes",
+    "reading": "ontarget.reading",
     "models": "ontarget.models",
     "conformal": "ontarget.conformal",
     "evaluation": "ontarget.evaluation",
@@ -45,6 +46,7 @@ PAGES = {
 PACKAGES = [
     "ontarget",
     "ontarget.episodes",
+    "ontarget.reading",
     "ontarget.models",
     "ontarget.conformal",
     "ontarget.evaluation",

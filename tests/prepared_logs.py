@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from ontarget import Episodes
-from ontarget.episodes import prepare
+from ontarget.reading import prepare
 
 
 def log(n: int = 120, seed: int = 0) -> pl.DataFrame:

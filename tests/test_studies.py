@@ -20,7 +20,7 @@ from ontarget.domains import (
     simulate_with_snapshots,
     true_probability,
 )
-from ontarget.paper.partitions import Partition, partition_of, simulated
+from ontarget.paper.experiment import Partition, partition_of, simulated
 from ontarget.paper.plan import FULL
 from paper.small import TAMARISK
 from yardstick.cases import CASES, Case, CasePlan, build_case

@@ -1,10 +1,10 @@
 from ._version import __version__ as __version__
-from .conformal.groups import GroupedPCQR as GroupedPCQR
 from .conformal.pcqr import PCQR as PCQR
-from .conformal.predictive_system import ConformalPredictiveSystem as ConformalPredictiveSystem
-from .conformal.results import Interval as Interval
-from .conformal.results import Probability as Probability
+from .conformal.pcqr import GroupedPCQR as GroupedPCQR
+from .conformal.ranks import Interval as Interval
+from .conformal.ranks import Probability as Probability
 from .conformal.rivals import CQR as CQR
+from .conformal.rivals import ConformalPredictiveSystem as ConformalPredictiveSystem
 from .conformal.rivals import QuantileRegression as QuantileRegression
 from .conformal.rivals import RawInverse as RawInverse
 from .conformal.rivals import SplitConformal as SplitConformal

@@ -1,17 +1,51 @@
 """Random numbers computed from ids, so that they do not depend on the order of rows.
 
 A number drawn here depends on the seed, an identity (an episode's id) and a purpose, so a result
-does not change when rows are reordered, batched or spread over threads.
+does not change when rows are reordered, batched or spread over threads. The generator is SplitMix64
+(Steele, Lea and Flood, 2014). `mix` is for NumPy arrays; `mix_word`, the same function for kernels,
+is compiled only when a module with kernels imports it, so code that uses arrays alone does not load
+Numba.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ontarget._splitmix import mix
 from ontarget._typing import AnyArray, FloatArray, KeyArray
+
+GAMMA = np.uint64(0x9E3779B97F4A7C15)
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+def mix(words: KeyArray) -> KeyArray:
+    """The 64-bit words after one step of the generator; different words stay different.
+
+    Examples
+    --------
+    >>> print(mix(np.zeros(1, dtype=np.uint64)))
+    [16294208416658607535]
+    """
+    z = words + GAMMA
+    z = (z ^ (z >> np.uint64(30))) * _FIRST
+    z = (z ^ (z >> np.uint64(27))) * _SECOND
+    return z ^ (z >> np.uint64(31))
+
+
+if TYPE_CHECKING:
+    mix_word: Callable[[np.uint64], np.uint64]
+
+
+def __getattr__(name: str) -> object:
+    if name != "mix_word":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ontarget._kernel import inner_kernel
+
+    globals()[name] = inner_kernel(mix)
+    return globals()[name]
 
 
 def keys_of(ids: AnyArray) -> KeyArray:

@@ -18,7 +18,7 @@ from ontarget._numerals import percent
 from ontarget._progress import progress_bar
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Episodes
-from ontarget.episodes._splits import ByGroup
+from ontarget.episodes.splits import ByGroup
 from ontarget.errors import Argument, EpisodesError, FewEpisodesError, Placeholder
 from ontarget.evaluation import Difference, brier, corrected_difference, log_loss
 from ontarget.goal import Goal

@@ -19,7 +19,7 @@ from ontarget import Episodes
 from ontarget._plain import plain
 from ontarget.errors import EpisodesError, EpisodesFileError
 from refusals import refuses
-from tests.episodes.minari_folders import BOX, GEAR, NESTED, write_dataset
+from tests.reading.minari_folders import BOX, GEAR, NESTED, write_dataset
 
 FAST, SLOW = 50, 600
 SECONDS, MEGABYTES = 5.0, 400

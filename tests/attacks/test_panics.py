@@ -13,12 +13,12 @@ import polars as pl
 import pytest
 
 from ontarget import Episodes
-from ontarget.episodes import prepare
 from ontarget.errors import EpisodesFileError
+from ontarget.reading import prepare
 from refusals import refuses
 from tests.cli.river import call
-from tests.episodes.minari_folders import write_as_arrow, write_dataset
-from tests.episodes.test_lerobot import dataset
+from tests.reading.minari_folders import write_as_arrow, write_dataset
+from tests.reading.test_lerobot import dataset
 
 SAID = "index out of bounds: the len is 2\n  but the index is 9\x1b[2J"
 TABLE = pl.DataFrame(

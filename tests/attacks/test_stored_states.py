@@ -22,10 +22,10 @@ import pytest
 
 from ontarget import Episodes, Goal, GoalMonitor, Target
 from ontarget.drift import DriftGuard
-from ontarget.episodes import PreparedEpisodes, prepare
 from ontarget.errors import AlarmWarning, InputError, OntargetError
 from ontarget.live.runs import RunState
 from ontarget.models import Marginal
+from ontarget.reading import PreparedEpisodes, prepare
 from refusals import refuses
 from tests.attacks.mutants import forge_json
 from tests.walks import shifted, walks

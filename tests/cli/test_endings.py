@@ -57,7 +57,7 @@ def test_a_bug_is_never_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(call(["plan"]).exception, ZeroDivisionError)
 
 
-@pytest.mark.parametrize("when", ["ontarget.episodes.reading._files.frame_of", "os.fsync"])
+@pytest.mark.parametrize("when", ["ontarget.reading.files.frame_of", "os.fsync"])
 def test_an_interrupt_leaves_nothing_half_written(
     when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ontarget import Episodes
-from ontarget.episodes.reading._dividing import divided_log
+from ontarget.reading.dividing import divided_log
 from tests.walks import walks
 
 from .river import call, told

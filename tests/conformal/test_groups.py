@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from known import Atoms, Uniform
-from ontarget.conformal.groups import GroupedPCQR
-from ontarget.conformal.pcqr import PCQR
+from ontarget.conformal.pcqr import PCQR, GroupedPCQR
 from ontarget.errors import CalibrationError, GroupError, InputError, UnfittedError
 from ontarget.target import Target
 from refusals import refuses

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ontarget.conformal._levels import (
+from ontarget.conformal.levels import (
     ceil_rank,
     exact_level,
     floor_rank,

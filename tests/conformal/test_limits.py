@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from known import Atoms
-from ontarget.conformal._limits import TargetEnds, checked_offset, raw_probability
+from ontarget.conformal.limits import TargetEnds, checked_offset, raw_probability
 from ontarget.errors import InputError
 from ontarget.target import Target
 from refusals import refuses

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression
 
 from known import Atoms, Shifted, Uniform
-from ontarget.conformal._ranks import Ranks
 from ontarget.conformal.pcqr import PCQR
+from ontarget.conformal.ranks import Ranks
 from ontarget.errors import CalibrationError, InputError, TargetError, UnfittedError
 from ontarget.models.marginal import Marginal
 from ontarget.target import Target

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from ontarget.conformal._levels import needed_size
+from ontarget.conformal.levels import needed_size
 from ontarget.conformal.planning import (
     needed_for_cdf,
     needed_for_coverage,

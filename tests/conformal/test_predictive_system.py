@@ -10,7 +10,7 @@ from crepes import ConformalPredictiveSystem as Crepes
 from sklearn.linear_model import LinearRegression
 
 from known import Uniform
-from ontarget.conformal.predictive_system import ConformalPredictiveSystem
+from ontarget.conformal.rivals import ConformalPredictiveSystem
 from ontarget.errors import CalibrationError, InputError, UnfittedError
 from ontarget.target import Target
 from refusals import refuses

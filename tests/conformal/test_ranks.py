@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from ontarget._kernel import kernel
 from ontarget._keyed import keys_of
 from ontarget._typing import FloatArray
-from ontarget.conformal import _kernels as kernels
-from ontarget.conformal._ranks import Ranks, draw_ranks, target_counts
+from ontarget.conformal import kernels
+from ontarget.conformal.ranks import Ranks, draw_ranks, target_counts
 from ontarget.errors import CalibrationError, InputError
 from refusals import refuses
 

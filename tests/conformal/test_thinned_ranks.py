@@ -10,14 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from known import Uniform
-from ontarget.conformal import PCQR, _ranks
-from ontarget.conformal._ranks import FEWEST_THINNED, MOST_RANKS, Ranks, thinned_ranks
+from ontarget.conformal import PCQR
+from ontarget.conformal import ranks as conformal_ranks
+from ontarget.conformal.ranks import FEWEST_THINNED, MOST_RANKS, Ranks, thinned_ranks
 from ontarget.target import Target
 
 
 @pytest.fixture(autouse=True)
 def few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_ranks, "MOST_RANKS", 9)
+    monkeypatch.setattr(conformal_ranks, "MOST_RANKS", 9)
 
 
 def keys(n: int, seed: int = 0) -> Any:
@@ -94,7 +95,7 @@ def test_thinning_that_leaves_out_no_episode_is_caught() -> None:
 
 
 def test_the_least_that_thinning_leaves_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_ranks, "MOST_RANKS", MOST_RANKS)
+    monkeypatch.setattr(conformal_ranks, "MOST_RANKS", MOST_RANKS)
     for n in (MOST_RANKS, MOST_RANKS + 1, MOST_RANKS + 2, 2 * MOST_RANKS + 2, 123_457):
         kept = thinned_ranks(np.linspace(0, 1, n), keys(n), seed=0, step=0)
         assert FEWEST_THINNED <= kept.size <= MOST_RANKS

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from ontarget.domains.domain import count, join, take
-from ontarget.domains.tamarisk._simulator import Rivers
+from ontarget.domains.tamarisk import Rivers
 from ontarget.errors import InputError
 from refusals import refuses
 

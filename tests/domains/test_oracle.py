@@ -6,14 +6,14 @@ import pytest
 from ontarget.domains import (
     Tamarisk,
     TamariskParameters,
-    oracle,
     rollout_outcomes,
     simulate_with_snapshots,
+    simulation,
     true_probability,
 )
 from ontarget.domains.domain import take
-from ontarget.domains.tamarisk._simulator import Rivers
-from ontarget.domains.tamarisk.exact import ExactReturns, rivers
+from ontarget.domains.exact import ExactReturns, rivers
+from ontarget.domains.tamarisk import Rivers
 from ontarget.errors import InputError
 from ontarget.target import Target
 from refusals import refuses
@@ -71,7 +71,7 @@ def test_outcomes_do_not_depend_on_other_states_blocks_or_threads(
     whole = rollout_outcomes(PAPER, run.snapshots[2], 0.0, 2, rollouts=30, ids=ids)
     rows = np.array([31, 4, 17])
     monkeypatch.setenv("ONTARGET_THREADS", "1")
-    monkeypatch.setattr(oracle, "_AT_ONCE", 1)
+    monkeypatch.setattr(simulation, "_AT_ONCE", 1)
     some = take(run.snapshots[2], rows)
     part = rollout_outcomes(PAPER, some, 0.0, 2, rollouts=30, ids=ids[rows])
     assert np.array_equal(part, whole[rows])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ontarget import Episodes
 from ontarget._keyed import keys_of
-from ontarget.episodes._fingerprints import fingerprints
+from ontarget.episodes.facts import fingerprints
 from ontarget.errors import CensoredError, EpisodesError, InputError
 from refusals import refuses
 
@@ -120,7 +120,7 @@ def test_parts_of_a_split_share_the_grid_of_train() -> None:
 def test_ids_are_hashed_once_whatever_is_asked_of_them(monkeypatch) -> None:
     hashed = []
     monkeypatch.setattr(
-        "ontarget.episodes._store.keys_of", lambda ids: hashed.append(ids.size) or keys_of(ids)
+        "ontarget.episodes.store.keys_of", lambda ids: hashed.append(ids.size) or keys_of(ids)
     )
     names = [f"run {i}" for i in range(10)]
     runs = Episodes.from_arrays(np.zeros((10, 3, 1)), np.ones((10, 3)), ids=names)

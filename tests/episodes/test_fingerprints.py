@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ontarget import Episodes
-from ontarget.episodes._fingerprints import fingerprints, seen_before
+from ontarget.episodes.facts import fingerprints, seen_before
 from tests.walks import walks
 
 

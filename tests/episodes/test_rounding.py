@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ontarget import Episodes, Target
-from ontarget.episodes import prepare
-from ontarget.episodes.looking._sides import check_sides
+from ontarget.episodes.rounding import check_sides
 from ontarget.errors import TargetError
+from ontarget.reading import prepare
 from refusals import refuses
 
 

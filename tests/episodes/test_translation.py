@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ontarget import Target
 from ontarget._grid import snap
 from ontarget.episodes import Column, Episodes, behavior_of
-from ontarget.episodes._walk import advance, begin, values_of
+from ontarget.episodes.behavior import advance, begin, values_of
 
 SPECS = ["sum", "discounted:0.9", "last", "max", "min", "mean", "column:h", "total:h"]
 # Decimals with few digits tie often, and their sums miss their own literals in the last bits.

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from known import Atoms, Uniform
 from ontarget._readonly import read_only
-from ontarget.conformal._ranks import Ranks
+from ontarget.conformal.ranks import Ranks
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._kernels import SLACK, excess_of_rows
 from ontarget.fitted.guarantee import band_interval, in_band

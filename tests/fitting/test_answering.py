@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ontarget import GoalMonitor, Target
-from ontarget.conformal import _ranks
-from ontarget.episodes import _fingerprints
+from ontarget.conformal import ranks
+from ontarget.episodes import facts
 from ontarget.errors import InputError
 from ontarget.fitted import fitted as fitted_module
 from ontarget.fitting import _answering
@@ -40,8 +40,8 @@ def test_a_capped_file_is_whole_and_knows_its_episodes(
 ) -> None:
     monkeypatch.setattr(_answering, "MOST_KEPT", 30)
     monkeypatch.setattr(_answering, "_FEWEST_KEPT", 1)
-    monkeypatch.setattr(_ranks, "MOST_RANKS", 25)
-    for module in (_fingerprints, fitted_module, model_file, _warm):
+    monkeypatch.setattr(ranks, "MOST_RANKS", 25)
+    for module in (facts, fitted_module, model_file, _warm):
         monkeypatch.setattr(module, "MOST_FINGERPRINTS", 50)
     monitor = fit(max_learn=60)
     assert dict(monitor.sizes) == {"learn": 60, "assure": 140}
@@ -63,7 +63,7 @@ def test_ranks_of_all_assure_episodes_are_thinned_and_not_sampled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     whole = fit(max_learn=60).fitted.ranks
-    monkeypatch.setattr(_ranks, "MOST_RANKS", 25)
+    monkeypatch.setattr(ranks, "MOST_RANKS", 25)
     some = fit(max_learn=60).fitted.ranks
     asked = np.linspace(0, 1, 50)
     for t in range(4):

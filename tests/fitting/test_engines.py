@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ontarget.episodes import prepare
 from ontarget.errors import InputError, ModelFileError
 from ontarget.fitting.engines import connected
 from ontarget.modelfile.container import Container, write_container
 from ontarget.models import Marginal, QuantileForest, StackedForest
 from ontarget.monitor.monitor import GoalMonitor
+from ontarget.reading import prepare
 from refusals import refuses
 from tests.clusters import two_workers
 from tests.walks import walks

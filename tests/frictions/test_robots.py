@@ -3,8 +3,8 @@
 What other tests already claim is not repeated here: running extremes and lead times
 (tests/live/test_decided.py), alarms that stay on while nothing is known and do not flap
 (tests/live/test_rules.py), `VecEnv`, `like`, `categorical` and `max_steps`
-(tests/integrations/test_recording.py), Minari (tests/episodes/test_minari.py), LeRobot
-(tests/episodes/test_lerobot.py), joining recordings (tests/episodes/test_joining.py), goals over
+(tests/integrations/test_recording.py), Minari (tests/reading/test_minari.py), LeRobot
+(tests/reading/test_lerobot.py), joining recordings (tests/episodes/test_joining.py), goals over
 several behaviors (tests/monitor/test_goals.py), recalibration (tests/monitor/test_recalibrate.py).
 """
 

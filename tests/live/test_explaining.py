@@ -14,7 +14,7 @@ import pytest
 
 from ontarget import Episodes, Goal, GoalMonitor, Target
 from ontarget._numerals import percent
-from ontarget.episodes._clocks import Clocks, clocks_of
+from ontarget.episodes.facts import Clocks, clocks_of
 from ontarget.errors import CalibrationError, InputError
 from ontarget.live._explaining import KEPT, Reading, Seen
 from ontarget.live._shapley import shapley

@@ -5,8 +5,15 @@ import pytest
 
 from ontarget import GoalMonitor, QuantileForest, RawInverse
 from ontarget.evaluation import brier, ece, log_loss
-from ontarget.paper.experiment import METHODS, Part, calibrated_at, run_partition
-from ontarget.paper.partitions import Partition, partition_of, simulated
+from ontarget.paper.experiment import (
+    METHODS,
+    Part,
+    Partition,
+    calibrated_at,
+    partition_of,
+    run_partition,
+    simulated,
+)
 from ontarget.paper.plan import FULL
 from paper.small import TAMARISK
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ontarget.episodes import Episodes
-from ontarget.paper.partitions import partition_of, simulated
+from ontarget.paper.experiment import partition_of, simulated
 from paper.small import TAMARISK
 
 

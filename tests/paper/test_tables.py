@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from ontarget.paper.summary import mean_sd
-from ontarget.paper.tables import (
+from ontarget.paper.experiment import mean_sd
+from ontarget.paper.page import (
     brier_table,
     calibration_table,
     checks_table,

@@ -16,9 +16,8 @@ from scipy.stats import beta, binom
 
 from known import Uniform
 from ontarget import PCQR, Promised, RuledOut
-from ontarget.conformal import _levels as levels
-from ontarget.conformal import pcqr
-from ontarget.conformal._confidence import _lowest_tails, bounds_at_once
+from ontarget.conformal import levels, pcqr
+from ontarget.conformal.levels import _lowest_tails, bounds_at_once
 from ontarget.fitted import guarantee
 from ontarget.fitted.guarantee import band_depth
 from ontarget.live import alarms, rules

@@ -7,8 +7,7 @@ import pytest
 from sklearn.linear_model import QuantileRegressor
 
 from known import Atoms, Uniform
-from ontarget.conformal.groups import GroupedPCQR
-from ontarget.conformal.pcqr import PCQR
+from ontarget.conformal.pcqr import PCQR, GroupedPCQR
 from ontarget.models.forest.estimator import QuantileForest
 from ontarget.models.quantiles import RegressorQuantiles
 from validity.checks import (

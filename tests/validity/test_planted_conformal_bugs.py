@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 from known import Atoms, Uniform
-from ontarget.conformal import _levels as levels
-from ontarget.conformal import pcqr
-from ontarget.conformal._ranks import Ranks
+from ontarget.conformal import levels, pcqr
 from ontarget.conformal.pcqr import PCQR
-from ontarget.conformal.results import Interval
+from ontarget.conformal.ranks import Interval, Ranks
 from ontarget.conformal.venn_abers import Envelopes
 from validity.checks import (
     check_beta_law,

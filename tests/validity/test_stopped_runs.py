@@ -157,9 +157,9 @@ def test_runs_that_happened_not_to_be_stopped_are_caught() -> None:
 
 
 def test_runs_drawn_without_their_weights_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ontarget.episodes import _building
+    from ontarget.episodes import censoring
 
-    monkeypatch.setattr(_building, "run_products", lambda rows, lengths, offsets: lengths * 0 + 1.0)
+    monkeypatch.setattr(censoring, "run_products", lambda rows, lengths, offsets: lengths * 0 + 1.0)
     episodes, share = operated("weights")
     with caught:
         follows(episodes, share, -1.0)

@@ -61,7 +61,7 @@ def simulate(
 ) -> None:
     """Simulate episodes of one of the paper's domains and write them to a file."""
     from ontarget.domains import simulate as run
-    from ontarget.domains.catalogue import domain_of
+    from ontarget.domains.domain import domain_of
 
     check_output(output, (".parquet", ".csv"))
     chosen = domain_of(domain, preset=preset)
@@ -184,8 +184,8 @@ def fit(
         recorded = Episodes.read(runs, **columns)
     # Loaded only now: it takes seconds, and most mistakes are about the file.
     from ontarget import GoalMonitor
-    from ontarget.episodes import PreparedEpisodes
     from ontarget.fitting.engines import check_engine, connected
+    from ontarget.reading import PreparedEpisodes
 
     # look() reads whole columns, so of prepared episodes it gets only the learning part.
     seen = PreparedEpisodes(runs).part("learn").compact() if recorded.is_prepared else recorded

@@ -56,10 +56,10 @@ _CENSORED = {
 def inspect(model: Model, as_json: AsJson = False) -> None:
     """Show what a model file contains, after checking every byte of it."""
     from ontarget.episodes import Schema
-    from ontarget.episodes._description import listed
     from ontarget.episodes.history import history_from
     from ontarget.fitted.choices import Choices
     from ontarget.modelfile.several import inspect_any
+    from ontarget.reading.look import listed
 
     with working(f"checking {model.name}"):
         found = inspect_any(model)

@@ -186,7 +186,7 @@ def alarm_rule(
     `evaluate` and `watch` both use it, so `evaluate` checks the same alarm that `watch` raises.
     """
     from ontarget import RuledOut
-    from ontarget.conformal._levels import exact_level
+    from ontarget.conformal.levels import exact_level
     from ontarget.live.rules import rule_of
 
     if ruled_out is None:

@@ -35,7 +35,7 @@ def paper(
     from rich.console import Console
     from rich.table import Table
 
-    from ontarget.paper import tables
+    from ontarget.paper.page import checks_table, main_table, time_table
     from ontarget.paper.plan import FULL, QUICK
     from ontarget.paper.reproduction import reproduce
 
@@ -43,12 +43,12 @@ def paper(
     check_folder(output)
     with progress_bar("starting", 100, unit="%") as reached:
         done = reproduce(plan, output, report=lambda text, share: reached(100.0 * share, text))
-    shown = [tables.main_table(done.results), tables.time_table(done.timing)]
+    shown = [main_table(done.results), time_table(done.timing)]
     console = Console(highlight=False)
     if plan.quick:
         console.print("A quick run: fewer episodes and partitions than the paper's.")
     else:  # the requirements are for the full size
-        shown.insert(1, tables.checks_table(done.results))
+        shown.insert(1, checks_table(done.results))
     for one in shown:
         table = Table(*one.head, box=None, pad_edge=False)
         for row in one.rows:

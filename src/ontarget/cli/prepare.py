@@ -15,7 +15,7 @@ from ontarget.cli.output import check_output, print_facts
 from ontarget.errors import InputError
 
 if TYPE_CHECKING:
-    from ontarget.episodes.reading._dividing import DividedLog
+    from ontarget.reading.dividing import DividedLog
 
 _SHARE = 0.8
 
@@ -89,7 +89,7 @@ def prepare(
     an interruption, the same command continues where it stopped.
     """
     from ontarget import GoalMonitor
-    from ontarget.episodes import prepare as prepared_in
+    from ontarget.reading import prepare as prepared_in
 
     options: dict[str, Any] = {**columns}
     if model is not None:
@@ -179,7 +179,7 @@ def split(
     columns and their order stay as they are.
     """
     _check(runs, output, by, at, share)
-    from ontarget.episodes.reading._dividing import divided_log
+    from ontarget.reading.dividing import divided_log
 
     with working(f"reading {runs.name}"):
         found = divided_log(

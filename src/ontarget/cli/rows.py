@@ -105,7 +105,7 @@ def log_of(runs: Path, recorded: Episodes, options: Any) -> LogRows:
     """The rows of the log that the episodes in ``recorded`` were read from."""
     import numpy as np
 
-    from ontarget.episodes.reading._files import read_log
+    from ontarget.reading.files import read_log
 
     rows = read_log(runs, options)
     places = {name: place for place, name in enumerate(recorded.ids.tolist())}

@@ -29,7 +29,7 @@ from scipy.special import betainc
 
 from ontarget._arguments import whole_number
 from ontarget._typing import FloatArray, IndexArray
-from ontarget.conformal._levels import Level, exact_level, exact_rate, needed_size, needed_within
+from ontarget.conformal.levels import Level, exact_level, exact_rate, needed_size, needed_within
 from ontarget.errors import Argument, InputError
 
 Side: TypeAlias = Literal["least", "most"]  # k = ⌈coverage(n + 1)⌉ or ⌊coverage(n + 1)⌋

@@ -13,10 +13,16 @@ import numpy as np
 
 from ontarget._readonly import read_only
 from ontarget._typing import ArrayLike, BoolArray, FloatArray
-from ontarget.conformal._calibration import CalibrationRows, checked_keys, n_rows
-from ontarget.conformal._limits import TargetEnds, checked_offset, raw_probability
-from ontarget.conformal._venn_abers_kernels import success_slopes
-from ontarget.conformal.results import Probability
+from ontarget.conformal.kernels import success_slopes
+from ontarget.conformal.limits import (
+    CalibrationRows,
+    TargetEnds,
+    checked_keys,
+    checked_offset,
+    n_rows,
+    raw_probability,
+)
+from ontarget.conformal.ranks import Probability
 from ontarget.errors import Argument, CalibrationError, InputError, UnfittedError
 from ontarget.models.base import ConditionalDistribution
 from ontarget.target import Target

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from importlib import import_module
+from typing import Any, Final, Protocol, TypeVar, overload, runtime_checkable
 
 import numpy as np
 
 from ontarget._typing import AnyArray, FloatArray, IndexArray, KeyArray
-from ontarget.errors import InputError
+from ontarget.errors import Argument, InputError
 
 # A simulator's full state: a dataclass of arrays whose first axis counts the episodes.
 S = TypeVar("S")
+# Name -> the module and the class; nothing is imported before it is asked for.
+DOMAINS: Final = {
+    "skirmish": ("ontarget.domains.skirmish", "Skirmish"),
+    "smax": ("ontarget.domains.smax", "Smax"),
+    "tamarisk": ("ontarget.domains.tamarisk", "Tamarisk"),
+}
 
 
 @runtime_checkable
@@ -81,3 +88,35 @@ def _arrays(state: Any) -> dict[str, AnyArray]:
     if not is_dataclass(state) or isinstance(state, type):
         raise InputError(f"a domain's state needs to be a dataclass of arrays, got {state!r:.80}")
     return {field.name: getattr(state, field.name) for field in fields(state)}
+
+
+@overload
+def domain_of(domain: Domain[S]) -> Domain[S]: ...
+@overload
+def domain_of(domain: str, *, preset: str | None = None) -> Domain[Any]: ...
+def domain_of(domain: Domain[S] | str, *, preset: str | None = None) -> Domain[S]:
+    """The simulated task (domain) with this name; ``preset`` chooses its parameters, if any.
+
+    Examples
+    --------
+    >>> domain_of("tamarisk", preset="competition")
+    Tamarisk('competition')
+    """
+    if not isinstance(domain, str):
+        if isinstance(domain, type) or not isinstance(domain, Domain):
+            raise InputError(
+                Argument("domain"),
+                f" needs one of {', '.join(DOMAINS)}, or an object that follows Domain, "
+                f"got {domain!r:.80}",
+            )
+        return domain
+    if domain not in DOMAINS:
+        raise InputError(Argument("domain"), f" needs one of {', '.join(DOMAINS)}, got {domain!r}")
+    if preset is not None and domain != "tamarisk":
+        raise InputError(
+            Argument("preset"), f" is only for the domain tamarisk, got {domain!r}; leave it out"
+        )
+    module, kind = DOMAINS[domain]
+    build: Any = getattr(import_module(module), kind)
+    found: Domain[S] = build() if preset is None else build(preset)
+    return found

@@ -11,8 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ontarget._kernel import kernel
-from ontarget._keyed import keyed_hash, keys_of
-from ontarget._splitmix import GAMMA, mix_word
+from ontarget._keyed import GAMMA, keyed_hash, keys_of, mix_word
 from ontarget._typing import FloatArray, KeyArray
 
 _STEP = np.uint64(0xD1342543DE82EF95)

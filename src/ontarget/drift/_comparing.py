@@ -19,14 +19,14 @@ from scipy.stats import rankdata
 from ontarget._keyed import keyed_hash
 from ontarget._plain import plain
 from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IndexArray
-from ontarget.conformal._levels import Level, exact_level
-from ontarget.conformal._ranks import draw_ranks
+from ontarget.conformal.levels import Level, exact_level
+from ontarget.conformal.ranks import draw_ranks
 from ontarget.drift._permuting import draws_for, p_value, suffixes
 from ontarget.drift.bets import DriftBet
 from ontarget.drift.change import UNKNOWN_ORDER, Bias, Drift, Evidence
 from ontarget.drift.guard import check_guarded, limits_at, p_at
 from ontarget.episodes import Episodes
-from ontarget.episodes._fingerprints import seen_before
+from ontarget.episodes.facts import seen_before
 from ontarget.errors import Argument, CalibrationError, EpisodesError, InputError
 from ontarget.evaluation import labelled
 from ontarget.fitted.fitted import Fitted

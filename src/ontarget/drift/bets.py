@@ -13,8 +13,8 @@ import numpy as np
 
 from ontarget._keyed import keyed_hash, keyed_uniform
 from ontarget._typing import ArrayLike, FloatArray
-from ontarget.conformal._levels import Level, exact_level
-from ontarget.conformal._ranks import draw_ranks
+from ontarget.conformal.levels import Level, exact_level
+from ontarget.conformal.ranks import draw_ranks
 from ontarget.drift._bag import Bag
 
 _JUMP = 0.01

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ontarget._typing import FloatArray
-from ontarget.conformal._levels import Level
+from ontarget.conformal.levels import Level
 from ontarget.drift._kept import KeptFor, digest_of, read_kept, write_kept
 from ontarget.drift.bets import DriftBet, DriftReading, HarmBet
 from ontarget.episodes import Episodes

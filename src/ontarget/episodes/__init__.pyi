@@ -1,4 +1,3 @@
-from ._splits import uniform_by_id as uniform_by_id
 from .behavior import Behavior as Behavior
 from .behavior import Translation as Translation
 from .builtin_behaviors import Column as Column
@@ -14,12 +13,7 @@ from .builtin_behaviors import behavior_of as behavior_of
 from .episodes import Episodes as Episodes
 from .episodes import PaperSplit as PaperSplit
 from .episodes import Split as Split
-from .look import Look as Look
-from .looking._caution import Caution as Caution
-from .looking._columns import ColumnFacts as ColumnFacts
-from .looking._order import FileOrder as FileOrder
-from .prepared.prepared import PreparedEpisodes as PreparedEpisodes
-from .prepared.preparing import prepare as prepare
 from .schema import Feature as Feature
 from .schema import Schema as Schema
-from .step import Step as Step
+from .splits import uniform_by_id as uniform_by_id
+from .store import Step as Step

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from enum import IntEnum
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ontarget._grid import snap
-from ontarget._typing import ArrayLike, FloatArray
+from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray
 from ontarget.target import Target
 
 # A float, or a tuple of floats, whole numbers, booleans and such tuples. Typed loosely, since the
@@ -22,7 +23,7 @@ Bounds: TypeAlias = tuple[float | None, float | None]
 
 
 class Translation(IntEnum):
-    """How a target for the outcome becomes a target for the remainder (what is still to come).
+    """How a target for the outcome becomes a target for the remainder.
 
     A behavior is the number that a run is judged by, and the outcome is its value at the end. With
     `KEEP`, the remainder is the outcome itself. With `SHIFT`, the remainder is the outcome minus
@@ -81,7 +82,7 @@ class Behavior(ABC):
 
     @property
     def spec(self) -> str:
-        """The name of this behavior (the number a run is judged by), such as "sum".
+        """The name of this behavior, such as "sum".
 
         `behavior_of` makes a built-in behavior from its name.
         """
@@ -110,7 +111,7 @@ class Behavior(ABC):
 
     @property
     def translation(self) -> Translation:
-        """How a target for the outcome becomes one for the remainder (what is still to come)."""
+        """How a target for the outcome becomes one for the remainder."""
         return Translation.KEEP if type(self).translate is Behavior.translate else Translation.OWN
 
     @property
@@ -125,14 +126,13 @@ class Behavior(ABC):
 
     @property
     def initial(self) -> float:
-        """The behavior (the number to judge a run by) before the first step; NaN if it has none."""
+        """The behavior before the first step; NaN if it has none."""
         return float(self.value(self.start()))
 
     def start(self) -> State:
         """What must be remembered of a run before its first step, to compute this behavior.
 
-        The behavior is the number that a run is judged by. What is remembered is a float, or a
-        (nested) tuple of plain values.
+        What is remembered is a float, or a (nested) tuple of plain values.
         """
         return math.nan
 
@@ -145,7 +145,7 @@ class Behavior(ABC):
         """
 
     def value(self, state: State) -> Any:
-        """The behavior so far (the number a run is judged by), computed from ``state``.
+        """The behavior so far, computed from ``state``.
 
         ``state`` is what was remembered of the run. The result is NaN if there is no value yet.
         """
@@ -159,7 +159,7 @@ class Behavior(ABC):
         return 1.0
 
     def translate(self, target: Target, so_far: float, t: int, grid: float | None = None) -> Target:
-        """The target for the remainder (what is still to come), if ``so_far`` is reached at step t.
+        """The target for the remainder, if ``so_far`` is reached at step t.
 
         The run meets ``target`` exactly if its remainder is in the returned target. ``so_far`` is
         the behavior (the number that the run is judged by) up to step t. If the returned target is
@@ -189,10 +189,7 @@ class Behavior(ABC):
         return ahead | ~beyond if wanted.contains(had) else ahead
 
     def combine(self, so_far: ArrayLike, remainder: ArrayLike) -> FloatArray:
-        """The outcomes of runs, from the behavior so far and the remainder (what is still to come).
-
-        The behavior is the number that a run is judged by.
-        """
+        """The outcomes of runs, from the behavior so far and the remainder."""
         had, ahead = np.asarray(so_far, np.float64), np.asarray(remainder, np.float64)
         if self.translation is Translation.SHIFT:
             return had + ahead
@@ -203,7 +200,7 @@ class Behavior(ABC):
         return np.broadcast_arrays(had, ahead)[1]
 
     def ahead(self, t: int, *, bounds: Bounds, horizon: int, declared: bool) -> tuple[float, float]:
-        """The range that must contain the remainder (what is still to come) from step t on.
+        """The range that must contain the remainder from step t on.
 
         It follows from bounds on the rewards.
 
@@ -218,3 +215,86 @@ class Behavior(ABC):
             inferred horizon, which is only the longest run seen, gives no bound.
         """
         return -math.inf, math.inf
+
+
+class Walk(NamedTuple):
+    """The behavior at each recorded row and at each run's end."""
+
+    before: FloatArray  # the behavior so far, before acting, one per row
+    outcomes: FloatArray  # one per episode
+    ahead: FloatArray | None  # for max and min: the extreme of a row's reward and all later ones
+
+
+def begin(behavior: Behavior, n: int) -> AnyArray:
+    """What a behavior remembers of each of n runs before their first step, (n,).
+
+    To compute it, something must be remembered of a run, such as its sum so far: a float, or any
+    object. The array has floats or objects accordingly.
+    """
+    states = np.empty(n, dtype=np.float64 if behavior.vectorised else np.object_)
+    states.fill(behavior.start())
+    return states
+
+
+def advance(behavior: Behavior, states: AnyArray, rewards: FloatArray, t: int) -> AnyArray:
+    """What a behavior remembers after step t, for many runs at once.
+
+    ``states`` is what the behavior remembered of each run before step t, such as the sum so far;
+    ``rewards`` are the runs' rewards at step t.
+    """
+    if behavior.vectorised:
+        return np.asarray(behavior.update(states, rewards, t))
+    one_by_one = np.frompyfunc(lambda state, reward: behavior.update(state, reward, t), 2, 1)
+    return np.asarray(one_by_one(states, rewards), dtype=np.object_)
+
+
+def values_of(behavior: Behavior, states: AnyArray) -> FloatArray:
+    """The behavior so far of many runs, (n,).
+
+    It is computed from what the behavior remembers of each run, ``states``.
+    """
+    if behavior.vectorised:
+        return np.asarray(behavior.value(states), dtype=np.float64)
+    return np.asarray(np.frompyfunc(behavior.value, 1, 1)(states), dtype=np.float64)
+
+
+def walk(behavior: Behavior, values: FloatArray, lengths: IndexArray, offsets: IndexArray) -> Walk:
+    """The behavior at each recorded row and at each run's end.
+
+    ``values`` are the rewards. If the behavior is read from a column, they are the values of this
+    column after each row.
+    """
+    before = np.empty(values.size)
+    states = begin(behavior, lengths.size)
+    with np.errstate(over="ignore", invalid="ignore"):  # a NaN outcome is refused later
+        for t, rows, alive in steps_of(lengths, offsets):
+            own = states[alive]
+            before[rows] = values_of(behavior, own)
+            states[alive] = advance(behavior, own, values[rows], t)
+    outcomes = values_of(behavior, states)
+    if behavior.translation not in (Translation.FLOOR, Translation.CEILING):
+        return Walk(before, outcomes, None)
+    # A maximum or minimum does not depend on the order of the rewards, so what lies ahead of each
+    # row is computed from the last step back to the first.
+    ahead = np.empty(values.size)
+    states = begin(behavior, lengths.size)
+    for t, rows, alive in steps_of(lengths, offsets, backwards=True):
+        states[alive] = own = advance(behavior, states[alive], values[rows], t)
+        ahead[rows] = values_of(behavior, own)
+    return Walk(before, outcomes, ahead)
+
+
+def steps_of(
+    lengths: IndexArray, offsets: IndexArray, *, backwards: bool = False
+) -> Iterator[tuple[int, slice, IndexArray]]:
+    """For each step: its number, the slice of its rows, and the episodes still going there.
+
+    Episodes are given by their positions.
+    """
+    alive: IndexArray = np.arange(lengths.size)
+    steps = range(offsets.size - 1)
+    for t in reversed(steps) if backwards else steps:
+        rows = slice(int(offsets[t]), int(offsets[t + 1]))
+        if rows.stop - rows.start != alive.size:
+            alive = np.flatnonzero(lengths > t)
+        yield t, rows, alive

@@ -1,4 +1,4 @@
-"""The behaviors (numbers that a run is judged by) that come with the library, and their names.
+"""The behaviors that come with the library, and their names.
 
 The same ``update`` works on arrays (recorded episodes) and on floats (a run that is being watched),
 so recorded and watched runs give exactly the same numbers. Sums are computed in the order of the
@@ -31,10 +31,15 @@ _COMPARISONS: Final[dict[str, Callable[[Any, float], Any]]] = {
 # The largest factor that `scale` returns. The weights of very late steps are far below the
 # precision of outcomes, so scaling them up further would only enlarge rounding errors.
 _LARGEST_SCALE = 1e12
+_FURTHER: Final = (
+    *("discounted:GAMMA", "column:NAME", "total:NAME"),
+    *("first:CONDITION:NUMBER", "share:CONDITION"),
+)
+_CONDITIONAL: Final = re.compile(r"(first|share):\s*(<=|>=|<|>)\s*([^:]+?)(?::([^:]+))?")
 
 
 class _BuiltIn(Behavior):
-    """A behavior (a number that runs are judged by) that remembers only its value so far."""
+    """A behavior that remembers only its value so far."""
 
     vectorised: ClassVar[bool] = True
 
@@ -44,10 +49,7 @@ class _BuiltIn(Behavior):
 
 
 class _Reward(_BuiltIn):
-    """A behavior (a number that runs are judged by) within the range of the rewards.
-
-    It is neither below a run's smallest reward nor above the largest.
-    """
+    """A behavior between the smallest and the largest reward of a run."""
 
     def ahead(self, t: int, *, bounds: Bounds, horizon: int, declared: bool) -> tuple[float, float]:
         return _ends(bounds)
@@ -298,15 +300,10 @@ class ShareOfSteps(_Conditional):
 
 
 _NAMED: dict[str, Behavior] = {b.spec: b for b in (Sum(), Last(), Max(), Min(), Mean())}
-_FURTHER: Final = (
-    *("discounted:GAMMA", "column:NAME", "total:NAME"),
-    *("first:CONDITION:NUMBER", "share:CONDITION"),
-)
-_CONDITIONAL: Final = re.compile(r"(first|share):\s*(<=|>=|<|>)\s*([^:]+?)(?::([^:]+))?")
 
 
 def behavior_of(spec: str | Behavior, *, columns: tuple[str, ...] = ()) -> Behavior:
-    """The behavior (the number that runs are judged by) with this name.
+    """The behavior with this name.
 
     A behavior object is returned as it is.
 
@@ -360,11 +357,7 @@ def behavior_of(spec: str | Behavior, *, columns: tuple[str, ...] = ()) -> Behav
 def _conditional(
     spec: str, kind: str, comparison: str, bound: str, never: str | None
 ) -> FirstStep | ShareOfSteps:
-    """The behavior for a text such as "first:<0.3:200" or "share:<0.3", from the parts of the text.
-
-    A behavior is a number that runs are judged by: here the first step, or the share of steps, at
-    which the reward fulfils the condition.
-    """
+    """The behavior that a text such as "first:<0.3:200" describes, from the parts of the text."""
     try:
         if kind == "share" and never is None:
             return ShareOfSteps(comparison, float(bound))

@@ -2,37 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Unpack, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, Unpack, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ontarget._arguments import usable_path, whole_number
+from ontarget._grid import snap
 from ontarget._keyed import keyed_hash
-from ontarget._typing import ArrayLike, FloatArray, IndexArray
-from ontarget.episodes._building import RawEpisodes, build
-from ontarget.episodes._censoring import Censored, chosen_by_lot
-from ontarget.episodes._dictionaries import recoded_store, same_dictionaries
-from ontarget.episodes._joining import joined_store
-from ontarget.episodes._judged import JudgedBy
-from ontarget.episodes._recorded import Recorded
-from ontarget.episodes._splits import ByGroup, asked_parts, divide
-from ontarget.episodes._store import Store
-from ontarget.episodes.history import MOST_STEPS, History
-from ontarget.episodes.reading._layout import FrameOptions, Layout, layout_of
-from ontarget.episodes.schema import Schema
+from ontarget._readonly import read_only
+from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IndexArray, KeyArray
+from ontarget.episodes.behavior import Behavior
+from ontarget.episodes.building import build
+from ontarget.episodes.censoring import Censored, chosen_by_lot, products_of
+from ontarget.episodes.history import MOST_STEPS, History, state_schema
+from ontarget.episodes.joining import joined_store, recoded_store, same_dictionaries
+from ontarget.episodes.judged import JudgedBy, Reading
+from ontarget.episodes.recording import RawEpisodes
+from ontarget.episodes.rounding import Unrounded, own_grid
+from ontarget.episodes.schema import Schema, UnknownCategories
+from ontarget.episodes.splits import ByGroup, asked_parts, divide, positions_of
+from ontarget.episodes.store import Roles, Step, Store
 from ontarget.errors import Argument, EpisodesError, EpisodesFileError, InputError
+from ontarget.reading.layout import FrameOptions, Layout, layout_of
 from ontarget.target import Target
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from ontarget.episodes.look import Look
+    from ontarget.reading.look import Look
 
+Kind = TypeVar("Kind", bound=np.generic)
 Values: TypeAlias = ArrayLike | Sequence[ArrayLike]
+
+_KEPT = ("_store", "_index", "_grid", "_settled")
 
 
 class Split(NamedTuple):
@@ -61,11 +69,16 @@ class PaperSplit(NamedTuple):
     rest: Episodes | None
 
 
-class Episodes(Recorded):
+class Episodes:
     """Recorded runs of one fixed policy: states, rewards and outcomes.
 
     Build them with `from_arrays`, `from_frame` or `read`. `split` and `take` return parts without
     copying, and `at` returns one step.
+
+    Outcomes are rounded to multiples of `grid`, by default computed from these episodes. All parts
+    of a split share the grid of the part that models learn from, and episodes read with ``like=``
+    that of ``like``; such a grid is settled. `take` keeps the grid too, but a split or a fit then
+    computes it anew, from the part to learn from.
 
     Examples
     --------
@@ -77,6 +90,14 @@ class Episodes(Recorded):
     >>> step.states.shape, bool(np.allclose(step.behavior + step.remaining, walks.outcomes))
     ((100, 2), True)
     """
+
+    def __init__(
+        self, store: Store, index: IndexArray | None = None, *, grid: float | None = None
+    ) -> None:
+        self._store = store
+        self._index = index
+        self._grid = grid
+        self._settled = grid is not None
 
     @classmethod
     def from_arrays(
@@ -147,7 +168,7 @@ class Episodes(Recorded):
             For ``censored="horizon"``: after how many steps each run would have been cut off, also
             for runs that ended earlier. It must not depend on how a run went.
         """
-        from ontarget.episodes.reading._arrays import record_arrays
+        from ontarget.reading.arrays import record_arrays
 
         recording = record_arrays(
             states,
@@ -245,7 +266,7 @@ class Episodes(Recorded):
         >>> runs.remarks
         ('guessed by name: episode = run, step = tick, reward = gain',)
         """
-        from ontarget.episodes.reading._frames import record_frame, table_of
+        from ontarget.reading.frames import record_frame, table_of
 
         layout = layout_of(options)
         return cls._built(record_frame(table_of(frame), layout), layout)
@@ -264,8 +285,8 @@ class Episodes(Recorded):
         column it is ``next.success``, and a run is judged by whether it ever succeeded (behavior
         ``"max"``). Prepared episodes (see `prepare`) stay on disk; their only option is ``like``.
         """
-        from ontarget.episodes.prepared._manifest import is_prepared
-        from ontarget.episodes.reading._files import record_file
+        from ontarget.reading.files import record_file
+        from ontarget.reading.prepared.manifest import is_prepared
 
         if isinstance(path, str | PathLike):
             place = usable_path(path, error=EpisodesFileError)
@@ -283,31 +304,12 @@ class Episodes(Recorded):
         return cls._built(*record_file(Path(folder), options, chosen))
 
     @classmethod
-    def _built(cls, recording: RawEpisodes, layout: Layout) -> Episodes:
-        like = layout.like
-        found = cls(
-            *build(
-                recording,
-                horizon=layout.horizon,
-                declared=layout.declared,
-                given=like is None or layout.horizon != like.horizon,
-                censored=layout.censored,
-                stop_bound=layout.stop_bound,
-            ),
-            grid=None if like is None or like.readings else like.grid,
-        )
-        if like is None or not like.readings:
-            return found
-        return found._on_grids({name: like.only(name).grid for name in found.names})
-
-    @classmethod
     def concat(cls, parts: Sequence[Episodes]) -> Episodes:
         """All episodes of several recordings of one policy, in the order given.
 
-        The recordings need the same features, groups and horizon (number of steps of a complete
-        run), and must be judged by the same behavior. All ids must differ. A text feature gets the
-        categories of all recordings together. Each recording may be a part of another one (`take`,
-        `split`).
+        The recordings need the same features, groups and horizon, and must be judged by the same
+        behavior. All ids must differ. A text feature gets the categories of all recordings
+        together. Each recording may be a part of another one (`take`, `split`).
 
         Examples
         --------
@@ -325,57 +327,207 @@ class Episodes(Recorded):
         settled = all(one._settled for one in given)
         return cls(store, grid=grids.pop() if settled and len(grids) == 1 else None)
 
-    def write(self, path: str | Path) -> None:
-        """Write the episodes to a Parquet or CSV file; the path's ending decides which.
+    @property
+    def schema(self) -> Schema:
+        """The features of a state: their names, types and categories."""
+        return self._store.schema
 
-        The file is written completely or not at all. Parquet stores everything. A CSV file stores
-        only the rows: if you declared a behavior (what runs are judged by) or a horizon (number of
-        steps), pass it again when you read the file (an `EpisodesWarning` says so).
+    @property
+    def history(self) -> History:
+        """What a state also says about the run so far; see `Episodes.with_history`."""
+        return self._store.history
 
-        Values are written unchanged, so they read back the same. A spreadsheet treats text in a
-        CSV file that begins with ``=``, ``+``, ``-`` or ``@`` as a formula: if categories or ids
-        come from an untrusted source, import those columns as text, or write Parquet.
+    @cached_property
+    def state_schema(self) -> Schema:
+        """The columns of a state: the features, and those that a history adds."""
+        return state_schema(self.schema, self.history)
+
+    @property
+    def behavior(self) -> Behavior:
+        """The behavior: the number that the episodes are judged by, such as the sum of rewards.
+
+        An error if there are several; `only` chooses one of them.
         """
-        from ontarget.episodes.reading._files import write
+        return self._judged.behavior
 
-        write(self, Path(path))
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the behaviors.
 
-    def to_frame(self) -> pl.DataFrame:
-        """The episodes as a polars frame: one row per episode and step, sorted by step."""
-        from ontarget.episodes.reading._table import frame_of
+        Empty if there is only one behavior, which then has no name.
+        """
+        return tuple(signal.name for signal in self._store.several)
 
-        return frame_of(self)
+    @property
+    def readings(self) -> dict[str, Reading]:
+        """For each named behavior, what it is computed from.
+
+        Empty if there is only one behavior, which then has no name.
+        """
+        return {signal.name: signal.reading for signal in self._store.several}
+
+    @property
+    def horizon(self) -> int:
+        """The horizon: the number of steps after which an episode is complete."""
+        return self._store.horizon
+
+    @property
+    def horizon_declared(self) -> bool:
+        """Whether the user declared the horizon.
+
+        Otherwise the horizon is the length of the longest run seen.
+        """
+        return self._store.horizon_declared
+
+    @property
+    def roles(self) -> Roles:
+        """Which column of the user's data was the step, which the reward, and so on."""
+        return self._store.roles
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the episodes are on disk and read step by step; see `PreparedEpisodes`."""
+        return hasattr(self._store, "recoded")
+
+    @property
+    def dropped(self) -> int:
+        """How many episodes were left out when these were read, because they were cut off."""
+        return self._store.dropped
+
+    @property
+    def censoring(self) -> str:
+        """How cut-off episodes were treated (``censored=``); empty if there were none."""
+        return self._store.censoring
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences for the user about what was guessed when the columns were read."""
+        return self._store.remarks
+
+    @property
+    def unseen(self) -> int:
+        """How many values were categories that are not known, and so became missing values."""
+        return sum(one.readings for one in self.strangers)
+
+    @property
+    def strangers(self) -> tuple[UnknownCategories, ...]:
+        """The values that `unseen` counts, by feature: how many, and the most frequent of them."""
+        return self._store.unknown_categories
+
+    @cached_property
+    def ids(self) -> AnyArray:
+        """The ids of the episodes."""
+        return self._own(self._store.ids)
+
+    @cached_property
+    def keys(self) -> KeyArray:
+        """A 64-bit hash of each id, for random draws that do not depend on the episodes' order."""
+        return self._own(self._store.keys)
+
+    @cached_property
+    def groups(self) -> AnyArray | None:
+        """The group of each episode, such as the weather; None without groups."""
+        return None if self._store.groups is None else self._own(self._store.groups)
+
+    @property
+    def targets(self) -> tuple[Target | None, ...] | None:
+        """The target of each episode, given by `Episodes.aimed`; None if none were given."""
+        wanted = self._store.wanted
+        if wanted is None or self._index is None:
+            return wanted
+        return tuple(wanted[i] for i in self._index.tolist())
+
+    @cached_property
+    def lengths(self) -> IndexArray:
+        """The number of steps of each episode."""
+        return self._own(self._store.lengths)
+
+    @cached_property
+    def truncated(self) -> BoolArray | None:
+        """Which episodes were flagged as cut off; None if there is no such flag."""
+        return None if self._store.truncated is None else self._own(self._store.truncated)
+
+    @cached_property
+    def terminated(self) -> BoolArray | None:
+        """Which episodes were flagged as ended by themselves; None if there is no such flag."""
+        return None if self._store.terminated is None else self._own(self._store.terminated)
+
+    @cached_property
+    def cut_off(self) -> BoolArray:
+        """Which episodes were cut off before their end: their outcome is unknown.
+
+        Such episodes are kept only with ``censored="worst-case"``. In place of their outcome,
+        `outcomes` has what they reached up to the cut-off.
+        """
+        return self._own(self._store.censored)
+
+    @cached_property
+    def outcomes(self) -> FloatArray:
+        """The outcome of each episode: the number it is judged by, at its end, rounded to `grid`.
+
+        Intervals and promises are rounded to the same grid, so that comparisons are exact.
+        """
+        return self._outcomes_on(self.grid)
+
+    @cached_property
+    def grid(self) -> float:
+        """Outcomes are rounded to multiples of this number, so that 0.1 + 0.2 equals 0.3."""
+        return self._own_grid if self._grid is None else self._grid
+
+    @cached_property
+    def reward_range(self) -> tuple[float, float] | None:
+        """The smallest and the largest reward of any step; None without rewards."""
+        if self._judged.rewards is None:
+            return None
+        by_step = [self.rewards_at(t) for t in range(int(self.lengths.max()))]
+        return min(float(r.min()) for r in by_step), max(float(r.max()) for r in by_step)
+
+    def at(self, t: int, *, grid: float | None = None) -> Step:
+        """The states, outcomes and values so far of the episodes still going at step t.
+
+        Episodes that ended before step t are left out. Outcomes and the behavior so far are rounded
+        to `grid`, or to another grid that is passed.
+        """
+        if not 0 <= t < self.horizon:
+            raise InputError(Argument("t"), f" needs a step from 0 to {self.horizon - 1}, got {t}")
+        store, grid = self._judged, self.grid if grid is None else grid
+        rows, alive = store.rows(t, self._index)
+        behavior = snap(store.before[rows], grid)
+        outcomes = self._outcomes_on(grid)[alive]
+        remaining = outcomes
+        if store.ahead is not None:
+            remaining = snap(store.ahead[rows], grid)
+        elif store.behavior.additive:
+            remaining = snap(outcomes - behavior, grid)
+        return Step(
+            t=t,
+            states=store.states_at(t, rows, alive if self._index is None else self._index[alive]),
+            behavior=behavior,
+            remaining=remaining,
+            outcomes=outcomes,
+            ids=self.ids[alive],
+            groups=None if self.groups is None else self.groups[alive],
+            keys=self.keys[alive],
+            index=alive,
+        )
+
+    def rewards_at(self, t: int) -> FloatArray:
+        """The reward at step t of each episode that is still going there."""
+        earned = self._judged.rewards
+        if earned is None:
+            raise EpisodesError(
+                f"these episodes have no rewards: their behavior is {self.behavior.spec}"
+            )
+        rows, _ = self._store.rows(t, self._index)
+        rewards: FloatArray = earned[rows]
+        return rewards
 
     def take(self, index: ArrayLike) -> Episodes:
         """Some of the episodes, chosen by position or by a mask (true or false per episode).
 
         Nothing is copied.
         """
-        chosen = np.asarray(index)
-        if chosen.dtype == np.bool_:
-            if chosen.shape != (len(self),):
-                raise InputError(
-                    Argument("index"),
-                    f" as a mask needs shape ({len(self)},), got shape {chosen.shape}",
-                )
-            chosen = np.flatnonzero(chosen)
-        chosen = chosen.astype(np.intp)
-        if chosen.ndim != 1 or (chosen.size and not -len(self) <= chosen.min()):
-            raise InputError(
-                Argument("index"),
-                f" needs a 1-D array of positions from -{len(self)} to {len(self) - 1}",
-            )
-        if chosen.size and chosen.max() >= len(self):
-            raise InputError(
-                Argument("index"), f" needs positions below {len(self)}, got {chosen.max()}"
-            )
-        if chosen.size == 0:
-            raise EpisodesError(Argument("index"), " chooses no episode; choose at least one")
-        chosen = chosen % len(self)
-        if np.unique(chosen).size != chosen.size:
-            raise InputError(
-                Argument("index"), " needs different positions, got the same one twice"
-            )
+        chosen = positions_of(index, len(self))
         index = chosen if self._index is None else self._index[chosen]
         return self._on_same_grid(self._store, index)
 
@@ -397,8 +549,6 @@ class Episodes(Recorded):
 
     def only(self, name: str) -> Episodes:
         """The same episodes, judged by only one of their named behaviors; nothing is copied.
-
-        A behavior is a number that a run is judged by, such as its smallest distance.
 
         Examples
         --------
@@ -423,223 +573,6 @@ class Episodes(Recorded):
         raise EpisodesError(
             Argument("name"), f" needs one of the behaviors {', '.join(self.names)}, got {name!r}"
         )
-
-    def with_history(self, history: int | History) -> Episodes:
-        """The same episodes, with columns about the run so far in every state; nothing is copied.
-
-        A ``GoalMonitor(history=…)`` uses episodes in this form. A state then has more columns
-        (`state_schema`): the features and rewards of that many earlier steps, and the mean of each
-        feature and of the reward over the run so far. A value is NaN if the run has no such earlier
-        step.
-
-        Parameters
-        ----------
-        history
-            How many earlier steps, up to 100; 0 for none. Or the ``history`` of a fitted monitor or
-            of other episodes.
-
-        Examples
-        --------
-        >>> walks = Episodes.from_arrays([[[1], [2], [6]]], [[10, 20, 30]], features=["x"])
-        >>> recalling = walks.with_history(1)
-        >>> recalling.state_schema.names
-        ('x', 'x[-1]', 'reward[-1]', 'mean(x)', 'mean(reward)')
-        >>> print(recalling.at(0).states, recalling.at(2).states)
-        [[ 1. nan nan  1. nan]] [[ 6.  2. 20.  3. 15.]]
-        """
-        if not isinstance(history, History):
-            history = History(whole_number("history", history, least=0, most=MOST_STEPS))
-        if history and self.is_prepared:
-            raise EpisodesError(
-                "a history needs episodes in memory, got prepared episodes, which are read one "
-                "step at a time; take some of them with sample(N).compact(), or put what was seen "
-                "earlier into columns of the log and prepare it again"
-            )
-        if history == self._store.history:
-            return self
-        found = Episodes(replace(self._store, history=history), self._index, grid=self._grid)
-        found._settled = self._settled
-        return found
-
-    def _on_same_grid(self, store: Store, index: IndexArray | None = None) -> Episodes:
-        """Other episodes, or some of these, rounded as these are."""
-        if store.several:
-            grids = {one.name: self.only(one.name).grid for one in store.several if not one.grid}
-            return Episodes(store, index)._on_grids(grids, settled=False)
-        found = Episodes(store, index, grid=self.grid)
-        found._settled = self._settled
-        return found
-
-    def _on_own_grid(self) -> Episodes:
-        """The same episodes, rounded as their rewards demand, unless their grid is settled."""
-        return self if self._settled else self._rounded_to(self._own_grid)
-
-    def _with_horizon(self, horizon: int) -> Episodes:
-        """The same episodes with another horizon, which some of them may exceed."""
-        if horizon == self.horizon:
-            return self
-        return self._on_same_grid(replace(self._store, horizon=horizon), self._index)
-
-    def _rounded_to(self, grid: float) -> Episodes:
-        """The same episodes, rounded to multiples of ``grid`` and nothing before that."""
-        return Episodes(self._store, self._index, grid=grid)
-
-    def _on_grids(self, grids: Mapping[str, float], *, settled: bool = True) -> Episodes:
-        """The same episodes, each behavior rounded to multiples of the number given for it.
-
-        A behavior is a number that the episodes are judged by; ``grids`` maps its name to the
-        number.
-        """
-        several = tuple(
-            replace(one, grid=grids[one.name], settled=settled) if one.name in grids else one
-            for one in self._store.several
-        )
-        return Episodes(replace(self._store, several=several), self._index)
-
-    def aimed(self, targets: Sequence[Target | None]) -> Episodes:
-        """The same episodes, each with its own target.
-
-        A monitor that is fitted on the returned episodes can watch runs that each have their own
-        target; see `GoalMonitor.watch_own`.
-
-        Parameters
-        ----------
-        targets
-            One target per episode; None for an episode without a target. A target must have been
-            fixed before its run began. If the policy reacts to its target, make the target a
-            feature too.
-
-        Examples
-        --------
-        >>> walks = Episodes.from_arrays(np.zeros((2, 2, 1)), np.ones((2, 2)))
-        >>> walks.aimed([Target.at_least(1), Target.at_least(5)]).targets
-        (Target('[1, inf)'), Target('[5, inf)'))
-        """
-        given = tuple(targets)
-        if len(given) != len(self):
-            raise InputError(
-                Argument("targets"),
-                f" need one entry for each of {len(self)} episodes, got {len(given)}",
-            )
-        for i, one in enumerate(given):
-            if not isinstance(one, Target | None):
-                raise InputError(
-                    Argument("targets"),
-                    f" need a Target or None each, got {one!r} for episode {self.ids[i]!s}",
-                )
-        store = self.compact()._store
-        return self._on_same_grid(replace(store, wanted=given))
-
-    def thinned(
-        self, ratios: ArrayLike | Sequence[ArrayLike], bound: float, *, seed: int = 0
-    ) -> Episodes:
-        """Some of the episodes, drawn at random so that they are like runs of another policy.
-
-        Parameters
-        ----------
-        ratios
-            For each action of a run, the probability of the action under the new policy, divided by
-            its probability under the recorded policy: an array (episodes, steps), or a list with
-            one array per episode. Or one number per episode: the product of the ratios of its
-            actions.
-        bound
-            An upper bound on an episode's product of ratios, chosen before you look at the runs. An
-            episode is drawn with the probability product / bound; a product above the bound is
-            refused.
-        seed
-            The seed and the episodes' ids determine which episodes are drawn.
-
-        Notes
-        -----
-        The drawn episodes are distributed like runs of the new policy. So everything that holds for
-        recorded runs holds for runs of the new policy. About one in ``bound`` episodes is drawn, so
-        few are left if the policies differ much.
-
-        Examples
-        --------
-        >>> walks = Episodes.from_arrays(np.zeros((400, 2, 1)), np.ones((400, 2)))
-        >>> len(walks.thinned(np.full((400, 2), 1.0), bound=4.0))
-        107
-        """
-        weights = self._products(ratios)
-        bad = ~(np.isfinite(weights) & (weights >= 0.0))
-        if bad.any():
-            i = int(np.argmax(bad))
-            raise InputError(
-                Argument("ratios"),
-                f" need finite numbers from 0 up, got a product of {weights[i]} for episode "
-                f"{self.ids[i]!s}",
-            )
-        lots = chosen_by_lot(
-            weights,
-            bound,
-            units=self.lengths,  # one ratio per step
-            keys=self.keys,
-            ids=self.ids,
-            name="bound",
-            seed=seed,
-        )
-        if not lots.size:
-            raise EpisodesError(
-                f"none of the {len(self):,} episodes was drawn; record more, or choose a policy "
-                "closer to the recorded one"
-            )
-        return self.take(lots)
-
-    def _products(self, ratios: Any) -> FloatArray:
-        """For each episode, the product of its ratios, (n,).
-
-        ``ratios`` has one number per action, or already one product per episode.
-        """
-        n = len(self)
-        if isinstance(ratios, np.ndarray) and ratios.shape == (n,) and ratios.dtype != np.object_:
-            return ratios.astype(np.float64)
-        rows = [np.asarray(one, dtype=np.float64) for one in ratios]
-        if len(rows) != n:
-            raise InputError(
-                Argument("ratios"), f" need one entry for each of {n} episodes, got {len(rows)}"
-            )
-        for i, (own, length) in enumerate(zip(rows, self.lengths.tolist(), strict=True)):
-            if own.shape not in ((), (length,)):
-                raise InputError(
-                    Argument("ratios"),
-                    f" of episode {self.ids[i]!s} need one for each of its {length} steps, "
-                    f"got shape {own.shape}",
-                )
-            if np.any(own < 0.0):
-                raise InputError(
-                    Argument("ratios"),
-                    f" need numbers from 0 up, got {own.min()} for episode {self.ids[i]!s}",
-                )
-        return np.array([own.prod() for own in rows])
-
-    def recoded(self, schema: Schema) -> Episodes:
-        """The same episodes, with text features coded by the categories of another schema.
-
-        A category's code is its position in the schema's list of categories.
-        """
-        if same_dictionaries(self.schema, schema):
-            return self
-        return self._on_same_grid(recoded_store(self._alone, schema))
-
-    @property
-    def _alone(self) -> Store:
-        """The arrays of these episodes only, without other episodes of the same recording.
-
-        If these are all episodes of the recording, nothing is copied, and the rows may stay on
-        disk.
-        """
-        return self._store if self._index is None else self._store.part(self._index)
-
-    def compact(self) -> Episodes:
-        """A copy of these episodes in memory.
-
-        The recording they were taken from can then be freed.
-        """
-        store = self._alone
-        if self.is_prepared and self._index is None:
-            store = store.part(np.arange(len(self)))
-        return self._on_same_grid(store)
 
     @overload
     def split(
@@ -722,9 +655,152 @@ class Episodes(Recorded):
         found: Split | PaperSplit = kind(**parts)
         return found
 
+    def thinned(
+        self, ratios: ArrayLike | Sequence[ArrayLike], bound: float, *, seed: int = 0
+    ) -> Episodes:
+        """Some of the episodes, drawn at random so that they are like runs of another policy.
+
+        Parameters
+        ----------
+        ratios
+            For each action of a run, the probability of the action under the new policy, divided by
+            its probability under the recorded policy: an array (episodes, steps), or a list with
+            one array per episode. Or one number per episode: the product of the ratios of its
+            actions.
+        bound
+            An upper bound on an episode's product of ratios, chosen before you look at the runs. An
+            episode is drawn with the probability product / bound; a product above the bound is
+            refused.
+        seed
+            The seed and the episodes' ids determine which episodes are drawn.
+
+        Notes
+        -----
+        The drawn episodes are distributed like runs of the new policy. So everything that holds for
+        recorded runs holds for runs of the new policy. About one in ``bound`` episodes is drawn, so
+        few are left if the policies differ much.
+
+        Examples
+        --------
+        >>> walks = Episodes.from_arrays(np.zeros((400, 2, 1)), np.ones((400, 2)))
+        >>> len(walks.thinned(np.full((400, 2), 1.0), bound=4.0))
+        107
+        """
+        weights = products_of(ratios, self.lengths, self.ids)
+        bad = ~(np.isfinite(weights) & (weights >= 0.0))
+        if bad.any():
+            i = int(np.argmax(bad))
+            raise InputError(
+                Argument("ratios"),
+                f" need finite numbers from 0 up, got a product of {weights[i]} for episode "
+                f"{self.ids[i]!s}",
+            )
+        lots = chosen_by_lot(
+            weights,
+            bound,
+            units=self.lengths,  # one ratio per step
+            keys=self.keys,
+            ids=self.ids,
+            name="bound",
+            seed=seed,
+        )
+        if not lots.size:
+            raise EpisodesError(
+                f"none of the {len(self):,} episodes was drawn; record more, or choose a policy "
+                "closer to the recorded one"
+            )
+        return self.take(lots)
+
+    def aimed(self, targets: Sequence[Target | None]) -> Episodes:
+        """The same episodes, each with its own target.
+
+        A monitor that is fitted on the returned episodes can watch runs that each have their own
+        target; see `GoalMonitor.watch_own`.
+
+        Parameters
+        ----------
+        targets
+            One target per episode; None for an episode without a target. A target must have been
+            fixed before its run began. If the policy reacts to its target, make the target a
+            feature too.
+
+        Examples
+        --------
+        >>> walks = Episodes.from_arrays(np.zeros((2, 2, 1)), np.ones((2, 2)))
+        >>> walks.aimed([Target.at_least(1), Target.at_least(5)]).targets
+        (Target('[1, inf)'), Target('[5, inf)'))
+        """
+        given = tuple(targets)
+        if len(given) != len(self):
+            raise InputError(
+                Argument("targets"),
+                f" need one entry for each of {len(self)} episodes, got {len(given)}",
+            )
+        for i, one in enumerate(given):
+            if not isinstance(one, Target | None):
+                raise InputError(
+                    Argument("targets"),
+                    f" need a Target or None each, got {one!r} for episode {self.ids[i]!s}",
+                )
+        store = self.compact()._store
+        return self._on_same_grid(replace(store, wanted=given))
+
+    def with_history(self, history: int | History) -> Episodes:
+        """The same episodes, with columns about the run so far in every state; nothing is copied.
+
+        A ``GoalMonitor(history=…)`` uses episodes in this form. A state then has more columns
+        (`state_schema`): the features and rewards of that many earlier steps, and the mean of each
+        feature and of the reward over the run so far. A value is NaN if the run has no such earlier
+        step.
+
+        Parameters
+        ----------
+        history
+            How many earlier steps, up to 100; 0 for none. Or the ``history`` of a fitted monitor or
+            of other episodes.
+
+        Examples
+        --------
+        >>> walks = Episodes.from_arrays([[[1], [2], [6]]], [[10, 20, 30]], features=["x"])
+        >>> recalling = walks.with_history(1)
+        >>> recalling.state_schema.names
+        ('x', 'x[-1]', 'reward[-1]', 'mean(x)', 'mean(reward)')
+        >>> print(recalling.at(0).states, recalling.at(2).states)
+        [[ 1. nan nan  1. nan]] [[ 6.  2. 20.  3. 15.]]
+        """
+        if not isinstance(history, History):
+            history = History(whole_number("history", history, least=0, most=MOST_STEPS))
+        if history and self.is_prepared:
+            raise EpisodesError(
+                "a history needs episodes in memory, got prepared episodes, which are read one "
+                "step at a time; take some of them with sample(N).compact(), or put what was seen "
+                "earlier into columns of the log and prepare it again"
+            )
+        if history == self._store.history:
+            return self
+        found = Episodes(replace(self._store, history=history), self._index, grid=self._grid)
+        found._settled = self._settled
+        return found
+
+    def recoded(self, schema: Schema) -> Episodes:
+        """The same episodes, with text features coded by the categories of another schema."""
+        if same_dictionaries(self.schema, schema):
+            return self
+        return self._on_same_grid(recoded_store(self._alone, schema))
+
+    def compact(self) -> Episodes:
+        """A copy of these episodes in memory.
+
+        The recording they were taken from can then be freed.
+        """
+        store = self._alone
+        if self.is_prepared and self._index is None:
+            store = store.part(np.arange(len(self)))
+        return self._on_same_grid(store)
+
     def describe(self) -> str:
         """A text of a few lines: number, lengths and outcomes of episodes, what was left out."""
-        from ontarget.episodes._description import describe
+        from ontarget.reading.look import describe
 
         return describe(self)
 
@@ -752,12 +828,36 @@ class Episodes(Recorded):
         >>> [caution.kind for caution in runs.look().cautions]
         ['outcome']
         """
-        from ontarget.episodes.look import look_at
+        from ontarget.reading.look import look_at
 
         return look_at(self, target)
 
+    def write(self, path: str | Path) -> None:
+        """Write the episodes to a Parquet or CSV file; the path's ending decides which.
+
+        The file is written completely or not at all. Parquet stores everything. A CSV file stores
+        only the rows: if you declared a behavior (what runs are judged by) or a horizon (number of
+        steps), pass it again when you read the file (an `EpisodesWarning` says so).
+
+        Values are written unchanged, so they read back the same. A spreadsheet treats text in a
+        CSV file that begins with ``=``, ``+``, ``-`` or ``@`` as a formula: if categories or ids
+        come from an untrusted source, import those columns as text, or write Parquet.
+        """
+        from ontarget.reading.files import write
+
+        write(self, Path(path))
+
+    def to_frame(self) -> pl.DataFrame:
+        """The episodes as a polars frame: one row per episode and step, sorted by step."""
+        from ontarget.reading.files import frame_of
+
+        return frame_of(self)
+
+    def __len__(self) -> int:
+        return int(self._store.lengths.size if self._index is None else self._index.size)
+
     def __repr__(self) -> str:
-        from ontarget.episodes._description import judged_in_words
+        from ontarget.reading.look import judged_in_words
 
         longest = int(self.lengths.max())
         upto = "" if self.lengths.min() == longest else "up to "
@@ -767,9 +867,131 @@ class Episodes(Recorded):
             f"feature{'s' * (len(self.schema) != 1)}, {judged_in_words(self)}>"
         )
 
+    def __getstate__(self) -> dict[str, object]:
+        # Without what was computed from the store, which may be on disk and large.
+        return {name: getattr(self, name) for name in _KEPT}
+
+    @classmethod
+    def _built(cls, recording: RawEpisodes, layout: Layout) -> Episodes:
+        like = layout.like
+        found = cls(
+            *build(
+                recording,
+                horizon=layout.horizon,
+                declared=layout.declared,
+                given=like is None or layout.horizon != like.horizon,
+                censored=layout.censored,
+                stop_bound=layout.stop_bound,
+            ),
+            grid=None if like is None or like.readings else like.grid,
+        )
+        if like is None or not like.readings:
+            return found
+        return found._on_grids({name: like.only(name).grid for name in found.names})
+
+    @property
+    def _judged(self) -> Store:
+        """The arrays of the episodes; an error if the episodes are judged by several behaviors."""
+        if self._store.several:
+            raise EpisodesError(
+                f"these episodes have several behaviors ({', '.join(self.names)}); choose one of "
+                f"them: episodes.only({self.names[0]!r})"
+            )
+        return self._store
+
+    def _own(self, values: NDArray[Kind]) -> NDArray[Kind]:
+        if self._index is None:
+            return values
+        own: NDArray[Kind] = values[self._index]
+        own.setflags(write=False)
+        return own
+
+    @property
+    def _positions(self) -> IndexArray:
+        """The positions of these episodes in the store."""
+        return np.arange(len(self)) if self._index is None else self._index
+
+    @property
+    def _alone(self) -> Store:
+        """The arrays of these episodes only, without other episodes of the same recording.
+
+        If these are all episodes of the recording, nothing is copied, and the rows may stay on
+        disk.
+        """
+        return self._store if self._index is None else self._store.part(self._index)
+
+    def _on_same_grid(self, store: Store, index: IndexArray | None = None) -> Episodes:
+        """Other episodes, or some of these, rounded as these are."""
+        if store.several:
+            grids = {one.name: self.only(one.name).grid for one in store.several if not one.grid}
+            return Episodes(store, index)._on_grids(grids, settled=False)
+        found = Episodes(store, index, grid=self.grid)
+        found._settled = self._settled
+        return found
+
+    def _on_own_grid(self) -> Episodes:
+        """The same episodes, rounded as their rewards demand, unless their grid is settled."""
+        return self if self._settled else self._rounded_to(self._own_grid)
+
+    def _rounded_to(self, grid: float) -> Episodes:
+        """The same episodes, rounded to multiples of ``grid`` and nothing before that."""
+        return Episodes(self._store, self._index, grid=grid)
+
+    def _on_grids(self, grids: Mapping[str, float], *, settled: bool = True) -> Episodes:
+        """The same episodes, each behavior rounded to multiples of the number given for it.
+
+        A behavior is a number that the episodes are judged by; ``grids`` maps its name to the
+        number.
+        """
+        several = tuple(
+            replace(one, grid=grids[one.name], settled=settled) if one.name in grids else one
+            for one in self._store.several
+        )
+        return Episodes(replace(self._store, several=several), self._index)
+
+    def _with_horizon(self, horizon: int) -> Episodes:
+        """The same episodes with another horizon, which some of them may exceed."""
+        if horizon == self.horizon:
+            return self
+        return self._on_same_grid(replace(self._store, horizon=horizon), self._index)
+
+    @cached_property
+    def _own_grid(self) -> float:
+        """The grid that these episodes have by themselves (method M1)."""
+        return own_grid(self._judged, self._index)
+
+    def _outcomes_on(self, grid: float) -> FloatArray:
+        """The outcomes rounded to a grid; those of the last grid asked for are kept."""
+        kept: tuple[float, FloatArray] | None = self.__dict__.get("_rounded")
+        if kept is None or kept[0] != grid:
+            kept = grid, read_only(snap(self._unsnapped_outcomes, grid))
+            self.__dict__["_rounded"] = kept
+        return kept[1]
+
+    @cached_property
+    def _unsnapped_outcomes(self) -> FloatArray:
+        return self._own(self._judged.outcomes)
+
+    @property
+    def _unrounded(self) -> Unrounded:
+        """The outcomes before they are rounded, and how exact they are."""
+
+        def path() -> Iterator[tuple[IndexArray, FloatArray]]:
+            for t in range(1, int(self.lengths.max())):
+                _, alive = self._store.rows(t, self._index)
+                yield alive, self._unrounded_at(t)
+
+        return Unrounded(self._unsnapped_outcomes, self.lengths, ~self.cut_off, path, self.ids)
+
+    def _unrounded_at(self, t: int) -> FloatArray:
+        """The behavior before step t of each episode that is still going there, not rounded."""
+        rows, _ = self._judged.rows(t, self._index)
+        values: FloatArray = self._judged.before[rows]
+        return values
+
 
 def _prepared(folder: Path, options: FrameOptions) -> Episodes:
-    from ontarget.episodes.prepared._store import opened_store
+    from ontarget.reading.prepared.store import opened_store
 
     stray = sorted(set(options) - {"like"})
     if stray:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray, IntArray
-from ontarget.episodes._walk import steps_of
+from ontarget.episodes.behavior import steps_of
 from ontarget.episodes.schema import Feature, Schema
 
 MOST_STEPS: Final = 100
@@ -125,9 +125,8 @@ def measured(schema: Schema) -> BoolArray:
 def running_means(values: FloatArray, lengths: IndexArray, offsets: IndexArray) -> FloatArray:
     """For every row, the mean of each column over the run up to that row, (columns, rows).
 
-    The row itself counts, and NaN values do not. Rows are sorted by step, and within a step by
-    episode. Values are summed in the order of the steps, exactly as when a live run is watched, so
-    that recorded and live runs give the same floats.
+    The row itself counts, and NaN values do not. Values are summed in the order of the steps,
+    exactly as when a live run is watched, so that recorded and live runs give the same floats.
     """
     means = np.empty(values.shape)
     sums, counts = np.zeros((2, len(values), lengths.size))

@@ -12,7 +12,7 @@ from scipy.stats import betabinom, binom
 
 from ontarget._arguments import fraction, whole_number
 from ontarget._typing import ArrayLike, BoolArray, FloatArray
-from ontarget.conformal._levels import Level, ceil_rank
+from ontarget.conformal.levels import Level, ceil_rank
 from ontarget.errors import Argument, InputError
 from ontarget.evaluation._inputs import (
     check_numbers,

@@ -12,7 +12,7 @@ import numpy as np
 from ontarget._kernel import inner_kernel
 from ontarget._readonly import read_only
 from ontarget._typing import FloatArray
-from ontarget.conformal._kernels import end_counts
+from ontarget.conformal.kernels import end_counts
 
 # The points where every calibration curve is stored: close together near 0 and 1, where the
 # guarantees for whole runs need precision (M9).

@@ -14,7 +14,7 @@ import numpy as np
 
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import FloatArray, IndexArray
-from ontarget.conformal._kernels import end_counts, target_row
+from ontarget.conformal.kernels import end_counts, target_row
 from ontarget.fitted._curve_kernel import count_inside, on_curve
 from ontarget.fitted._spread_kernel import share_high, share_low
 

@@ -20,12 +20,10 @@ from ontarget._plain import plain
 from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray, KeyArray
 from ontarget.episodes import Behavior, Episodes, Schema, Translation
-from ontarget.episodes._clocks import Clocks, clocks_of
-from ontarget.episodes._fingerprints import MOST_FINGERPRINTS
-from ontarget.episodes._store import Roles
+from ontarget.episodes.facts import MOST_FINGERPRINTS, Clocks, clocks_of
 from ontarget.episodes.history import NO_HISTORY, History, state_schema, state_width
-from ontarget.episodes.looking._sides import Unrounded, check_sides
-from ontarget.episodes.reading._layout import AN_OUTCOME, FROM_NEXT
+from ontarget.episodes.rounding import Unrounded, check_sides
+from ontarget.episodes.store import Roles
 from ontarget.errors import Argument, CensoredError, EpisodesError, GroupError, InputError
 from ontarget.fitted._curves import CurveTable
 from ontarget.fitted._inputs import bad_readings
@@ -38,6 +36,7 @@ from ontarget.fitted.recorded import RecordedRuns
 from ontarget.fitted.rehearsal import Rehearsal
 from ontarget.fitted.target_map import TargetMap
 from ontarget.models.guided.run import RunGuide
+from ontarget.reading.layout import AN_OUTCOME, FROM_NEXT
 from ontarget.target import Target
 
 

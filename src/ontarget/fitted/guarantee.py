@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 from ontarget._typing import BoolArray, FloatArray
-from ontarget.conformal._levels import (
+from ontarget.conformal.levels import (
     Level,
     ceil_rank,
     exact_confidence,
@@ -20,7 +20,7 @@ from ontarget.conformal._levels import (
     needed_within,
     rank_within,
 )
-from ontarget.conformal.results import Interval
+from ontarget.conformal.ranks import Interval
 from ontarget.errors import Argument, FewEpisodesError
 from ontarget.evaluation import sustained
 from ontarget.fitted._curve_kernel import KNOTS

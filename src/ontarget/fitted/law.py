@@ -16,9 +16,8 @@ from ontarget._grid import snap
 from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import ArrayLike, FloatArray
-from ontarget.conformal._ranks import FEWEST_THINNED, Ranks
 from ontarget.conformal.pcqr import PCQR
-from ontarget.conformal.results import Interval
+from ontarget.conformal.ranks import FEWEST_THINNED, Interval, Ranks
 from ontarget.episodes import Behavior, Translation
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._impossible_kernel import leave_out

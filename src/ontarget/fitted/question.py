@@ -9,7 +9,7 @@ import numpy as np
 
 from ontarget._readonly import read_only
 from ontarget._typing import FloatArray, IndexArray
-from ontarget.conformal._limits import TargetEnds
+from ontarget.conformal.limits import TargetEnds
 from ontarget.target import Target
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, FloatArray, IndexArray
-from ontarget.conformal._ranks import Ranks
+from ontarget.conformal.ranks import Ranks
 from ontarget.errors import ModelFileError
 from ontarget.models._stored import flat_array
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ontarget._grid import LARGEST_OUTCOME
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, FloatArray, IndexArray
-from ontarget.episodes.looking._sides import Unrounded
+from ontarget.episodes.rounding import Unrounded
 from ontarget.errors import ModelFileError
 from ontarget.fitted._curves import without_one
 from ontarget.models._stored import flat_array

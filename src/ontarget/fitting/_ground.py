@@ -11,7 +11,7 @@ import numpy as np
 
 from ontarget._typing import BoolArray, IndexArray
 from ontarget.episodes import Episodes, PaperSplit, Schema, Split
-from ontarget.episodes._dictionaries import learned_schema
+from ontarget.episodes.facts import learned_schema
 from ontarget.episodes.history import History, state_schema
 from ontarget.episodes.schema import Unseen
 from ontarget.errors import (

@@ -14,7 +14,7 @@ import numpy as np
 from ontarget._grid import scale_of
 from ontarget._keyed import keyed_hash
 from ontarget._typing import FloatArray, IndexArray, KeyArray
-from ontarget.conformal._ranks import draw_ranks
+from ontarget.conformal.ranks import draw_ranks
 from ontarget.episodes import Episodes
 from ontarget.fitted.paths._gains import MOST_CELLS, Cells, Gains
 from ontarget.fitted.paths._maps import MOST_STEPS, PathMaps

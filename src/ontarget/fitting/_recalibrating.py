@@ -10,7 +10,7 @@ import numpy as np
 from ontarget._readonly import read_only
 from ontarget._typing import FloatArray, KeyArray
 from ontarget.episodes import Episodes
-from ontarget.episodes._fingerprints import MOST_FINGERPRINTS, known_by, seen_before
+from ontarget.episodes.facts import MOST_FINGERPRINTS, known_by, seen_before
 from ontarget.errors import CalibrationError, FewEpisodesError, GroupError
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.rehearsal import Rehearsal

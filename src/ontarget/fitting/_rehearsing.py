@@ -12,7 +12,7 @@ import numpy as np
 
 from ontarget._keyed import keyed_hash
 from ontarget._typing import FloatArray, IndexArray
-from ontarget.conformal._ranks import draw_ranks
+from ontarget.conformal.ranks import draw_ranks
 from ontarget.episodes import Episodes
 from ontarget.fitted.rehearsal import MOST_EPISODES, Rehearsal, as_shares
 from ontarget.fitting.tasks import StepRows, seen_remainders

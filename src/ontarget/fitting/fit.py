@@ -13,7 +13,7 @@ import numpy as np
 from ontarget._readonly import read_only
 from ontarget._typing import FloatArray
 from ontarget.episodes import Episodes, PaperSplit, Split
-from ontarget.episodes._fingerprints import fingerprints, known_by
+from ontarget.episodes.facts import fingerprints, known_by
 from ontarget.errors import EpisodesWarning
 from ontarget.fitted._curves import CurveTable, learned_curves
 from ontarget.fitted.blocks import opened, plan_blocks

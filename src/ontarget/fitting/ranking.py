@@ -14,7 +14,7 @@ import numpy as np
 
 from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray
-from ontarget.conformal._ranks import draw_ranks, thinned_ranks
+from ontarget.conformal.ranks import draw_ranks, thinned_ranks
 from ontarget.episodes import Episodes
 from ontarget.fitted._curves import CurveTable
 from ontarget.fitted._inputs import bad_readings

@@ -8,8 +8,8 @@ import numpy as np
 
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.episodes import Schema
-from ontarget.episodes._observations import ObservationLayout
 from ontarget.errors import InputError
+from ontarget.reading.observations import ObservationLayout
 
 
 class MonitorView:

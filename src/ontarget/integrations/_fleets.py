@@ -8,7 +8,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from ontarget._typing import BoolArray, FloatArray
-from ontarget.episodes._judged import Judged
+from ontarget.episodes.judged import Judged
 from ontarget.errors import InputError
 from ontarget.goal import Goal
 from ontarget.integrations._horizons import gone_past, too_short, warn_of_limit

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ontarget._extras import require
-from ontarget.episodes._observations import SPACES, Numbers, ObservationLayout, read_layout
 from ontarget.errors import InputError
+from ontarget.reading.observations import SPACES, Numbers, ObservationLayout, read_layout
 
 
 def layout_of(space: Any) -> ObservationLayout:

@@ -11,11 +11,11 @@ import numpy as np
 from ontarget._arguments import whole_number
 from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.episodes import Episodes
-from ontarget.episodes._censoring import Censored, all_taken_over, some_left_out
-from ontarget.episodes._judged import JudgedBy, reading_of
-from ontarget.episodes._observations import ObservationLayout
+from ontarget.episodes.censoring import Censored, all_taken_over, some_left_out
+from ontarget.episodes.judged import JudgedBy, reading_of
 from ontarget.errors import Argument, CensoredError, EpisodesError, InputError
 from ontarget.integrations._horizons import time_limit
+from ontarget.reading.observations import ObservationLayout
 
 
 class RecorderOptions(TypedDict, total=False):

@@ -11,7 +11,7 @@ import numpy as np
 
 from ontarget._extras import require
 from ontarget.client import Client
-from ontarget.episodes._judged import Judged
+from ontarget.episodes.judged import Judged
 from ontarget.errors import InputError, OntargetError
 from ontarget.goal import Goal
 from ontarget.integrations._features import MonitorView

@@ -12,8 +12,8 @@ from ontarget._arguments import whole_number
 from ontarget._extras import require
 from ontarget._progress import progress_bar
 from ontarget.episodes import Episodes
-from ontarget.episodes._censoring import Censored
-from ontarget.episodes._judged import Judged, JudgedBy
+from ontarget.episodes.censoring import Censored
+from ontarget.episodes.judged import Judged, JudgedBy
 from ontarget.errors import Argument, InputError
 from ontarget.integrations._horizons import warn_of_no_limit
 from ontarget.integrations._observations import layout_of

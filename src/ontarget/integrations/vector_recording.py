@@ -11,8 +11,8 @@ from ontarget._extras import require
 from ontarget._progress import progress_bar
 from ontarget._typing import AnyArray, BoolArray, IndexArray
 from ontarget.episodes import Episodes
-from ontarget.episodes._censoring import Censored
-from ontarget.episodes._judged import JudgedBy
+from ontarget.episodes.censoring import Censored
+from ontarget.episodes.judged import JudgedBy
 from ontarget.integrations._autoreset import Autoreset
 from ontarget.integrations._infos import infos_of_rows
 from ontarget.integrations._observations import layout_of

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ontarget._typing import BoolArray, IndexArray
-from ontarget.episodes._judged import Reading
+from ontarget.episodes.judged import Reading
 from ontarget.errors import InputError
 from ontarget.fitted._kernels import P
 from ontarget.fitted.calibrating import map_target

@@ -17,7 +17,7 @@ import numpy as np
 from ontarget._arguments import whole_number
 from ontarget._grid import snap
 from ontarget._typing import BoolArray, FloatArray, IndexArray
-from ontarget.conformal.results import Interval
+from ontarget.conformal.ranks import Interval
 from ontarget.episodes import Schema
 from ontarget.errors import Argument, CalibrationError, InputError
 from ontarget.fitted._kernels import P

@@ -14,7 +14,7 @@ import numpy as np
 
 from ontarget._scalars import NUMBER_KINDS, number_or_nan, shown
 from ontarget._typing import FloatArray
-from ontarget.episodes._judged import Reading as Signal
+from ontarget.episodes.judged import Reading as Signal
 from ontarget.fitted._kernels import (
     ASSURANCE,
     DECIDED,

@@ -15,8 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from ontarget._typing import FloatArray
-from ontarget.conformal._confidence import bounds_at_once
-from ontarget.conformal._levels import Level, exact_confidence
+from ontarget.conformal.levels import Level, bounds_at_once, exact_confidence
 from ontarget.errors import AlarmWarning, FewEpisodesError
 from ontarget.evaluation import alarm_curve, sustained
 from ontarget.fitted._kernels import DECIDED

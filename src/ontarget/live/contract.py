@@ -20,7 +20,7 @@ from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Translation
-from ontarget.episodes._judged import Reading
+from ontarget.episodes.judged import Reading
 from ontarget.errors import InputError
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._impossible_kernel import leave_out

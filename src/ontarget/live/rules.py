@@ -10,7 +10,7 @@ import numpy as np
 
 from ontarget._arguments import whole_number
 from ontarget._typing import BoolArray, FloatArray
-from ontarget.conformal._levels import (
+from ontarget.conformal.levels import (
     Level,
     exact_confidence,
     exact_level,

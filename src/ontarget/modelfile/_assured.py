@@ -10,7 +10,7 @@ import numpy as np
 from ontarget._grid import LARGEST_OUTCOME
 from ontarget._typing import AnyArray, FloatArray
 from ontarget.episodes import Behavior, Episodes, Translation
-from ontarget.episodes._store import Roles, Store
+from ontarget.episodes.store import Roles, Store
 from ontarget.errors import ModelFileError
 from ontarget.fitted.fitted import Fitted
 from ontarget.modelfile._description import Description

@@ -13,8 +13,8 @@ from ontarget._grid import LARGEST_OUTCOME, scale_of
 from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray
 from ontarget.episodes import Schema
-from ontarget.episodes._store import Roles
 from ontarget.episodes.history import History, history_from, state_width
+from ontarget.episodes.store import Roles
 from ontarget.errors import ModelFileError
 from ontarget.fitted.blocks import Block
 from ontarget.fitted.choices import Choices

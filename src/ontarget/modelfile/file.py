@@ -12,7 +12,7 @@ import numpy as np
 
 from ontarget._typing import AnyArray, KeyArray
 from ontarget.episodes import Behavior, behavior_of
-from ontarget.episodes._fingerprints import MOST_FINGERPRINTS
+from ontarget.episodes.facts import MOST_FINGERPRINTS
 from ontarget.errors import ModelFileError, OntargetError
 from ontarget.fitted._curves import CurveTable
 from ontarget.fitted.blocks import LawTable

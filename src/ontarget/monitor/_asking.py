@@ -10,8 +10,8 @@ import numpy as np
 from ontarget._arguments import whole_number
 from ontarget._grid import snap
 from ontarget._typing import ArrayLike, FloatArray
-from ontarget.conformal._levels import Level, exact_level
-from ontarget.conformal.results import Interval
+from ontarget.conformal.levels import Level, exact_level
+from ontarget.conformal.ranks import Interval
 from ontarget.errors import Argument, CalibrationError, InputError
 from ontarget.fitted.guarantee import band_depth, band_interval
 from ontarget.fitted.joint.asked import Asked

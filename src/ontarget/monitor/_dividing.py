@@ -10,7 +10,7 @@ from scipy.stats import betabinom
 from ontarget._typing import BoolArray
 from ontarget.conformal.planning import needed_successes
 from ontarget.episodes import Episodes, PaperSplit, Split
-from ontarget.episodes._splits import ByGroup, capped_parts
+from ontarget.episodes.splits import ByGroup, capped_parts
 from ontarget.errors import Argument, InputError
 from ontarget.fitted.choices import HeldOut
 from ontarget.goal import Goal

@@ -13,8 +13,8 @@ import numpy as np
 from ontarget._arguments import whole_number
 from ontarget._grid import snap
 from ontarget._typing import FloatArray, IndexArray
-from ontarget.conformal._levels import Level
-from ontarget.conformal.results import Interval
+from ontarget.conformal.levels import Level
+from ontarget.conformal.ranks import Interval
 from ontarget.errors import Argument, CalibrationError, InputError
 from ontarget.fitted._kernels import excess_of_rows
 from ontarget.fitted.guarantee import band_depth, band_interval

@@ -11,8 +11,8 @@ import numpy as np
 from ontarget._grid import snap
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.episodes import Behavior, Schema
-from ontarget.episodes._judged import Reading
-from ontarget.episodes._store import Roles
+from ontarget.episodes.judged import Reading
+from ontarget.episodes.store import Roles
 from ontarget.errors import Argument, InputError, UnfittedError
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.joint.asked import Asked

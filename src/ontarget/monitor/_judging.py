@@ -11,7 +11,7 @@ import numpy as np
 from ontarget._arguments import whole_number
 from ontarget._progress import progress_bar
 from ontarget._typing import AnyArray, ArrayLike
-from ontarget.conformal._levels import Level
+from ontarget.conformal.levels import Level
 from ontarget.drift._comparing import Order, drift_of
 from ontarget.drift.change import Drift
 from ontarget.drift.guard import DriftGuard, guard_of, harm_guard_of

@@ -10,7 +10,7 @@ import numpy as np
 
 from ontarget._typing import IndexArray
 from ontarget.episodes import Episodes, PaperSplit, Schema, Split
-from ontarget.episodes._fingerprints import MOST_FINGERPRINTS, fingerprints
+from ontarget.episodes.facts import MOST_FINGERPRINTS, fingerprints
 from ontarget.errors import Argument, EpisodesError, InputError
 from ontarget.fitted.fitted import Fitted
 

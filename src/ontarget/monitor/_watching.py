@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Unpack, overload
 
-from ontarget.conformal._levels import Level
+from ontarget.conformal.levels import Level
 from ontarget.errors import Argument, InputError
 from ontarget.goal import Goal
 from ontarget.live.alarms import PromisedAlarms, promised_alarms

@@ -16,8 +16,7 @@ from ontarget._arguments import whole_number
 from ontarget._progress import announce_compiling
 from ontarget.episodes import Behavior, Episodes, PaperSplit, Split
 from ontarget.episodes.behavior import Bounds
-from ontarget.episodes.looking._sides import outliers_in_words
-from ontarget.episodes.prepared._manifest import is_prepared
+from ontarget.episodes.rounding import outliers_in_words
 from ontarget.episodes.schema import Unseen
 from ontarget.errors import (
     Argument,
@@ -42,10 +41,11 @@ from ontarget.monitor._judging import Judging
 from ontarget.monitor._keeping import kept_parameters, restored_parameters
 from ontarget.monitor._reach import reach_in_words
 from ontarget.monitor._warm import check_settings, warm_split
+from ontarget.reading.prepared.manifest import is_prepared
 from ontarget.target import Target
 
 if TYPE_CHECKING:
-    from ontarget.episodes.prepared.prepared import PreparedEpisodes
+    from ontarget.reading.prepared.preparing import PreparedEpisodes
 
 _MAX_LEARN = 20_000
 
@@ -567,7 +567,7 @@ class GoalMonitor(Judging):
 
 def _prepared_split(episodes: PreparedEpisodes | str | Path) -> Split:
     """The two parts of prepared episodes, learn and assure (held out); they stay on disk."""
-    from ontarget.episodes.prepared.prepared import PreparedEpisodes
+    from ontarget.reading.prepared.preparing import PreparedEpisodes
 
     if not isinstance(episodes, PreparedEpisodes | str | Path):
         raise InputError(f"fit needs Episodes or a path, got {type(episodes).__name__}")

@@ -16,9 +16,8 @@ from ontarget.evaluation.figures import (
     mean_chart,
     reliability_diagram,
 )
-from ontarget.paper.experiment import Part
+from ontarget.paper.experiment import Part, Parts, open_share, pooled_reliability, ten_episodes
 from ontarget.paper.plan import Plan
-from ontarget.paper.summary import Parts, open_share, pooled_reliability, ten_episodes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -17,10 +17,8 @@ import numpy as np
 import ontarget
 from ontarget._whole_file import write_whole
 from ontarget.models import n_threads
-from ontarget.paper.experiment import Part, run_partition
-from ontarget.paper.partitions import partition_of, simulated
+from ontarget.paper.experiment import Part, partition_of, run_partition, simulated, summarize
 from ontarget.paper.plan import MODES, Mode, Plan
-from ontarget.paper.summary import summarize
 
 # Called with what is being done and the share of all work that is done.
 Report: TypeAlias = Callable[[str, float], object]

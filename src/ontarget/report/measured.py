@@ -13,11 +13,11 @@ import numpy as np
 from ontarget._grid import snap
 from ontarget._keyed import keyed_uniform
 from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IndexArray
-from ontarget.conformal._levels import Level
+from ontarget.conformal.levels import Level
 from ontarget.drift._comparing import Order, drift_of
 from ontarget.drift.change import Drift
 from ontarget.episodes import Episodes
-from ontarget.episodes._fingerprints import seen_before
+from ontarget.episodes.facts import seen_before
 from ontarget.errors import CalibrationError, EpisodesError
 from ontarget.evaluation import (
     NO_ALARM,

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from ontarget.conformal._levels import needed_within
+from ontarget.conformal.levels import needed_within
 from ontarget.errors import InputError
 from ontarget.live.rules import Promised, RuledOut
 from ontarget.monitor.monitor import GoalMonitor

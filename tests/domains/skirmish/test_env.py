@@ -7,10 +7,9 @@ import numpy as np
 from gymnasium.utils.env_checker import check_env
 
 import ontarget.domains.envs
-from ontarget.domains.oracle import rollout_outcomes
-from ontarget.domains.simulation import simulate
-from ontarget.domains.skirmish._env import SkirmishEnv
-from ontarget.domains.skirmish._simulator import Order, Skirmish
+from ontarget.domains.envs import SkirmishEnv
+from ontarget.domains.simulation import rollout_outcomes, simulate
+from ontarget.domains.skirmish import Order, Skirmish
 from ontarget.errors import InputError
 from refusals import refuses
 

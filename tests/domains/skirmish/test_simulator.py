@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest, hypergeom
 
+from ontarget.domains import _skirmish_kernels as kernels
 from ontarget.domains.domain import Domain, join, take
 from ontarget.domains.draws import episode_keys
-from ontarget.domains.oracle import true_probability
-from ontarget.domains.simulation import simulate, simulate_with_snapshots
-from ontarget.domains.skirmish import _kernels as kernels
-from ontarget.domains.skirmish._simulator import FIELD, Battle, Order, Skirmish
+from ontarget.domains.simulation import simulate, simulate_with_snapshots, true_probability
+from ontarget.domains.skirmish import FIELD, Battle, Order, Skirmish
 from ontarget.errors import InputError
 from ontarget.target import Target
 from refusals import refuses

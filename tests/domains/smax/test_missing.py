@@ -7,18 +7,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from ontarget.domains import Smax, simulate
-from ontarget.domains.smax import _engine
+from ontarget.domains import Smax, simulate, smax
 from ontarget.errors import MissingExtraError
 from refusals import refuses
 
 
 @pytest.fixture
 def no_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    _engine.library.cache_clear()
+    smax.library.cache_clear()
     monkeypatch.setitem(sys.modules, "jaxmarl", None)
     yield
-    _engine.library.cache_clear()
+    smax.library.cache_clear()
 
 
 @pytest.mark.usefixtures("no_engine")

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom, hypergeom
 
+from ontarget.domains import smax as engine
 from ontarget.domains.domain import Domain, take
 from ontarget.domains.draws import episode_keys, streams
 from ontarget.domains.simulation import simulate
-from ontarget.domains.smax import _engine as engine
-from ontarget.domains.smax._simulator import Smax, SmaxBattle
+from ontarget.domains.smax import Smax, SmaxBattle
 from ontarget.errors import InputError
 
 pytest.importorskip("jaxmarl", reason="JaxMARL is not installed; pip install 'ontarget[smax]'")

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from s2clientprotocol import sc2api_pb2
 
+from ontarget.domains._starcraft_client import Marine
 from ontarget.domains.draws import episode_keys
-from ontarget.domains.skirmish._simulator import FEATURES, Skirmish
-from ontarget.domains.starcraft._client import Marine
-from ontarget.domains.starcraft._game import Recording, StarcraftGame
+from ontarget.domains.skirmish import FEATURES, Skirmish
+from ontarget.domains.starcraft import Recording, StarcraftGame
 from ontarget.errors import GameError, InputError, MissingExtraError, OntargetError
 from refusals import refuses
 from tests.domains.starcraft import fake_game as fake
@@ -370,10 +370,10 @@ def test_bad_arguments_are_refused() -> None:
 def test_without_burnysc2_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == "sc2"]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delitem(sys.modules, "ontarget.domains.starcraft._client")
+    monkeypatch.delitem(sys.modules, "ontarget.domains._starcraft_client")
     monkeypatch.setattr(sys, "meta_path", [Refuse("sc2"), *sys.meta_path])
     with refuses(MissingExtraError, None, "'ontarget[starcraft]'"):
-        importlib.import_module("ontarget.domains.starcraft._client")
+        importlib.import_module("ontarget.domains._starcraft_client")
 
 
 class Refuse:

@@ -11,7 +11,7 @@ from gymnasium.utils.env_checker import check_env
 import ontarget.domains.envs
 from ontarget._grid import snap
 from ontarget.domains import Tamarisk, TamariskParameters, simulate
-from ontarget.domains.tamarisk._env import TamariskEnv
+from ontarget.domains.envs import TamariskEnv
 from ontarget.errors import InputError, MissingExtraError
 from refusals import refuses
 

@@ -9,15 +9,14 @@ from scipy.stats import binom
 from ontarget.domains import Tamarisk, TamariskParameters, simulate
 from ontarget.domains.domain import take
 from ontarget.domains.draws import episode_keys
-from ontarget.domains.tamarisk._parameters import PRESETS, dispersal_kernel
-from ontarget.domains.tamarisk._simulator import Rivers
-from ontarget.domains.tamarisk.exact import (
+from ontarget.domains.exact import (
     ExactReturns,
     river_index,
     rivers,
     settling_chances,
     transition_matrix,
 )
+from ontarget.domains.tamarisk import PRESETS, Rivers, dispersal_kernel
 from ontarget.errors import InputError
 from ontarget.target import Target
 from refusals import refuses

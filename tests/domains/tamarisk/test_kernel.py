@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from ontarget.domains.draws import streams, uniform
-from ontarget.domains.tamarisk._kernel import (
+from ontarget.domains._tamarisk_kernels import (
     EMPTY,
     ERADICATE,
     ERADICATE_AND_RESTORE,
@@ -21,12 +20,13 @@ from ontarget.domains.tamarisk._kernel import (
     decide,
     transition,
 )
-from ontarget.domains.tamarisk._parameters import (
+from ontarget.domains.draws import streams, uniform
+from ontarget.domains.tamarisk import (
     PRESETS,
+    Tamarisk,
     TamariskParameters,
     dispersal_kernel,
 )
-from ontarget.domains.tamarisk._simulator import Tamarisk
 
 ODD = TamariskParameters(edges=3, native_seeds=3, tamarisk_seeds=5, competition=2.5, arrivals=2)
 

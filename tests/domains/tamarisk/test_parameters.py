@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ontarget.domains.tamarisk._parameters import (
+from ontarget.domains.tamarisk import (
     PRESETS,
     TamariskParameters,
     dispersal_kernel,

@@ -18,8 +18,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ontarget.domains import Tamarisk, TamariskParameters
-from ontarget.domains.draws import episode_keys
-from ontarget.domains.tamarisk._kernel import (
+from ontarget.domains._tamarisk_kernels import (
     EMPTY,
     ERADICATE,
     NATIVE,
@@ -27,7 +26,8 @@ from ontarget.domains.tamarisk._kernel import (
     RESTORE,
     TAMARISK,
 )
-from ontarget.domains.tamarisk._simulator import Rivers
+from ontarget.domains.draws import episode_keys
+from ontarget.domains.tamarisk import Rivers
 from tests.domains.bounds import agrees
 
 pytestmark = pytest.mark.slow

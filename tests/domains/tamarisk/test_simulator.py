@@ -7,11 +7,10 @@ import pytest
 
 from ontarget._typing import FloatArray
 from ontarget.domains import Tamarisk, TamariskParameters, simulate
+from ontarget.domains._tamarisk_kernels import EMPTY, NATIVE, TAMARISK
 from ontarget.domains.domain import take
 from ontarget.domains.draws import episode_keys
-from ontarget.domains.tamarisk._kernel import EMPTY, NATIVE, TAMARISK
-from ontarget.domains.tamarisk._parameters import PRESETS
-from ontarget.domains.tamarisk._simulator import Rivers
+from ontarget.domains.tamarisk import PRESETS, Rivers
 from ontarget.errors import InputError
 from refusals import refuses
 from tests.domains.bounds import agrees

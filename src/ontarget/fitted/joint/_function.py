@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ontarget._typing import BoolArray, FloatArray, IndexArray
-from ontarget.conformal.results import Interval
+from ontarget.conformal.ranks import Interval
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._kernels import (
     ASSURANCE,

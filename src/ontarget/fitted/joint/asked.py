@@ -18,7 +18,7 @@ from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Episodes
-from ontarget.episodes.looking._sides import check_goal_sides, check_sides
+from ontarget.episodes.rounding import check_goal_sides, check_sides
 from ontarget.fitted._kernels import DECIDED, NUMBERS, Stored
 from ontarget.fitted._rehearsed import AskedStep, RehearsedStep, rehearsed_laws
 from ontarget.fitted.fitted import Fitted

@@ -19,10 +19,10 @@ import numpy as np
 
 from ontarget._readonly import read_only
 from ontarget._typing import FloatArray, IndexArray, KeyArray
-from ontarget.conformal._ranks import draw_ranks
+from ontarget.conformal.ranks import draw_ranks
 from ontarget.episodes import Episodes, Translation
-from ontarget.episodes._judged import Reading
-from ontarget.episodes.looking._sides import check_goal_sides
+from ontarget.episodes.judged import Reading
+from ontarget.episodes.rounding import check_goal_sides
 from ontarget.errors import Argument, InputError
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.law import NO_CURVE

@@ -17,7 +17,7 @@ import numpy as np
 from ontarget._grid import snap
 from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray
-from ontarget.conformal._levels import Level
+from ontarget.conformal.levels import Level
 from ontarget.episodes import Episodes, Translation
 from ontarget.errors import Argument, FewEpisodesError, InputError
 from ontarget.fitted.fitted import Fitted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ontarget._kernel import kernel
-from ontarget._splitmix import GAMMA, mix_word
+from ontarget._keyed import GAMMA, mix_word
 from ontarget._typing import AnyArray, IntArray, KeyArray
 
 _S32 = np.uint64(32)

@@ -1,0 +1,256 @@
+"""Finds which of n sorted values attains a level, with exact fractions.
+
+The k-th smallest of n values is used, with k = ⌈level (n + 1)⌉ or similar (method M5 in
+docs/methods.md). With floats, ``ceil(level * (n + 1))`` gives a wrong k at ordinary values. So a
+level is read as the decimal that the user typed, and all arithmetic with it is exact.
+
+`bounds_at_once` gives bounds that all hold at once. So one may look at the data first, and then
+choose a value and its bound (method M20 in docs/methods.md).
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import TypeAlias
+
+import numpy as np
+from scipy.special import bdtr, betainc, betaincinv
+
+from ontarget._readonly import read_only
+from ontarget._typing import FloatArray
+from ontarget.errors import Argument, CalibrationError, InputError, Placeholder
+
+Level: TypeAlias = float | str | Fraction | Decimal
+
+_HINT = "0.9 asks for nine in ten"
+_DRAWS, _FEWEST_DRAWS = 10_000, 2_000
+_NUMBERS = 40_000_000  # at most so many random numbers, if that leaves the fewest draws
+_BLOCK = 2_000_000
+_CANDIDATES = 64  # per draw: those whose tail is exactly computed
+
+
+def exact_level(level: Level, *, name: str = "level", hint: str = _HINT) -> Fraction:
+    """The level as an exact fraction, read from its decimal digits; 0.9 becomes 9/10.
+
+    A level that is not strictly between 0 and 1 is refused; the message calls the argument ``name``
+    and ends with ``hint``.
+
+    Examples
+    --------
+    >>> exact_level(0.9)
+    Fraction(9, 10)
+    """
+    exact = _fraction(str(level))
+    if not 0 < exact < 1:
+        rule = f" needs a number strictly between 0 and 1, got {level!r}; {hint}"
+        raise InputError(Argument(name), rule)
+    return exact
+
+
+def exact_rate(rate: Level) -> Fraction:
+    """A false-alarm rate as an exact fraction, strictly between 0 and 1."""
+    return exact_level(rate, name="false_alarm_rate", hint="0.05 allows one run in twenty")
+
+
+@lru_cache(maxsize=256)
+def _fraction(text: str) -> Fraction:
+    """The number written in the text; if it is not a number, 0, which is not a valid level."""
+    try:
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        return Fraction(0)
+
+
+def exact_confidence(confidence: Level) -> Fraction:
+    """A confidence as an exact fraction, strictly between 0 and 1."""
+    return exact_level(confidence, name="confidence", hint="0.95 holds for at least 95 in 100 sets")
+
+
+def rank_within(share: Level, n: int, confidence: Level | None = None) -> int:
+    """The largest k, from 0 to n, such that at most this share of new values is below the k-th.
+
+    "The k-th" is the k-th smallest of n values, one per episode; k = 0 means that even the smallest
+    is too large. Without a confidence, "at most this share" holds on average over sets of n
+    episodes: k = ⌊share (n + 1)⌋. With a confidence of 0.95, it holds for at least 95 in 100 such
+    sets: k is the largest number with P(Bin(n, share) ≤ k − 1) ≤ 1 − confidence (method M20 in
+    docs/methods.md).
+
+    Examples
+    --------
+    >>> rank_within(0.05, 200), rank_within(0.05, 200, confidence=0.95)
+    (10, 5)
+    """
+    exact = exact_level(share)
+    if confidence is None:
+        return math.floor(exact * (n + 1))
+    missed = 1 - exact_confidence(confidence)
+    low, high = 0, n + 1  # low is small enough, high is not
+    while high - low > 1:
+        k = (low + high) // 2
+        low, high = (k, high) if _at_most(k - 1, n, exact, missed) else (low, k)
+    return low
+
+
+def needed_within(share: Level, confidence: Level | None = None, *, rank: int = 1) -> int:
+    """The smallest number of episodes n for which `rank_within` returns at least ``rank``.
+
+    With the default rank of 1, this is the smallest n that gives any bound for this share.
+
+    Examples
+    --------
+    >>> needed_within(0.05), needed_within(0.05, confidence=0.95)
+    (19, 59)
+    """
+    exact = exact_level(share)
+    if confidence is None:
+        return math.ceil(rank / exact) - 1
+    low, high = 0, 1
+    while rank_within(exact, high, confidence) < rank:
+        low, high = high, 2 * high
+    while high - low > 1:
+        n = (low + high) // 2
+        low, high = (n, high) if rank_within(exact, n, confidence) < rank else (low, n)
+    return high
+
+
+def _at_most(count: int, n: int, share: Fraction, limit: Fraction) -> bool:
+    """Whether P(Bin(n, share) ≤ count), a binomial probability, is at most the limit.
+
+    It is computed in floats, and in exact fractions if the floats are too close to call.
+    """
+    found, bound = float(bdtr(count, n, float(share))), float(limit)
+    if abs(found - bound) > 1e-9 * bound:
+        return found < bound
+    a, b = share.numerator, share.denominator
+    exact = sum(math.comb(n, j) * a**j * (b - a) ** (n - j) for j in range(count + 1))
+    return bool(exact * limit.denominator <= limit.numerator * b**n)
+
+
+def ceil_rank(level: Level, n: int, confidence: Level | None = None) -> int:
+    """The k, from 1 to n + 1, for coverage of at least the level: ⌈level (n + 1)⌉.
+
+    A new value is at most the k-th smallest of n with at least this probability. n + 1 means that
+    n values are too few. With a confidence, k is larger; see `rank_within`.
+    """
+    return n + 1 - tail_rank(level, n, confidence)
+
+
+def floor_rank(level: Level, n: int, confidence: Level | None = None) -> int:
+    """The k, from 0 to n, for coverage of at most the level: ⌊level (n + 1)⌋.
+
+    A new value is below the k-th smallest of n with at most this probability. With a confidence,
+    k is smaller; see `rank_within`.
+    """
+    return rank_within(level, n, confidence)
+
+
+def tail_rank(level: Level, n: int, confidence: Level | None = None) -> int:
+    """The k, from 0 to n, whose k-th smallest rank gives a one-sided bound: ⌊(1 − level)(n + 1)⌋.
+
+    A rank is where an outcome fell in its predicted distribution. A new rank is below the k-th
+    smallest of n with probability at most 1 − level. 0 means that n ranks are too few. With a
+    confidence, k is smaller; see `rank_within`.
+    """
+    return rank_within(1 - exact_level(level), n, confidence)
+
+
+def needed_size(level: Level, confidence: Level | None = None) -> int:
+    """The smallest number of calibration episodes that gives a finite bound at this level.
+
+    Examples
+    --------
+    >>> needed_size(0.95)
+    19
+    """
+    return needed_within(1 - exact_level(level), confidence)
+
+
+def require_reachable(
+    level: Level,
+    n: int,
+    confidence: Level | None = None,
+    *,
+    asked: Level | None = None,
+    stopped: int = 0,
+) -> None:
+    """Raise an error if n calibration episodes are too few for a finite bound at this level.
+
+    ``asked`` is the level that the user passed, if ``level`` was derived from it. ``stopped`` of
+    the episodes were cut off, so their outcomes are unknown. The worst case is assumed: that all of
+    them are outside the bound.
+    """
+    if tail_rank(level, n, confidence) <= stopped:
+        needed = needed_within(1 - exact_level(level), confidence, rank=stopped + 1)
+        sure = "" if confidence is None else f" with confidence={confidence}"
+        cut = f", {stopped:,} of them cut off" if stopped else ""
+        raise CalibrationError(
+            Argument("level", Placeholder(level if asked is None else asked)),
+            f"{sure} needs at least {needed} calibration episodes for a finite bound, has {n}{cut}"
+            "; calibrate with more, lower the level, or pass unbounded=True to get an infinite "
+            "bound",
+        )
+
+
+def bounds_at_once(m: int, confidence: Level) -> FloatArray:
+    """Upper bounds on the probability of being below each of m sorted values, (m,), all at once.
+
+    The m values come from independent episodes. Entry k − 1 bounds the probability that a new value
+    is below the k-th smallest one. With the given confidence none of the m bounds is exceeded, so
+    a bound still holds if its k was chosen after looking at the values.
+
+    Each bound is the quantile of Beta(k, m + 1 − k) at 1 − γ′. The tail probability γ′ is found by
+    simulation with a fixed seed and made smaller by two standard errors, to be on the safe side.
+
+    Examples
+    --------
+    >>> pointwise, at_once = betaincinv(10, 191, 0.95), bounds_at_once(200, 0.95)[9]
+    >>> print(round(float(pointwise), 3), round(float(at_once), 3))
+    0.077 0.106
+    """
+    k = np.arange(1, m + 1)
+    tail = _tail(m, float(1 - exact_confidence(confidence)))
+    return read_only(1.0 - betaincinv(m + 1 - k, k, tail))
+
+
+@lru_cache(maxsize=64)
+def _tail(m: int, missed: float) -> float:
+    """The tail probability γ′ of each single bound, for m bounds that hold all at once.
+
+    With this γ′, which is found by simulation, the probability that any of the m bounds fails is at
+    most ``missed``.
+    """
+    rng = np.random.default_rng([20, m])
+    draws = max(_FEWEST_DRAWS, min(_DRAWS, _NUMBERS // max(m, 1)))
+    rows = max(1, _BLOCK // (m + 1))
+    lowest = [_lowest_tails(m, min(rows, draws - a), rng) for a in range(0, draws, rows)]
+    allowed = missed * draws - 2.0 * math.sqrt(missed * (1.0 - missed) * draws)
+    # A smaller tail only widens the bounds. If no failure is allowed, go below the lowest one seen.
+    ordered = np.sort(np.concatenate(lowest))
+    rank = math.floor(allowed)
+    return float(ordered[rank - 1]) if rank >= 1 else float(ordered[0]) * missed / 2.0
+
+
+def _lowest_tails(m: int, draws: int, rng: np.random.Generator) -> FloatArray:
+    """The smallest tail probability in each of ``draws`` simulated samples, (draws,).
+
+    A sample is m uniform random numbers. The k-th smallest of these, U_(k), has a Beta(k, m + 1 −
+    k) distribution. The tail probability of U_(k) is the chance that a number from this
+    distribution exceeds U_(k).
+    """
+    gaps = rng.exponential(size=(draws, m + 1)).cumsum(axis=1)
+    ordered = gaps[:, :-1] / gaps[:, -1:]
+    # The tail is P(Bin(m, U) < k), about exp(−m·divergence) of the share from U: the least is
+    # among the greatest divergences.
+    share = (np.arange(1, m + 1) - 0.5) / m
+    divergence = share * np.log(share / ordered)
+    divergence += (1.0 - share) * np.log((1.0 - share) / (1.0 - ordered))
+    divergence[ordered <= share] = -1.0
+    some = min(_CANDIDATES, m)
+    at = np.argpartition(divergence, m - some, axis=1)[:, m - some :]
+    near = np.take_along_axis(ordered, at, axis=1)
+    tails: FloatArray = betainc(m - at, at + 1, 1.0 - near)  # 1 − I_u(a, b) = I_{1−u}(b, a)
+    lowest: FloatArray = tails.min(axis=1)
+    return lowest

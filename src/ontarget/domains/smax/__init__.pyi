@@ -1,2 +1,0 @@
-from ._simulator import Smax as Smax
-from ._simulator import SmaxBattle as SmaxBattle

@@ -1,1 +1,0 @@
-"""Checks of recorded episodes before a fit: columns, leaks, the order of the file."""

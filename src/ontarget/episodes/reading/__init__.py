@@ -1,1 +1,0 @@
-"""Reads episodes from arrays, tables and files, and turns them back into tables."""

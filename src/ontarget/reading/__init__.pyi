@@ -1,0 +1,6 @@
+from ._leaks import Caution as Caution
+from ._order import FileOrder as FileOrder
+from .look import ColumnFacts as ColumnFacts
+from .look import Look as Look
+from .prepared.preparing import PreparedEpisodes as PreparedEpisodes
+from .prepared.preparing import prepare as prepare
