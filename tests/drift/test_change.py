@@ -218,6 +218,7 @@ def odd_assure(by: float) -> GoalMonitor:
     return GoalMonitor(QuantileForest(n_trees=12, min_leaf=5)).fit(split=parts, progress=False)
 
 
+@pytest.mark.filterwarnings("ignore::ontarget.errors.EpisodesWarning")  # they are odd
 def test_odd_assure_episodes_are_suspected_before_the_process() -> None:
     """New runs are as those learned from, and still differ from the assure episodes."""
     monitor, runs = odd_assure(0.15), walks(400, seed=3)

@@ -42,6 +42,7 @@ from ontarget.report.parts import panels_of
 from refusals import refuses
 from tests.walks import walks
 
+from .test_checks import changed
 from .walked import monitor_of
 
 TARGET = Target.at_least(0.2)
@@ -383,3 +384,9 @@ def test_every_class_that_the_page_uses_has_a_rule() -> None:
     style, body = page().split("</style>", 1)
     for name in set(re.findall(r'class="(\w+)"', body)):
         assert f".{name}" in style, name
+
+
+def test_guarantees_are_struck_after_a_change() -> None:
+    struck = 'class="points void"'
+    assert struck in report_page(changed().found, changed().rule)
+    assert struck not in page()
