@@ -191,28 +191,37 @@ def test_assure_episodes_that_were_all_cut_off(kind: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "place"), [("guide_terms", 2), ("guide_terms", -1), ("guide_values", 0)]
+    ("kind", "section", "name", "place"),
+    [
+        ("stacked", "block-00000", "guide_terms", 2),
+        ("stacked", "block-00000", "guide_terms", -1),
+        ("guided", "law", "guide_values", 0),
+    ],
 )
-def test_a_guide_that_overflows(name: str, place: int, tmp_path: Path) -> None:
+def test_a_guide_that_overflows(
+    kind: str, section: str, name: str, place: int, tmp_path: Path
+) -> None:
     def forge(header: dict[str, Any], sections: Any) -> None:
-        sections["block-00000"][name][place] = 1.7e308
+        sections[section][name][place] = 1.7e308
 
-    refuse("stacked", forge, tmp_path, r"up to 1e\+100")
+    refuse(kind, forge, tmp_path, r"up to 1e\+100")
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"),
+    ("kind", "section", "name"),
     [
-        ("forest", "roots"),
-        ("forest", "edge_start"),
-        ("stacked", "small_edge_start"),
-        ("stacked", "guide_edge_start"),
-        ("stacked", "guide_category_start"),
+        ("forest", "block-00000", "roots"),
+        ("forest", "block-00000", "edge_start"),
+        ("stacked", "block-00000", "small_edge_start"),
+        ("stacked", "block-00000", "guide_category_start"),
+        ("guided", "law", "guide_edge_start"),
     ],
 )
-def test_places_whose_differences_wrap_around(kind: str, name: str, tmp_path: Path) -> None:
+def test_places_whose_differences_wrap_around(
+    kind: str, section: str, name: str, tmp_path: Path
+) -> None:
     def forge(header: dict[str, Any], sections: Any) -> None:
-        arrays = sections["block-00000"]
+        arrays = sections[section]
         kept = arrays[name]
         arrays[name] = np.array([0, *WRAPPING, *kept[3:]], dtype=np.int64)
         arrays[name][-1] = kept[-1]
@@ -315,7 +324,6 @@ CODES: dict[str, tuple[Callable[[np.ndarray], np.ndarray], str]] = {
     [
         ("forest-by-step", "tree_codes"),
         ("stacked", "small_tree_codes"),
-        ("stacked", "large_tree_codes"),
     ],
 )
 @pytest.mark.parametrize("what", CODES)

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from ontarget import Episodes, GoalMonitor, episodes
+from ontarget import Episodes, GoalMonitor, reading
 from ontarget.errors import EpisodesError
 
 from .river import QUICK, call, river, told
@@ -51,7 +51,7 @@ def test_every_command_reads_the_columns_that_are_named(
         raise EpisodesError("read no further")
 
     monkeypatch.setattr(Episodes, "read", read)
-    monkeypatch.setattr(episodes, "prepare", read)
+    monkeypatch.setattr(reading, "prepare", read)
     words = [word for pair in COLUMNS.items() for word in pair]
     shown = call([*READERS[command](files.model, files.new, tmp_path / "out"), *words])
     assert "read no further" in shown.stderr, shown.output

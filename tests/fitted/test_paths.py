@@ -12,6 +12,7 @@ from ontarget._grid import scale_of
 from ontarget.episodes import Split, Translation
 from ontarget.errors import FewEpisodesError, InputError, ModelFileError
 from ontarget.fitted.guarantee import band_depth
+from ontarget.fitted.joint.joint import Joint
 from ontarget.fitted.paths._gains import Cells, Gains, Tail
 from ontarget.fitted.paths._gains_kernel import even_samples
 from ontarget.fitted.paths._maps import LEVELS, PathMaps
@@ -230,7 +231,7 @@ def test_bands_of_all_steps_are_wider_and_hold_whole_runs(monitor: GoalMonitor) 
 
 def test_a_loaded_monitor_foretells_the_same(monitor: GoalMonitor) -> None:
     data = fitted_bytes(monitor.fitted)
-    loaded = GoalMonitor._of(fitted_from_bytes(data))
+    loaded = GoalMonitor._of(Joint.of(fitted_from_bytes(data)))
     asked = 2, [[0.1, 0.2], [1.0, -1.0]], [0.1, 0.3], 0.8
     for all_steps in (False, True):
         one, other = (each.path_band(*asked, all_steps=all_steps) for each in (monitor, loaded))

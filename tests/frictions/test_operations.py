@@ -261,7 +261,7 @@ def test_drift_is_told_from_few_episodes_and_in_which_direction(tmp_path: Path) 
     text = " ".join(text.split())
     assert "not held" in text
     assert "too high" in text
-    assert "runs differ" in text
+    assert "changed" in text
     few = cricket(8, seed=3)
     few.write_csv(tmp_path / "few.csv")
     text = told(["evaluate", found / "m.ontarget", tmp_path / "few.csv", "--target", "8:"])

@@ -25,6 +25,7 @@ from ontarget.drift.change import DriftJudgement
 from ontarget.evaluation import Rate
 from ontarget.fitted._kernels import ASSURANCE, PLAUSIBILITY, P
 from ontarget.fitted.guarantee import promised_threshold
+from ontarget.fitted.joint.joint import Joint
 from ontarget.live._assured import Contracts
 from ontarget.models import Marginal
 from ontarget.report import Check, Judgement, Mark, Verdict
@@ -353,7 +354,7 @@ def test_chance_in_the_calibration_episodes_is_counted(n: int) -> None:
         stated = np.clip(truth + luck * np.sqrt(truth * (1.0 - truth)), 0.0, 1.0)
         counts = np.full(judged().fitted.curves.counts.shape, n)
         fitted = replace(judged().fitted, curves=replace(judged().fitted.curves, counts=counts))
-        found = replace(saying(P, stated, met), contracts=Contracts(fitted))
+        found = replace(saying(P, stated, met), contracts=Contracts(Joint.of(fitted)))
         inside.append(not gap_of(found).beyond_chance)
     assert np.mean(inside) >= 0.9
 

@@ -101,9 +101,9 @@ def own_briers(monitor: GoalMonitor, target: Target) -> list[float]:
 @pytest.mark.parametrize(
     ("model", "steps", "outcomes"),
     [
-        (StackedForest(experts=["small_leaves", "large_leaves"]), 3, 2),  # which read guides
-        (StackedForest(10, experts=["small_leaves", "shift"]), 3, 2),
-        (StackedForest(10, experts=["small_leaves", "linear"]), 3, 2),
+        (StackedForest(experts=["forest"]), 3, 2),  # which read guides
+        (StackedForest(10, experts=["forest", "shift"]), 3, 2),
+        (StackedForest(10, experts=["forest", "linear"]), 3, 2),
         (StackedForest(5), 20, 2),  # long enough to choose the spacing of blocks
         (StackedForest(10), 3, 10),  # some outcomes may seem impossible
     ],

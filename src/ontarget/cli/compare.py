@@ -39,7 +39,10 @@ from ontarget.cli.output import print_facts
 def compare(
     model: Model,
     other: Annotated[
-        Path, typer.Argument(help="Another model file.", metavar="OTHER", callback=model_there)
+        Path,
+        typer.Argument(
+            help="Another model file.", metavar="OTHER", callback=model_there, is_eager=True
+        ),
     ],
     runs: Runs,
     columns: Columns,

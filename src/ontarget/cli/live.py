@@ -48,7 +48,11 @@ def watch(
     model: Annotated[
         Path | None,
         typer.Argument(
-            help="A model file.", metavar="MODEL", show_default=False, callback=model_there
+            help="A model file.",
+            metavar="MODEL",
+            show_default=False,
+            callback=model_there,
+            is_eager=True,
         ),
     ] = None,
     target: ModelTargetOption = None,
@@ -84,6 +88,7 @@ def watch(
             help="Play back recorded episodes instead of reading standard input.",
             metavar="RUNS",
             callback=runs_there,
+            is_eager=True,  # a file that is missing is told before NumPy reads a target
         ),
     ] = None,
     run: Annotated[

@@ -75,7 +75,7 @@ def _begins_as_a_model(path: Path) -> bool:
 
 Model: TypeAlias = Annotated[
     Path,
-    typer.Argument(help="A model file.", metavar="MODEL", callback=model_there),
+    typer.Argument(help="A model file.", metavar="MODEL", callback=model_there, is_eager=True),
 ]
 Runs: TypeAlias = Annotated[
     Path,
@@ -84,6 +84,7 @@ Runs: TypeAlias = Annotated[
         "the output of `ontarget prepare`.",
         metavar="RUNS",
         callback=runs_there,
+        is_eager=True,  # a file that is missing is told before NumPy reads a target
     ),
 ]
 TARGET_HELP: Final = (

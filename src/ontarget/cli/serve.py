@@ -44,7 +44,11 @@ def serve(
     model: Annotated[
         Path | None,
         typer.Argument(
-            help="A model file.", metavar="[MODEL]", show_default=False, callback=model_there
+            help="A model file.",
+            metavar="[MODEL]",
+            show_default=False,
+            callback=model_there,
+            is_eager=True,
         ),
     ] = None,
     target: ModelTargetOption = None,

@@ -21,10 +21,10 @@ from ontarget.episodes.behavior import steps_of
 from ontarget.episodes.schema import Feature, Schema
 
 MOST_STEPS: Final = 100
-_MOST_CODES: Final = 2**31
 
 # What a column holds; see `History.columns`.
 FEATURE, REWARD, CHANGE, MEAN, COUNT = range(5)
+_MOST_CODES: Final = 2**31
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,16 @@ class History:
         found += [(MEAN, j, 0) for j in (*sorted(means), *([d] if self.steps else []))]
         found += [(COUNT, j, code) for j, code in self.counts]
         return read_only(np.array(found, dtype=np.int64).reshape(-1, 3))
+
+    def by_kind(self, schema: Schema) -> tuple[IntArray, ...]:
+        """The columns of each kind, in the order of the kinds, each as (columns, 3).
+
+        Instead of what it holds, each column has its place in a state.
+        """
+        columns = self.columns(schema)
+        places = np.arange(len(schema), len(schema) + len(columns))
+        each = [columns[:, 0] == kind for kind in (FEATURE, REWARD, CHANGE, MEAN, COUNT)]
+        return tuple(read_only(np.column_stack([places[own], columns[own, 1:]])) for own in each)
 
     def blank(self, schema: Schema) -> FloatArray:
         """What a run remembers before its first state, in the form that `recall_rows` reads.

@@ -60,7 +60,7 @@ _ENOUGH = 100
 # Paths with this many steps in total take 40 MB of a model file.
 _MOST_PATH_STEPS = 5_000_000
 # A gap of so many standard errors is no chance; with fewer episodes there is no telling.
-_SURELY, _ENOUGH_SURPRISES = 3.5, 20
+_SURELY, _ENOUGH_SURPRISES = 3.5, 50
 
 
 def preset_model(preset: Preset) -> Any:

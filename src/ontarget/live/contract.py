@@ -93,7 +93,7 @@ class Part:
         )
         self.may_miss: BoolArray = read_only(fitted.may_miss)
         self.memory = fitted.history.blank(fitted.schema)  # of a run before its first state
-        self._columns = fitted.history.columns(fitted.schema)
+        self._columns: Any = fitted.history.by_kind(fitted.schema)
         self.laws = _laws(fitted)
         different = {id(law): law for law in self.laws}
         weights = {one: read_only(np.array([w for w, _ in law])) for one, law in different.items()}
