@@ -80,7 +80,7 @@ def test_a_fleet_tells_lost_battles_from_won_ones(capsys: pytest.CaptureFixture[
 
 def test_an_arm_is_judged_by_its_last_distance(capsys: pytest.CaptureFixture[str]) -> None:
     _, later, close = loaded("robot_arm").main(past=300, new=80)
-    assert "of 80 episodes" in capsys.readouterr().out
+    assert "of 80 runs" in capsys.readouterr().out
     last = later.rewards_at(later.horizon - 1)
     assert close.contains(later.outcomes).tolist() == (last <= 2.0).tolist()
 
