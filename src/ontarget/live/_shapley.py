@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from math import factorial
+from math import factorial, fsum
 from typing import NamedTuple
 
 import numpy as np
@@ -62,7 +62,8 @@ def _exact(worth: Callable[[BoolArray], FloatArray], n: int) -> Shares:
     values = np.empty(n)
     for i in range(n):
         without = np.flatnonzero(~sets[:, i])
-        values[i] = weight[size[without]] @ (found[without | 1 << i] - found[without])
+        gains = weight[size[without]] * (found[without | 1 << i] - found[without])
+        values[i] = fsum(gains)  # a matrix product would depend on the processor in the last bits
     return Shares(values, np.zeros(n), float(found[0]), float(found[-1]))
 
 
