@@ -52,8 +52,7 @@ format: $(VENV)/.installed-dev ## rewrite the code in the project's format
 bench: $(VENV)/.installed-dev ## run the benchmarks in bench/ and write docs/speed.md; ONLY="monitor forest" runs some, DATA=FOLDER adds real episodes
 	PYTHONPATH=bench $(BIN)/python -m yardstick.speed $(ONLY) $(if $(DATA),--data $(DATA))
 
-docs: $(VENV)/.installed-dev ## write the API pages, the list of what is promised, and the outputs that the pages show
-	$(BIN)/python docs/write_api.py --update
+docs: $(VENV)/.installed-dev ## write the list of what is promised, and the outputs that the pages show
 	$(BIN)/python docs/write_surface.py --update
 	$(BIN)/python docs/run_pages.py --update
 

@@ -1,7 +1,6 @@
 """Writes the pages in docs/api/ from the docstrings of all public names of the library.
 
-    python docs/write_api.py             # says which pages are out of date
-    python docs/write_api.py --update    # writes them
+`make site` runs this; the pages are not kept in the repository.
 
 The public names of a package are those in its ``__all__``. Each is described once, on the page of
 the package it is defined in. What a class inherits from another public class is described only with
@@ -14,7 +13,6 @@ import enum
 import importlib
 import inspect
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -357,9 +355,9 @@ def written() -> dict[str, str]:
     index = [
         "# API reference",
         "",
-        "Written from the docstrings by `python docs/write_api.py --update`; do not edit. The "
-        "[glossary](../glossary.md) explains the words, and [the method](../methods.md) the "
-        "mathematics. A signature begins with the package to import from.",
+        "Written from the docstrings. The [glossary](../glossary.md) explains the words, and "
+        "[the method](../methods.md) the mathematics. A signature begins with the package to "
+        "import from.",
         "",
         "Later versions keep the names in [surface.txt](../surface.txt): those of `ontarget` "
         "itself with most of their methods, and the errors. Everything else here is yours to use, "
@@ -372,18 +370,10 @@ def written() -> dict[str, str]:
 
 
 def main() -> None:
-    """Say which pages are out of date, or write them with --update."""
-    update = "--update" in sys.argv
-    stale = []
+    """Write all pages."""
+    API.mkdir(exist_ok=True)
     for name, text in written().items():
-        path = API / name
-        if not path.exists() or path.read_text() != text:
-            stale.append(name)
-            if update:
-                path.parent.mkdir(exist_ok=True)
-                path.write_text(text)
-    sys.stdout.write(f"{'written' if update else 'out of date'}: {', '.join(stale) or 'none'}\n")
-    sys.exit(1 if stale and not update else 0)
+        (API / name).write_text(text)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -25,6 +26,7 @@ def build(folder: Path) -> None:
     """Write the pages of this version to the folder; ends the program if any link is broken."""
     site, trees = folder / own_version(), folder / ".doctrees"
     shutil.rmtree(site, ignore_errors=True)
+    subprocess.run([sys.executable, ROOT / "docs" / "write_api.py"], check=True)
     words = ["-q", "-W", "--keep-going", "-E", "-b", "html", "-c", str(HERE), "-d", str(trees)]
     if sphinx([*words, str(ROOT), str(site)]):
         sys.exit("the site was not built: see the warnings above")
