@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
-from ontarget._plain import plain
+from ontarget._text import plain
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Final, TypeAlias
 
-from ontarget._extras import require
+from ontarget._package import require
 from ontarget.errors import Argument, InputError, ServiceError
 
 Message: TypeAlias = Mapping[str, Any]

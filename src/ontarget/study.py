@@ -14,8 +14,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ontarget._arguments import whole_number
-from ontarget._numerals import percent
 from ontarget._progress import progress_bar
+from ontarget._text import percent
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Episodes
 from ontarget.episodes.splits import ByGroup

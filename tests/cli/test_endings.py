@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ontarget._version import __version__
+from ontarget._package import __version__
 from ontarget.cli import app
 from ontarget.cli.mistakes import _OPTIONS, in_options
 from ontarget.episodes import Episodes

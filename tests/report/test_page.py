@@ -17,7 +17,7 @@ from jinja2 import UndefinedError
 from matplotlib.figure import Figure
 
 from ontarget import AlarmRule, Below, Episodes, Evaluation, Promised, RuledOut, Target
-from ontarget._numerals import percent
+from ontarget._text import percent
 from ontarget.errors import InputError
 from ontarget.fitted._kernels import P
 from ontarget.models import Marginal, QuantileForest

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ontarget._numerals import percent
-from ontarget._plain import plain
 from ontarget._progress import working
+from ontarget._text import percent, plain
 from ontarget.cli.mistakes import Exit
 from ontarget.cli.options import (
     TARGET_OF_MODEL,

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ontarget._plain import plain
 from ontarget._progress import progress_bar
+from ontarget._text import plain
 from ontarget.cli.output import check_folder
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ontarget._numerals import percent
+from ontarget._text import percent
 from ontarget.cli.options import AsJson
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from typing import TypeAlias
 import numpy as np
 from scipy.special import bdtr, betainc, betaincinv
 
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget._typing import FloatArray
 from ontarget.errors import Argument, CalibrationError, InputError, Placeholder
 

@@ -18,9 +18,9 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 
+from ontarget._arrays import read_only
 from ontarget._grid import snap
 from ontarget._keyed import keys_of
-from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IndexArray, KeyArray
 from ontarget.conformal.levels import Level, ceil_rank, floor_rank, require_reachable
 from ontarget.errors import Argument, CalibrationError, InputError, TargetError, UnfittedError

@@ -11,7 +11,7 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget._typing import ArrayLike, BoolArray, FloatArray
 from ontarget.conformal.kernels import success_slopes
 from ontarget.conformal.limits import (

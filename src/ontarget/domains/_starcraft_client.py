@@ -12,7 +12,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ontarget._extras import require
+from ontarget._package import require
 from ontarget.errors import GameError
 
 require("sc2", extra="starcraft")

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ontarget._extras import require
+from ontarget._package import require
 from ontarget._typing import FloatArray
 from ontarget.domains._skirmish_kernels import HEALTH
 from ontarget.domains.domain import take

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ontarget._extras import require
+from ontarget._package import require
 from ontarget._typing import AnyArray, FloatArray, IndexArray, KeyArray
 from ontarget.domains.draws import streams, uniforms
 from ontarget.domains.skirmish import FEATURES, Armies, Skirmish, features_of

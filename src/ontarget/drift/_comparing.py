@@ -17,7 +17,7 @@ from scipy.special import ndtri
 from scipy.stats import rankdata
 
 from ontarget._keyed import keyed_hash
-from ontarget._plain import plain
+from ontarget._text import plain
 from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IndexArray
 from ontarget.conformal.levels import Level, exact_level
 from ontarget.conformal.ranks import draw_ranks

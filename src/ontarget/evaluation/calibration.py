@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ontarget._arguments import fraction, whole_number
-from ontarget._readonly import freeze
+from ontarget._arrays import freeze
 from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray
 from ontarget.errors import Argument, InputError
 from ontarget.evaluation._inputs import (

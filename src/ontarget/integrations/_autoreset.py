@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ontarget._extras import require
+from ontarget._package import require
 from ontarget._typing import BoolArray
 from ontarget.errors import Argument, InputError
 

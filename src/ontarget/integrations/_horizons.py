@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from ontarget._extras import require
+from ontarget._package import require
 from ontarget.errors import HorizonWarning
 
 

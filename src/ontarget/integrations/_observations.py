@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ontarget._extras import require
+from ontarget._package import require
 from ontarget.errors import InputError
 from ontarget.reading.observations import SPACES, Numbers, ObservationLayout, read_layout
 

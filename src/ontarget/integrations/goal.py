@@ -9,7 +9,7 @@ from typing import Any, SupportsFloat, TypeAlias, Unpack
 
 import numpy as np
 
-from ontarget._extras import require
+from ontarget._package import require
 from ontarget.client import Client
 from ontarget.episodes.judged import Judged
 from ontarget.errors import InputError, OntargetError

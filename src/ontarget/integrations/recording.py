@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, TypeAlias, Unpack
 import numpy as np
 
 from ontarget._arguments import whole_number
-from ontarget._extras import require
+from ontarget._package import require
 from ontarget._progress import progress_bar
 from ontarget.episodes import Episodes
 from ontarget.episodes.censoring import Censored

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from ontarget._extras import require
+from ontarget._package import require
 from ontarget._typing import FloatArray
 from ontarget.errors import MissingExtraError
 from ontarget.goal import Goal

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, Unpack
 
 import numpy as np
 
-from ontarget._extras import require
+from ontarget._package import require
 from ontarget._typing import FloatArray
 from ontarget.goal import Goal
 from ontarget.integrations._autoreset import Autoreset

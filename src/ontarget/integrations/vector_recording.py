@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from ontarget._extras import require
+from ontarget._package import require
 from ontarget._progress import progress_bar
 from ontarget._typing import AnyArray, BoolArray, IndexArray
 from ontarget.episodes import Episodes

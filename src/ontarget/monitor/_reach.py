@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import mannwhitneyu
 
-from ontarget._numerals import percent
+from ontarget._text import percent
 from ontarget.conformal.levels import floor_rank, needed_within
 from ontarget.conformal.planning import needed_successes
 from ontarget.fitted._spread_kernel import SPREAD_LEVEL, share_bounds

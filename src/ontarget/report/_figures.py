@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ontarget._numerals import percent
-from ontarget._plain import plain
+from ontarget._text import percent, plain
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.episodes import Translation
 from ontarget.errors import Argument, FewEpisodesError, InputError

@@ -6,7 +6,7 @@ import math
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from ontarget import _numerals
+from ontarget import _text
 
 
 class Mark(StrEnum):
@@ -48,7 +48,7 @@ class Check(NamedTuple):
 
 def percent(share: float, digits: int = 1) -> str:
     """A percentage with an ordinary space, so that a text search finds it in terminals and logs."""
-    return _numerals.percent(share, digits).replace("\u00a0", " ")
+    return _text.percent(share, digits).replace("\u00a0", " ")
 
 
 def between(low: float, high: float) -> str:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ontarget._numerals import percent
+from ontarget._text import percent
 from ontarget._typing import FloatArray
 from ontarget.errors import FewEpisodesError, InputError
 from ontarget.evaluation import (

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-from ontarget._numerals import percent
+from ontarget._text import percent
 from ontarget.errors import InputError
 from ontarget.evaluation.figures import theme_css
 

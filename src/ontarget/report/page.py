@@ -12,10 +12,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from ontarget._numerals import number, percent
-from ontarget._plain import plain
+from ontarget._package import __version__
+from ontarget._text import number, percent, plain
 from ontarget._typing import ArrayLike
-from ontarget._version import __version__
 from ontarget.conformal.planning import uniform_margin
 from ontarget.errors import FewEpisodesError, OntargetError
 from ontarget.evaluation import Rate, pool

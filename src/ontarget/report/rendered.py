@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ontarget import _numerals
+from ontarget import _text
 from ontarget.errors import FewEpisodesError
 from ontarget.evaluation import CalibrationEstimate, Estimate
 from ontarget.goal import Goal
@@ -133,7 +133,7 @@ def _interval(estimate: Estimate[float] | CalibrationEstimate[float]) -> str:
 
 
 def _percent(share: float) -> str:
-    return _numerals.percent(share, fixed=True)
+    return _text.percent(share, fixed=True)
 
 
 def _known(value: float) -> float | None:

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ontarget._numerals import percent
-from ontarget._plain import plain
+from ontarget._text import percent, plain
 from ontarget._typing import BoolArray
 from ontarget.episodes import Episodes
 from ontarget.fitted.fitted import Fitted

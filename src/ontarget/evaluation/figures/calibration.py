@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from ontarget._readonly import freeze
+from ontarget._arrays import freeze
 from ontarget._typing import ArrayLike, BoolArray, FloatArray
 from ontarget.errors import Argument, InputError
 from ontarget.evaluation._inputs import check_same_size

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ontarget._arguments import fraction
-from ontarget._plain import plain
+from ontarget._text import plain
 from ontarget.errors import InputError
 from ontarget.evaluation.alarms import AlarmCurve
 from ontarget.evaluation.figures.style import (

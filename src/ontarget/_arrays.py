@@ -1,4 +1,4 @@
-"""Conversion of any value that a caller passes into a float.
+"""Read-only arrays, and numbers from whatever a caller passes.
 
 NumPy would read a masked entry as the value under the mask, a date as its ticks and a complex
 number as its real part. Here a masked entry is missing, and the others are errors.
@@ -8,11 +8,28 @@ from __future__ import annotations
 
 import math
 import reprlib
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ontarget._typing import AnyArray, FloatArray
+
+T = TypeVar("T", bound=np.generic)
+
+
+def read_only(array: NDArray[T]) -> NDArray[T]:
+    """The array, contiguous and read-only."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+def freeze(owner: object, **arrays: AnyArray) -> None:
+    """Set read-only copies of the arrays as attributes of a frozen value object, by name."""
+    for name, array in arrays.items():
+        object.__setattr__(owner, name, read_only(np.array(array)))
+
 
 # NumPy's kinds of types whose values are real numbers.
 NUMBER_KINDS: Final = frozenset("fiub")
