@@ -20,8 +20,12 @@ from ontarget import Below, Evaluation, GoalMonitor
 from ontarget.domains import ExactReturns, Rivers, Tamarisk
 from ontarget.evaluation import brier, ece
 from ontarget.paper.experiment import (
+    FULL,
+    LABELS,
+    QUICK,
     Part,
     Partition,
+    Plan,
     mean_sd,
     part_of,
     partition_of,
@@ -30,7 +34,6 @@ from ontarget.paper.experiment import (
     summarize_forecasts,
 )
 from ontarget.paper.page import plus_minus
-from ontarget.paper.plan import FULL, LABELS, QUICK, Plan
 from yardstick.figures import keep
 from yardstick.tables import lines
 

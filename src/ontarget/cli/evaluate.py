@@ -213,7 +213,7 @@ def evaluate(
         check_output(out, (".parquet", ".csv"))
     from ontarget import Episodes, GoalMonitor
     from ontarget.report.parts import parts_by
-    from ontarget.report.rendered import json_of
+    from ontarget.report.verdict import json_of
 
     monitor = GoalMonitor.load(model)
     wanted = [target_for(monitor, one) for one in target or (None,)]

@@ -1,7 +1,7 @@
 from .domain import Domain as Domain
+from .domain import episode_keys as episode_keys
 from .domain import take as take
-from .draws import episode_keys as episode_keys
-from .draws import uniforms as uniforms
+from .domain import uniforms as uniforms
 from .exact import ExactReturns as ExactReturns
 from .simulation import Simulation as Simulation
 from .simulation import Truth as Truth

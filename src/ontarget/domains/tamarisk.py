@@ -61,7 +61,7 @@ from ontarget.domains._tamarisk_kernels import (
     decide,
     scatter,
 )
-from ontarget.domains.draws import streams
+from ontarget.domains.domain import streams
 from ontarget.errors import Argument, InputError
 
 EDGE_STATES: Final = ("native", "empty", "tamarisk")
@@ -312,7 +312,7 @@ class Tamarisk:
 
     Examples
     --------
-    >>> from ontarget.domains.draws import episode_keys
+    >>> from ontarget.domains.domain import episode_keys
     >>> domain, keys = Tamarisk("paper"), episode_keys(0, 0, 2)
     >>> rivers = domain.start(keys)
     >>> domain.observe(rivers).shape

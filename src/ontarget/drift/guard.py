@@ -17,8 +17,15 @@ import numpy as np
 
 from ontarget._typing import FloatArray
 from ontarget.conformal.levels import Level
-from ontarget.drift._kept import KeptFor, digest_of, read_kept, write_kept
-from ontarget.drift.bets import DriftBet, DriftReading, HarmBet
+from ontarget.drift.bets import (
+    DriftBet,
+    DriftReading,
+    HarmBet,
+    KeptFor,
+    digest_of,
+    read_kept,
+    write_kept,
+)
 from ontarget.episodes import Episodes
 from ontarget.errors import (
     CalibrationError,

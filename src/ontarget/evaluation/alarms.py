@@ -10,13 +10,14 @@ from ontarget._arguments import whole_number
 from ontarget._arrays import freeze
 from ontarget._typing import ArrayLike, FloatArray, IndexArray
 from ontarget.errors import Argument, InputError
-from ontarget.evaluation._inputs import (
+from ontarget.evaluation.rates import (
+    Rate,
     check_flags,
     check_numbers,
     check_panel,
     check_same_size,
+    exact_interval,
 )
-from ontarget.evaluation.rates import Rate, exact_interval
 
 NO_ALARM = -1
 _MOST_THRESHOLDS = 500

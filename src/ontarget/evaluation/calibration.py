@@ -10,13 +10,15 @@ from ontarget._arguments import fraction, whole_number
 from ontarget._arrays import freeze
 from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray
 from ontarget.errors import Argument, InputError
-from ontarget.evaluation._inputs import (
+from ontarget.evaluation.rates import (
+    beta_binomial_band,
+    binomial_band,
     check_flags,
     check_numbers,
     check_probabilities,
     check_same_size,
+    exact_interval,
 )
-from ontarget.evaluation.rates import beta_binomial_band, binomial_band, exact_interval
 
 
 def squared_errors(p: ArrayLike, met: ArrayLike) -> FloatArray:

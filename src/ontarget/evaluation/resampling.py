@@ -12,13 +12,13 @@ from ontarget._arguments import fraction, whole_number
 from ontarget._keyed import keyed_uniform, keys_of
 from ontarget._typing import ArrayLike, BoolArray, FloatArray, IndexArray
 from ontarget.errors import Argument, InputError
-from ontarget.evaluation._inputs import (
+from ontarget.evaluation.calibration import bin_of
+from ontarget.evaluation.rates import (
     check_flags,
     check_numbers,
     check_panel,
     check_same_size,
 )
-from ontarget.evaluation.calibration import bin_of
 
 T = TypeVar("T")
 

@@ -17,8 +17,16 @@ import numpy as np
 import ontarget
 from ontarget._whole_file import write_whole
 from ontarget.models import n_threads
-from ontarget.paper.experiment import Part, partition_of, run_partition, simulated, summarize
-from ontarget.paper.plan import MODES, Mode, Plan
+from ontarget.paper.experiment import (
+    MODES,
+    Mode,
+    Part,
+    Plan,
+    partition_of,
+    run_partition,
+    simulated,
+    summarize,
+)
 
 # Called with what is being done and the share of all work that is done.
 Report: TypeAlias = Callable[[str, float], object]
@@ -76,7 +84,7 @@ def reproduce(
     _write_json(out / "results.json", results)
     drawn = {}
     if figures:
-        from ontarget.paper.charts import draw_all, write_figures
+        from ontarget.paper.page import draw_all, write_figures
 
         with clock.timed("figures", "drawing", weight=_FIGURES):
             drawn = draw_all(plan, parts)

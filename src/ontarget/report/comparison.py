@@ -20,8 +20,8 @@ from ontarget.evaluation import (
 from ontarget.evaluation.resampling import Difference
 from ontarget.goal import Goal
 from ontarget.live.rules import AlarmRule
+from ontarget.report.check import MANY_UNANSWERED
 from ontarget.report.measured import Measured
-from ontarget.report.unanswered import MANY_UNANSWERED
 from ontarget.target import Target
 
 

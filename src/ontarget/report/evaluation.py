@@ -12,7 +12,7 @@ import numpy as np
 from ontarget._progress import Reached
 from ontarget._typing import ArrayLike
 from ontarget._whole_file import write_whole
-from ontarget.drift._comparing import Order
+from ontarget.drift.comparing import Order
 from ontarget.episodes import Episodes
 from ontarget.errors import FewEpisodesError, InputError
 from ontarget.evaluation import Resampling
@@ -31,8 +31,7 @@ from ontarget.report.facts import facts_of
 from ontarget.report.measured import Measured
 from ontarget.report.page import report_page
 from ontarget.report.parts import Part, answers_of, parts_by
-from ontarget.report.rendered import text_of
-from ontarget.report.verdict import Verdict, verdict_of
+from ontarget.report.verdict import Verdict, text_of, verdict_of
 from ontarget.target import Target
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from ontarget.evaluation import NO_ALARM, AlarmQuality, Rate, alarm_quality
 from ontarget.goal import Goal
 from ontarget.live._assured import Contracts
 from ontarget.live.rules import AlarmRule, Promised, RuledOut
+from ontarget.report.check import MANY_UNANSWERED
 from ontarget.report.measured import Measured, RaisedAlarms
-from ontarget.report.unanswered import MANY_UNANSWERED
 from ontarget.target import Target
 
 COARSE: Final = 0.1  # with chance as large as this, agreement means nothing

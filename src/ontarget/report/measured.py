@@ -14,8 +14,8 @@ from ontarget._grid import snap
 from ontarget._keyed import keyed_uniform
 from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IndexArray
 from ontarget.conformal.levels import Level
-from ontarget.drift._comparing import Order, drift_of
 from ontarget.drift.change import Drift
+from ontarget.drift.comparing import Order, drift_of
 from ontarget.episodes import Episodes
 from ontarget.episodes.facts import seen_before
 from ontarget.errors import CalibrationError, EpisodesError
@@ -51,7 +51,7 @@ from ontarget.live._assured import Contracts
 from ontarget.live.alarms import compared_panel
 from ontarget.live.answers import Answers
 from ontarget.live.rules import AlarmRule, RuleOptions, Trigger, rule_of
-from ontarget.report.unanswered import Unanswered, unanswered_of
+from ontarget.report.check import Unanswered, unanswered_of
 from ontarget.target import Target
 
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest, hypergeom
 
 from ontarget.domains import _skirmish_kernels as kernels
-from ontarget.domains.domain import Domain, join, take
-from ontarget.domains.draws import episode_keys
+from ontarget.domains.domain import Domain, episode_keys, join, take
 from ontarget.domains.simulation import simulate, simulate_with_snapshots, true_probability
 from ontarget.domains.skirmish import FIELD, Battle, Order, Skirmish
 from ontarget.errors import InputError

@@ -7,8 +7,7 @@ import pytest
 from scipy.stats import binom
 
 from ontarget.domains import Tamarisk, TamariskParameters, simulate
-from ontarget.domains.domain import take
-from ontarget.domains.draws import episode_keys
+from ontarget.domains.domain import episode_keys, take
 from ontarget.domains.exact import (
     ExactReturns,
     river_index,

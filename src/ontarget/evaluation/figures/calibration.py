@@ -11,7 +11,6 @@ import numpy as np
 from ontarget._arrays import freeze
 from ontarget._typing import ArrayLike, BoolArray, FloatArray
 from ontarget.errors import Argument, InputError
-from ontarget.evaluation._inputs import check_same_size
 from ontarget.evaluation.calibration import PitHistogram, Reliability
 from ontarget.evaluation.figures.style import (
     Look,
@@ -25,6 +24,7 @@ from ontarget.evaluation.figures.style import (
     step_axis,
     theme_of,
 )
+from ontarget.evaluation.rates import check_same_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,7 +9,6 @@ import numpy as np
 
 from ontarget._typing import ArrayLike, BoolArray, FloatArray
 from ontarget.errors import Argument, InputError
-from ontarget.evaluation._inputs import check_flags, check_numbers, check_panel, check_same_size
 from ontarget.evaluation.alarms import first_alarms
 from ontarget.evaluation.figures.calibration import Curve, check_curves, draw_curve, draw_reference
 from ontarget.evaluation.figures.style import (
@@ -23,6 +22,7 @@ from ontarget.evaluation.figures.style import (
     step_axis,
     theme_of,
 )
+from ontarget.evaluation.rates import check_flags, check_numbers, check_panel, check_same_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,7 +14,7 @@ from ontarget.episodes import Episodes
 from ontarget.episodes.censoring import Censored, all_taken_over, some_left_out
 from ontarget.episodes.judged import JudgedBy, reading_of
 from ontarget.errors import Argument, CensoredError, EpisodesError, InputError
-from ontarget.integrations._horizons import time_limit
+from ontarget.integrations.environments import time_limit
 from ontarget.reading.observations import ObservationLayout
 
 

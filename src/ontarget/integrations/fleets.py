@@ -11,7 +11,7 @@ from ontarget._typing import BoolArray, FloatArray
 from ontarget.episodes.judged import Judged
 from ontarget.errors import InputError
 from ontarget.goal import Goal
-from ontarget.integrations._horizons import gone_past, too_short, warn_of_limit
+from ontarget.integrations.environments import gone_past, too_short, warn_of_limit
 from ontarget.live._reasons import OVER
 from ontarget.live.outlook import Outlooks, Status
 from ontarget.monitor._held import AlarmOptions
