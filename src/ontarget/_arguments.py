@@ -21,8 +21,6 @@ def whole_number(
 ) -> int:
     """The value as an int; an error unless it is a whole number from `least` to `most`.
 
-    A float is an error too, even 3.0, because it is usually a mistake.
-
     Examples
     --------
     >>> whole_number("window", 3, least=0)
@@ -80,8 +78,6 @@ def seed_parts(seed: Any) -> tuple[int, ...]:
 
 def usable_path(path: str | PathLike[str], *, error: type[OntargetError] = InputError) -> Path:
     """The path as a `Path`; an error if the system allows no file of this name.
-
-    Whether there is a file does not matter.
 
     Examples
     --------

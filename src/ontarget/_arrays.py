@@ -39,9 +39,6 @@ _PLAIN: Final = (float, int)  # a tuple, for a union would be built at every rea
 def number_of(value: Any) -> float:
     """The value as a float; NaN if the value is a masked entry of an array.
 
-    It raises a TypeError, ValueError or OverflowError, or any error that the value's own conversion
-    raises.
-
     Examples
     --------
     >>> number_of(np.ma.masked), number_of(np.array([2]))

@@ -81,9 +81,6 @@ def keyed_uniform(keys: KeyArray, seed: int, *purpose: int | str) -> FloatArray:
 def uniform_by_id(ids: AnyArray, seed: int, *purpose: int | str) -> FloatArray:
     """A random number for each episode id, uniform in the open interval (0, 1).
 
-    The number depends only on the id, the seed and the purpose. So a random choice of episodes
-    stays the same if they are reordered or some are left out.
-
     Examples
     --------
     >>> one, other = uniform_by_id(np.array(["a", "b"]), 0, "sample")

@@ -16,11 +16,7 @@ _Method = TypeVar("_Method")
 
 
 def internal(method: _Method) -> _Method:
-    """Mark a method that other modules of ontarget call, and that users should not.
-
-    The API reference leaves a marked method out, and later versions may change it without notice.
-    The decorator returns the function itself, so marking does not slow down calls.
-    """
+    """Mark a method that other modules of ontarget call, and that users should not."""
     setattr(method, _MARK, True)
     return method
 

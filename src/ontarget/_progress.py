@@ -36,9 +36,6 @@ def progress_bar(
 ) -> Iterator[Reached]:
     """A context that shows a progress bar, and gives a function that moves it.
 
-    Call that function with the total amount done so far. Inside another such context no second bar
-    is drawn: the label of the outer bar shows the progress of the inner work.
-
     Examples
     --------
     >>> with progress_bar("counting", 2, unit="numbers", shown=False) as reached:
@@ -83,11 +80,7 @@ def progress_bar(
 
 
 def _terminal() -> Console | None:
-    """The terminal to draw on; None if the error stream is no terminal.
-
-    Without a terminal, no progress bar is made at all. A bar that is only disabled would still
-    print an empty line in the oldest supported version of Rich.
-    """
+    """The terminal to draw on; None if the error stream is no terminal."""
     from rich.console import Console
 
     console = Console(stderr=True)

@@ -13,10 +13,6 @@ import unicodedata
 def plain(text: object, most: int = 2_000) -> str:
     r"""The text as one line of visible characters; other characters become Python escapes.
 
-    Escaped are control codes (also those above 127), marks of reading direction, invisible
-    characters, line breaks and lone surrogates. Of text longer than ``most`` characters, the middle
-    is left out.
-
     Examples
     --------
     >>> print(plain("robot\x1b[2J 7"), plain("left\u202eright"), plain("größe 5 µm"))
@@ -54,10 +50,6 @@ def number(value: float) -> str:
 
 def percent(share: float, digits: int = 1, *, fixed: bool = False) -> str:
     r"""A share from 0 to 1 as a percentage; if it is NaN, a dash, or ``?`` with ``fixed``.
-
-    By default, for running text, trailing zeros are dropped, the space is a non-breaking one, and a
-    share that is neither 0 nor 1 is never rounded to 0 % or 100 %. With ``fixed``, the number of
-    digits is always the same and the space is ordinary, so that columns stay aligned.
 
     Examples
     --------

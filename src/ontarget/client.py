@@ -46,11 +46,7 @@ class _Buffer:
 
 
 class _Talk:
-    """What `Client` and `AsyncClient` share: what to send, and what to make of a response.
-
-    Its methods are generators. They yield the body of a request and receive the response, or None
-    if the service cannot be reached, so they work with and without an event loop.
-    """
+    """What `Client` and `AsyncClient` share: what to send, and what to make of a response."""
 
     def __init__(self, url: str, token: str | None, *, buffer: int, offline: bool) -> None:
         if not url.startswith(("http://", "https://")):
@@ -255,10 +251,7 @@ class AsyncClient:
     async def step(
         self, agent: str, run: str, step: int, state: Any, reward: float | None = 0.0, **more: Any
     ) -> Answer | None:
-        """Send one step of a run; return the service's answer, a dictionary.
-
-        With ``offline=True``, the result is None while the service cannot be reached.
-        """
+        """Send one step of a run; return the service's answer, a dictionary."""
         message = _message(agent, run, step, state, reward, more)
         return _unless_refused(await self._run(self._talk.report, message))
 
@@ -271,11 +264,7 @@ class AsyncClient:
         return _unless_refused(await self._run(self._talk.report, message))
 
     async def report(self, messages: Sequence[Message]) -> list[Answer]:
-        """Send many messages; return the service's answers to them, in order.
-
-        Steps that the service has not answered yet are sent first, and their answers come first.
-        The answer to a refused message has an HTTP status number as its ``status``.
-        """
+        """Send many messages; return the service's answers to them, in order."""
         found: list[Answer] = await self._run(self._talk.report_all, messages)
         return found
 

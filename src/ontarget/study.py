@@ -60,10 +60,7 @@ class Study:
     why: str = ""
 
     def difference(self, rival: str = RIVAL, measure: str = "brier") -> Difference:
-        """The monitor's measure minus the rival's, with a 95 % interval: below 0 it is better.
-
-        The interval is that of `corrected_difference`.
-        """
+        """The monitor's measure minus the rival's, with a 95 % interval: below 0 it is better."""
         drawn = np.subtract(self.scores[OURS][measure], self.scores[rival][measure])
         return corrected_difference(drawn, n_past=self.n_past, n_new=self.n_new)
 
@@ -246,11 +243,7 @@ def _check(episodes: Episodes, target: Target | Goal) -> None:
 
 
 def past_rate(learn: Rows, t: IndexArray) -> FloatArray:
-    """For each step t: of the past episodes that reach this step, the share that met the target.
-
-    One more episode is counted, which met the target as often as all do, so that the rate of the
-    few episodes at a late step is never 0 or 1.
-    """
+    """For each step t: of the past episodes that reach this step, the share that met the target."""
     size = int(max(t.max(), learn.t.max())) + 1
     alive = np.bincount(learn.t, minlength=size)
     hits = np.bincount(learn.t, weights=learn.met, minlength=size)
@@ -329,11 +322,7 @@ class Rows:
 
 
 def rows_of(episodes: Episodes, target: Target | Goal, groups: AnyArray | None = None) -> Rows:
-    """All steps of the episodes as rows: first the rows of step 0, then of step 1, and so on.
-
-    If the names of all ``groups`` are given, an episode's group is a categorical column. For a goal
-    over several behaviors, the value so far of each but the first is a last column.
-    """
+    """All steps of the episodes as rows: first the rows of step 0, then of step 1, and so on."""
     first, *others = _judged(episodes, target)
     steps = [first.at(t) for t in range(int(first.lengths.max()))]
     index = np.concatenate([step.index for step in steps])
@@ -385,11 +374,7 @@ _on_one_thread: Callable[[Classify], Classify] = threadpool_limits.wrap(limits=1
 
 @_on_one_thread
 def boosted(learn: Rows, asked: Rows, seed: int = 0) -> FloatArray:
-    """For each row of ``asked``, the probability of success by gradient-boosted trees.
-
-    Held-out episodes decide how many trees there are. It is scikit-learn's
-    `HistGradientBoostingClassifier`, with categorical columns marked as such.
-    """
+    """For each row of ``asked``, the probability of success by gradient-boosted trees."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     held = _held(learn, seed)
@@ -420,10 +405,7 @@ def boosted(learn: Rows, asked: Rows, seed: int = 0) -> FloatArray:
 
 
 def _coded(learn: Rows, *others: Rows) -> Iterator[tuple[FloatArray, Rows]]:
-    """The features of each table, with a category as its place among the most frequent ones.
-
-    All other categories become NaN.
-    """
+    """The features of each table, with a category as its place among the most frequent ones."""
     frequent: dict[int, FloatArray] = {}
     for k in np.flatnonzero(learn.categorical).tolist():
         names, counts = np.unique(learn.X[~np.isnan(learn.X[:, k]), k], return_counts=True)

@@ -35,9 +35,6 @@ _CANDIDATES = 64  # per draw: those whose tail is exactly computed
 def exact_level(level: Level, *, name: str = "level", hint: str = _HINT) -> Fraction:
     """The level as an exact fraction, read from its decimal digits; 0.9 becomes 9/10.
 
-    A level that is not strictly between 0 and 1 is refused; the message calls the argument ``name``
-    and ends with ``hint``.
-
     Examples
     --------
     >>> exact_level(0.9)
@@ -97,8 +94,6 @@ def rank_within(share: Level, n: int, confidence: Level | None = None) -> int:
 def needed_within(share: Level, confidence: Level | None = None, *, rank: int = 1) -> int:
     """The smallest number of episodes n for which `rank_within` returns at least ``rank``.
 
-    With the default rank of 1, this is the smallest n that gives any bound for this share.
-
     Examples
     --------
     >>> needed_within(0.05), needed_within(0.05, confidence=0.95)
@@ -117,10 +112,7 @@ def needed_within(share: Level, confidence: Level | None = None, *, rank: int = 
 
 
 def _at_most(count: int, n: int, share: Fraction, limit: Fraction) -> bool:
-    """Whether P(Bin(n, share) ≤ count), a binomial probability, is at most the limit.
-
-    It is computed in floats, and in exact fractions if the floats are too close to call.
-    """
+    """Whether P(Bin(n, share) ≤ count), a binomial probability, is at most the limit."""
     found, bound = float(bdtr(count, n, float(share))), float(limit)
     if abs(found - bound) > 1e-9 * bound:
         return found < bound
@@ -130,30 +122,17 @@ def _at_most(count: int, n: int, share: Fraction, limit: Fraction) -> bool:
 
 
 def ceil_rank(level: Level, n: int, confidence: Level | None = None) -> int:
-    """The k, from 1 to n + 1, for coverage of at least the level: ⌈level (n + 1)⌉.
-
-    A new value is at most the k-th smallest of n with at least this probability. n + 1 means that
-    n values are too few. With a confidence, k is larger; see `rank_within`.
-    """
+    """The k, from 1 to n + 1, for coverage of at least the level: ⌈level (n + 1)⌉."""
     return n + 1 - tail_rank(level, n, confidence)
 
 
 def floor_rank(level: Level, n: int, confidence: Level | None = None) -> int:
-    """The k, from 0 to n, for coverage of at most the level: ⌊level (n + 1)⌋.
-
-    A new value is below the k-th smallest of n with at most this probability. With a confidence,
-    k is smaller; see `rank_within`.
-    """
+    """The k, from 0 to n, for coverage of at most the level: ⌊level (n + 1)⌋."""
     return rank_within(level, n, confidence)
 
 
 def tail_rank(level: Level, n: int, confidence: Level | None = None) -> int:
-    """The k, from 0 to n, whose k-th smallest rank gives a one-sided bound: ⌊(1 − level)(n + 1)⌋.
-
-    A rank is where an outcome fell in its predicted distribution. A new rank is below the k-th
-    smallest of n with probability at most 1 − level. 0 means that n ranks are too few. With a
-    confidence, k is smaller; see `rank_within`.
-    """
+    """The k, from 0 to n, for which the k-th rank bounds one side: ⌊(1 − level)(n + 1)⌋."""
     return rank_within(1 - exact_level(level), n, confidence)
 
 
@@ -176,12 +155,7 @@ def require_reachable(
     asked: Level | None = None,
     stopped: int = 0,
 ) -> None:
-    """Raise an error if n calibration episodes are too few for a finite bound at this level.
-
-    ``asked`` is the level that the user passed, if ``level`` was derived from it. ``stopped`` of
-    the episodes were cut off, so their outcomes are unknown. The worst case is assumed: that all of
-    them are outside the bound.
-    """
+    """Raise an error if n calibration episodes are too few for a finite bound at this level."""
     if tail_rank(level, n, confidence) <= stopped:
         needed = needed_within(1 - exact_level(level), confidence, rank=stopped + 1)
         sure = "" if confidence is None else f" with confidence={confidence}"
@@ -197,13 +171,6 @@ def require_reachable(
 def bounds_at_once(m: int, confidence: Level) -> FloatArray:
     """Upper bounds on the probability of being below each of m sorted values, (m,), all at once.
 
-    The m values come from independent episodes. Entry k − 1 bounds the probability that a new value
-    is below the k-th smallest one. With the given confidence none of the m bounds is exceeded, so
-    a bound still holds if its k was chosen after looking at the values.
-
-    Each bound is the quantile of Beta(k, m + 1 − k) at 1 − γ′. The tail probability γ′ is found by
-    simulation with a fixed seed and made smaller by two standard errors, to be on the safe side.
-
     Examples
     --------
     >>> pointwise, at_once = betaincinv(10, 191, 0.95), bounds_at_once(200, 0.95)[9]
@@ -217,11 +184,7 @@ def bounds_at_once(m: int, confidence: Level) -> FloatArray:
 
 @lru_cache(maxsize=64)
 def _tail(m: int, missed: float) -> float:
-    """The tail probability γ′ of each single bound, for m bounds that hold all at once.
-
-    With this γ′, which is found by simulation, the probability that any of the m bounds fails is at
-    most ``missed``.
-    """
+    """The tail probability γ′ of each single bound, for m bounds that hold all at once."""
     rng = np.random.default_rng([20, m])
     draws = max(_FEWEST_DRAWS, min(_DRAWS, _NUMBERS // max(m, 1)))
     rows = max(1, _BLOCK // (m + 1))
@@ -234,12 +197,7 @@ def _tail(m: int, missed: float) -> float:
 
 
 def _lowest_tails(m: int, draws: int, rng: np.random.Generator) -> FloatArray:
-    """The smallest tail probability in each of ``draws`` simulated samples, (draws,).
-
-    A sample is m uniform random numbers. The k-th smallest of these, U_(k), has a Beta(k, m + 1 −
-    k) distribution. The tail probability of U_(k) is the chance that a number from this
-    distribution exceeds U_(k).
-    """
+    """The smallest tail probability in each of ``draws`` simulated samples, (draws,)."""
     gaps = rng.exponential(size=(draws, m + 1)).cumsum(axis=1)
     ordered = gaps[:, :-1] / gaps[:, -1:]
     # The tail is P(Bin(m, U) < k), about exp(−m·divergence) of the share from U: the least is

@@ -41,13 +41,6 @@ _COVERAGES = (0.8, 0.9, 0.95, 0.99)
 def uniform_margin(n: int, level: Level = 0.95) -> float:
     """How far the calibrated CDF of n episodes may be from that of infinitely many episodes.
 
-    With probability ``level``, the two differ by at most this much, at all values at once, if
-    episodes are independent. This bounds the share of the n episodes. Calibrated values are counts
-    divided by n + 1, which adds up to 1/(n + 1). So the probability of a target with one bound
-    differs by at most this sum, and that of a target with two bounds by at most twice as much.
-    Infinitely many episodes would still not give the true probability, because the error of the
-    model remains.
-
     Examples
     --------
     >>> round(uniform_margin(2_000), 4)
@@ -76,11 +69,6 @@ def needed_for_coverage(
     coverage: Level, accuracy: float, level: Level = 0.95, *, side: Side = "least"
 ) -> int:
     """How many episodes bring true coverage within ``accuracy`` of the coverage asked for.
-
-    With this many episodes or more, this happens with probability ``level`` or more. Over sets of n
-    independent episodes without ties, true coverage is distributed as Beta(k, n + 1 − k), with
-    k = ⌈coverage (n + 1)⌉. Since k is rounded, the probability goes up and down as n grows; from
-    the returned n on it stays above the level.
 
     Examples
     --------
@@ -119,10 +107,6 @@ def needed_for_coverage(
 
 def needed_successes(false_alarm_rate: Level, confidence: Level | None = None) -> int:
     """How many assure episodes must have met the target, to promise this false-alarm rate.
-
-    Assure episodes are the held-out runs that back a monitor's promises. With ``confidence=0.95``,
-    the promise holds for at least 95 in 100 of the sets of assure episodes that might be recorded,
-    and not only on average over all such sets.
 
     Examples
     --------
@@ -216,10 +200,7 @@ def _exact_coverage(coverage: Level) -> Fraction:
 
 
 def _rank(coverage: Level, n: IndexArray, side: Side) -> FloatArray:
-    """The number k of the sorted value that attains a coverage, without rounding errors.
-
-    k is ⌈coverage(n + 1)⌉ for the side "least", else ⌊coverage(n + 1)⌋.
-    """
+    """The number k of the sorted value that attains a coverage, without rounding errors."""
     exact = _exact_coverage(coverage)
     whole = (n.astype(np.int64) + 1) * exact.numerator
     floor = whole // exact.denominator

@@ -68,14 +68,7 @@ class SkirmishEnv(gymnasium.Env[FloatArray, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[FloatArray, dict[str, Any]]:
-        """The first observation of a new episode.
-
-        Parameters
-        ----------
-        options
-            ``{"episode": i}`` with a seed replays episode i of ``simulate(domain, n, seed)``: under
-            the fixed policy it is the same episode.
-        """
+        """The first observation of a new episode."""
         super().reset(seed=seed)
         options = options or {}
         unknown = set(options) - {"episode"}
@@ -162,15 +155,7 @@ class TamariskEnv(gymnasium.Env[Codes, Codes]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Codes, dict[str, Any]]:
-        """The first observation of a new episode.
-
-        Parameters
-        ----------
-        options
-            ``{"episode": i}`` with a seed uses the random numbers of episode i of
-            ``simulate(domain, n, seed)``: under the fixed policy it is the same episode.
-            ``{"edges": codes}`` starts from the given river.
-        """
+        """The first observation of a new episode."""
         super().reset(seed=seed)
         options = options or {}
         unknown = set(options) - {"episode", "edges"}

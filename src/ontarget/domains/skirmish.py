@@ -225,10 +225,7 @@ class Skirmish:
     def command(
         self, battle: Battle, t: int, keys: KeyArray, *, blue: Order | ArrayLike
     ) -> FloatArray:
-        """The rewards of step t if blue follows these orders; the battles are advanced in place.
-
-        ``blue`` is one order for all episodes, or one for each.
-        """
+        """The rewards of step t if blue follows these orders; the battles are advanced in place."""
         if t == self.reinforcement_step and self.most_reinforcements:
             self._reinforce(battle, keys)
         orders = np.empty((keys.shape[0], 2), dtype=np.int8)
@@ -267,10 +264,6 @@ def features_of(
     places: FloatArray,
     reinforcements: IndexArray,
 ) -> FloatArray:
-    """The features of a battle, from the positions and health of its units.
-
-    The first ``n_blue`` units are blue's. Both the simulator and the adapter for the real game use
-    this function.
-    """
+    """The features of a battle, from the positions and health of its units."""
     described = kernels.summarize(x, y, health, n_blue, places)
     return np.column_stack([described, reinforcements > 0])

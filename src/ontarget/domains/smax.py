@@ -50,10 +50,7 @@ class Library(NamedTuple):
 
 @cache
 def library() -> Library:
-    """The imported modules of JAX and JaxMARL.
-
-    If they are missing, an error says what to install.
-    """
+    """The imported modules of JAX and JaxMARL."""
     rooms = ("smax_env", "heuristic_enemy", "heuristic_enemy_smax_env")
     with _silence():
         require("jaxmarl", extra="smax")
@@ -63,11 +60,7 @@ def library() -> Library:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """A context in which importing JaxMARL prints nothing.
-
-    JaxMARL's import prints which of its environments are missing, and it replaces ``sys.stdout`` by
-    the interpreter's own stream. Afterwards all streams are as they were before.
-    """
+    """A context in which importing JaxMARL prints nothing."""
     before = sys.stdout, sys.stderr, sys.__stdout__
     sys.stdout = sys.__stdout__ = io.StringIO()  # type: ignore[misc,assignment]  # put back
     try:

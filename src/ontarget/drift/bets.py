@@ -52,10 +52,7 @@ class Bag:
             self.add(score)
 
     def place(self, score: float) -> Place:
-        """How many numbers of the bag are below ``score``, and how many equal it.
-
-        The score is not added.
-        """
+        """How many numbers of the bag are below ``score``, and how many equal it."""
         cell = _cell(score)
         below, i = 0, cell
         while i:
@@ -191,13 +188,7 @@ class _Bet:
         self._alarm = False
 
     def observe_noted(self, noted: ArrayLike) -> list[DriftReading]:
-        """The evidence of a change after each of several episodes.
-
-        ``noted`` has one row per episode. For a `DriftBet`, a row has two numbers: the predicted
-        probabilities of an outcome below the one that the episode had, and of one at or below it.
-        For a `HarmBet`, it has one number, p − z, where z is 1 if the episode met the target and 0
-        if not.
-        """
+        """The evidence of a change after each of several episodes."""
         scores = self._scores(np.asarray(noted, dtype=np.float64))
         return [self.observe(score) for score in scores.tolist()]
 
@@ -215,10 +206,7 @@ class _Bet:
         return self._draws[place]
 
     def observe(self, score: float) -> DriftReading:
-        """The evidence of a change after one more finished episode, given its score from 0 to 1.
-
-        Pass episodes in the order in which they started.
-        """
+        """The evidence of a change after one more finished episode, given its score from 0 to 1."""
         place = self._bag.place(score)
         p = (place.below + self._tie() * (place.same + 1)) / (place.total + 1)
         self._bag.add(score)  # without this there would be too many false alarms (M10)
@@ -235,10 +223,7 @@ class _Bet:
         raise NotImplementedError
 
     def _bets(self, p: float) -> tuple[float, ...]:
-        """For each of the bets, the number from 0 to 1 that its gamblers bet on.
-
-        ``p`` is where an episode ranks among the earlier ones, as a number from 0 to 1.
-        """
+        """For each of the bets, the number from 0 to 1 that its gamblers bet on."""
         raise NotImplementedError
 
     def to_json(self) -> dict[str, Any]:
@@ -251,10 +236,7 @@ class _Bet:
         }
 
     def restore(self, kept: dict[str, Any]) -> None:
-        """Continue the bet from what `to_json` returned.
-
-        Data that are not valid raise a built-in error such as `ValueError`.
-        """
+        """Continue the bet from what `to_json` returned."""
         bag = Bag.from_json(kept["bag"])
         for jumper, own in zip(self._jumpers, kept["jumpers"], strict=True):
             jumper.restore(own)
@@ -368,10 +350,7 @@ def write_kept(path: str | Path, about: KeptFor, state: Mapping[str, Any]) -> No
 
 
 def read_kept(path: str | Path, about: KeptFor) -> dict[str, Any]:
-    """The state in a file that `write_kept` wrote.
-
-    It is an error if the state belongs to anything other than ``about``.
-    """
+    """The state in a file that `write_kept` wrote."""
     place = usable_path(path, error=ModelFileError)
     if place.exists() and not place.is_file():  # a pipe could keep us waiting forever
         raise ModelFileError(f"{path}: this is not a regular file; pass one that save wrote")

@@ -56,10 +56,7 @@ class Bias(NamedTuple):
 
     @property
     def where(self) -> str:
-        """Which episodes this is about, such as "weather is rain".
-
-        It is not for a bias over all episodes, which has no ``column`` and ``value``.
-        """
+        """Which episodes this is about, such as "weather is rain"."""
         return f"{plain(self.column)} is {plain(self.value)}"
 
     @property
@@ -86,10 +83,7 @@ class Bias(NamedTuple):
         return f"{ends[0]:.1f} to {ends[1]:.1f}" * self.shows
 
     def _told(self, runs: str = "", way: str = "") -> str:
-        """Text: which way p is off, by how much, and for which runs.
-
-        ``way`` replaces the first words, which are `short` by default.
-        """
+        """Text: which way p is off, by how much, and for which runs."""
         reach = f" ({self.reach})" * self.shows
         return f"{way or self.short}{reach}: {self._said(runs)}"
 
@@ -236,19 +230,12 @@ class Drift:
 
     @property
     def latest(self) -> Bias:
-        """How far p is off since the change.
-
-        If it is unknown when the change began, this is about all new episodes.
-        """
+        """How far p is off since the change."""
         return self.bias if self.now is None else self.now
 
     @property
     def judgement(self) -> DriftJudgement:
-        """Whether anything has changed, and whether for the worse.
-
-        A change is for the worse if p is now too high, and more so than on the assure episodes, by
-        more than chance explains (95 % ranges).
-        """
+        """Whether anything has changed, and whether for the worse."""
         if self.changed:
             return DriftJudgement.WORSE if self._worse else DriftJudgement.CHANGED
         return DriftJudgement.BUILDING if self.change.building else DriftJudgement.NO_SIGN
@@ -293,13 +280,7 @@ class Drift:
 
     @property
     def suspect(self) -> str:
-        """Text that warns if the assure (held-out) episodes, not the new runs, may be unusual.
-
-        It is empty if there is no reason for this warning. New runs are compared with the assure
-        episodes. If p is further off on the assure episodes than on the new runs, the assure
-        episodes may by luck differ from the learning episodes. New runs then differ from the assure
-        episodes too, without any change.
-        """
+        """Text that warns if the assure (held-out) episodes, not the new runs, may be unusual."""
         before, now = self.before, abs(self.latest.too_high)
         odd = before.shows and now < abs(before.too_high)
         if self.judgement is DriftJudgement.NO_SIGN or not odd:
@@ -367,10 +348,7 @@ class Drift:
 
     @property
     def _over_all(self) -> str:
-        """How far p is off on all compared runs, from before and after the change, as text.
-
-        It is empty unless there are runs from before and runs from after the change.
-        """
+        """How far p is off on all compared runs, from before and after the change, as text."""
         if self.now is None or not self.covers_both:
             return ""
         return f"over all {self.n:,} runs, before and after the change, {self.bias.short}"

@@ -45,20 +45,13 @@ _ROUNDING = 1e-9  # divisions that differ by less differ as much
 
 
 def draws_for(rate: Fraction, n: int) -> int:
-    """How many random divisions of n runs to try for a test with this rate of false alarms.
-
-    9,999 for 1 %, fewer if there are very many runs. One more than this number is a multiple of
-    1/rate (up to rounding), so that no part of the rate is lost.
-    """
+    """How many random divisions of n runs to try for a test with this rate of false alarms."""
     times = min(100, max(4, int(_MOST_MOVED * rate / n)))
     return math.ceil(times / rate) - 1
 
 
 def suffixes(n_new: int, *, ordered: bool) -> list[int]:
-    """The numbers of last new runs that are compared with all others, from all new runs down.
-
-    Without an order of time only all new runs are compared.
-    """
+    """The numbers of last new runs that are compared with all others, from all new runs down."""
     sizes = [math.ceil(n_new / by) for by in _LATER[: len(_LATER) if ordered else 1]]
     return list(dict.fromkeys([n_new, *(size for size in sizes[1:] if size >= _FEWEST)]))
 
@@ -106,11 +99,7 @@ def p_value(
 def _standardised(
     scores: FloatArray, groups: IndexArray, sizes: list[int]
 ) -> tuple[FloatArray, FloatArray]:
-    """The scores minus the mean of their group, and the standard errors (sizes, scores) of sums.
-
-    The sums are over that many last rows, if runs are exchanged within their group. A score that
-    is the same for all runs gets an infinite error, so that it plays no part.
-    """
+    """The scores minus the mean of their group, and the standard errors (sizes, scores) of sums."""
     centred, variance = scores.astype(np.float64), np.zeros((len(sizes), scores.shape[1]))
     for g in np.unique(groups):
         own = groups == g
@@ -173,10 +162,7 @@ def drift_of(
 
 
 class _Asked(NamedTuple):
-    """What a comparison of episodes is about: the target, the step and the level.
-
-    With the probability ``level`` no change is found if there is none.
-    """
+    """What a comparison of episodes is about: the target, the step and the level."""
 
     target: Target | Goal
     t: int
@@ -184,13 +170,7 @@ class _Asked(NamedTuple):
 
 
 class _Runs(NamedTuple):
-    """What is compared of each run: numbers that depend on the run and the fitted models only.
-
-    ``limits`` (runs, behaviors, 2) has the predicted probabilities of an outcome below the one that
-    the run really had, and of an outcome at or below it; ``p`` is p at the step (NaN if a value is
-    missing or unreadable there), ``met`` whether the run met the target, ``groups`` the number of
-    its group.
-    """
+    """What is compared of each run: numbers that depend on the run and the fitted models only."""
 
     limits: FloatArray
     p: FloatArray
@@ -215,10 +195,7 @@ def _drift(
     order: Order | None,
     by: Mapping[str, ArrayLike],
 ) -> Drift:
-    """The result of the comparison of new episodes with the assure (held-out) episodes.
-
-    ``order`` and ``by`` are as for `GoalMonitor.drift`.
-    """
+    """The result of the comparison of new episodes with the assure (held-out) episodes."""
     name, times = _named(order)
     turn, trouble = _turns(episodes, times)
     n = turn.size
@@ -276,11 +253,7 @@ def _named(order: Order | None) -> tuple[str, ArrayLike | None]:
 
 
 def _turns(new: Episodes, order: ArrayLike | None) -> tuple[IndexArray, str]:
-    """The order in which to compare the episodes, and a text why it is not their order in time.
-
-    The text is empty if the episodes are compared in the order of their times. Otherwise their
-    order plays no part: they are sorted by a hash of their ids.
-    """
+    """The order in which to compare the episodes, and a text why it is not their order in time."""
     lots = keyed_hash(new.keys, 0, "drift order")
     by_lot = np.argsort(lots, kind="stable")
     if order is None:
@@ -317,18 +290,12 @@ def _rank_correlation(one: AnyArray, other: AnyArray) -> float:
 
 
 def _key(new: Episodes) -> int:
-    """A number that depends on which episodes these are, not on their order nor on the fit's seed.
-
-    Random draws of a comparison depend on it: so splits of one log do not share their luck (M36).
-    """
+    """A number that depends on which episodes these are, not on their order or the fit's seed."""
     return int.from_bytes(blake2b(np.sort(new.keys).tobytes(), digest_size=8).digest(), "little")
 
 
 def _evidence(asked: _Asked, old: _Runs, new: _Runs, key: int, *, ordered: bool) -> Evidence:
-    """Whether the new runs differ from the old ones: one test with one rate of false alarms (M36).
-
-    In an order of time, a quarter of the rate is for the bets of M10 along that order.
-    """
+    """Whether new runs differ from the old ones: one test, one rate of false alarms (M36)."""
     rate = 1 - exact_level(asked.level)
     bets = rate / 4 if ordered else Fraction(0)
     allowed = rate - bets
@@ -350,11 +317,7 @@ def _evidence(asked: _Asked, old: _Runs, new: _Runs, key: int, *, ordered: bool)
 
 
 def _scores(old: _Runs, new: _Runs) -> FloatArray:
-    """(runs, scores): what is compared of each run, the old runs first.
-
-    For each behavior these are the normal score of where the outcome fell in its prediction, among
-    all runs of the group, and its square, which tells of the spread; then p − z, and z itself.
-    """
+    """(runs, scores): what is compared of each run, the old runs first."""
     limits, groups = (np.concatenate([getattr(one, name) for one in (old, new)])
                       for name in ("limits", "groups"))  # fmt: skip
     places = np.empty(limits.shape[:2])
@@ -367,10 +330,7 @@ def _scores(old: _Runs, new: _Runs) -> FloatArray:
 
 
 def _money(asked: _Asked, old: _Runs, new: _Runs, key: int) -> FloatArray:
-    """(new runs,): the money of gamblers who bet on a change, after each run in the order of time.
-
-    It is divided equally among the groups and behaviors. See method M10 in docs/methods.md.
-    """
+    """(new runs,): the money of gamblers who bet on a change, after each run in time (M10)."""
     groups, behaviors = np.unique(new.groups), new.limits.shape[1]
     total: FloatArray = np.zeros(new.p.size)
     seed = key
@@ -390,21 +350,13 @@ def _money(asked: _Asked, old: _Runs, new: _Runs, key: int) -> FloatArray:
 
 
 def _fresh(times: ArrayLike | None, turn: IndexArray) -> BoolArray:
-    """(episodes,): whether each episode is the first of those with the same time.
-
-    A change can only begin with such a first episode.
-    """
+    """(episodes,): whether each episode is the first of those with the same time."""
     ordered = np.asarray(times)[turn]
     return np.concatenate([[True], ordered[1:] != ordered[:-1]])
 
 
 def _since(changed: FloatArray, possible: BoolArray) -> int:
-    """The position of the episode with which a change most likely began.
-
-    From this episode on, one of the scores in ``changed`` (episodes, scores), each minus its mean
-    over the assure (held-out) episodes, differs most from 0. ``possible`` says with which episodes
-    a change can begin.
-    """
+    """The position of the episode with which a change most likely began."""
     to_the_end = np.cumsum(changed[::-1], axis=0)[::-1]
     found = to_the_end**2 / np.arange(len(changed), 0, -1)[:, None]
     found /= np.maximum(changed.var(axis=0), 1e-12)
@@ -426,10 +378,7 @@ def _bias(
 def _parts(
     by: Mapping[str, ArrayLike], turn: IndexArray, p: FloatArray, met: BoolArray
 ) -> tuple[Bias, ...]:
-    """How far p is off for each value of each column in ``by``.
-
-    The 95 % ranges are widened so that they hold for all values of all columns together.
-    """
+    """How far p is off for each value of each column in ``by``."""
     coded = []
     for column, values in by.items():
         given = np.asarray(values, dtype=object)

@@ -141,19 +141,11 @@ class DriftGuard:
         return self._hold({one: noted.get(one) for one in episodes.ids.tolist()})
 
     def note(self, episode_id: object, *compared: float) -> DriftReading:
-        """The evidence of a change after one finished episode, given only the numbers to compare.
-
-        If this guard tests whether p has become too high, pass one number: p at the compared step,
-        minus 1 if the episode met the target. Otherwise pass two: the predicted probabilities of an
-        outcome below the one that the episode had, and of an outcome at or below it.
-        """
+        """The evidence after one finished episode, given only the numbers to compare."""
         return self._hold({episode_id: compared})
 
     def _hold(self, compared: Mapping[object, tuple[float, ...] | None]) -> DriftReading:
-        """Add finished episodes, and count those for which no earlier episode is still awaited.
-
-        ``compared`` has, by id, the numbers that this test for a change compares.
-        """
+        """Add finished episodes, and count those for which no earlier episode is still awaited."""
         for episode_id in compared:
             self._check_new(episode_id)
         for episode_id, values in compared.items():
@@ -164,10 +156,7 @@ class DriftGuard:
         return self._count()
 
     def _check_new(self, episode_id: object) -> None:
-        """Raise an `InputError` if an episode was counted before, or is not among those announced.
-
-        If no episodes were announced, any new episode is accepted.
-        """
+        """Raise an error if an episode was counted before, or is not among those announced."""
         waiting = episode_id in self._order and episode_id not in self._held
         if not waiting and episode_id in self._seen:
             raise InputError(
@@ -206,10 +195,7 @@ class DriftGuard:
             self._seen.popitem(last=False)
 
     def save(self, path: str | Path) -> None:
-        """Write this drift test (guard) to a small JSON file, completely or not at all.
-
-        The ids of the episodes need to be texts or whole numbers.
-        """
+        """Write this drift test (guard) to a small JSON file, completely or not at all."""
         strange = [one for one in (*self._seen, *self._since) if not isinstance(one, str | int)]
         if strange:
             raise InputError(
@@ -257,10 +243,7 @@ class DriftGuard:
 
 
 def limits_at(fitted: Fitted, t: int, group: int, episodes: Episodes) -> FloatArray:
-    """(episodes, 2): the predicted P(outcome < y) and P(outcome <= y) at each episode's outcome y.
-
-    Both are those of step t, and NaN for an episode without a valid state there.
-    """
+    """(episodes, 2): the predicted P(< y) and P(<= y) at each outcome y; NaN if unknown."""
     found = np.full((len(episodes), 2), np.nan)
     if t < episodes.horizon:
         law, rows = fitted.at(t, group), episodes.at(t, grid=fitted.grid)
@@ -272,10 +255,7 @@ def limits_at(fitted: Fitted, t: int, group: int, episodes: Episodes) -> FloatAr
 
 
 def p_at(asked: Asked, t: int, group: int, episodes: Sequence[Episodes]) -> FloatArray:
-    """(episodes,): p of each episode at step t; NaN for an episode without a valid state there.
-
-    ``episodes`` has the same episodes once for each behavior, see `Asked.alike`.
-    """
+    """(episodes,): p of each episode at step t; NaN for an episode without a valid state there."""
     found = np.full(len(episodes[0]), np.nan)
     if t < episodes[0].horizon:
         each = zip(asked.parts, episodes, strict=True)
@@ -365,10 +345,7 @@ def guard_of(
 def harm_guard_of(
     asked: Asked, *, t: int, level: Level, group: int, resume: str | Path | None = None
 ) -> DriftGuard:
-    """A guard: a test that detects that p of the target has become too high, at one step.
-
-    See method M26 in docs/methods.md.
-    """
+    """A guard: a test that detects that p of the target has become too high, at one step."""
     for part in asked.parts:
         check_guarded(part, t, group)
     noted, first = NotedExcess(asked, t, group), asked.fitted

@@ -67,10 +67,7 @@ class AlarmQuality:
 
     @property
     def median_lead_steps(self) -> float:
-        """The median number of steps from an alarm to the end of the episode, over failures.
-
-        NaN if no failure raised an alarm.
-        """
+        """The median number of steps from an alarm to the end of the episode, over failures."""
         return _median(self.lead_steps)
 
     @property
@@ -90,10 +87,7 @@ class AlarmQuality:
 
     @property
     def median_lead_in_time(self) -> float:
-        """The median number of steps from an alarm until the target was lost for certain.
-
-        Only alarms that came in time count; NaN if there are none.
-        """
+        """The median number of steps from an alarm until the target was lost for certain."""
         return _median(self.lead_to_decision[self.lead_to_decision > 0])
 
     def _of_failures(self, count: int) -> Rate:
@@ -147,24 +141,6 @@ class AlarmCurve:
 def sustained(p: ArrayLike, for_steps: int = 1, *, resets: ArrayLike | None = None) -> FloatArray:
     """The largest p of the last ``for_steps`` steps at which p is known.
 
-    Compare it with the threshold of an alarm that waits until p was below the threshold at
-    ``for_steps`` steps in a row.
-
-    Parameters
-    ----------
-    p
-        (steps, episodes); NaN at steps that do not count, because the episode is over or p is
-        unknown.
-    for_steps
-        At how many steps in a row, among those that count, p must be below the threshold.
-    resets
-        (steps, episodes): True at steps where the count starts again from 0, as after a bad
-        reading. All other steps with NaN are skipped, without a new start.
-
-    Returns
-    -------
-    (steps, episodes); NaN where p is NaN, and until an episode has had ``for_steps`` known steps.
-
     Examples
     --------
     >>> print(sustained([[0.9, 0.8], [0.2, float("nan")], [0.6, 0.1]], 2))
@@ -191,9 +167,6 @@ def sustained(p: ArrayLike, for_steps: int = 1, *, resets: ArrayLike | None = No
 
 def first_alarms(p: ArrayLike, threshold: float) -> IndexArray:
     """The first step at which each episode's p is below the threshold, (episodes,).
-
-    It is `NO_ALARM` (−1) for an episode whose p is never below. ``p`` has shape (steps, episodes);
-    a NaN raises no alarm.
 
     Examples
     --------

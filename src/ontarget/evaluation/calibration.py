@@ -22,20 +22,12 @@ from ontarget.evaluation.rates import (
 
 
 def squared_errors(p: ArrayLike, met: ArrayLike) -> FloatArray:
-    """(p − met)² of each forecast, where met is 1 or 0; NaN where p is NaN.
-
-    The mean of these is the Brier score.
-    """
+    """(p − met)² of each forecast, where met is 1 or 0; NaN where p is NaN."""
     return (_unit("p", p) - np.asarray(met, dtype=np.float64)) ** 2
 
 
 def log_losses(p: ArrayLike, met: ArrayLike, n_calibration: ArrayLike) -> FloatArray:
-    """The log loss of each forecast: −log of the probability of what happened; NaN where p is NaN.
-
-    p is clipped as in `log_loss`, because ``n_calibration`` episodes cannot tell very small
-    probabilities from 0. ``n_calibration`` may be one number, or an array that differs between
-    forecasts.
-    """
+    """−log of the probability of what happened, p clipped as in `log_loss`; NaN where p is NaN."""
     forecasts, outcomes = _unit("p", p), np.asarray(met, dtype=np.float64)
     n = np.asarray(n_calibration, dtype=np.float64)
     if not (n >= 0.0).all():
@@ -58,10 +50,6 @@ def brier(p: ArrayLike, met: ArrayLike) -> float:
 
 def log_loss(p: ArrayLike, met: ArrayLike, n_calibration: int) -> float:
     """The log loss: the mean of −log of the probability of what happened; lower is better.
-
-    p is clipped to [½/(n + 1), 1 − ½/(n + 1)], where n is ``n_calibration``: n calibration episodes
-    cannot tell smaller probabilities from 0. Without clipping, a single p = 0 that came true would
-    make the loss infinite.
 
     Examples
     --------
@@ -125,11 +113,7 @@ class Reliability:
 
     @property
     def ece(self) -> float:
-        """The expected calibration error (ECE).
-
-        Each bin has a gap: |mean p − share that met the target|. The ECE is the mean gap, where
-        each bin counts as often as it has forecasts.
-        """
+        """The expected calibration error (ECE)."""
         gap = np.where(self.count > 0, np.abs(self.mean_p - self.rate_met), 0.0)
         return float(self.count @ gap / self.n)
 
@@ -143,28 +127,6 @@ def reliability(
     episode: ArrayLike | None = None,
 ) -> Reliability:
     """Forecasts p in bins of equal width, and how often the target was met in each bin.
-
-    Parameters
-    ----------
-    p
-        Forecast probabilities, of one step or of many.
-    met
-        Whether each forecast's run ended inside the target.
-    bins
-        The number of bins; a forecast is in bin ``min(floor(bins * p), bins - 1)``.
-    level
-        The confidence level of each bin's interval.
-    episode
-        Which episode each forecast belongs to. Pass it if the forecasts are from several steps of
-        the same episodes: the steps of one episode share its outcome, so they are not independent
-        trials.
-
-    Notes
-    -----
-    Without ``episode``, a bin has the exact (Clopper–Pearson) interval, which assumes independent
-    forecasts. With ``episode``, the exact interval is computed for a smaller, effective number of
-    trials. It follows from how much the rate differs between episodes (Korn and Graubard, 1998). If
-    all outcomes in a bin are the same, it is the number of episodes in the bin.
 
     Examples
     --------
@@ -197,14 +159,6 @@ def reliability(
 def ece(p: ArrayLike, met: ArrayLike, bins: int = 30) -> float:
     """The expected calibration error (ECE) of the forecasts, from 0 to 1; lower is better.
 
-    Forecasts are sorted into bins of equal width. The result is the sum over bins of
-    (share of forecasts in the bin) × |mean p − share that met the target|.
-
-    Notes
-    -----
-    On finite data the ECE is above 0 even for perfect forecasts, because chance leaves a difference
-    in every bin. `pooled_ece` says how large this part is.
-
     Examples
     --------
     >>> ece([0.0, 0.0, 1.0, 1.0], [0, 0, 1, 0])
@@ -226,10 +180,7 @@ def bin_of(p: FloatArray, bins: int) -> IndexArray:
 def _effective_trials(
     places: IndexArray, met: FloatArray, owners: AnyArray, count: IndexArray
 ) -> FloatArray:
-    """The effective number of independent trials in each bin, (bins,).
-
-    It is smaller than the number of forecasts, because those of one episode depend on each other.
-    """
+    """The effective number of independent trials in each bin, (bins,)."""
     bins = count.size
     # A cluster is the forecasts of one episode that are in one bin.
     clusters, cluster_of = np.unique(
@@ -288,22 +239,6 @@ def pit_histogram(
 ) -> PitHistogram:
     """The histogram of PIT values, with the range expected for each bar if they are uniform.
 
-    A PIT value is the predicted CDF at the outcome that occurred.
-
-    Parameters
-    ----------
-    pit
-        One value in [0, 1] per episode, all of the same step, with ties broken at random.
-    bins
-        The number of bars.
-    n_calibration
-        The number of calibration episodes that the values were computed with. All test episodes
-        share these calibration episodes, so the bars vary more. Without this number, the predicted
-        CDF is taken as exact.
-    band
-        All bars of a calibrated method lie in their ranges with at least this probability (by
-        Bonferroni's bound).
-
     Examples
     --------
     >>> found = pit_histogram([0.1, 0.3, 0.6, 1.0], bins=2)
@@ -320,10 +255,6 @@ def rank_histogram(
     ranks: ArrayLike, n_calibration: int, *, bins: int = 20, band: float = 0.95
 ) -> PitHistogram:
     """The histogram of the ranks of test scores among n calibration scores.
-
-    Here a rank is a whole number from 1 to n + 1: one more than the number of calibration scores
-    below the test score. If n + 1 is not a multiple of ``bins``, some bins contain one rank more
-    than others. The expected range is exact for each bin.
 
     Examples
     --------

@@ -52,11 +52,7 @@ def check_flags(name: str, values: ArrayLike) -> BoolArray:
 
 
 def check_panel(name: str, values: ArrayLike, *, unit: bool = False) -> FloatArray:
-    """The values as an array (steps, episodes); refused if all of them are NaN.
-
-    NaN marks steps after the end of an episode. With ``unit=True``, values outside [0, 1] are
-    refused.
-    """
+    """The values as an array (steps, episodes); refused if all of them are NaN."""
     array = _floats(name, values)
     if array.ndim != 2:
         raise InputError(
@@ -104,11 +100,7 @@ _MOST = 100
 
 
 def labelled(values: AnyArray, name: str) -> tuple[list[str], IndexArray]:
-    """The labels of a column's values in order, and for each row the index of its label.
-
-    A column with many different numbers is divided into four ranges, with labels such as "0 to
-    2.5".
-    """
+    """The labels of a column's values in order, and for each row the index of its label."""
     column = pl.Series(values=values.tolist(), strict=False)
     if column.dtype.is_float():
         column = column.fill_nan(None)
@@ -180,16 +172,7 @@ class Rate:
 def exact_interval(
     count: ArrayLike, n: ArrayLike, *, level: float = 0.95
 ) -> tuple[FloatArray, FloatArray]:
-    """The exact (Clopper–Pearson) interval of each share ``count / n``, as arrays (low, high).
-
-    It is [0, 1] if n is 0. ``n`` need not be a whole number: it may be an effective number of
-    trials.
-
-    Notes
-    -----
-    If the trials are independent, the interval contains the true share with probability at least
-    ``level``.
-    """
+    """The exact (Clopper–Pearson) interval of each share ``count / n``, as arrays (low, high)."""
     tail = (1.0 - fraction("level", level)) / 2.0
     hits, trials = np.broadcast_arrays(
         np.asarray(count, dtype=np.float64), np.asarray(n, dtype=np.float64)
@@ -205,9 +188,6 @@ def exact_interval(
 
 def binomial_band(n: int, share: float, *, band: float) -> tuple[int, int]:
     """A range (lowest, highest) that contains a Binomial(n, share) count with probability ``band``.
-
-    The probability is at least ``band``. Counts below and above the range have at most half of the
-    remaining probability each.
 
     Examples
     --------
@@ -253,11 +233,6 @@ def covered(lower: ArrayLike, upper: ArrayLike, y: ArrayLike) -> BoolArray:
 def coverage(lower: ArrayLike, upper: ArrayLike, y: ArrayLike, *, level: float = 0.95) -> Rate:
     """The share of closed intervals that contain their outcome, with its confidence interval.
 
-    Notes
-    -----
-    The confidence interval is exact for independent runs, so use it for one step at a time.
-    ``level`` belongs to this interval; it is not the level of the prediction intervals.
-
     Examples
     --------
     >>> print(coverage([0, 0, 0, 0], [1, 1, 1, 1], [0.5, 1.0, 0.2, 3.0]))
@@ -269,21 +244,6 @@ def coverage(lower: ArrayLike, upper: ArrayLike, y: ArrayLike, *, level: float =
 
 def coverage_band(n_calibration: int, n_test: int, level: Level, *, band: float = 0.99) -> Band:
     """The range in which the measured coverage of a valid conformal method lies.
-
-    Parameters
-    ----------
-    n_calibration, n_test
-        How many calibration and test episodes there are.
-    level
-        The level of the prediction intervals; 0.8 is taken as exactly eight in ten.
-    band
-        The probability that the measured coverage lies in the band.
-
-    Notes
-    -----
-    If episodes are exchangeable and have no ties, the true coverage that one calibration set gives
-    follows Beta(k, n + 1 − k), with n calibration episodes and k = ⌈level (n + 1)⌉. So the number
-    of test episodes that are covered is Beta-binomial. With ties, coverage is the same or higher.
 
     Examples
     --------

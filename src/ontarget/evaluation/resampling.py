@@ -101,8 +101,6 @@ class Resampling:
 def pool(p: ArrayLike, met: ArrayLike) -> Forecasts:
     """All forecasts of p (steps, episodes) that are not NaN, in flat arrays.
 
-    Use it for measures that take one forecast per entry, such as `reliability`.
-
     Examples
     --------
     >>> found = pool([[0.5, 0.6], [float("nan"), 0.9]], [False, True])
@@ -118,9 +116,6 @@ def pooled_mean(
     values: ArrayLike, *, ids: ArrayLike | None = None, resampling: Resampling | None = None
 ) -> Estimate[float]:
     """The mean of all values (steps, episodes) that are not NaN, with its confidence interval.
-
-    Pass anything that is averaged: `squared_errors` for the Brier score, `log_losses`, a CRPS,
-    whether an interval contained the outcome, or the difference of two methods' losses.
 
     Examples
     --------
@@ -138,10 +133,7 @@ def pooled_mean(
 def mean_by_step(
     values: ArrayLike, *, ids: ArrayLike | None = None, resampling: Resampling | None = None
 ) -> Estimate[FloatArray]:
-    """The mean of values (steps, episodes) at each step, with its confidence interval.
-
-    The results are arrays (steps,); NaN at a step without values.
-    """
+    """The mean of values (steps, episodes) at each step, with its confidence interval."""
     plan = resampling or Resampling()
     total, alive = _sums(check_panel("values", values))
     weights = plan.weights(total.shape[1], ids)
@@ -199,11 +191,7 @@ def ece_by_step(
     ids: ArrayLike | None = None,
     resampling: Resampling | None = None,
 ) -> CalibrationEstimate[FloatArray]:
-    """The expected calibration error (ECE) at each step of p (steps, episodes).
-
-    The interval, and the ``floor`` (about the ECE that chance alone gives), are as in `pooled_ece`.
-    All results are arrays (steps,); NaN at a step without forecasts.
-    """
+    """The expected calibration error (ECE) at each step of p (steps, episodes)."""
     plan = resampling or Resampling()
     panel, outcomes = _forecasts(p, met)
     weights = plan.weights(outcomes.size, ids)
@@ -221,13 +209,7 @@ def ece_by_step(
 def _calibration(
     weights: FloatArray, gaps: FloatArray, sizes: FloatArray, level: float
 ) -> tuple[float, float, float, float]:
-    """The expected calibration error (ECE), the ends of its interval, and its floor.
-
-    The floor is about the ECE that chance alone would give perfect forecasts. ``weights``,
-    (resamples, episodes), is how often each resample contains each episode. ``gaps``, (episodes,
-    bins), is each episode's sum of p − met in each bin. ``sizes``, (episodes,), is each episode's
-    number of forecasts.
-    """
+    """The expected calibration error (ECE), the ends of its interval, and its floor."""
     gap = gaps.sum(axis=0) / sizes.sum()
     value = float(np.abs(gap).sum())
     moved = np.abs(_ratio(weights @ gaps, (weights @ sizes)[:, None]) - gap).sum(axis=1)
@@ -258,10 +240,7 @@ def _ratio(sums: FloatArray, sizes: FloatArray) -> FloatArray:
 
 
 def _percentiles(resamples: FloatArray, level: float) -> FloatArray:
-    """The lower and upper end of the central interval over resamples (the first axis), (2, ...).
-
-    NaNs are left out; the ends are NaN where all resamples are NaN.
-    """
+    """The lower and upper end of the central interval over resamples (the first axis), (2, ...)."""
     tails = [(1.0 - level) / 2.0, (1.0 + level) / 2.0]
     ends = np.full((2, *resamples.shape[1:]), np.nan)
     some = ~np.isnan(resamples).all(axis=0)
@@ -293,23 +272,6 @@ def corrected_difference(
 ) -> Difference:
     """The mean of a difference over random splits of the same episodes, with its interval.
 
-    Parameters
-    ----------
-    differences
-        One number per split: a measure of one method minus that of the other.
-    n_past, n_new
-        How many episodes of a split were learned from, and how many were forecast.
-    level
-        The confidence level of the interval.
-
-    Notes
-    -----
-    The splits overlap, so their differences are not independent, and the usual standard error is
-    far too small. Nadeau and Bengio (2003) multiply the variance by 1/J + n_new/n_past, where
-    independence would give 1/J for J splits. The interval is Student's, with J − 1 degrees of
-    freedom. The correction is a good approximation, not a guarantee. With only one split,
-    the error is unknown (NaN).
-
     Examples
     --------
     >>> found = corrected_difference([-0.03, -0.01, -0.02], n_past=200, n_new=100)
@@ -335,10 +297,6 @@ def paired_difference(
     resampling: Resampling | None = None,
 ) -> Difference:
     """The mean of ``ours`` minus ``theirs``, two methods' losses on the same episodes.
-
-    Both arguments are arrays (steps, episodes), NaN where there is no forecast. The confidence
-    interval comes from resampling whole episodes. So the interval reflects that other episodes
-    might have been tested, but not that the methods might have learned from other episodes.
 
     Examples
     --------

@@ -18,9 +18,6 @@ from ontarget.reading.observations import SPACES, Numbers, ObservationLayout, re
 def layout_of(space: Any) -> ObservationLayout:
     """How an observation of this Gymnasium space becomes a row of named numbers.
 
-    A ``Box`` gives one number per entry, ``Discrete`` and ``MultiDiscrete`` give categories, and
-    the parts of a ``Tuple`` or ``Dict`` follow one another.
-
     Examples
     --------
     >>> from gymnasium.spaces import Box, Dict, Discrete
@@ -31,10 +28,7 @@ def layout_of(space: Any) -> ObservationLayout:
 
 
 def _opened(space: Any, where: str) -> Numbers | Mapping[Any, Any]:
-    """The parts of a ``Dict`` or ``Tuple`` space by key; for other spaces, shape and type.
-
-    ``where`` says, in an error message, where the space was found.
-    """
+    """The parts of a ``Dict`` or ``Tuple`` space by key; for other spaces, shape and type."""
     spaces = require("gymnasium.spaces", extra="gym")
     if isinstance(space, spaces.Dict):
         return dict(space.items())
@@ -99,8 +93,6 @@ def _listed(names: tuple[str, ...], most: int = 6) -> str:
 def time_limit(env: Any) -> int | None:
     """The number of steps after which an environment cuts a run off; None if it is not known.
 
-    ``env`` is one environment or a vector of them.
-
     Examples
     --------
     >>> import gymnasium
@@ -133,11 +125,7 @@ def gone_past(horizon: int) -> str:
 
 
 def too_short(limit: int | None, horizon: int) -> str:
-    """A sentence: why every run is UNKNOWN if the time limit is below the horizon; else empty.
-
-    The monitor's probability is about runs that may last up to the horizon. Runs that are cut off
-    at an earlier time limit are not such runs.
-    """
+    """A sentence: why every run is UNKNOWN if the time limit is below the horizon; else empty."""
     if limit is None or limit >= horizon:
         return ""
     return (
@@ -147,11 +135,7 @@ def too_short(limit: int | None, horizon: int) -> str:
 
 
 def warn_of_limit(limit: int | None, horizon: int, *, declared: bool, stacklevel: int) -> None:
-    """Warn if the environment's time limit differs from the monitor's horizon.
-
-    If the horizon was not declared, it is only the length of the longest learning run, so a run may
-    be longer.
-    """
+    """Warn if the environment's time limit differs from the monitor's horizon."""
     trouble = too_short(limit, horizon)
     if declared and limit is not None and limit > horizon:
         trouble = (
@@ -209,10 +193,7 @@ class Autoreset:
         return bool(self._mode is self._modes.SAME_STEP)
 
     def reset(self, options: dict[str, Any] | None) -> BoolArray:
-        """(environments,): which environments begin a new run if ``reset`` gets these options.
-
-        Call this before ``env.reset``, because environments remove the mask from the options.
-        """
+        """(environments,): which environments begin a new run if ``reset`` gets these options."""
         chosen = None if options is None else options.get("reset_mask")
         mask: BoolArray = np.ones(self._waiting.size, dtype=np.bool_)
         if chosen is not None:
@@ -238,10 +219,7 @@ class Autoreset:
 def infos_of_rows(
     infos: Mapping[str, Any], names: Sequence[str], ended: BoolArray
 ) -> list[dict[str, Any]]:
-    """For each environment, the values of these signals by name; missing ones are left out.
-
-    ``ended`` marks the runs whose last ``info`` is in ``final_info``, as in SAME_STEP mode.
-    """
+    """For each environment, the values of these signals by name; missing ones are left out."""
     found: list[dict[str, Any]] = []
     for i, is_last in enumerate(ended.tolist()):
         own = infos.get("final_info", {}) if is_last else infos
@@ -254,11 +232,7 @@ def infos_of_rows(
 
 
 def tell_inside(env: Any, environments: Sequence[int] | None = None) -> None:
-    """Call ``intervene`` of the nearest inner wrapper that has this method.
-
-    That wrapper then tells the next inner one. ``environments`` are the numbers of the environments
-    that were taken over, in a vector.
-    """
+    """Call ``intervene`` of the nearest inner wrapper that has this method."""
     while env is not None:
         if hasattr(type(env), "intervene"):
             env.intervene(*(() if environments is None else (environments,)))

@@ -82,10 +82,7 @@ class FleetRuns:
         return Outlooks(**arrays, words=list(self._reasons).__getitem__)
 
     def begin(self, mask: BoolArray, states: FloatArray) -> None:
-        """Begin runs in the slots (environments) where ``mask`` is true.
-
-        ``states`` has one row for every slot.
-        """
+        """Begin runs in the slots (environments) where ``mask`` is true."""
         which = np.flatnonzero(mask)
         self.raised = np.zeros_like(self.raised)
         if not which.size:
@@ -104,10 +101,7 @@ class FleetRuns:
         truncated: BoolArray,
         infos: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        """Advance the runs in the slots (environments) of ``moved`` by one step; others stay.
-
-        ``infos`` have the values of the named signals of each slot.
-        """
+        """Advance the runs in the slots (environments) of ``moved`` by one step; others stay."""
         horizon, declared = self._fitted.horizon, self._fitted.horizon_declared
         terminated = np.asarray(terminated, dtype=np.bool_)
         truncated = np.asarray(truncated, dtype=np.bool_)
@@ -143,10 +137,7 @@ class FleetRuns:
     def _brought(
         self, mask: BoolArray, rewards: FloatArray, infos: Sequence[Mapping[str, Any]]
     ) -> Any:
-        """The rewards of the environments in ``mask``, as the fleet takes them.
-
-        For several behaviors, these are mappings with the reward and the signals by name.
-        """
+        """The rewards of the environments in ``mask``, as the fleet takes them."""
         if not self._by_name:
             return rewards[mask]
         return [

@@ -186,12 +186,7 @@ class GoalWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return observation, reward, terminated, truncated, self._told(info, outlook)
 
     def intervene(self) -> Outlook:
-        """Note that somebody, such as an operator or a safe policy, took the run over.
-
-        Returns the monitor's answer about the run. See `Watch.intervene` for what this means. A
-        recorder inside this wrapper is told too, and so is the service of ``client``, at the next
-        step.
-        """
+        """Note that somebody, such as an operator or a safe policy, took the run over."""
         found = self.watch.intervene()
         tell_inside(self.env)
         return found
@@ -364,10 +359,7 @@ class VectorGoalWrapper(gymnasium.vector.VectorWrapper, RecordConstructorArgs):
         return observations, rewards, terminated, truncated, told
 
     def intervene(self, environments: Iterable[int]) -> None:
-        """Note that somebody takes over the runs of these environments, given by their numbers.
-
-        See `Watch.intervene` for what this means. Recorders inside this wrapper are told too.
-        """
+        """Note that somebody takes over the runs of these environments, given by their numbers."""
         chosen = list(environments)
         self._runs.intervene(chosen)
         tell_inside(self.env, chosen)

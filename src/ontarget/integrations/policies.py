@@ -87,10 +87,7 @@ class ModelPolicy:
 
 
 class _FunctionPolicy:
-    """A policy made from a function.
-
-    If the function has a ``reset`` method, it is called when a run begins.
-    """
+    """A policy made from a function."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self._function = function

@@ -124,10 +124,7 @@ class Recorder:
         return len(self._finished)
 
     def begin(self, slot: int, row: AnyArray) -> None:
-        """Begin a run with this state in a slot (environment).
-
-        An unfinished run in this slot counts as cut off.
-        """
+        """Begin a run with this state in a slot (environment)."""
         self._close(slot, truncated=True)
         self._runs[slot] = _Run(self._started, row)
         self._started += 1
@@ -143,11 +140,7 @@ class Recorder:
         value: float | None = None,
         signals: Mapping[str, float] | None = None,
     ) -> bool:
-        """Record a step's reward and the state after it, in a slot (environment).
-
-        Returns whether the run is finished. After the end of a run, or after the horizon, nothing
-        is kept until the next run begins.
-        """
+        """Record a step's reward and the state after it, in a slot (environment)."""
         run = self._runs[slot]
         if run is None:
             return True
@@ -165,11 +158,7 @@ class Recorder:
         return False
 
     def intervene(self, slot: int) -> None:
-        """End the run in this slot (environment) here, because somebody takes it over.
-
-        It does nothing if no run is going on. A run that was taken over at its start keeps its
-        first step, so that it counts as cut off.
-        """
+        """End the run in this slot (environment) here, because somebody takes it over."""
         run = self._runs[slot]
         if run is not None:
             run.intervened = True
@@ -220,11 +209,7 @@ class Recorder:
         return Episodes(replace(found._store, remarks=(note,))) if note else found
 
     def _judged_at(self, runs: Sequence[_Finished]) -> int | None:
-        """The horizon for the recorded runs: the one that was passed, or None for the longest run.
-
-        If no horizon was passed and one of the longest runs was cut off, the horizon is one step
-        more than its length. Otherwise that run would count as complete.
-        """
+        """The horizon for the runs: the one passed, or None for the longest, if not cut."""
         cut = any(run.truncated and len(run.rewards) == self._most for run in runs)
         return self._most + 1 if self.horizon is None and self._most and cut else self.horizon
 
@@ -248,10 +233,7 @@ class Recorder:
 
 
 def _left_alone(runs: Sequence[_Finished], censored: Censored) -> tuple[list[_Finished], str]:
-    """The runs to keep, and a remark about the runs that were left out.
-
-    Runs that somebody took over are left out, unless ``censored`` lets them count as cut off.
-    """
+    """The runs to keep, and a remark about the runs that were left out."""
     n, kept = len(runs), [run for run in runs if not run.intervened]
     if censored != "refuse" or len(kept) == n:
         return list(runs), ""

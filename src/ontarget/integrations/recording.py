@@ -135,11 +135,7 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         return observation, reward, terminated, truncated, info
 
     def intervene(self) -> None:
-        """Note that somebody takes the run over now; the run is recorded up to here.
-
-        Runs that are taken over are left out of `episodes`, or count as cut off; see `episodes`.
-        Wrappers inside this one are told too.
-        """
+        """Note that somebody takes the run over now; the run is recorded up to here."""
         self._recorder.intervene(0)
         tell_inside(self.env)
 
@@ -290,10 +286,7 @@ def _taken_from(like: GoalMonitor | Episodes) -> RecorderOptions:
 
 
 def _signals_of(behavior: JudgedBy) -> tuple[str, ...]:
-    """The keys of ``info`` that the behaviors are computed from.
-
-    Empty for a single behavior without a name, which may use ``behavior_value`` instead.
-    """
+    """The keys of ``info`` that the behaviors are computed from."""
     judged = Judged.of(behavior, ())
     if judged.several:
         return judged.columns
@@ -407,10 +400,7 @@ class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs
         return observations, rewards, terminated, truncated, infos
 
     def intervene(self, environments: Iterable[int]) -> None:
-        """Note that somebody takes over the runs of these environments, given by their numbers.
-
-        See `RecordEpisodes.intervene`.
-        """
+        """Note that somebody takes over the runs of these environments, given by their numbers."""
         chosen = list(environments)
         for i in chosen:
             self._recorder.intervene(i)
@@ -505,10 +495,7 @@ def play_vec_env(
     progress: bool,
     **options: Unpack[RecorderOptions],
 ) -> Recorder:
-    """Play runs in a ``VecEnv`` until each environment has played its share; returns the recorder.
-
-    A ``VecEnv`` begins an environment's next run by itself, in the step that ended the last run.
-    """
+    """Play each environment's share of runs in a ``VecEnv``; returns the recorder."""
     n = env.num_envs
     left, began = shares(count, n), np.ones(n, dtype=np.bool_)
     normalizer = env if hasattr(env, "get_original_obs") else None

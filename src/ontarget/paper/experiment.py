@@ -208,28 +208,19 @@ class Partition:
 
 
 def simulated(plan: Plan, domain: str) -> Episodes:
-    """The domain's simulated episodes.
-
-    They are the same for all random divisions (partitions), with or without noise.
-    """
+    """The domain's simulated episodes."""
     return simulate(domain, plan.episodes, plan.seed, progress=False)
 
 
 def train_and_calibrate(plan: Plan, episodes: Episodes, number: int) -> PaperSplit:
-    """Divide the episodes as the paper does: to train, to calibrate, and the rest to test.
-
-    Each ``number`` gives another random division (partition).
-    """
+    """Divide the episodes as the paper does: to train, to calibrate, and the rest to test."""
     return episodes.split(
         train=plan.train, calibrate=plan.calibrate, assure=0, seed=split_seed(plan, number)
     )
 
 
 def partition_of(plan: Plan, episodes: Episodes, number: int, mode: Mode) -> Partition:
-    """Random division (partition) ``number`` of the episodes.
-
-    ``mode`` says whether noise is added to outcomes; it does not change the division.
-    """
+    """Random division (partition) ``number`` of the episodes."""
     parts = train_and_calibrate(plan, episodes, number)
     assert parts.rest is not None  # the plan leaves episodes to test on
     return Partition(
@@ -316,10 +307,7 @@ def calibrated_at(plan: Plan, partition: Partition, t: int) -> PCQR:
 
 
 def run_partition(plan: Plan, partition: Partition, tick: Callable[[], object]) -> Part:
-    """The paper's whole experiment on one random division (partition) of the episodes.
-
-    Each step has its own forest; ``tick`` is called after each step.
-    """
+    """The paper's whole experiment on one random division (partition) of the episodes."""
     horizon = partition.test.horizon
     panels = np.empty((len(METHODS), horizon, len(partition.test)))
     for t in range(horizon):
@@ -336,10 +324,7 @@ def run_partition(plan: Plan, partition: Partition, tick: Callable[[], object]) 
 def part_of(
     plan: Plan, partition: Partition, panels: NDArray[np.float64], interval: Interval, n: int
 ) -> Part:
-    """The results of a partition, from the probabilities of each method and intervals at t = 0.
-
-    ``panels`` is (methods, steps, tests); p_low is computed from ``n`` episodes.
-    """
+    """The results of a partition, from the probabilities of each method and intervals at t = 0."""
     met, end = partition.met, partition.target.components[0]
     return Part(
         low=np.rint(panels[0] * (n + 1)).astype(np.int32),
@@ -364,11 +349,7 @@ def _binned(p: NDArray[np.float64], met: NDArray[np.bool_], bins: int) -> NDArra
 
 
 def _ece(bins: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The expected calibration error, from sums over bins of forecasts.
-
-    For each bin it takes the difference between the sum of forecasts p and the number that came
-    true; it adds up their absolute values and divides by the number N of forecasts.
-    """
+    """The expected calibration error, from sums over bins of forecasts."""
     gaps = np.abs(bins[..., 1] - bins[..., 2]).sum(axis=-1)
     error: NDArray[np.float64] = gaps / bins[..., 0].sum(axis=-1)
     return error
@@ -380,9 +361,6 @@ Parts = Mapping[tuple[str, Mode], Sequence[Part]]
 
 def mean_sd(values: Iterable[float | None]) -> dict[str, Any]:
     """The mean and standard deviation of results, one per partition, and the results themselves.
-
-    A partition is a random division of the episodes. Partitions without a value (None or NaN) are
-    left out.
 
     Examples
     --------
@@ -397,10 +375,7 @@ def mean_sd(values: Iterable[float | None]) -> dict[str, Any]:
 
 
 def summarize(plan: Plan, parts: Parts) -> dict[str, Any]:
-    """All numbers for the main table and the figures, by domain and mode.
-
-    The mode is with noise or without.
-    """
+    """All numbers for the main table and the figures, by domain and mode."""
     return {
         domain: {
             "paper": PAPER[domain]._asdict(),
@@ -420,11 +395,7 @@ def open_share(part: Part) -> NDArray[np.float64]:
 
 
 def _at_an_end(part: Part) -> float:
-    """Of the episodes still open at the last step, the share with an outcome at a target's limit.
-
-    Open means that the probability is not close to 0 or 1. An outcome counts as being at a limit if
-    it is within twice the noise, because the outcome and the limit both have noise.
-    """
+    """Of the episodes still open at the last step, the share that ends at a target's limit."""
     p = part.p_low[-1]
     still = (p > OPEN[0]) & (p < OPEN[1])
     distance = np.abs(part.outcomes[:, None] - part.target).min(axis=1)
@@ -432,11 +403,7 @@ def _at_an_end(part: Part) -> float:
 
 
 def pooled_reliability(plan: Plan, parts: Sequence[Part]) -> Reliability:
-    """How often forecasts came true, for the lower bound p_low of all steps and partitions.
-
-    A partition is a random division of the episodes. Confidence intervals come from resampling
-    whole episodes.
-    """
+    """How often forecasts came true, for the lower bound p_low of all steps and partitions."""
     p = np.concatenate([part.p_low.ravel() for part in parts])
     met = np.concatenate([np.broadcast_to(part.met, part.low.shape).ravel() for part in parts])
     ids = np.concatenate([np.broadcast_to(part.ids, part.low.shape).ravel() for part in parts])
@@ -444,21 +411,14 @@ def pooled_reliability(plan: Plan, parts: Sequence[Part]) -> Reliability:
 
 
 def ten_episodes(plan: Plan, part: Part) -> NDArray[np.intp]:
-    """The positions of ten random test episodes: eight that met the target and two that missed it.
-
-    Eight in ten of all episodes meet the target. Without this rule, one draw in nine would show no
-    failure.
-    """
+    """The positions of ten random test episodes: eight that met the target, two that missed."""
     order: NDArray[np.intp] = np.argsort(uniform_by_id(part.ids, plan.seed, "ten episodes"))
     met = part.met[order]
     return np.sort(np.concatenate((order[met][:8], order[~met][:2])))
 
 
 def summarize_forecasts(parts: Sequence[Part]) -> dict[str, Any]:
-    """How good the probabilities are: their calibration error, and their scores.
-
-    The scores are compared with those of raw forecasts (before calibration).
-    """
+    """How good the probabilities are: their calibration error, and their scores."""
     together: NDArray[np.float64] = np.sum([part.bins for part in parts], axis=0)
     scores = {"brier": [part.brier for part in parts], "log_loss": [p.log_loss for p in parts]}
     return {
@@ -473,14 +433,7 @@ def summarize_forecasts(parts: Sequence[Part]) -> dict[str, Any]:
 
 
 def _against_raw(parts: Sequence[Part]) -> dict[str, Any]:
-    """By how much calibration changes the Brier score, on average, with its standard error.
-
-    It is the mean difference between the Brier scores of p and of the raw forecasts for the same
-    steps. The paper's method counts only n calibration episodes. So it raises the Brier score even
-    if the model's predicted distribution is perfect: by the variance p(1 − p)/(n + 2) of the
-    counted share. On average that is the Brier score of perfect forecasts divided by n + 2; the
-    result ``price`` estimates it from the score of p.
-    """
+    """By how much calibration changes the Brier score, on average, with its standard error."""
     own, raw = METHODS.index("p"), METHODS.index("raw")
     found = mean_sd(float((part.brier[own] - part.brier[raw]).mean()) for part in parts)
     price = mean_sd(float(part.brier[own].mean()) / (part.n + 2) for part in parts)["mean"]

@@ -164,10 +164,7 @@ def calibration_table(results: Results) -> Table:
 
 
 def brier_table(results: Results) -> Table:
-    """A table of how calibration changes the Brier score.
-
-    The last column is the increase that the paper's method causes even with a perfect model.
-    """
+    """A table of how calibration changes the Brier score."""
     rows = []
     for where, one in _forecasts(results):
         difference = one["brier_minus_raw"]
@@ -230,11 +227,7 @@ def checks_table(results: Results) -> Table:
 
 
 def _ece_check(where: str, found: Results, limit: float) -> tuple[str, str, str]:
-    """A row: whether the expected calibration error of p_low, over all steps, is at most a limit.
-
-    Few episodes show some error even if forecasts are perfect. So all partitions together may be
-    within the limit where single ones are not.
-    """
+    """A row: whether the calibration error of p_low, over all steps, is at most a limit."""
     ece, together = found["ece"]["low"], found["ece_all_partitions"]["low"]
     verdict = _yes(ece["mean"] <= limit)
     if ece["mean"] > limit >= together:

@@ -54,19 +54,7 @@ class Reproduction:
 def reproduce(
     plan: Plan, folder: str | Path, *, figures: bool = True, report: Report | None = None
 ) -> Reproduction:
-    """Run the paper's experiments and write results, figures and page into a folder.
-
-    Parameters
-    ----------
-    plan
-        `FULL` or `QUICK`, with a seed.
-    folder
-        Where everything is written.
-    figures
-        Whether to draw figures and write the page.
-    report
-        A function that is called with what is being done, and which share of all work is done.
-    """
+    """Run the paper's experiments and write results, figures and page into a folder."""
     out = Path(folder)
     out.mkdir(parents=True, exist_ok=True)  # rather than after minutes of work
     work = sum(_SIMULATE[one] + plan.partitions * sum(_PART.values()) for one in plan.domains)
@@ -145,10 +133,7 @@ class Clock:
 
     @contextmanager
     def timed(self, kind: str, text: str, *, weight: float, ticks: int = 1) -> Iterator[None]:
-        """A context whose time is counted as this kind of work.
-
-        Inside the context, `tick` reports progress.
-        """
+        """A context whose time is counted as this kind of work."""
         start, wall, cpu = self._behind, time.perf_counter(), _cpu()
         self._tick, self._text = weight / max(ticks, 1), text
         self._tell()

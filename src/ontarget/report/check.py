@@ -175,11 +175,7 @@ class Unanswered(NamedTuple):
 def unanswered_of(
     parts: Sequence[Fitted], episodes: Sequence[Episodes], answers: Answers, answered: BoolArray
 ) -> Unanswered:
-    """At how many steps of these episodes the monitor had no answer, and why.
-
-    ``parts`` are the fitted behaviors, and ``episodes`` the same episodes judged by each.
-    ``answered`` says where a model can answer, (steps, episodes).
-    """
+    """At how many steps of these episodes the monitor had no answer, and why."""
     first, lengths, at = parts[0], answers.lengths, np.arange(answers.steps)[:, None]
     silent = np.isnan(answers.p) & (at < lengths)
     each = zip(parts, episodes, strict=True)

@@ -61,10 +61,7 @@ class Evaluation(Measured):
         return f"{text_of(facts)}\nverdict    {verdict_of(facts)}"
 
     def checks(self, alarm: AlarmRule | None = None, **options: Unpack[RuleOptions]) -> list[Check]:
-        """What was checked, with figures and intervals, and what to do about each.
-
-        The alarm rule is given as for `summary`.
-        """
+        """What was checked, with figures and intervals, and what to do about each."""
         return checks_of(facts_of(self, _rule(alarm, options)))
 
     def verdict(self, alarm: AlarmRule | None = None, **options: Unpack[RuleOptions]) -> Verdict:
@@ -124,12 +121,7 @@ class Evaluation(Measured):
 
     @cached_property
     def parts(self) -> Mapping[str, Evaluation]:
-        """For a goal over several behaviors: an evaluation of each behavior by itself, by name.
-
-        A behavior is a number that a run is judged by. The evaluation says how good p is for its
-        part of the goal. A plain target has no parts, nor has a goal that is a function, because it
-        asks nothing of a single behavior. p is the probability of meeting the target.
-        """
+        """For a goal over several behaviors: an evaluation of each behavior by itself, by name."""
         goal = self.target
         if not isinstance(goal, Goal) or goal.is_function:
             return {}

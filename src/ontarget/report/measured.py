@@ -73,10 +73,7 @@ class RaisedAlarms:
 
     @property
     def measured(self) -> bool:
-        """Whether the threshold was set by episodes that models learned from.
-
-        The rate of false alarms is then measured, not promised.
-        """
+        """Whether the threshold was set by episodes that models learned from."""
         return any(trigger.measured is not None for trigger in self.triggers)
 
 
@@ -100,10 +97,7 @@ class Measured:
 
     @property
     def parts(self) -> Mapping[str, Measured]:
-        """For a goal over several numbers of a run, the same measures for each number by name.
-
-        Empty for a simple target.
-        """
+        """For a goal over several numbers of a run, the same measures for each number by name."""
         return {}
 
     def __repr__(self) -> str:
@@ -154,11 +148,7 @@ class Measured:
 
     @property
     def assurance(self) -> FloatArray:
-        """How certain it is that the target will be met, (steps, episodes).
-
-        If the number is at least 0.95, the target may be called assured: such a call is wrong for
-        at most 5 % of runs.
-        """
+        """How certain it is that the target will be met, (steps, episodes)."""
         return self.answers.assurance
 
     @property
@@ -187,21 +177,12 @@ class Measured:
 
     @property
     def learned(self) -> IndexArray:
-        """How many episodes calibrated each p, (steps, episodes).
-
-        The number is at least `min_calibration`. If fewer episodes reach a step, p is known there
-        only if it is already certain whether the run meets its target. p is the probability of
-        meeting the target.
-        """
+        """How many episodes calibrated each p, (steps, episodes)."""
         return np.maximum(self.fitted.learned[:, self.groups], self.fitted.min_calibration)
 
     @property
     def answered(self) -> BoolArray:
-        """Where a model can answer, (steps, episodes).
-
-        Elsewhere p is known only if it is already certain whether the run meets its target. p is
-        the probability of meeting the target.
-        """
+        """Where a model can answer, (steps, episodes)."""
         parts = self.contracts.joint.parts.values()
         found: BoolArray = np.logical_and.reduce([one.answered for one in parts])
         return found[:, self.groups]
@@ -223,11 +204,7 @@ class Measured:
 
     @cached_property
     def fitted_on(self) -> IndexArray:
-        """The positions of the episodes that the monitor was fitted on.
-
-        If there are any, the measures look better than they are. An episode is recognized by its id
-        and contents.
-        """
+        """The positions of the episodes that the monitor was fitted on."""
         names = self.episodes.names
         known = self.episodes.only(names[0]) if names else self.episodes
         return seen_before(known, self.fitted.trained.fingerprints)
@@ -371,11 +348,7 @@ class Measured:
 
     @cached_property
     def drifted(self) -> Drift | None:
-        """Whether the episodes' first steps show drift: a change since the recording.
-
-        None if nothing can be compared, and for a goal (conditions on several numbers); the verdict
-        then leaves drift out. For a goal, call `drift`.
-        """
+        """Whether the episodes' first steps show drift: a change since the recording."""
         if isinstance(self.target, Goal):
             return None
         try:
@@ -440,13 +413,7 @@ class Measured:
 
 
 def outcome_ranks(fitted: Fitted, episodes: Episodes, t: int) -> tuple[IndexArray, IndexArray]:
-    """Where each episode's outcome ranks among n recorded outcomes: 1 to n + 1; and each n.
-
-    At step t a distribution is predicted for each outcome, and the outcome falls at some point of
-    it, from 0 (lowest) to 1. This number is ranked among the same numbers of n assure episodes
-    (recorded runs, held out to back the promises). Without assure episodes, the rank is read from
-    the calibration curve that was learned from n episodes.
-    """
+    """Where each episode's outcome ranks among n recorded outcomes: 1 to n + 1; and each n."""
     rows = episodes.at(t, grid=fitted.grid)
     seed, groups = fitted.trained.seed, fitted.groups_in(episodes)
     # Separate draws: an id that also belongs to an episode of the fit must not repeat its draw.

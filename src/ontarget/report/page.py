@@ -58,11 +58,7 @@ def report_page(
     by: Mapping[str, ArrayLike] = MappingProxyType({}),
     name: str = "",
 ) -> str:
-    """The HTML page of a report about an evaluation and an alarm rule.
-
-    For each column in ``by`` it shows how far p is off for each value of the column. ``name`` is
-    the model's name in the first line; without it, the line names the policy.
-    """
+    """The HTML page of a report about an evaluation and an alarm rule."""
     facts, fitted = facts_of(found, rule), found.fitted
     goal = isinstance(found.target, Goal)
     policy, target = plain(fitted.trained.parameters["policy"]), target_in_words(found.target)

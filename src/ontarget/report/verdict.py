@@ -61,11 +61,7 @@ class Verdict:
 
 
 def verdict_of(facts: Facts) -> Verdict:
-    """The verdict on p, on the promised alarm, and on targets that were called certain.
-
-    What chance alone may explain does not count against the monitor: chance in the evaluated runs,
-    and in the recorded ones that calibrated p or set the alarm.
-    """
+    """The verdict on p, on the promised alarm, and on targets that were called certain."""
     judgement, reason, asides = _judged(facts)
     missing, advice = facts.found.unanswered, _advice(facts)
     if facts.many_unanswered:

@@ -95,10 +95,7 @@ def check_curves(curves: Mapping[str, Curve]) -> int:
 
 
 def draw_curve(axes: Axes, name: str, curve: Curve, look: Look, *, band: str = "") -> None:
-    """Draw a curve and its band. A curve with a single step becomes a marker with a bar.
-
-    ``band`` is the band's name in the legend; without it, the legend leaves the band out.
-    """
+    """Draw a curve and its band. A curve with a single step becomes a marker with a bar."""
     steps = np.arange(curve.value.size)
     if curve.value.size == 1:
         reach = np.abs(np.stack([curve.value - curve.low, curve.high - curve.value]))
@@ -125,13 +122,7 @@ def draw_curve(axes: Axes, name: str, curve: Curve, look: Look, *, band: str = "
 def reliability_diagram(
     found: Reliability | Mapping[str, Reliability], *, dark: bool = False
 ) -> Figure:
-    """A chart of how often runs met the target, against the forecast.
-
-    Each point is a bin of similar forecasts. The x axis has their mean, and the y axis how often
-    the target was met, with a confidence interval. Perfectly calibrated forecasts lie on the
-    diagonal. A second panel shows how many forecasts each bin has. A mapping from names to results
-    draws several series.
-    """
+    """A chart of how often runs met the target, against the forecast."""
     named = {"forecasts": found} if isinstance(found, Reliability) else dict(found)
     theme = theme_of(dark)
     looks = series_looks(list(named), theme)
@@ -151,12 +142,7 @@ def reliability_diagram(
 
 
 def came_true_chart(found: Reliability, *, dark: bool = False) -> Figure:
-    """A reliability diagram for readers who have never seen one.
-
-    Each bin is a point with its confidence interval. No line joins the points, because chance alone
-    would make it zigzag. If the interval misses the diagonal, so that chance hardly explains the
-    gap, the point is a square in another colour. Bars below show how many forecasts each bin has.
-    """
+    """A reliability diagram for readers who have never seen one."""
     theme = theme_of(dark)
     label = "How often the target was met against what the forecast said"
     with canvas(theme, (4.8, 5.6), rows=(4.0, 1.0), label=label) as (figure, (top, bottom)):
@@ -186,12 +172,7 @@ def ece_chart(
     points: bool = False,
     dark: bool = False,
 ) -> Figure:
-    """A chart of the expected calibration error (ECE) at each step, with one line per series.
-
-    ``floor`` is the ECE that chance alone would show at each step, from `ece_by_step`. ``band`` is
-    the name in the legend of the shaded ranges around the lines. With ``points``, the axis shows
-    percentage points.
-    """
+    """A chart of the expected calibration error (ECE) at each step, with one line per series."""
     n_steps, theme = check_curves(curves), theme_of(dark)
     looks = series_looks(list(curves), theme)
     label = "Expected calibration error against time"
@@ -224,10 +205,7 @@ def draw_reference(
 
 
 def pit_chart(found: PitHistogram, *, dark: bool = False) -> Figure:
-    """A histogram of PIT values, with the range in which a calibrated method's bars lie.
-
-    A PIT value is the predicted CDF at the outcome that occurred.
-    """
+    """A histogram of PIT values, with the range in which a calibrated method's bars lie."""
     theme = theme_of(dark)
     label = "Histogram of probability integral transforms, with the band expected by chance"
     with canvas(theme, (5.6, 3.2), label=label) as (figure, (axes,)):
@@ -334,11 +312,7 @@ def _count_axis(axes: Axes) -> None:
 def bias_chart(
     column: str, parts: Sequence[tuple[str, float, float, float]], *, dark: bool = False
 ) -> Figure:
-    """A chart of how far forecasts are too high or too low, one row for each value of a column.
-
-    A part is a tuple: the label of the value, the mean forecast minus the share that came true, and
-    the lower and upper end of the confidence interval of this difference.
-    """
+    """A chart of how far forecasts are too high or too low, one row for each value of a column."""
     if not parts:
         raise InputError("a figure needs at least one part, got none")
     theme = theme_of(dark)

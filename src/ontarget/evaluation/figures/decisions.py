@@ -32,19 +32,7 @@ def alarm_chart(
     most: float = 0.3,
     dark: bool = False,
 ) -> Figure:
-    """A chart of failures caught in time, and of the lead time, against the false-alarm rate.
-
-    Parameters
-    ----------
-    curve
-        The result of `alarm_curve`.
-    marks
-        False-alarm rates to mark; the share of failures caught in time is written beside each.
-    most
-        The highest false-alarm rate to show.
-    dark
-        Whether the figure is for a dark background.
-    """
+    """A chart of failures caught in time, and of the lead time, against the false-alarm rate."""
     fraction("most", most)
     if curve.n_met == 0 or curve.n_missed == 0:
         raise InputError(
@@ -119,25 +107,7 @@ def explanation_chart(
     outcome: str = "outcome",
     dark: bool = False,
 ) -> Figure:
-    """A chart of what each cause added to a probability, and of the precedents' outcomes.
-
-    Precedents are the recorded runs that count most for the probability.
-
-    Parameters
-    ----------
-    causes
-        For each cause: its name, its part of the change, and the error of this part; largest first.
-    precedents
-        For each precedent: the outcome if this run goes on as the precedent did, the precedent's
-        weight, and whether this outcome meets the target.
-    probabilities
-        The probability before the change and now; the first is None if there is no change to
-        explain.
-    outcome
-        The name of the outcome.
-    dark
-        Whether the figure is for a dark background.
-    """
+    """A chart of what each cause added to a probability, and of the precedents' outcomes."""
     theme, shown = theme_of(dark), list(causes[:_MOST])
     was, now = probabilities
     label = "What each cause added to the probability, and where the precedents lead"

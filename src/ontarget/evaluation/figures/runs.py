@@ -36,22 +36,7 @@ def episodes_chart(
     threshold: float | None = None,
     dark: bool = False,
 ) -> Figure:
-    """A chart of the probability over time for some episodes; failures are drawn differently.
-
-    Episodes that met the target are solid lines that end in a dot; the others are dashed lines that
-    end in a cross. A triangle marks the first step below the threshold.
-
-    Parameters
-    ----------
-    p
-        (steps, episodes); NaN where an episode is over. About ten episodes are easy to read.
-    met
-        Whether each episode met the target.
-    threshold
-        The alarm threshold.
-    dark
-        Whether the figure is for a dark background.
-    """
+    """A chart of the probability over time for some episodes; failures are drawn differently."""
     panel, success = check_panel("p", p, unit=True), check_flags("met", met)
     check_same_size(p=panel, met=success)
     theme = theme_of(dark)
@@ -70,11 +55,7 @@ def episodes_chart(
 def mean_chart(
     curves: Mapping[str, Curve], *, rate: ArrayLike | None = None, dark: bool = False
 ) -> Figure:
-    """A chart of the mean probability over time, and of how often targets were met.
-
-    ``rate`` is how often the target was met: at each step, the share among the episodes still going
-    there.
-    """
+    """A chart of the mean probability over time, and of how often targets were met."""
     n_steps, theme = check_curves(curves), theme_of(dark)
     looks = series_looks(list(curves), theme)
     label = "Mean probability against time, and the rate at which the target was met"
@@ -102,26 +83,7 @@ def outcome_fan(
     unit: str = "outcome",
     dark: bool = False,
 ) -> Figure:
-    """A chart of the predicted outcome during one episode, as quantile bands around the median.
-
-    Parameters
-    ----------
-    quantiles
-        (steps, levels): the predicted quantiles at each step, ascending along the levels.
-    levels
-        The probabilities of these quantiles, ascending and symmetric around one half, such as 0.05,
-        0.25, 0.5, 0.75, 0.95.
-    target
-        Lower and upper end of the target; either may be infinite.
-    outcome
-        The outcome of the episode.
-    so_far
-        The behavior so far at each step.
-    unit
-        The label of the axis: what the outcome is, with its unit.
-    dark
-        Whether the figure is for a dark background.
-    """
+    """A chart of the predicted outcome during one episode, as quantile bands around the median."""
     table, shares = _fan(quantiles, levels)
     n_steps, theme = table.shape[0], theme_of(dark)
     with canvas(theme, (6.4, 3.8), label=f"Predicted {unit} against time") as (figure, (axes,)):
@@ -260,25 +222,7 @@ def path_chart(
     unit: str = "behavior",
     dark: bool = False,
 ) -> Figure:
-    """A chart of a run's behavior over the steps, with the band that was predicted at step t.
-
-    Parameters
-    ----------
-    path
-        The behavior before each step of the run, and at its end.
-    t
-        The step at which the band was predicted.
-    band
-        The lower and the upper end at each step after t.
-    level
-        The probability with which the whole later path stays inside the band.
-    target
-        Lower and upper end of the target for the outcome; either may be infinite.
-    unit
-        The label of the axis.
-    dark
-        Whether the figure is for a dark background.
-    """
+    """A chart of a run's behavior over the steps, with the band that was predicted at step t."""
     theme, line = theme_of(dark), np.asarray(path, dtype=np.float64)
     lower, upper = (np.asarray(one, dtype=np.float64) for one in band)
     now = line[t] if np.isfinite(line[t]) else np.nan

@@ -142,11 +142,7 @@ def canvas(
     columns: tuple[float, ...] = (1.0,),
     label: str,
 ) -> Iterator[tuple[Figure, list[Axes]]]:
-    """A context that gives a figure and a list of its axes. Axes in one column share their x axis.
-
-    ``size`` is in inches, ``rows`` and ``columns`` are the relative heights and widths of the axes,
-    and ``label`` describes the figure in words.
-    """
+    """A context that gives a figure and its axes; axes in one column share their x axis."""
     with drawing(theme):
         from matplotlib.figure import Figure
 
@@ -263,12 +259,7 @@ _REFERENCE = re.compile(r'(url\(#|href="#)([^)"]*)')
 
 
 def svg_of(figure: Figure) -> str:
-    """The figure as inline SVG for an HTML page, with a transparent background.
-
-    The same figure gives the same text. Ids contain a hash of the figure, so that one page can
-    contain several figures. The colours are CSS variables, with the figure's own colours as
-    defaults. If the page contains the rules of `theme_css`, they follow its light or dark theme.
-    """
+    """The figure as inline SVG for an HTML page, with a transparent background."""
     with drawing():
         buffer = io.StringIO()
         metadata = {"Date": None, "Creator": None, "Format": None, "Type": None}
