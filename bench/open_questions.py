@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ontarget import Below, Evaluation, GoalMonitor
-from ontarget.domains import ExactReturns, Rivers, Tamarisk
+from ontarget.domains import Rivers, Tamarisk
 from ontarget.evaluation import brier, ece
 from ontarget.paper.experiment import (
     FULL,
@@ -34,6 +34,7 @@ from ontarget.paper.experiment import (
     summarize_forecasts,
 )
 from ontarget.paper.page import plus_minus
+from yardstick.exact import ExactReturns
 from yardstick.figures import keep
 from yardstick.tables import lines
 

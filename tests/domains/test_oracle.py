@@ -12,11 +12,11 @@ from ontarget.domains import (
     true_probability,
 )
 from ontarget.domains.domain import take
-from ontarget.domains.exact import ExactReturns, rivers
 from ontarget.domains.tamarisk import Rivers
 from ontarget.errors import InputError
 from ontarget.target import Target
 from refusals import refuses
+from yardstick.exact import ExactReturns, rivers
 
 from .bounds import agrees
 

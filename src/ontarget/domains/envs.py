@@ -33,6 +33,20 @@ ENVIRONMENTS: Final = {
 Codes = NDArray[np.int64]
 
 
+def _keys(env: Any, seed: int | None, options: dict[str, Any], known: tuple[str, ...]) -> Any:
+    """The key of a new episode: that of a simulated one if the options name it, or a random one."""
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        names = " and ".join(map(repr, known))
+        raise InputError(Argument("options"), f" takes only {names}, got {unknown[0]!r}")
+    if "episode" not in options:
+        return env.np_random.integers(2**64, size=1, dtype=np.uint64)
+    if seed is None:
+        raise InputError(Argument("options"), " with 'episode' needs `seed` too, got seed=None")
+    number = int(options["episode"])
+    return episode_keys(seed, number, number + 1, "simulate", env.domain.name)
+
+
 class SkirmishEnv(gymnasium.Env[FloatArray, np.int64]):
     """A battle in which you command blue, registered as ``ontarget/Skirmish-v0``.
 
@@ -70,21 +84,7 @@ class SkirmishEnv(gymnasium.Env[FloatArray, np.int64]):
     ) -> tuple[FloatArray, dict[str, Any]]:
         """The first observation of a new episode."""
         super().reset(seed=seed)
-        options = options or {}
-        unknown = set(options) - {"episode"}
-        if unknown:
-            raise InputError(
-                Argument("options"), f" takes only 'episode', got {sorted(unknown)[0]!r}"
-            )
-        if "episode" in options:
-            if seed is None:
-                raise InputError(
-                    Argument("options"), " with 'episode' needs `seed` too, got seed=None"
-                )
-            number = int(options["episode"])
-            self._begin(episode_keys(seed, number, number + 1, "simulate", self.domain.name))
-        else:
-            self._begin(self.np_random.integers(2**64, size=1, dtype=np.uint64))
+        self._begin(_keys(self, seed, options or {}, ("episode",)))
         return self._observation(), {}
 
     def step(self, action: np.int64 | int) -> tuple[FloatArray, float, bool, bool, dict[str, Any]]:
@@ -158,21 +158,7 @@ class TamariskEnv(gymnasium.Env[Codes, Codes]):
         """The first observation of a new episode."""
         super().reset(seed=seed)
         options = options or {}
-        unknown = set(options) - {"episode", "edges"}
-        if unknown:
-            raise InputError(
-                Argument("options"),
-                f" takes only 'episode' and 'edges', got {sorted(unknown)[0]!r}",
-            )
-        if "episode" in options:
-            if seed is None:
-                raise InputError(
-                    Argument("options"), " with 'episode' needs `seed` too, got seed=None"
-                )
-            number = int(options["episode"])
-            self._keys = episode_keys(seed, number, number + 1, "simulate", self.domain.name)
-        else:
-            self._keys = self.np_random.integers(2**64, size=1, dtype=np.uint64)
+        self._keys = _keys(self, seed, options, ("episode", "edges"))
         self._river = self.domain.start(self._keys)
         if "edges" in options:
             self._river = Rivers(self._checked("edges", options["edges"], len(EDGE_STATES))[None])

@@ -76,7 +76,58 @@ class Armies(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Skirmish:
+class Battles:
+    """What simulators of battles share: the sizes of the armies, drawn alike, and the features."""
+
+    blue: tuple[int, int] = (5, 20)
+    red: tuple[int, int] = (5, 10)
+    most_reinforcements: int = 15
+    reinforcement_step: int = 14
+    horizon: int = 57
+
+    def __post_init__(self) -> None:
+        for side in ("blue", "red"):
+            fewest, most = getattr(self, side)
+            if not 0 <= fewest <= most:
+                raise InputError(
+                    Argument(side),
+                    f" needs (fewest, most) with 0 <= fewest <= most, got {(fewest, most)}",
+                )
+        for name in ("most_reinforcements", "reinforcement_step"):
+            whole_number(name, getattr(self, name), least=0)
+        whole_number("horizon", self.horizon, least=1)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of the columns that `observe` returns."""
+        return FEATURES
+
+    @property
+    def categorical(self) -> tuple[str, ...]:
+        """The features that are codes of categories: none."""
+        return ()
+
+    def armies(self, keys: KeyArray) -> Armies:
+        """For each key, how many units the episode starts with, and how many join red later."""
+        sizes, _ = self._draw_armies(keys)
+        return Armies(sizes[0], sizes[1], self._draw_reinforcements(keys)[0])
+
+    def _draw_armies(self, keys: KeyArray) -> tuple[IndexArray, FloatArray]:
+        sizes = np.empty((2, keys.shape[0]), dtype=np.intp)
+        angles = np.empty((2, keys.shape[0]))
+        kernels.draw_armies(keys, np.array([self.blue, self.red]), sizes, angles)
+        return sizes, angles
+
+    def _draw_reinforcements(self, keys: KeyArray) -> tuple[IndexArray, FloatArray]:
+        sizes, angles = np.empty(keys.shape[0], dtype=np.intp), np.empty(keys.shape[0])
+        kernels.draw_reinforcements(
+            keys, self.reinforcement_step, self.most_reinforcements, sizes, angles
+        )
+        return sizes, angles
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skirmish(Battles):
     """The simulator of Marine battles in which blue attack-moves toward red.
 
     It is a stand-in, written for this library. It uses the Marine's published numbers and a simple
@@ -139,25 +190,11 @@ class Skirmish:
     [[0.0, 0.0], [0.0, 0.0]]
     """
 
-    blue: tuple[int, int] = (5, 20)
-    red: tuple[int, int] = (5, 10)
-    most_reinforcements: int = 15
-    reinforcement_step: int = 14
-    horizon: int = 57
     distance: float = 20.0
     red_attacks: bool = False
 
     def __post_init__(self) -> None:
-        for side in ("blue", "red"):
-            fewest, most = getattr(self, side)
-            if not 0 <= fewest <= most:
-                raise InputError(
-                    Argument(side),
-                    f" needs (fewest, most) with 0 <= fewest <= most, got {(fewest, most)}",
-                )
-        for name in ("most_reinforcements", "reinforcement_step"):
-            whole_number(name, getattr(self, name), least=0)
-        whole_number("horizon", self.horizon, least=1)
+        super().__post_init__()
         if not 0.0 <= self.distance <= FIELD[0]:
             raise InputError(
                 Argument("distance"),
@@ -170,26 +207,11 @@ class Skirmish:
         return "skirmish"
 
     @property
-    def features(self) -> tuple[str, ...]:
-        """The names of the columns that `observe` returns."""
-        return FEATURES
-
-    @property
-    def categorical(self) -> tuple[str, ...]:
-        """The features that are codes of categories: none."""
-        return ()
-
-    @property
     def places(self) -> FloatArray:
         """The start locations of blue and red, one row each."""
         middle_x, middle_y = FIELD[0] / 2.0, FIELD[1] / 2.0
         half = self.distance / 2.0
         return np.array([[middle_x - half, middle_y], [middle_x + half, middle_y]])
-
-    def armies(self, keys: KeyArray) -> Armies:
-        """For each key, how many units the episode starts with, and how many join red later."""
-        sizes, _ = self._draw_armies(keys)
-        return Armies(sizes[0], sizes[1], self._draw_reinforcements(keys)[0])
 
     def start(self, keys: KeyArray) -> Battle:
         """The state at t = 0 of one episode for each key."""
@@ -240,19 +262,6 @@ class Skirmish:
         first = self.blue[1] + self.red[1]
         kernels.arrange(battle.units, first, sizes, angles, self.places[1])
         battle.reinforcements[:] = sizes
-
-    def _draw_armies(self, keys: KeyArray) -> tuple[IndexArray, FloatArray]:
-        sizes = np.empty((2, keys.shape[0]), dtype=np.intp)
-        angles = np.empty((2, keys.shape[0]))
-        kernels.draw_armies(keys, np.array([self.blue, self.red]), sizes, angles)
-        return sizes, angles
-
-    def _draw_reinforcements(self, keys: KeyArray) -> tuple[IndexArray, FloatArray]:
-        sizes, angles = np.empty(keys.shape[0], dtype=np.intp), np.empty(keys.shape[0])
-        kernels.draw_reinforcements(
-            keys, self.reinforcement_step, self.most_reinforcements, sizes, angles
-        )
-        return sizes, angles
 
 
 def features_of(

@@ -20,7 +20,7 @@ import numpy as np
 from ontarget._package import require
 from ontarget._typing import AnyArray, FloatArray, IndexArray, KeyArray
 from ontarget.domains.domain import streams, uniforms
-from ontarget.domains.skirmish import FEATURES, Armies, Skirmish, features_of
+from ontarget.domains.skirmish import Battles, features_of
 
 # The engine's own values: a Marine's hit points, the start locations of both sides on its map of
 # 32 x 32, and how far from there a unit may start in x and in y.
@@ -207,7 +207,7 @@ class SmaxBattle:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Smax:
+class Smax(Battles):
     """The paper's battles in SMAX, the StarCraft-like engine of JaxMARL (extra ``smax``).
 
     JaxMARL's authors wrote the engine, its Marines and red's policy. We only chose the scenario, so
@@ -257,16 +257,11 @@ class Smax:
         simulate(Smax(), 10_000, seed=0)
     """
 
-    blue: tuple[int, int] = (5, 20)
-    red: tuple[int, int] = (5, 10)
-    most_reinforcements: int = 15
-    reinforcement_step: int = 14
-    horizon: int = 57
     mirror: bool = False
 
     def __post_init__(self) -> None:
         library()
-        self._armies()  # which checks the numbers
+        super().__post_init__()
 
     @property
     def name(self) -> str:
@@ -274,23 +269,9 @@ class Smax:
         return "smax"
 
     @property
-    def features(self) -> tuple[str, ...]:
-        """The names of the columns that `observe` returns."""
-        return FEATURES
-
-    @property
-    def categorical(self) -> tuple[str, ...]:
-        """The features that are codes of categories: none."""
-        return ()
-
-    @property
     def places(self) -> FloatArray:
         """The start locations of blue and red, one row each."""
         return np.array(PLACES)
-
-    def armies(self, keys: KeyArray) -> Armies:
-        """For each key, how many units the episode starts with, and how many join red later."""
-        return self._armies().armies(keys)
 
     def start(self, keys: KeyArray) -> SmaxBattle:
         """The state at t = 0 of one episode for each key."""
@@ -360,13 +341,3 @@ class Smax:
         new = np.arange(n) < sizes[:, None]
         battle.positions[:, columns] = np.where(new[..., None], centre + noise, 0.0)
         battle.health[:, columns] = np.where(new, HEALTH, 0.0)
-
-    def _armies(self) -> Skirmish:
-        """A `Skirmish` with the same numbers of units, which draws the sizes of the armies."""
-        return Skirmish(
-            blue=self.blue,
-            red=self.red,
-            most_reinforcements=self.most_reinforcements,
-            reinforcement_step=self.reinforcement_step,
-            horizon=self.horizon,
-        )

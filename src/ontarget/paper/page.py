@@ -10,11 +10,11 @@ from ontarget._whole_file import write_whole
 from ontarget.evaluation import ece_by_step
 from ontarget.evaluation.figures import (
     Curve,
+    came_true_chart,
     ece_chart,
     episodes_chart,
     figure_bytes,
     mean_chart,
-    reliability_diagram,
     svg_of,
 )
 from ontarget.paper.experiment import (
@@ -38,9 +38,7 @@ def draw_all(plan: Plan, parts: Parts) -> dict[str, Figure]:
     for domain in plan.domains:
         noise, atoms = parts[domain, "noise"], parts[domain, "atoms"]
         figures[f"ece-{domain}"] = _ece(plan, noise)
-        figures[f"reliability-{domain}"] = reliability_diagram(
-            {"p_low": pooled_reliability(plan, noise)}
-        )
+        figures[f"reliability-{domain}"] = came_true_chart(pooled_reliability(plan, noise))
         figures[f"episodes-{domain}"] = _episodes(plan, noise[0])
         figures[f"mean-{domain}"] = _mean(noise)
         figures[f"episodes-atoms-{domain}"] = _episodes(plan, atoms[0])

@@ -8,18 +8,18 @@ from scipy.stats import binom
 
 from ontarget.domains import Tamarisk, TamariskParameters, simulate
 from ontarget.domains.domain import episode_keys, take
-from ontarget.domains.exact import (
+from ontarget.domains.tamarisk import PRESETS, Rivers, dispersal_kernel
+from ontarget.errors import InputError
+from ontarget.target import Target
+from refusals import refuses
+from tests.domains.bounds import agrees
+from yardstick.exact import (
     ExactReturns,
     river_index,
     rivers,
     settling_chances,
     transition_matrix,
 )
-from ontarget.domains.tamarisk import PRESETS, Rivers, dispersal_kernel
-from ontarget.errors import InputError
-from ontarget.target import Target
-from refusals import refuses
-from tests.domains.bounds import agrees
 
 SMALL = TamariskParameters(edges=3, horizon=4, native_seeds=2, tamarisk_seeds=3)
 

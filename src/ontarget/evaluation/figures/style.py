@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from xml.sax.saxutils import quoteattr
 
 from ontarget._typing import AnyArray
-from ontarget.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -163,9 +162,7 @@ def canvas(
 
 
 def series_looks(names: list[str], theme: Theme) -> dict[str, Look]:
-    """A colour, line and marker for each series, by its name; at most four series are allowed."""
-    if not 1 <= len(names) <= len(_LINES):
-        raise InputError(f"a figure needs 1 to {len(_LINES)} series, got {len(names)}: {names}")
+    """A colour, line and marker for each of up to four series, by its name."""
     colors = (theme.blue, theme.vermilion, theme.green, theme.purple)
     looks = (Look(*parts) for parts in zip(colors, _LINES, _MARKERS, strict=True))
     return dict(zip(names, looks, strict=False))
