@@ -53,7 +53,7 @@ def test_a_bug_is_never_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("ontarget.conformal.planning.plan_sizes", broken)
+    monkeypatch.setattr("ontarget.conformal.levels.plan_sizes", broken)
     assert isinstance(call(["plan"]).exception, ZeroDivisionError)
 
 

@@ -1,6 +1,6 @@
 from .goal import GoalWrapper as GoalWrapper
 from .goal import VectorGoalWrapper as VectorGoalWrapper
-from .policies import ModelPolicy as ModelPolicy
+from .recorder import ModelPolicy as ModelPolicy
 from .recording import RecordEpisodes as RecordEpisodes
 from .recording import RecordVectorEpisodes as RecordVectorEpisodes
 from .recording import record as record

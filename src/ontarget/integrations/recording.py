@@ -23,10 +23,11 @@ from ontarget.integrations.environments import (
     tell_inside,
     warn_of_no_limit,
 )
-from ontarget.integrations.policies import Actor, actor_of
 from ontarget.integrations.recorder import (
+    Actor,
     Recorder,
     RecorderOptions,
+    actor_of,
     is_told,
     kept_options,
     limited,

@@ -16,8 +16,7 @@ from scipy.special import stdtrit
 
 from ontarget._grid import snap
 from ontarget._typing import BoolArray, IndexArray
-from ontarget.conformal.levels import exact_confidence, exact_rate
-from ontarget.conformal.planning import needed_successes
+from ontarget.conformal.levels import exact_confidence, exact_rate, needed_successes
 from ontarget.drift.change import DriftJudgement
 from ontarget.episodes import Translation
 from ontarget.errors import FewEpisodesError

@@ -15,7 +15,7 @@ import numpy as np
 from ontarget._package import __version__
 from ontarget._text import number, percent, plain
 from ontarget._typing import ArrayLike
-from ontarget.conformal.planning import uniform_margin
+from ontarget.conformal.levels import uniform_margin
 from ontarget.errors import FewEpisodesError, OntargetError
 from ontarget.evaluation import Rate, pool
 from ontarget.evaluation.figures import bias_chart, svg_of

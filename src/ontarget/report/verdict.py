@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from ontarget import _text
-from ontarget.conformal.planning import needed_successes
+from ontarget.conformal.levels import needed_successes
 from ontarget.errors import FewEpisodesError
 from ontarget.evaluation import CalibrationEstimate, Estimate
 from ontarget.goal import Goal
