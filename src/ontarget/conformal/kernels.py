@@ -1,11 +1,11 @@
 """Kernels of PCQR and of Venn–Abers: they count ranks, and fit isotonic regressions.
 
-A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1. The counts of
-ranks below the two ends of a target give its calibrated probability (methods M3 and M4 in
-docs/methods.md). They are whole numbers, the numerators of fractions: divide ``low`` and ``high``
-by n + 1, and ``mid`` by 2(n + 1). An infinite end of a target is passed as an infinite query and
-counts as exactly 0 or n + 1. A finite end never does, even if the model's CDF there is 0 or 1.
-Watching a run and answering for many rows use the same `target_row`, so their answers are equal.
+The counts of ranks below the two ends of a target give its calibrated probability (methods M3 and
+M4 in docs/methods.md). They are whole numbers, the numerators of fractions: divide ``low`` and
+``high`` by n + 1, and ``mid`` by 2(n + 1). An infinite end of a target is passed as an infinite
+query and counts as exactly 0 or n + 1. A finite end never does, even if the model's CDF there is 0
+or 1. Watching a run and answering for many rows use the same `target_row`, so their answers are
+equal.
 
 `success_slopes` is the algorithm of Venn–Abers (method M7 in docs/methods.md). Vovk, Petej and
 Fedorova (2015) read the values of isotonic regression as slopes: plot the running number of

@@ -325,9 +325,9 @@ class SizePlan:
         How many episodes make intervals finite, if their coverage is to hold with the confidence
         ``level`` and not only on average; a dictionary from the coverage asked for to this number.
     successes_to_promise, successes_surely, successes
-        How many assure episodes (held-out runs) must meet the target: to promise the false-alarm
-        rate at all; to promise it with the confidence ``level``; to have the true rate within the
-        accuracy. None if no rate was asked for.
+        How many assure episodes must meet the target: to promise the false-alarm rate at all; to
+        promise it with the confidence ``level``; to have the true rate within the accuracy. None if
+        no rate was asked for.
     """
 
     accuracy: float

@@ -112,7 +112,6 @@ class PCQR(Calibrator):
     ) -> Self:
         """A calibrated PCQR from ranks that are already known.
 
-        A rank is where a calibration episode's outcome fell in its predicted distribution.
         ``stopped`` further episodes were cut off and have no rank. The worst case is assumed: all
         their outcomes lie outside an interval or bound. ``thinned`` says that only every c-th rank
         may be stored. An interval then uses one rank more (one less for ``kind="at_most"``),

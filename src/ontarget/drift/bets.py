@@ -256,8 +256,8 @@ class DriftBet(_Bet):
     Parameters
     ----------
     ranks
-        The ranks of the assure episodes (held out for promises) at the step ``t``: where their
-        outcomes fell in the distributions predicted for them.
+        The ranks of the assure episodes at the step ``t``: where their outcomes fell in the
+        distributions predicted for them.
     seed
         The seed of the random draws, which also depend on a running count of the episodes.
     level
@@ -285,9 +285,9 @@ class HarmBet(_Bet):
     """Evidence that p has become too high: a bet that the mean of p − z has risen.
 
     z is 1 for an episode that met the target, and 0 otherwise. New episodes are compared with the
-    assure episodes (held out for promises), so only a rise counts, not a bias that was there from
-    the beginning. If p − z falls because runs end better than predicted, the gambler loses money.
-    See method M26 in docs/methods.md.
+    assure episodes, so only a rise counts, not a bias that was there from the beginning. If p − z
+    falls because runs end better than predicted, the gambler loses money. See method M26 in
+    docs/methods.md.
 
     Parameters
     ----------

@@ -193,7 +193,7 @@ class Drift:
         probability 1 − level, where ``level`` is the argument of `GoalMonitor.drift`. Nothing else
         here calls runs changed.
     bias, before
-        How far p is off on the new episodes, and on the assure episodes (held out for promises).
+        How far p is off on the new episodes, and on the assure episodes.
     now
         How far p is off on the new episodes since the change; None if the time of the change is
         unknown, or too few episodes started since then.
@@ -280,7 +280,7 @@ class Drift:
 
     @property
     def suspect(self) -> str:
-        """Text that warns if the assure (held-out) episodes, not the new runs, may be unusual."""
+        """Text that warns if the assure episodes, not the new runs, may be unusual."""
         before, now = self.before, abs(self.latest.too_high)
         odd = before.shows and now < abs(before.too_high)
         if self.judgement is DriftJudgement.NO_SIGN or not odd:

@@ -1,4 +1,4 @@
-"""Compares new episodes with the assure episodes (held out for promises) at one step.
+"""Compares new episodes with the assure episodes at one step.
 
 One exact test tells whether new runs differ from the recorded ones (M36), a permutation test: if
 nothing has changed, every division of all runs into recorded and new ones was equally likely, so
@@ -195,7 +195,7 @@ def _drift(
     order: Order | None,
     by: Mapping[str, ArrayLike],
 ) -> Drift:
-    """The result of the comparison of new episodes with the assure (held-out) episodes."""
+    """The result of the comparison of new episodes with the assure episodes."""
     name, times = _named(order)
     turn, trouble = _turns(episodes, times)
     n = turn.size

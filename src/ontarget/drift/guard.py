@@ -315,7 +315,7 @@ class NotedExcess:
 
     @property
     def assured(self) -> FloatArray:
-        """The values p − z of the assure (held-out) episodes."""
+        """The values p − z of the assure episodes."""
         fitted = self.asked.fitted
         own = np.flatnonzero(fitted.assure_groups[fitted.known_outcomes] == self.group)
         excess = self.of([one.take(own) for one in self.asked.observed])
@@ -357,7 +357,7 @@ def harm_guard_of(
 
 
 def check_guarded(fitted: Fitted, t: int, group: int) -> None:
-    """Raise an error if there are no assure (held-out) episodes to compare with at step t."""
+    """Raise an error if there are no assure episodes to compare with at step t."""
     ranks, trouble = fitted.at(t, group).ranks, fitted.unknown(t, group)
     if trouble:
         raise CalibrationError(f"step {t} cannot be guarded: {trouble}")

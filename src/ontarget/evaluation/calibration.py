@@ -206,9 +206,8 @@ def _effective_trials(
 class PitHistogram:
     """Counts of PIT values in bins of [0, 1], with the range expected of calibrated forecasts.
 
-    A PIT value is the predicted CDF at the outcome that occurred. If the predictions are
-    calibrated, all counts lie between ``low`` and ``high`` at once, with probability at least
-    ``band``.
+    If the predictions are calibrated, all counts lie between ``low`` and ``high`` at once, with
+    probability at least ``band``.
     """
 
     edges: FloatArray

@@ -185,7 +185,7 @@ def _episodes(found: Measured, dark: bool) -> Figure:
 
 
 def _last_known(found: Measured) -> int:
-    """The last step at which p (the probability of meeting the target) is known for any episode."""
+    """The last step at which p is known for any episode."""
     return int(np.flatnonzero(~np.isnan(found.p).all(axis=1))[-1])
 
 

@@ -239,7 +239,7 @@ def _check_alike(first: Measured, second: Measured) -> None:
 
 
 def _promise_apart(first: Measured, second: Measured) -> bool:
-    """Whether the two monitors have different assure episodes (held out to back the promises)."""
+    """Whether the two monitors have different assure episodes."""
     one, other = (found.fitted.trained.fingerprints_of("assure") for found in (first, second))
     return not np.array_equal(np.sort(one), np.sort(other))
 

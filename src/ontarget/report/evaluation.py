@@ -54,8 +54,7 @@ class Evaluation(Measured):
         """A few lines of text: how good p is, what the alarm did, and the verdict.
 
         The alarm rule is an object such as ``Below(0.9)``, or given by the short options of
-        `GoalMonitor.watch`. By default it promises 5 % false alarms. p is the probability of
-        meeting the target.
+        `GoalMonitor.watch`. By default it promises 5 % false alarms.
         """
         facts = facts_of(self, _rule(alarm, options))
         return f"{text_of(facts)}\nverdict    {verdict_of(facts)}"
@@ -69,14 +68,12 @@ class Evaluation(Measured):
 
         The verdict covers p, the promised rate of an alarm rule (as for `summary`), and what was
         ruled out or assured. A difference that chance alone can explain does not count against the
-        monitor. p is the probability of meeting the target.
+        monitor.
         """
         return verdict_of(facts_of(self, _rule(alarm, options)))
 
     def by(self, values: ArrayLike) -> tuple[Part, ...]:
         """How good p is for each value of a column, to see where it is better or worse.
-
-        p is the probability of meeting the target.
 
         Parameters
         ----------
@@ -89,11 +86,10 @@ class Evaluation(Measured):
     def to_frame(self, alarm: AlarmRule | None = None) -> pl.DataFrame:
         """The episodes and the monitor's answers as a polars frame: one row per episode and step.
 
-        The columns are those of `Episodes.to_frame`, then p (the probability of meeting the
-        target), spread_low and spread_high (how far p may be off by chance), low and high (the
-        paper's bounds on p), status, and met (whether the episode met the target). The status is
-        ALARM where the alarm rule ``alarm`` raised one; without a rule, no row has this status.
-        Unknown values are null.
+        The columns are those of `Episodes.to_frame`, then p, spread_low and spread_high (how far p
+        may be off by chance), low and high (the paper's bounds on p), status, and met (whether the
+        episode met the target). The status is ALARM where the alarm rule ``alarm`` raised one;
+        without a rule, no row has this status. Unknown values are null.
         """
         return answers_of(self, alarm)
 
@@ -112,8 +108,7 @@ class Evaluation(Measured):
         how far p is off for each value of a column: of the columns that `GoalMonitor.evaluate` was
         given, and of those in ``by`` (values as for the method `by`). The same evaluation gives the
         same bytes; the file appears whole or not at all. ``name`` is the model's name in the first
-        line, such as its file's; without it, the line names the policy. p is the probability of
-        meeting the target.
+        line, such as its file's; without it, the line names the policy.
         """
         columns = {**(self.columns or {}), **(by or {})}
         text = report_page(self, _rule(alarm, options), columns, name)

@@ -120,16 +120,13 @@ class Measured:
     def low(self) -> FloatArray:
         """The lower bound on p, by the paper's method, for each step and episode.
 
-        p is the probability of meeting the target. The array has shape (steps, episodes).
+        The array has shape (steps, episodes).
         """
         return self.answers.low
 
     @property
     def high(self) -> FloatArray:
-        """The upper bounds ``high`` of the paper's method for p, (steps, episodes).
-
-        p is the probability of meeting the target.
-        """
+        """The upper bounds ``high`` of the paper's method for p, (steps, episodes)."""
         return self.answers.high
 
     @property
@@ -155,8 +152,8 @@ class Measured:
     def spread(self) -> FloatArray:
         """The lower and upper end of the spread around p, (steps, episodes, 2).
 
-        p is the probability of meeting the target. The spread shows how exactly a limited number of
-        held-out episodes can confirm p; see `Outlook.spread`.
+        The spread shows how exactly a limited number of held-out episodes can confirm p; see
+        `Outlook.spread`.
         """
         return self.answers.spread
 
@@ -278,7 +275,7 @@ class Measured:
 
         The rule is an object such as ``Below(0.9)``, or given by the short options of
         `GoalMonitor.watch`. A promised rate raises `FewEpisodesError` if too few assure episodes
-        (held out to back the promises) met the target.
+        met the target.
         """
         rule = rule_of(alarm, **options)
         if rule not in self._raised:
@@ -322,8 +319,7 @@ class Measured:
     def alarm_curve(self, for_steps: int = 1) -> AlarmCurve:
         """What alarms at each threshold do here: false alarms, detections, lead times.
 
-        An alarm is raised when p was below the threshold for ``for_steps`` steps in a row. p is the
-        probability of meeting the target.
+        An alarm is raised when p was below the threshold for ``for_steps`` steps in a row.
         """
         panel = compared_panel(self.answers, for_steps)
         return alarm_curve(panel, self.met, self.lengths, decided=self.answers.decided_at)

@@ -31,8 +31,6 @@ _VAGUE = 0.2  # an interval as wide as this does not show that p is right
 class Part:
     """How good the answers are where a column has one value, or is in one range.
 
-    p is the probability of meeting the target.
-
     Attributes
     ----------
     value

@@ -42,8 +42,6 @@ class Judgement(StrEnum):
 class Verdict:
     """Whether p and the promises held on new runs, and why; prints as one sentence.
 
-    p is the probability of meeting the target.
-
     Examples
     --------
     >>> print(Verdict(Judgement.HELD, "p came true as often as it said"))
@@ -235,7 +233,7 @@ def json_of(found: Measured, rule: AlarmRule) -> dict[str, Any]:
 
 
 def p_in_words(found: Measured) -> str:
-    """How p (the probability of meeting the target) was calibrated, in words."""
+    """How p was calibrated, in words."""
     calibration, sizes = found.calibration, found.fitted.trained.sizes
     if calibration is not None:
         return calibration.in_words
