@@ -37,13 +37,7 @@ _PLAIN: Final = (float, int)  # a tuple, for a union would be built at every rea
 
 
 def number_of(value: Any) -> float:
-    """The value as a float; NaN if the value is a masked entry of an array.
-
-    Examples
-    --------
-    >>> number_of(np.ma.masked), number_of(np.array([2]))
-    (nan, 2.0)
-    """
+    """The value as a float; NaN if the value is a masked entry of an array."""
     if isinstance(value, _PLAIN):
         return float(value)
     if isinstance(value, np.ndarray) and value.size == 1:
@@ -65,13 +59,7 @@ def number_or_nan(value: object) -> float:
 
 
 def numbers_of(values: object) -> FloatArray:
-    """The values as an array of floats; NaN for those that are masked or not numbers.
-
-    Examples
-    --------
-    >>> print(numbers_of([1, None, "x"]), numbers_of(np.ma.array([1.0, 2.0], mask=[0, 1])))
-    [ 1. nan nan] [ 1. nan]
-    """
+    """The values as an array of floats; NaN for those that are masked or not numbers."""
     array: AnyArray = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
     if array.dtype.kind not in NUMBER_KINDS:
         ones = array if isinstance(values, np.ndarray) else np.asarray(values, dtype=object)
@@ -82,13 +70,7 @@ def numbers_of(values: object) -> FloatArray:
 
 
 def shown(value: object) -> str:
-    """A short text for any value, even if its own ``repr`` fails.
-
-    Examples
-    --------
-    >>> shown("warm"), shown(10**5_000)
-    ("'warm'", 'an int')
-    """
+    """A short text for any value, even if its own ``repr`` fails."""
     try:
         return reprlib.repr(value)
     except Exception:

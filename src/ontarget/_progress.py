@@ -34,14 +34,7 @@ class Reached(Protocol):
 def progress_bar(
     doing: str, total: float, *, unit: str = "", shown: bool = True
 ) -> Iterator[Reached]:
-    """A context that shows a progress bar, and gives a function that moves it.
-
-    Examples
-    --------
-    >>> with progress_bar("counting", 2, unit="numbers", shown=False) as reached:
-    ...     for done in (1, 2):
-    ...         reached(done)
-    """
+    """A context that shows a progress bar, and gives a function that moves it."""
     relabel = _relabel.get()
     if relabel is not None:
         name = doing

@@ -278,21 +278,7 @@ def _written(one: Difference) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """One row per episode and step: what is known at that step, and how the episode ended.
-
-    Attributes
-    ----------
-    X
-        (rows, columns): the features, NaN where a value is missing.
-    categorical
-        Which columns hold the codes of categories.
-    t, b
-        (rows,): the step, and the behavior so far.
-    met
-        Whether the row's episode ended inside the target.
-    episode
-        The position of the row's episode, from 0.
-    """
+    """One row per episode and step: what is known at that step, and how the episode ended."""
 
     X: FloatArray
     categorical: BoolArray

@@ -41,13 +41,7 @@ _CANDIDATES = 64  # per draw: those whose tail is exactly computed
 
 
 def exact_level(level: Level, *, name: str = "level", hint: str = _HINT) -> Fraction:
-    """The level as an exact fraction, read from its decimal digits; 0.9 becomes 9/10.
-
-    Examples
-    --------
-    >>> exact_level(0.9)
-    Fraction(9, 10)
-    """
+    """The level as an exact fraction, read from its decimal digits; 0.9 becomes 9/10."""
     exact = _fraction(str(level))
     if not 0 < exact < 1:
         rule = f" needs a number strictly between 0 and 1, got {level!r}; {hint}"
@@ -82,11 +76,6 @@ def rank_within(share: Level, n: int, confidence: Level | None = None) -> int:
     episodes: k = ⌊share (n + 1)⌋. With a confidence of 0.95, it holds for at least 95 in 100 such
     sets: k is the largest number with P(Bin(n, share) ≤ k − 1) ≤ 1 − confidence (method M20 in
     docs/methods.md).
-
-    Examples
-    --------
-    >>> rank_within(0.05, 200), rank_within(0.05, 200, confidence=0.95)
-    (10, 5)
     """
     exact = exact_level(share)
     if confidence is None:
@@ -100,13 +89,7 @@ def rank_within(share: Level, n: int, confidence: Level | None = None) -> int:
 
 
 def needed_within(share: Level, confidence: Level | None = None, *, rank: int = 1) -> int:
-    """The smallest number of episodes n for which `rank_within` returns at least ``rank``.
-
-    Examples
-    --------
-    >>> needed_within(0.05), needed_within(0.05, confidence=0.95)
-    (19, 59)
-    """
+    """The smallest number of episodes n for which `rank_within` returns at least ``rank``."""
     exact = exact_level(share)
     if confidence is None:
         return math.ceil(rank / exact) - 1
@@ -145,13 +128,7 @@ def tail_rank(level: Level, n: int, confidence: Level | None = None) -> int:
 
 
 def needed_size(level: Level, confidence: Level | None = None) -> int:
-    """The smallest number of calibration episodes that gives a finite bound at this level.
-
-    Examples
-    --------
-    >>> needed_size(0.95)
-    19
-    """
+    """The smallest number of calibration episodes that gives a finite bound at this level."""
     return needed_within(1 - exact_level(level), confidence)
 
 
@@ -177,14 +154,7 @@ def require_reachable(
 
 
 def bounds_at_once(m: int, confidence: Level) -> FloatArray:
-    """Upper bounds on the probability of being below each of m sorted values, (m,), all at once.
-
-    Examples
-    --------
-    >>> pointwise, at_once = betaincinv(10, 191, 0.95), bounds_at_once(200, 0.95)[9]
-    >>> print(round(float(pointwise), 3), round(float(at_once), 3))
-    0.077 0.106
-    """
+    """Upper bounds on the probability of being below each of m sorted values, (m,), all at once."""
     k = np.arange(1, m + 1)
     tail = _tail(m, float(1 - exact_confidence(confidence)))
     return read_only(1.0 - betaincinv(m + 1 - k, k, tail))
@@ -229,26 +199,14 @@ _COVERAGES = (0.8, 0.9, 0.95, 0.99)
 
 
 def uniform_margin(n: int, level: Level = 0.95) -> float:
-    """How far the calibrated CDF of n episodes may be from that of infinitely many episodes.
-
-    Examples
-    --------
-    >>> round(uniform_margin(2_000), 4)
-    0.0304
-    """
+    """How far the calibrated CDF of n episodes may be from that of infinitely many episodes."""
     size = whole_number("n", n, least=1)
     rest = 1 - exact_level(level)
     return min(1.0, math.sqrt(math.log(2 / rest) / (2 * size)))
 
 
 def needed_for_cdf(accuracy: float, level: Level = 0.95) -> int:
-    """The smallest number of episodes whose `uniform_margin` is at most the accuracy.
-
-    Examples
-    --------
-    >>> needed_for_cdf(0.02)
-    4612
-    """
+    """The smallest number of episodes whose `uniform_margin` is at most the accuracy."""
     rest = 1 - exact_level(level)
     n = max(1, math.ceil(math.log(2 / rest) / (2 * _accuracy(accuracy) ** 2)))
     # The square root may round across the border that the square has rounded to.
@@ -258,13 +216,7 @@ def needed_for_cdf(accuracy: float, level: Level = 0.95) -> int:
 def needed_for_coverage(
     coverage: Level, accuracy: float, level: Level = 0.95, *, side: Side = "least"
 ) -> int:
-    """How many episodes bring true coverage within ``accuracy`` of the coverage asked for.
-
-    Examples
-    --------
-    >>> needed_for_coverage(0.9, 0.02)
-    854
-    """
+    """How many episodes bring true coverage within ``accuracy`` of the coverage asked for."""
     reach, share = _accuracy(accuracy), float(_exact_coverage(coverage))
     sure = float(exact_level(level))
     least = needed_size(coverage) if side == "least" else needed_successes(coverage)
@@ -296,39 +248,13 @@ def needed_for_coverage(
 
 
 def needed_successes(false_alarm_rate: Level, confidence: Level | None = None) -> int:
-    """How many assure episodes must have met the target, to promise this false-alarm rate.
-
-    Examples
-    --------
-    >>> needed_successes(0.05), needed_successes(0.05, confidence=0.95)
-    (19, 59)
-    """
+    """How many assure episodes must have met the target, to promise this false-alarm rate."""
     return needed_within(exact_rate(false_alarm_rate), confidence)
 
 
 @dataclass(frozen=True, slots=True)
 class SizePlan:
-    """How many episodes an accuracy needs, for each kind of answer.
-
-    Attributes
-    ----------
-    at_one_threshold
-        How many episodes bring the calibrated probability of one target within the accuracy. The
-        target has one bound and is chosen beforehand.
-    at_all_thresholds
-        The same for all targets with one bound at once. The probability of a target with two bounds
-        is then within twice the accuracy.
-    coverage
-        How many episodes bring the true coverage of intervals within the accuracy; a dictionary
-        from the coverage asked for to this number.
-    coverage_surely
-        How many episodes make intervals finite, if their coverage is to hold with the confidence
-        ``level`` and not only on average; a dictionary from the coverage asked for to this number.
-    successes_to_promise, successes_surely, successes
-        How many assure episodes must meet the target: to promise the false-alarm rate at all; to
-        promise it with the confidence ``level``; to have the true rate within the accuracy. None if
-        no rate was asked for.
-    """
+    """How many episodes an accuracy needs, for each kind of answer."""
 
     accuracy: float
     level: float
@@ -345,16 +271,7 @@ class SizePlan:
 def plan_sizes(
     accuracy: float, level: Level = 0.95, *, false_alarm_rate: Level | None = None
 ) -> SizePlan:
-    """How many episodes give this accuracy with probability ``level``, for each kind of answer.
-
-    Examples
-    --------
-    >>> plan = plan_sizes(0.02, 0.95, false_alarm_rate=0.05)
-    >>> plan.at_one_threshold, plan.at_all_thresholds, plan.successes_to_promise
-    (2399, 4612, 19)
-    >>> plan.successes_surely
-    59
-    """
+    """How many episodes give this accuracy with probability ``level``, for each kind of answer."""
     alarms: dict[str, Any] = {}
     if false_alarm_rate is not None:
         alarms = {

@@ -108,17 +108,6 @@ class Ranks:
     The rank of an episode is where its outcome fell in the distribution predicted for it, from 0
     to 1.
 
-    Parameters
-    ----------
-    values
-        Finite numbers in ascending order; `of` sorts them.
-
-    Notes
-    -----
-    If the n ranks and the rank of a new episode are exchangeable, then the new rank is at most the
-    k-th smallest with probability at least k/(n + 1), for every k. Without ties the probability is
-    exactly k/(n + 1).
-
     Examples
     --------
     >>> ranks = Ranks.of([0.7, 0.2, 0.5])

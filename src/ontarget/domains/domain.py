@@ -103,13 +103,7 @@ def domain_of(domain: Domain[S]) -> Domain[S]: ...
 @overload
 def domain_of(domain: str, *, preset: str | None = None) -> Domain[Any]: ...
 def domain_of(domain: Domain[S] | str, *, preset: str | None = None) -> Domain[S]:
-    """The simulated task (domain) with this name; ``preset`` chooses its parameters, if any.
-
-    Examples
-    --------
-    >>> domain_of("tamarisk", preset="competition")
-    Tamarisk('competition')
-    """
+    """The simulated task (domain) with this name; ``preset`` chooses its parameters, if any."""
     if not isinstance(domain, str):
         if isinstance(domain, type) or not isinstance(domain, Domain):
             raise InputError(
@@ -135,13 +129,7 @@ _UNIT = 2.0**-53
 
 
 def episode_keys(seed: int, start: int, stop: int, *purpose: int | str) -> KeyArray:
-    """The keys of episodes ``start`` to ``stop - 1``, as hashes of seed and episode number.
-
-    Examples
-    --------
-    >>> [int(key) % 1000 for key in episode_keys(0, 0, 3, "simulate")]
-    [870, 51, 847]
-    """
+    """The keys of episodes ``start`` to ``stop - 1``, as hashes of seed and episode number."""
     return keyed_hash(keys_of(np.arange(start, stop, dtype=np.uint64)), seed, *purpose)
 
 
@@ -175,14 +163,7 @@ def below(of_stream: np.uint64, counter: int, n: int) -> int:
 
 
 def uniforms(keys: KeyArray, t: int, n: int) -> FloatArray:
-    """Random numbers in [0, 1): n for each episode's key at step t; step -1 is before the first.
-
-    Examples
-    --------
-    >>> drawn = uniforms(np.array([7, 8], dtype=np.uint64), 0, 3)
-    >>> drawn.shape, bool(np.all(drawn[1] == uniforms(np.array([8], dtype=np.uint64), 0, 3)))
-    ((2, 3), True)
-    """
+    """Random numbers in [0, 1): n for each episode's key at step t; step -1 is before the first."""
     out = np.empty((keys.size, n))
     _fill(streams(keys, t), out)
     return out

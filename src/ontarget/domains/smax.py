@@ -80,15 +80,7 @@ class Units(NamedTuple):
 
 
 class Engine:
-    """SMAX for a fixed number of blue and red units, compiled once.
-
-    Parameters
-    ----------
-    n_blue, n_red
-        How many units each side has room for; a place without a living unit has no effect.
-    mirror
-        Whether blue follows the engine's policy throughout, as red does.
-    """
+    """SMAX for a fixed number of blue and red units, compiled once."""
 
     def __init__(self, n_blue: int, n_red: int, *, mirror: bool) -> None:
         jax = library().jax

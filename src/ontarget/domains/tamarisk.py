@@ -135,13 +135,6 @@ class TamariskParameters:
     budget, penalty
         The most that the actions of one step may cost, and the reward if an action is illegal or
         the budget is exceeded.
-
-    Examples
-    --------
-    >>> TamariskParameters(edges=3).edges
-    3
-    >>> PRESETS["rare-deaths"].native_death
-    0.01
     """
 
     edges: int = 7
@@ -231,13 +224,7 @@ PRESETS: Final[Mapping[str, TamariskParameters]] = MappingProxyType(
 
 
 def dispersal_kernel(parameters: TamariskParameters) -> FloatArray:
-    """The probability K_ij that a seed from edge i reaches edge j; other seeds are lost.
-
-    Examples
-    --------
-    >>> print(dispersal_kernel(PRESETS["paper"])[3].round(4))  # from edge 3 to edges 0 to 6
-    [0.0526 0.1053 0.0105 0.4211 0.0211 0.0011 0.0011]
-    """
+    """The probability K_ij that a seed from edge i reaches edge j; other seeds are lost."""
     n, up_rate, down_rate = parameters.edges, parameters.upstream, parameters.downstream
     scale = (1 - 2 * up_rate) * (1 - down_rate) / (1 - up_rate * down_rate)
     lines = [downstream_line(edge) for edge in range(n)]
@@ -300,17 +287,6 @@ class Tamarisk:
     ----------
     parameters
         The name of a preset, or a `TamariskParameters`.
-
-    Examples
-    --------
-    >>> from ontarget.domains.domain import episode_keys
-    >>> domain, keys = Tamarisk("paper"), episode_keys(0, 0, 2)
-    >>> rivers = domain.start(keys)
-    >>> domain.observe(rivers).shape
-    (2, 7)
-    >>> rewards = domain.step(rivers, 0, keys)
-    >>> bool((rewards <= 0.0).all())
-    True
     """
 
     name: Final = "tamarisk"

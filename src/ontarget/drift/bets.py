@@ -106,20 +106,11 @@ _DRAWN = 256  # random numbers drawn at a time; NumPy takes hardly longer than f
 
 
 class DriftReading(NamedTuple):
-    """The evidence of drift after an episode.
+    """The evidence of drift after n episodes.
 
-    Attributes
-    ----------
-    n
-        How many episodes were observed.
-    p
-        Where the last episode ranks among all earlier episodes, as a number from 0 to 1. Without
-        drift, this number is uniformly distributed.
-    evidence
-        The money of a gambler who started with 1 and bets on a change. As long as nothing changes,
-        the probability that it ever reaches the limit 1/(1 − level) is at most 1 − level.
-    alarm
-        Whether the evidence ever reached this limit.
+    ``p``, from 0 to 1, is where the last episode ranks among all earlier ones; without drift it is
+    uniform. ``evidence`` is the money of a gambler who started with 1 and bets on a change: as long
+    as nothing changes, it reaches 1/(1 − level), the alarm, with probability at most 1 − level.
     """
 
     n: int
@@ -252,18 +243,6 @@ class DriftBet(_Bet):
 
     There are two bets: that outcomes are higher or lower than before, and that they are more or
     less spread out. See method M10 in docs/methods.md.
-
-    Parameters
-    ----------
-    ranks
-        The ranks of the assure episodes at the step ``t``: where their outcomes fell in the
-        distributions predicted for them.
-    seed
-        The seed of the random draws, which also depend on a running count of the episodes.
-    level
-        The probability of never raising a false alarm.
-    t
-        The step at which episodes are compared.
     """
 
     slopes = ((-1.0, 0.0, 1.0), (-1.0, 0.0, 1.0))
@@ -288,13 +267,6 @@ class HarmBet(_Bet):
     assure episodes, so only a rise counts, not a bias that was there from the beginning. If p − z
     falls because runs end better than predicted, the gambler loses money. See method M26 in
     docs/methods.md.
-
-    Parameters
-    ----------
-    excess
-        p − z of each assure episode at the step at which episodes are compared.
-    seed, level
-        As for `DriftBet`.
     """
 
     slopes = ((0.0, 0.5, 1.0, 2.0),)

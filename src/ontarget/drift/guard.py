@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -268,58 +269,32 @@ def p_at(asked: Asked, t: int, group: int, episodes: Sequence[Episodes]) -> Floa
     return found
 
 
-@dataclass(frozen=True)
-class NotedLimits:
-    """Computes what a drift guard compares of finished episodes, see `limits_at`.
-
-    This is a class, not a function, so that a guard can be pickled.
-    """
-
-    fitted: Fitted
-    t: int
-    group: int
-
-    def __call__(self, episodes: Episodes) -> dict[object, tuple[float, ...]]:
-        """The numbers to compare, by id, of each episode that has a valid state at the step."""
-        new = self.fitted.alike(episodes, any_horizon=True)
-        _check_group(self.fitted, new, self.group)
-        found = limits_at(self.fitted, self.t, self.group, new).tolist()
-        each = zip(new.ids.tolist(), found, strict=True)
-        return {name: (left, right) for name, (left, right) in each if left == left}
+def _noted_limits(
+    fitted: Fitted, t: int, group: int, episodes: Episodes
+) -> dict[object, tuple[float, ...]]:
+    """What a drift guard compares of each episode that has a valid state at the step, by id."""
+    new = fitted.alike(episodes, any_horizon=True)
+    _check_group(fitted, new, group)
+    each = zip(new.ids.tolist(), limits_at(fitted, t, group, new).tolist(), strict=True)
+    return {name: (left, right) for name, (left, right) in each if left == left}
 
 
-@dataclass(frozen=True)
-class NotedExcess:
-    """Computes what a harm guard compares of finished episodes: p − z at one step.
+def _noted_excess(
+    asked: Asked, t: int, group: int, episodes: Episodes
+) -> dict[object, tuple[float, ...]]:
+    """What a harm guard compares, by id: p − z, where z is 1 if a run met the target (M26)."""
+    new = asked.alike(episodes, any_horizon=True)
+    _check_group(asked.fitted, new[0], group)
+    if t >= new[0].horizon:
+        return {}
+    each = zip(new[0].ids.tolist(), _excess(asked, t, group, new).tolist(), strict=True)
+    return {name: (one,) for name, one in each if one == one}
 
-    z is 1 if the episode met the target and 0 if not (method M26 in docs/methods.md).
-    """
 
-    asked: Asked
-    t: int
-    group: int
-
-    def __call__(self, episodes: Episodes) -> dict[object, tuple[float, ...]]:
-        """The value p − z, by id, of each episode that has a valid state at the step."""
-        new = self.asked.alike(episodes, any_horizon=True)
-        _check_group(self.asked.fitted, new[0], self.group)
-        if self.t >= new[0].horizon:
-            return {}
-        excess = self.of(new)
-        each = zip(new[0].ids.tolist(), excess.tolist(), strict=True)
-        return {name: (one,) for name, one in each if one == one}
-
-    def of(self, new: Sequence[Episodes]) -> FloatArray:
-        """(episodes,): p − z, or NaN; the episodes are given once for each behavior."""
-        return p_at(self.asked, self.t, self.group, new) - self.asked.met(new)
-
-    @property
-    def assured(self) -> FloatArray:
-        """The values p − z of the assure episodes."""
-        fitted = self.asked.fitted
-        own = np.flatnonzero(fitted.assure_groups[fitted.known_outcomes] == self.group)
-        excess = self.of([one.take(own) for one in self.asked.observed])
-        return excess[~np.isnan(excess)]
+def _excess(asked: Asked, t: int, group: int, episodes: Sequence[Episodes]) -> FloatArray:
+    """(episodes,): p − z, or NaN; the episodes are given once for each behavior."""
+    found: FloatArray = p_at(asked, t, group, episodes) - asked.met(episodes)
+    return found
 
 
 def _check_group(fitted: Fitted, episodes: Episodes, group: int) -> None:
@@ -337,7 +312,7 @@ def guard_of(
     ranks = fitted.at(t, group).ranks
     bet = DriftBet(ranks.values, seed=fitted.trained.seed, level=level, t=t)
     guard = DriftGuard(
-        bet, NotedLimits(fitted, t, group), KeptFor.of("drift", fitted, t, level, group)
+        bet, partial(_noted_limits, fitted, t, group), KeptFor.of("drift", fitted, t, level, group)
     )
     return guard if resume is None else guard._resume(resume)
 
@@ -348,10 +323,13 @@ def harm_guard_of(
     """A guard: a test that detects that p of the target has become too high, at one step."""
     for part in asked.parts:
         check_guarded(part, t, group)
-    noted, first = NotedExcess(asked, t, group), asked.fitted
-    bet = HarmBet(noted.assured, seed=first.trained.seed, level=level)
+    first = asked.fitted
+    own = np.flatnonzero(first.assure_groups[first.known_outcomes] == group)
+    assured = _excess(asked, t, group, [one.take(own) for one in asked.observed])
+    bet = HarmBet(assured[~np.isnan(assured)], seed=first.trained.seed, level=level)
     each = "".join(map(digest_of, asked.parts))
     about = KeptFor.of("harm", first, t, level, group)
+    noted = partial(_noted_excess, asked, t, group)
     guard = DriftGuard(bet, noted, replace(about, monitor=each, target=str(asked.target)))
     return guard if resume is None else guard._resume(resume)
 

@@ -166,13 +166,7 @@ def sustained(p: ArrayLike, for_steps: int = 1, *, resets: ArrayLike | None = No
 
 
 def first_alarms(p: ArrayLike, threshold: float) -> IndexArray:
-    """The first step at which each episode's p is below the threshold, (episodes,).
-
-    Examples
-    --------
-    >>> print(first_alarms([[0.9, 0.9], [0.4, 0.8], [0.1, float("nan")]], 0.5))
-    [ 1 -1]
-    """
+    """The first step at which each episode's p is below the threshold, (episodes,)."""
     below = check_panel("p", p, unit=True) < threshold
     return np.where(below.any(axis=0), below.argmax(axis=0), NO_ALARM)
 
@@ -200,12 +194,6 @@ def alarm_quality(
         episode's end.
     level
         The confidence level of the exact intervals.
-
-    Examples
-    --------
-    >>> found = alarm_quality([-1, 3, 2, -1], [1, 1, 0, 0], [10, 10, 10, 10])
-    >>> print(found.false_alarms.value, found.detections.value, found.lead_steps)
-    0.5 0.5 [8]
     """
     alarm, ends, success = _whole("first_alarm", first_alarm), _ends(end), check_flags("met", met)
     check_same_size(first_alarm=alarm, met=success, end=ends)
@@ -253,12 +241,6 @@ def alarm_curve(
         the detection rate changes, but at most 500.
     level
         The confidence level of each exact interval.
-
-    Examples
-    --------
-    >>> curve = alarm_curve([[0.9, 0.8, 0.7], [0.8, 0.6, 0.1]], [1, 1, 0], [2, 2, 2])
-    >>> print(curve.threshold, curve.false_alarm_rate, curve.detection_rate)
-    [0.  0.1 0.6 0.8 1. ] [0.  0.  0.  0.5 1. ] [0. 0. 1. 1. 1.]
     """
     panel, success, ends = check_panel("p", p, unit=True), check_flags("met", met), _ends(end)
     check_same_size(p=panel, met=success, end=ends)

@@ -38,24 +38,12 @@ def log_losses(p: ArrayLike, met: ArrayLike, n_calibration: ArrayLike) -> FloatA
 
 
 def brier(p: ArrayLike, met: ArrayLike) -> float:
-    """The Brier score: the mean of (p − met)², where met is 1 or 0; lower is better.
-
-    Examples
-    --------
-    >>> brier([1.0, 0.5], [1, 0])
-    0.125
-    """
+    """The Brier score: the mean of (p − met)², where met is 1 or 0; lower is better."""
     return float(squared_errors(*_forecasts(p, met)).mean())
 
 
 def log_loss(p: ArrayLike, met: ArrayLike, n_calibration: int) -> float:
-    """The log loss: the mean of −log of the probability of what happened; lower is better.
-
-    Examples
-    --------
-    >>> round(log_loss([1.0, 1.0], [1, 0], n_calibration=99), 3)
-    2.652
-    """
+    """The log loss: the mean of −log of the probability of what happened; lower is better."""
     whole_number("n_calibration", n_calibration, least=0)
     forecasts, outcomes = _forecasts(p, met)
     return float(log_losses(forecasts, outcomes, n_calibration=n_calibration).mean())
@@ -126,14 +114,7 @@ def reliability(
     level: float = 0.95,
     episode: ArrayLike | None = None,
 ) -> Reliability:
-    """Forecasts p in bins of equal width, and how often the target was met in each bin.
-
-    Examples
-    --------
-    >>> found = reliability([0.1, 0.9, 0.9, 0.9], [0, 1, 1, 0], bins=2)
-    >>> print(found.count, found.rate_met.round(2), round(found.ece, 3))
-    [1 3] [0.   0.67] 0.2
-    """
+    """Forecasts p in bins of equal width, and how often the target was met in each bin."""
     forecasts, outcomes = check_probabilities("p", p), check_flags("met", met)
     check_same_size(p=forecasts, met=outcomes)
     fraction("level", level)
@@ -157,13 +138,7 @@ def reliability(
 
 
 def ece(p: ArrayLike, met: ArrayLike, bins: int = 30) -> float:
-    """The expected calibration error (ECE) of the forecasts, from 0 to 1; lower is better.
-
-    Examples
-    --------
-    >>> ece([0.0, 0.0, 1.0, 1.0], [0, 0, 1, 0])
-    0.25
-    """
+    """The expected calibration error (ECE) of the forecasts, from 0 to 1; lower is better."""
     forecasts, outcomes = check_probabilities("p", p), check_flags("met", met)
     check_same_size(p=forecasts, met=outcomes)
     gaps = np.bincount(bin_of(forecasts, bins), weights=forecasts - outcomes)
@@ -236,14 +211,7 @@ class PitHistogram:
 def pit_histogram(
     pit: ArrayLike, bins: int = 20, *, n_calibration: int | None = None, band: float = 0.95
 ) -> PitHistogram:
-    """The histogram of PIT values, with the range expected for each bar if they are uniform.
-
-    Examples
-    --------
-    >>> found = pit_histogram([0.1, 0.3, 0.6, 1.0], bins=2)
-    >>> print(found.count, found.low, found.high, found.is_flat)
-    [2 2] [0 0] [4 4] True
-    """
+    """The histogram of PIT values, with the range expected for each bar if they are uniform."""
     values = check_probabilities("pit", pit)
     places = bin_of(values, bins)
     shares = np.full(bins, 1.0 / bins)
@@ -253,14 +221,7 @@ def pit_histogram(
 def rank_histogram(
     ranks: ArrayLike, n_calibration: int, *, bins: int = 20, band: float = 0.95
 ) -> PitHistogram:
-    """The histogram of the ranks of test scores among n calibration scores.
-
-    Examples
-    --------
-    >>> found = rank_histogram([1, 4, 7, 10], 9, bins=3)
-    >>> print(found.count, found.edges.round(2), found.expected)
-    [2 1 1] [0.  0.4 0.7 1. ] [1.6 1.2 1.2]
-    """
+    """The histogram of the ranks of test scores among n calibration scores."""
     n = whole_number("n_calibration", n_calibration, least=1)
     wanted = whole_number("bins", bins, least=1)
     if wanted > n + 1:

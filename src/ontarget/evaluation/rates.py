@@ -137,11 +137,6 @@ class Rate:
     """A share of independent trials, with its exact (Clopper–Pearson) confidence interval.
 
     With no trials, the share is NaN and the interval is all of [0, 1].
-
-    Examples
-    --------
-    >>> print(Rate.of(8, 10))
-    0.800 (0.444 to 0.975, 8 of 10)
     """
 
     count: int
@@ -231,26 +226,13 @@ def covered(lower: ArrayLike, upper: ArrayLike, y: ArrayLike) -> BoolArray:
 
 
 def coverage(lower: ArrayLike, upper: ArrayLike, y: ArrayLike, *, level: float = 0.95) -> Rate:
-    """The share of closed intervals that contain their outcome, with its confidence interval.
-
-    Examples
-    --------
-    >>> print(coverage([0, 0, 0, 0], [1, 1, 1, 1], [0.5, 1.0, 0.2, 3.0]))
-    0.750 (0.194 to 0.994, 3 of 4)
-    """
+    """The share of closed intervals that contain their outcome, with its confidence interval."""
     held = covered(lower, upper, y)
     return Rate.of(int(held.sum()), held.size, level=level)
 
 
 def coverage_band(n_calibration: int, n_test: int, level: Level, *, band: float = 0.99) -> Band:
-    """The range in which the measured coverage of a valid conformal method lies.
-
-    Examples
-    --------
-    >>> low, high = coverage_band(2500, 5000, 0.8)
-    >>> print(round(low, 4), round(high, 4))
-    0.7744 0.8248
-    """
+    """The range in which the measured coverage of a valid conformal method lies."""
     n, tests = (
         whole_number("n_calibration", n_calibration, least=1),
         whole_number("n_test", n_test, least=1),
@@ -264,13 +246,7 @@ def coverage_band(n_calibration: int, n_test: int, level: Level, *, band: float 
 
 
 def mean_width(lower: ArrayLike, upper: ArrayLike) -> float:
-    """The mean width of the finite intervals; NaN if there are none. Empty ones have width 0.
-
-    Examples
-    --------
-    >>> mean_width([0.0, 0.0, 0.0], [1.0, 2.0, float("inf")])
-    1.5
-    """
+    """The mean width of the finite intervals; NaN if there are none. Empty ones have width 0."""
     low, high = _ends(lower, upper)
     # The ends of an empty interval may both be the same infinity.
     empty = low >= high

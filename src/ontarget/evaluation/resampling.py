@@ -61,18 +61,7 @@ class Forecasts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Resampling:
-    """The settings of the Poisson bootstrap over whole episodes that intervals come from.
-
-    Parameters
-    ----------
-    resamples
-        The number of resamples.
-    level
-        The confidence level of the intervals.
-    seed
-        The seed and an episode's id decide how often each resample contains the episode, so results
-        do not depend on the order of the episodes.
-    """
+    """The settings of the Poisson bootstrap over whole episodes that intervals come from."""
 
     resamples: int = 200
     level: float = 0.95
@@ -99,14 +88,7 @@ class Resampling:
 
 
 def pool(p: ArrayLike, met: ArrayLike) -> Forecasts:
-    """All forecasts of p (steps, episodes) that are not NaN, in flat arrays.
-
-    Examples
-    --------
-    >>> found = pool([[0.5, 0.6], [float("nan"), 0.9]], [False, True])
-    >>> print(found.p, found.met, found.episode)
-    [0.5 0.6 0.9] [False  True  True] [0 1 1]
-    """
+    """All forecasts of p (steps, episodes) that are not NaN, in flat arrays."""
     panel, outcomes = _forecasts(p, met)
     steps, episodes = np.nonzero(~np.isnan(panel))
     return Forecasts(panel[steps, episodes], outcomes[episodes], episodes)
@@ -115,13 +97,7 @@ def pool(p: ArrayLike, met: ArrayLike) -> Forecasts:
 def pooled_mean(
     values: ArrayLike, *, ids: ArrayLike | None = None, resampling: Resampling | None = None
 ) -> Estimate[float]:
-    """The mean of all values (steps, episodes) that are not NaN, with its confidence interval.
-
-    Examples
-    --------
-    >>> print(pooled_mean([[1.0, 3.0], [float("nan"), 5.0]]).value)
-    3.0
-    """
+    """The mean of all values (steps, episodes) that are not NaN, with its confidence interval."""
     plan = resampling or Resampling()
     total, alive = _sums(check_panel("values", values))
     weights = plan.weights(total.shape[1], ids)
@@ -162,12 +138,6 @@ def pooled_ece(
     the gap of bin b and g*_b its gap in a resample. The ECE cannot change by more than
     Σ_b |g*_b − g_b|. The interval reaches as far to both sides as this sum does in a share
     ``level`` of the resamples. ``floor`` is the mean of this sum.
-
-    Examples
-    --------
-    >>> found = pooled_ece([[0.5] * 100, [1.0] * 50 + [0.0] * 50], [True] * 50 + [False] * 50)
-    >>> print(found.value, found.low, found.floor < 0.05)
-    0.0 0.0 True
     """
     plan = resampling or Resampling()
     panel, outcomes = _forecasts(p, met)
@@ -296,14 +266,7 @@ def paired_difference(
     ids: ArrayLike | None = None,
     resampling: Resampling | None = None,
 ) -> Difference:
-    """The mean of ``ours`` minus ``theirs``, two methods' losses on the same episodes.
-
-    Examples
-    --------
-    >>> found = paired_difference([[0.1, 0.2, 0.3]], [[0.2, 0.3, 0.4]])
-    >>> print(round(found.value, 3), found.shows)
-    -0.1 True
-    """
+    """The mean of ``ours`` minus ``theirs``, two methods' losses on the same episodes."""
     plan = resampling or Resampling()
     losses = np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)
     found = pooled_mean(losses, ids=ids, resampling=plan)

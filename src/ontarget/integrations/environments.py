@@ -16,14 +16,7 @@ from ontarget.reading.observations import SPACES, Numbers, ObservationLayout, re
 
 
 def layout_of(space: Any) -> ObservationLayout:
-    """How an observation of this Gymnasium space becomes a row of named numbers.
-
-    Examples
-    --------
-    >>> from gymnasium.spaces import Box, Dict, Discrete
-    >>> layout_of(Dict(arm=Box(-1.0, 1.0, (2,)), mode=Discrete(3))).names
-    ('arm_0', 'arm_1', 'mode')
-    """
+    """How an observation of this Gymnasium space becomes a row of named numbers."""
     return read_layout(space, _opened)
 
 
@@ -48,13 +41,6 @@ class MonitorView:
 
     Features are matched by name if the names of layout and monitor agree. If only their number
     agrees, because the user chose other names, features are matched by position.
-
-    Parameters
-    ----------
-    layout
-        How an observation becomes a row of named numbers.
-    schema
-        The monitor's features.
     """
 
     def __init__(self, layout: ObservationLayout, schema: Schema) -> None:
@@ -91,14 +77,7 @@ def _listed(names: tuple[str, ...], most: int = 6) -> str:
 
 
 def time_limit(env: Any) -> int | None:
-    """The number of steps after which an environment cuts a run off; None if it is not known.
-
-    Examples
-    --------
-    >>> import gymnasium
-    >>> time_limit(gymnasium.make("CartPole-v1"))
-    500
-    """
+    """The number of steps after which an environment cuts a run off; None if it is not known."""
     gymnasium = require("gymnasium", extra="gym")
     if hasattr(env, "num_envs"):
         parts = getattr(env.unwrapped, "envs", None)

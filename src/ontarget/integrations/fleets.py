@@ -31,19 +31,6 @@ class FleetRuns:
     """Watched runs, one for each slot (environment) of a vector.
 
     `outlook` has the monitor's latest answer about each run.
-
-    Parameters
-    ----------
-    monitor
-        A fitted monitor.
-    target
-        The target of every run, or its goal.
-    slots
-        How many runs there are at the same time.
-    limit
-        The environment's time limit; None if it is not known.
-    **options
-        Options of `GoalMonitor.fleet`.
     """
 
     def __init__(

@@ -178,23 +178,7 @@ class _Run:
 
 
 class Recorder:
-    """Collects several runs at the same time, one in each slot (environment).
-
-    Parameters
-    ----------
-    layout
-        How an observation becomes a row of named numbers.
-    slots
-        How many runs, at most, happen at the same time.
-    horizon
-        The number of steps after which a run is complete; later steps are not kept.
-    max_steps
-        The number of steps after which a run is cut off.
-    features
-        Names for the features, if you do not want those of the layout.
-    categorical
-        Features whose numbers stand for categories, besides those that the layout marks.
-    """
+    """Collects several runs at the same time, one in each slot (environment)."""
 
     def __init__(
         self,

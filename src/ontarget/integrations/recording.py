@@ -48,7 +48,41 @@ from gymnasium.utils import RecordConstructorArgs  # noqa: E402 - as above
 BehaviorValue: TypeAlias = Callable[[Any, dict[str, Any]], float]
 
 
-class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+class _Recording:
+    """What a recorded environment has, whether it is one or a vector."""
+
+    _recorder: Recorder
+
+    @property
+    def recorder(self) -> Recorder:
+        """The object that collects the runs."""
+        return self._recorder
+
+    def episodes(
+        self,
+        *,
+        behavior: JudgedBy = "sum",
+        censored: Censored = "refuse",
+        label: str = "",
+    ) -> Episodes:
+        """The recorded runs so far, in the order in which they began.
+
+        Runs that somebody took over are left out, and `Episodes.remarks` says so, because the other
+        runs are then a selection. With ``censored="worst-case"`` or ``"drop"``, runs that were
+        taken over count as cut off.
+
+        Parameters
+        ----------
+        behavior, censored
+            As for `Episodes.from_arrays`.
+        label
+            A text to put before each run's number in its id, so that ids of several recordings
+            differ.
+        """
+        return self._recorder.episodes(behavior=behavior, censored=censored, label=label)
+
+
+class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs, _Recording):
     """An environment that records its runs; `episodes` returns them.
 
     Observations, rewards and infos pass through unchanged. A run that is still going on is left
@@ -141,37 +175,9 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         tell_inside(self.env)
 
     @property
-    def recorder(self) -> Recorder:
-        """The object that collects the runs."""
-        return self._recorder
-
-    @property
     def recording(self) -> bool:
         """Whether a run is being recorded."""
         return self._recorder.in_progress(0)
-
-    def episodes(
-        self,
-        *,
-        behavior: JudgedBy = "sum",
-        censored: Censored = "refuse",
-        label: str = "",
-    ) -> Episodes:
-        """The recorded runs so far, in the order in which they began.
-
-        Runs that somebody took over are left out, and `Episodes.remarks` says so, because the other
-        runs are then a selection. With ``censored="worst-case"`` or ``"drop"``, runs that were
-        taken over count as cut off.
-
-        Parameters
-        ----------
-        behavior, censored
-            As for `Episodes.from_arrays`.
-        label
-            A text to put before each run's number in its id, so that ids of several recordings
-            differ.
-        """
-        return self._recorder.episodes(behavior=behavior, censored=censored, label=label)
 
 
 def record(
@@ -323,7 +329,7 @@ def run_seed(seed: int | None, *numbers: int) -> int | None:
 
 
 # VectorWrapper takes no parameters before gymnasium 1.4.
-class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs):
+class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs, _Recording):
     """A vector of environments that records its runs; `episodes` returns them.
 
     It works in every autoreset mode. Runs that have not ended are left out. So if you stop as soon
@@ -408,11 +414,6 @@ class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs
         tell_inside(self.env, chosen)
 
     @property
-    def recorder(self) -> Recorder:
-        """The object that collects the runs."""
-        return self._recorder
-
-    @property
     def complete(self) -> bool:
         """Whether every environment has played its share of runs."""
         return self._left is not None and not self._left.any() and self.idle
@@ -426,16 +427,6 @@ class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs
     def finished(self) -> int:
         """The number of finished runs."""
         return len(self._recorder)
-
-    def episodes(
-        self,
-        *,
-        behavior: JudgedBy = "sum",
-        censored: Censored = "refuse",
-        label: str = "",
-    ) -> Episodes:
-        """The runs so far, in the order in which they began; see `RecordEpisodes.episodes`."""
-        return self._recorder.episodes(behavior=behavior, censored=censored, label=label)
 
     def _begin(self, mask: BoolArray, states: AnyArray) -> None:
         self.began = mask

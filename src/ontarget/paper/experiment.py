@@ -65,34 +65,7 @@ PAPER: Final = {
 
 @dataclass(frozen=True)
 class Plan:
-    """The sizes of a reproduction; the defaults are the paper's.
-
-    Parameters
-    ----------
-    domains
-        The names of the simulated domains.
-    episodes, train, calibrate
-        How many episodes are simulated per domain, and how many of them are for training and for
-        calibration; the rest is for testing.
-    partitions
-        How many times the episodes are divided at random.
-    n_trees, min_leaf
-        The forest of each step. The paper gives neither; ours are `QuantileForest`'s own defaults,
-        as in ``GoalMonitor(preset="paper")``.
-    level
-        The level of the prediction intervals at t = 0.
-    bins
-        The number of bins for the expected calibration error.
-    seed
-        The seed from which every random number follows.
-    quick
-        Whether this is a shortened version, which is labelled as such.
-
-    Examples
-    --------
-    >>> FULL.test
-    5000
-    """
+    """The sizes of a reproduction; the defaults are the paper's."""
 
     domains: tuple[str, ...] = ("tamarisk", "skirmish")
     episodes: int = 10_000
@@ -244,23 +217,6 @@ class Part:
     """The results of one partition: lower bounds of the probability, and data for the measures.
 
     A partition is one random division of the episodes.
-
-    Attributes
-    ----------
-    low
-        (steps, tests): the lower bound p_low times n + 1, as whole numbers.
-    met, ids, outcomes
-        Which test episodes met the target, their ids, and their outcomes.
-    target
-        The lower and upper end of the target.
-    bins
-        (methods, steps, bins, 3): the number of forecasts, their sum, and how many came true.
-    brier, log_loss
-        (methods, steps): the Brier score and the log loss.
-    interval
-        The coverage and mean width of the prediction intervals at t = 0.
-    n
-        The number of held-out episodes that p_low was computed from.
     """
 
     low: NDArray[np.integer]
@@ -360,13 +316,7 @@ Parts = Mapping[tuple[str, Mode], Sequence[Part]]
 
 
 def mean_sd(values: Iterable[float | None]) -> dict[str, Any]:
-    """The mean and standard deviation of results, one per partition, and the results themselves.
-
-    Examples
-    --------
-    >>> mean_sd([1.0, 3.0, None])
-    {'mean': 2.0, 'sd': 1.4142135623730951, 'each': [1.0, 3.0, nan]}
-    """
+    """The mean and standard deviation of results, one per partition, and the results themselves."""
     each = np.array([np.nan if value is None else value for value in values])
     some = each[~np.isnan(each)]
     mean = float(some.mean()) if some.size else float("nan")

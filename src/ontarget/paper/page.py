@@ -107,13 +107,7 @@ _MOST_ECE: Final = {
 
 
 def plus_minus(found: Mapping[str, Any], digits: int = 4, *, percent: bool = False) -> str:
-    """The text of a mean and its standard deviation, joined by ±.
-
-    Examples
-    --------
-    >>> plus_minus({"mean": 0.80321, "sd": 0.0107}, 2, percent=True)
-    '80.32 ± 1.07 %'
-    """
+    """The text of a mean and its standard deviation, joined by ±."""
     scale, unit = (100.0, " %") if percent else (1.0, "")
     if found["mean"] is None:
         return "–"

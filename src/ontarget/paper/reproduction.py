@@ -104,24 +104,7 @@ def _measured(plan: Plan, clock: Clock) -> dict[tuple[str, Mode], list[Part]]:
 
 
 class Clock:
-    """Adds up the seconds of each kind of work, and reports progress.
-
-    Parameters
-    ----------
-    total
-        The weight (expected work) of everything that will be timed, in any unit, such as seconds.
-    report
-        A function that is called with a text and the share of all work that is done.
-
-    Examples
-    --------
-    >>> clock = Clock(2.0, lambda text, share: print(f"{text} {share:.0%}"))
-    >>> with clock.timed("work", "half of it", weight=1.0, ticks=2):
-    ...     clock.tick()
-    half of it 0%
-    half of it 25%
-    half of it 50%
-    """
+    """Adds up the seconds of each kind of work, and reports progress."""
 
     def __init__(self, total: float, report: Report | None = None) -> None:
         self._total = max(total, 1e-9)

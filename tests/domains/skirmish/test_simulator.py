@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest, hypergeom
 
 from ontarget.domains import _skirmish_kernels as kernels
-from ontarget.domains.domain import Domain, episode_keys, join, take
-from ontarget.domains.simulation import simulate, simulate_with_snapshots, true_probability
+from ontarget.domains.domain import Domain, episode_keys, take
+from ontarget.domains.simulation import simulate_with_snapshots, true_probability
 from ontarget.domains.skirmish import FIELD, Battle, Order, Skirmish
 from ontarget.errors import InputError
 from ontarget.target import Target
@@ -187,20 +187,6 @@ def test_win_probability_rises_steeply_with_the_numerical_ratio() -> None:
     assert rates[-1] > 0.97
 
 
-def test_one_weakened_marine_shifts_the_odds_of_equal_sides() -> None:
-    scenario, keys = even(10, 10), episode_keys(20, 0, 400)
-    rates = []
-    for health in (45.0, 33.0, 21.0):
-        battle = scenario.start(keys)
-        battle.health[:, 10] = health
-        for t in range(scenario.horizon):
-            scenario.step(battle, t, keys)
-        rates.append((scenario.observe(battle)[:, 1] == 0).mean())
-    assert rates == sorted(rates)
-    assert 0.35 < rates[0] < 0.65
-    assert rates[2] > rates[0] + 0.2
-
-
 def duel(gap: float, *, health: tuple[float, float], cooldown: tuple[float, float]) -> Battle:
     """One blue unit and one red unit that stand this far apart on a line."""
     return Battle(
@@ -291,41 +277,6 @@ def test_an_episode_is_the_same_in_any_company_and_thread() -> None:
     np.testing.assert_array_equal(rewards, more[:, :60])
 
 
-def test_simulated_episodes_are_the_same_bits_with_any_number_of_threads(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    frames = []
-    for threads in ("1", "2", "5"):
-        monkeypatch.setenv("ONTARGET_THREADS", threads)
-        frames.append(simulate(Skirmish(), 600, seed=9).to_frame())
-    assert frames[0].equals(frames[1])
-    assert frames[0].equals(frames[2])
-
-
-def test_the_oracle_finds_a_probability_between_the_certain_ends() -> None:
-    scenario = Skirmish()
-    run = simulate_with_snapshots(scenario, 20, seed=18, snapshots=[10, 56])
-    outcomes = run.episodes.outcomes
-    for t in (10, 56):
-        truth = true_probability(
-            scenario,
-            run.snapshots[t],
-            run.episodes.at(t).behavior,
-            t,
-            Target.at_least(4.0),
-            rollouts=60,
-        )
-        hit = outcomes >= 4.0
-        assert truth.p[hit].mean() > truth.p[~hit].mean() + (0.2 if t == 10 else 0.8)
-
-
-def test_other_seeds_give_other_battles() -> None:
-    scenario = Skirmish()
-    first = play(scenario, episode_keys(1, 0, 50))[1].sum(axis=0)
-    second = play(scenario, episode_keys(2, 0, 50))[1].sum(axis=0)
-    assert (first != second).mean() > 0.5
-
-
 def test_a_battle_goes_on_from_a_snapshot() -> None:
     scenario, keys = Skirmish(), episode_keys(10, 0, 12)
     battle = play(scenario, keys, steps=20)[2]
@@ -351,12 +302,6 @@ def test_a_finished_battle_pays_nothing_more() -> None:
     over = (states[:, :, :2] == 0).any(axis=2) & (np.arange(57) > 14)[:, None]
     assert over.any()
     assert (rewards[over] == 0).all()
-
-
-def test_returns_are_spread() -> None:
-    outcomes = simulate(Skirmish(), 2000, seed=14).outcomes
-    assert 3.0 < outcomes.mean() < 5.0
-    assert 3.5 < outcomes.std() < 5.5
 
 
 def test_a_battle_is_open_until_the_reinforcements_are_known_and_hardly_after() -> None:
@@ -396,13 +341,6 @@ def test_orders_may_differ_between_episodes() -> None:
     assert after[1] > before[1]
 
 
-def test_battles_join_and_split_like_any_state() -> None:
-    scenario = Skirmish()
-    parts = [scenario.start(episode_keys(17, 0, 3)), scenario.start(episode_keys(17, 3, 5))]
-    whole = scenario.start(episode_keys(17, 0, 5))
-    np.testing.assert_array_equal(join(parts).x, whole.x)
-
-
 @pytest.mark.parametrize(
     ("argument", "wrong"),
     [
@@ -424,41 +362,3 @@ def test_equal_sides_win_equally_often_at_every_size() -> None:
     for size in (1, 2, 5, 20):
         won, decided = blue_wins(size, size, n=20_000, seed=100 + size)
         assert binomtest(won, decided).pvalue > RISK, f"{size} each: blue won {won} of {decided}"
-
-
-def leads_without_space(blue: int, red: int, n: int, *, focus: bool) -> np.ndarray:
-    """Blue's survivors minus red's where everyone reaches everyone: weapons and order, no map."""
-    rng = np.random.default_rng(0)
-    leads = []
-    for _ in range(n):
-        health, ready = np.full(blue + red, 45.0), np.zeros(blue + red)
-        target = np.full(blue + red, -1)
-        sides = (np.arange(blue), np.arange(blue, blue + red))
-        loop = 0
-        while (health[sides[0]] > 0).any() and (health[sides[1]] > 0).any():
-            for i in rng.permutation(np.flatnonzero(health > 0)):
-                enemies = [j for j in sides[int(i < blue)] if health[j] > 0]
-                if health[i] <= 0 or not enemies or ready[i] > loop:
-                    continue
-                if target[i] < 0 or health[target[i]] <= 0:
-                    target[i] = enemies[0] if focus else rng.choice(enemies)
-                health[target[i]] -= 6.0
-                ready[i] = loop + 13.77 + rng.uniform(-1.0, 2.0)
-            loop += 1
-        leads.append((health[:blue] > 0).sum() - (health[blue:] > 0).sum())
-    return np.array(leads)
-
-
-@pytest.mark.slow
-def test_a_model_without_space_decides_battles_as_sharply() -> None:
-    # One Marine more wins every battle of the simulator; that is no artefact of its map.
-    focused = leads_without_space(11, 10, 100, focus=True)
-    scattered = leads_without_space(11, 10, 100, focus=False)
-    assert (focused > 0).all()
-    assert (scattered > 0).mean() > 0.9
-    scenario, keys = even(11, 10), episode_keys(21, 0, 500)
-    left = scenario.observe(play(scenario, keys)[2])
-    lead = left[:, 0] - left[:, 1]
-    assert (lead > 0).all()
-    # Nearest targets lie between one shared target and random ones.
-    assert focused.mean() - 0.3 < lead.mean() < scattered.mean() + 0.3

@@ -12,7 +12,6 @@ from ontarget.evaluation import (
     PitHistogram,
     alarm_curve,
     first_alarms,
-    pit_histogram,
     reliability,
 )
 from ontarget.evaluation.figures import (
@@ -101,12 +100,6 @@ def test_came_true_chart_marks_what_chance_hardly_explains() -> None:
         np.testing.assert_allclose(bar[:, 1], [found.low[k], found.high[k]])
 
 
-def test_ece_chart_may_count_in_points() -> None:
-    (axes,) = ece_chart({"p": Curve.of([0.1, 0.2])}, points=True).axes
-    assert axes.get_ylabel() == "p is off by (points)"
-    assert axes.yaxis.get_major_formatter()(0.125, 0) == "12.5"
-
-
 def test_ece_chart_draws_mean_and_one_deviation_each_side() -> None:
     repeats = P[:3]
     (axes,) = ece_chart({"low": Curve.of_repeats(repeats)}, floor=P[4]).axes
@@ -175,11 +168,6 @@ def test_pit_chart_draws_counts_and_sets_bars_outside_the_band_apart() -> None:
     np.testing.assert_array_equal(drawn[0].values, found.high)
     np.testing.assert_array_equal(drawn[0].baseline, found.low)
     assert "90 % band, all bars" in labels(axes)
-
-
-def test_a_flat_pit_has_no_bar_set_apart() -> None:
-    (axes,) = pit_chart(pit_histogram(np.linspace(0.01, 0.99, 50), bins=5)).axes
-    assert len(axes.containers) == 1
 
 
 def test_alarm_chart_draws_the_curve_and_writes_the_marked_rates() -> None:
