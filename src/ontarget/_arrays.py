@@ -25,9 +25,9 @@ def read_only(array: NDArray[T]) -> NDArray[T]:
     return view
 
 
-def freeze(owner: object, **arrays: AnyArray) -> None:
-    """Set read-only copies of the arrays as attributes of a frozen value object, by name."""
-    for name, array in arrays.items():
+def freeze(owner: object, *own: str, **arrays: AnyArray) -> None:
+    """Set read-only copies of arrays as attributes of a frozen value object, or of its own ones."""
+    for name, array in {**{name: getattr(owner, name) for name in own}, **arrays}.items():
         object.__setattr__(owner, name, read_only(np.array(array)))
 
 

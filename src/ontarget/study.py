@@ -363,9 +363,9 @@ def boosted(learn: Rows, asked: Rows, seed: int = 0) -> FloatArray:
     """For each row of ``asked``, the probability of success by gradient-boosted trees."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    held = _held(learn, seed)
-    if not _both(learn.met[~held]):
-        return np.full(len(asked), _rate(learn))
+    held = held_out(learn, seed)
+    if not both_kinds(learn.met[~held]):
+        return np.full(len(asked), past_share(learn))
     X, X_asked = (np.column_stack([one, r.t, r.b]) for one, r in _coded(learn, asked))
     seen = ~np.isnan(X[~held]).all(axis=0)  # scikit-learn fails on a column without a value
     X, X_asked = X[:, seen], X_asked[:, seen]
@@ -384,7 +384,7 @@ def boosted(learn: Rows, asked: Rows, seed: int = 0) -> FloatArray:
         return model.fit(X[rows], learn.met[rows])
 
     staged = fit(~held, _MOST_TREES).staged_predict_proba(X[held])
-    losses = [_loss(p[:, 1], learn.met[held]) for p in staged]
+    losses = [clipped_loss(p[:, 1], learn.met[held]) for p in staged]
     chosen = fit(np.ones_like(held), int(np.argmin(losses)) + 1)
     p: FloatArray = chosen.predict_proba(X_asked)[:, 1]
     return p
@@ -404,24 +404,25 @@ def _coded(learn: Rows, *others: Rows) -> Iterator[tuple[FloatArray, Rows]]:
         yield X, one
 
 
-def _both(met: BoolArray) -> bool:
+def both_kinds(met: BoolArray) -> bool:
     """Whether some rows met the target and some missed it; otherwise there is nothing to learn."""
     return bool(met.any() and not met.all())
 
 
-def _rate(rows: Rows) -> float:
+def past_share(rows: Rows) -> float:
     """The share of episodes in these rows that met the target, kept away from 0 and 1."""
     hits = np.bincount(rows.episode, rows.met) > 0
     return float((hits.sum() + 1.0) / (hits.size + 2.0))
 
 
-def _held(rows: Rows, seed: int) -> BoolArray:
+def held_out(rows: Rows, seed: int) -> BoolArray:
     """(rows,): whether the row belongs to the fifth of the episodes that is held out."""
     n = rows.n_episodes
     chosen = np.random.default_rng(seed).permutation(n)[: max(n // 5, 1)]
     return np.isin(rows.episode, chosen)
 
 
-def _loss(p: FloatArray, met: BoolArray) -> float:
+def clipped_loss(p: FloatArray, met: BoolArray) -> float:
+    """The mean log loss, with p kept 0.0001 away from 0 and 1."""
     clipped = np.clip(p, 1e-4, 1.0 - 1e-4)
     return float(-np.log(np.where(met, clipped, 1.0 - clipped)).mean())

@@ -107,10 +107,23 @@ class Battles:
         """The features that are codes of categories: none."""
         return ()
 
+    @property
+    def places(self) -> FloatArray:
+        """The start locations of blue and red, one row each."""
+        raise NotImplementedError
+
     def armies(self, keys: KeyArray) -> Armies:
         """For each key, how many units the episode starts with, and how many join red later."""
         sizes, _ = self._draw_armies(keys)
         return Armies(sizes[0], sizes[1], self._draw_reinforcements(keys)[0])
+
+    def _features(
+        self, x: FloatArray, y: FloatArray, health: FloatArray, reinforcements: IndexArray
+    ) -> FloatArray:
+        n_blue, places = self.blue[1], self.places
+        return features_of(
+            x, y, health, n_blue=n_blue, places=places, reinforcements=reinforcements
+        )
 
     def _draw_armies(self, keys: KeyArray) -> tuple[IndexArray, FloatArray]:
         sizes = np.empty((2, keys.shape[0]), dtype=np.intp)
@@ -231,14 +244,7 @@ class Skirmish(Battles):
 
     def observe(self, battle: Battle) -> FloatArray:
         """The features of each battle that are known before acting: one row per episode."""
-        return features_of(
-            battle.x,
-            battle.y,
-            battle.health,
-            n_blue=self.blue[1],
-            places=self.places,
-            reinforcements=battle.reinforcements,
-        )
+        return self._features(battle.x, battle.y, battle.health, battle.reinforcements)
 
     def step(self, battle: Battle, t: int, keys: KeyArray) -> FloatArray:
         """The rewards of step t, in which blue attack-moves; the battles are advanced in place."""

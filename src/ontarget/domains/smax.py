@@ -20,7 +20,7 @@ import numpy as np
 from ontarget._package import require
 from ontarget._typing import AnyArray, FloatArray, IndexArray, KeyArray
 from ontarget.domains.domain import streams, uniforms
-from ontarget.domains.skirmish import Battles, features_of
+from ontarget.domains.skirmish import Battles
 
 # The engine's own values: a Marine's hit points, the start locations of both sides on its map of
 # 32 x 32, and how far from there a unit may start in x and in y.
@@ -285,14 +285,7 @@ class Smax(Battles):
     def observe(self, battle: SmaxBattle) -> FloatArray:
         """The features of each battle that are known before acting: one row per episode."""
         x, y = (np.array(battle.positions[..., axis], np.float64) for axis in (0, 1))
-        return features_of(
-            x,
-            y,
-            battle.health.astype(np.float64),
-            n_blue=self.blue[1],
-            places=self.places,
-            reinforcements=battle.reinforcements,
-        )
+        return self._features(x, y, battle.health.astype(np.float64), battle.reinforcements)
 
     def step(self, battle: SmaxBattle, t: int, keys: KeyArray) -> FloatArray:
         """The rewards of step t; the battles are advanced in place."""

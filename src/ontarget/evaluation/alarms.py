@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -63,7 +63,7 @@ class AlarmQuality:
     lead_to_decision: IndexArray
 
     def __post_init__(self) -> None:
-        freeze(self, lead_steps=self.lead_steps, lead_to_decision=self.lead_to_decision)
+        freeze(self, "lead_steps", "lead_to_decision")
 
     @property
     def median_lead_steps(self) -> float:
@@ -128,14 +128,7 @@ class AlarmCurve:
     level: float
 
     def __post_init__(self) -> None:
-        names = ("threshold", "false_alarm_rate", "detection_rate", "in_time_rate")
-        flat = {name: np.asarray(getattr(self, name)) for name in names}
-        check_same_size(**flat)
-        tables = (
-            *("false_alarm_interval", "detection_interval", "in_time_interval"),
-            *("lead_steps", "lead_to_decision", "lead_in_time"),
-        )
-        freeze(self, **flat, **{name: np.asarray(getattr(self, name)) for name in tables})
+        freeze(self, *(one.name for one in fields(self) if "Array" in str(one.type)))
 
 
 def sustained(p: ArrayLike, for_steps: int = 1, *, resets: ArrayLike | None = None) -> FloatArray:

@@ -82,12 +82,7 @@ class Reliability:
     level: float
 
     def __post_init__(self) -> None:
-        names = ("count", "mean_p", "rate_met", "low", "high")
-        arrays = {name: np.asarray(getattr(self, name)) for name in names}
-        if arrays["count"].ndim != 1 or arrays["count"].sum() == 0:
-            raise InputError("Reliability needs at least one forecast in its bins, got none")
-        check_same_size(**arrays)
-        freeze(self, **arrays)
+        freeze(self, "count", "mean_p", "rate_met", "low", "high")
 
     @property
     def n(self) -> int:
@@ -193,14 +188,7 @@ class PitHistogram:
     band: float
 
     def __post_init__(self) -> None:
-        names = ("count", "expected", "low", "high")
-        arrays = {name: np.asarray(getattr(self, name)) for name in names}
-        check_same_size(**arrays)
-        if np.asarray(self.edges).shape != (arrays["count"].size + 1,):
-            raise InputError(
-                Argument("edges"), " needs one number more than there are bins (counts)"
-            )
-        freeze(self, edges=self.edges, **arrays)
+        freeze(self, "edges", "count", "expected", "low", "high")
 
     @property
     def is_flat(self) -> bool:
