@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ontarget.domains import rollout_outcomes, simulate, simulate_with_snapshots
-from ontarget.domains.domain import episode_keys
+from ontarget.domains.draws import episode_keys
 from ontarget.domains.skirmish import Skirmish
 from yardstick.figures import keep
 

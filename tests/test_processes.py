@@ -7,7 +7,7 @@ import pytest
 
 from ontarget._grid import snap
 from ontarget.domains import simulate, simulate_with_snapshots, true_probability
-from ontarget.domains.domain import episode_keys
+from ontarget.domains.draws import episode_keys
 from ontarget.target import Target
 from yardstick.processes import (
     CartPole,

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ontarget.domains.domain import below, episode_keys, stream, streams, uniform
+from ontarget.domains.draws import below, episode_keys, stream, streams, uniform
 
 MASK = 2**64 - 1
 

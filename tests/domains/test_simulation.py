@@ -5,7 +5,8 @@ import pytest
 
 from ontarget._grid import snap
 from ontarget.domains import Tamarisk, simulate, simulate_with_snapshots, simulation
-from ontarget.domains.domain import domain_of, episode_keys, take
+from ontarget.domains.domain import domain_of, take
+from ontarget.domains.draws import episode_keys
 from ontarget.errors import InputError
 from refusals import refuses
 

@@ -1,7 +1,7 @@
 from .domain import Domain as Domain
-from .domain import episode_keys as episode_keys
 from .domain import take as take
-from .domain import uniforms as uniforms
+from .draws import episode_keys as episode_keys
+from .draws import uniforms as uniforms
 from .simulation import Simulation as Simulation
 from .simulation import Truth as Truth
 from .simulation import rollout_outcomes as rollout_outcomes

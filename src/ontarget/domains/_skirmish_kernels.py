@@ -13,7 +13,7 @@ import numpy as np
 
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import AnyArray, FloatArray, KeyArray
-from ontarget.domains.domain import below, stream, uniform
+from ontarget.domains.draws import below, stream, uniform
 
 # A Marine, as the game's data give it; distances between centres, times in game loops.
 HEALTH, DAMAGE = 45.0, 6.0

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import FloatArray, KeyArray
-from ontarget.domains.domain import below, stream, uniform
+from ontarget.domains.draws import below, stream, uniform
 
 # Ordered from good to bad, so that a model that takes the code for a number does not go far wrong.
 NATIVE: Final = 0

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from ontarget._package import require
 from ontarget._typing import FloatArray
 from ontarget.domains._skirmish_kernels import HEALTH
-from ontarget.domains.domain import episode_keys, take
+from ontarget.domains.domain import take
+from ontarget.domains.draws import episode_keys
 from ontarget.domains.skirmish import FIELD, Battle, Order, Skirmish
 from ontarget.domains.tamarisk import ACTIONS, EDGE_STATES, Rivers, Tamarisk, TamariskParameters
 from ontarget.errors import Argument, InputError

@@ -15,7 +15,8 @@ from ontarget._keyed import keyed_hash, keys_of
 from ontarget._progress import announce_compiling, progress_bar
 from ontarget._threads import run_blocks
 from ontarget._typing import ArrayLike, FloatArray
-from ontarget.domains.domain import Domain, count, domain_of, episode_keys, join, take
+from ontarget.domains.domain import Domain, count, domain_of, join, take
+from ontarget.domains.draws import episode_keys
 from ontarget.episodes import Episodes
 from ontarget.errors import Argument, InputError
 from ontarget.target import Target

@@ -193,7 +193,7 @@ class Skirmish(Battles):
 
     Examples
     --------
-    >>> from ontarget.domains.domain import episode_keys
+    >>> from ontarget.domains.draws import episode_keys
     >>> skirmish, keys = Skirmish(red=(8, 8)), episode_keys(0, 0, 2)
     >>> battle = skirmish.start(keys)
     >>> print(skirmish.observe(battle)[:, 1:4:2])  # red's units, and their total health

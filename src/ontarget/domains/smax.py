@@ -19,7 +19,7 @@ import numpy as np
 
 from ontarget._package import require
 from ontarget._typing import AnyArray, FloatArray, IndexArray, KeyArray
-from ontarget.domains.domain import streams, uniforms
+from ontarget.domains.draws import streams, uniforms
 from ontarget.domains.skirmish import Battles
 
 # The engine's own values: a Marine's hit points, the start locations of both sides on its map of

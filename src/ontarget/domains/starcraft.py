@@ -19,7 +19,7 @@ from ontarget._arguments import whole_number
 from ontarget._progress import progress_bar
 from ontarget._typing import FloatArray
 from ontarget.domains._starcraft_client import Marine, Table, connected, launched
-from ontarget.domains.domain import episode_keys
+from ontarget.domains.draws import episode_keys
 from ontarget.domains.skirmish import FEATURES, LOOPS_PER_STEP, Skirmish, features_of
 from ontarget.episodes import Episodes
 from ontarget.errors import Argument, GameError, InputError

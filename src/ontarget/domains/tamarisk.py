@@ -61,7 +61,7 @@ from ontarget.domains._tamarisk_kernels import (
     decide,
     scatter,
 )
-from ontarget.domains.domain import streams
+from ontarget.domains.draws import streams
 from ontarget.errors import Argument, InputError
 
 EDGE_STATES: Final = ("native", "empty", "tamarisk")

@@ -11,7 +11,8 @@ import pytest
 from ontarget._kernel import kernel
 from ontarget._typing import FloatArray
 from ontarget.domains import _skirmish_kernels as kernels
-from ontarget.domains.domain import below, episode_keys, stream, take, uniform
+from ontarget.domains.domain import take
+from ontarget.domains.draws import below, episode_keys, stream, uniform
 from ontarget.domains.skirmish import FIELD, Battle, Order, Skirmish
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest, hypergeom
 
 from ontarget.domains import _skirmish_kernels as kernels
-from ontarget.domains.domain import Domain, episode_keys, take
+from ontarget.domains.domain import Domain, take
+from ontarget.domains.draws import episode_keys
 from ontarget.domains.simulation import simulate_with_snapshots, true_probability
 from ontarget.domains.skirmish import FIELD, Battle, Order, Skirmish
 from ontarget.errors import InputError

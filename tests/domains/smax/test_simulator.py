@@ -7,7 +7,8 @@ import pytest
 from scipy.stats import binom, hypergeom
 
 from ontarget.domains import smax as engine
-from ontarget.domains.domain import Domain, episode_keys, streams, take
+from ontarget.domains.domain import Domain, take
+from ontarget.domains.draws import episode_keys, streams
 from ontarget.domains.simulation import simulate
 from ontarget.domains.smax import Smax, SmaxBattle
 from ontarget.errors import InputError

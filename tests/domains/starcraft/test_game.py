@@ -14,7 +14,7 @@ import pytest
 from s2clientprotocol import sc2api_pb2
 
 from ontarget.domains._starcraft_client import Marine
-from ontarget.domains.domain import episode_keys
+from ontarget.domains.draws import episode_keys
 from ontarget.domains.skirmish import FEATURES, Skirmish
 from ontarget.domains.starcraft import Recording, StarcraftGame
 from ontarget.errors import GameError, InputError, MissingExtraError, OntargetError

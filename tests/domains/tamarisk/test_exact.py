@@ -7,7 +7,8 @@ import pytest
 from scipy.stats import binom
 
 from ontarget.domains import Tamarisk, TamariskParameters, simulate
-from ontarget.domains.domain import episode_keys, take
+from ontarget.domains.domain import take
+from ontarget.domains.draws import episode_keys
 from ontarget.domains.tamarisk import PRESETS, Rivers, dispersal_kernel
 from ontarget.target import Target
 from tests.domains.bounds import agrees

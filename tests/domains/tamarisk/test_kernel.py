@@ -20,7 +20,7 @@ from ontarget.domains._tamarisk_kernels import (
     decide,
     transition,
 )
-from ontarget.domains.domain import streams, uniform
+from ontarget.domains.draws import streams, uniform
 from ontarget.domains.tamarisk import (
     PRESETS,
     Tamarisk,

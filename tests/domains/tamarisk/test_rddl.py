@@ -26,7 +26,7 @@ from ontarget.domains._tamarisk_kernels import (
     RESTORE,
     TAMARISK,
 )
-from ontarget.domains.domain import episode_keys
+from ontarget.domains.draws import episode_keys
 from ontarget.domains.tamarisk import Rivers
 from tests.domains.bounds import agrees
 

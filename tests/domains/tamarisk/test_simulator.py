@@ -8,7 +8,8 @@ import pytest
 from ontarget._typing import FloatArray
 from ontarget.domains import Tamarisk, TamariskParameters
 from ontarget.domains._tamarisk_kernels import EMPTY, NATIVE, TAMARISK
-from ontarget.domains.domain import episode_keys, take
+from ontarget.domains.domain import take
+from ontarget.domains.draws import episode_keys
 from ontarget.domains.tamarisk import PRESETS, Rivers
 from ontarget.errors import InputError
 from refusals import refuses
