@@ -172,24 +172,9 @@ class Skirmish(Battles):
     Known from the game: the Marine's health, damage, range, radius, speed and weapon period with
     its jitter, and that a unit fires at the nearest enemy in scan range and keeps that target.
 
-    Chosen, because no source tells: the unit type (Marine) and 8 game loops a step; an open field
-    of 36 x 18 and a distance of 20; start positions in a spiral turned by a random angle;
-    reinforcements around red's start location; red's built-in logic (a unit without orders waits
-    until an enemy is in scan range, then chases it, and stays where the chase ends; nobody answers
-    a neighbour's call for help); scan range measured from edge to edge; shots that hit at once; a
-    next shot at the first loop at which period and jitter have passed; a fresh random order of
-    all units in every loop, acting one after the other; overlapping discs pushed apart after each
-    loop; nobody moves while the enemy has no unit on the field.
-
-    The distance was chosen after trying 12 to 32, for the spread of the returns. Shots never miss
-    and the jitter is small, so one Marine more decides an even battle. Somebody who knew the full
-    state could hardly tell the outcome before the reinforcements are drawn, and almost always
-    after (``bench/skirmish.py``).
-
-    We also chose the features: the living units and the total health of both sides, the distance
-    between their centroids, and whether any reinforcement has arrived. A side without a living unit
-    counts as standing at its start location, so the distance is always a number. These features are
-    not the full state: a model that sees only them does not know positions, cooldowns and targets.
+    All else is chosen, because no source tells it; docs/skirmish.md lists it. The features are not
+    the full state: a model that sees only them does not know positions, cooldowns and targets. A
+    side without a living unit counts as standing at its start location.
 
     Examples
     --------

@@ -229,12 +229,7 @@ class Smax(Battles):
     blue unit that sees no enemy walks toward red's centroid; one that sees an enemy fights by the
     engine's logic.
 
-    The engine decides the rest. A Marine has 45 hit points and loses 9 by a shot, so five shots
-    kill; it fires at a centre distance below 5, sees below 9, walks 3.15 a second, and fires again
-    after 0.61 seconds with a jitter of -1/16 to +2/16. A step is half a second in eight ticks; a
-    unit chooses once a step to shoot or to walk in one of four directions. All units act at the
-    same moment, so two can kill each other. The map is 32 x 32 with start locations 16 apart, and
-    each unit starts within 2 of its own in x and in y.
+    The engine decides the rest; docs/skirmish.md lists it beside `Skirmish`.
 
     What differs from the paper, as far as the paper says: **red attacks too**, because the engine's
     policy walks to the opposite half of the map and chases the enemies it sees. Reinforcements
