@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ontarget._scalars import NUMBER_KINDS, number_or_nan, shown
+from ontarget._arrays import NUMBER_KINDS, number_or_nan, shown
 from ontarget._typing import FloatArray
 from ontarget.episodes.judged import Reading as Signal
 from ontarget.fitted._kernels import (

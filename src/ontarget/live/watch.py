@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ontarget._internal import internal
+from ontarget._package import internal
 from ontarget._typing import ArrayLike
 from ontarget.errors import Argument, InputError
 from ontarget.goal import Goal

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import betabinom
 
 from ontarget._typing import BoolArray
-from ontarget.conformal.planning import needed_successes
+from ontarget.conformal.levels import needed_successes
 from ontarget.episodes import Episodes, PaperSplit, Split
 from ontarget.episodes.splits import ByGroup, capped_parts
 from ontarget.errors import Argument, InputError

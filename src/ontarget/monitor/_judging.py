@@ -12,8 +12,8 @@ from ontarget._arguments import whole_number
 from ontarget._progress import progress_bar
 from ontarget._typing import AnyArray, ArrayLike
 from ontarget.conformal.levels import Level
-from ontarget.drift._comparing import Order, drift_of
 from ontarget.drift.change import Drift
+from ontarget.drift.comparing import Order, drift_of
 from ontarget.drift.guard import DriftGuard, guard_of, harm_guard_of
 from ontarget.episodes import Episodes
 from ontarget.errors import InputError

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ontarget._version import __version__
+from ontarget._package import __version__
 from ontarget.service.messages import Problem
 from ontarget.service.web._http import Endpoint
 
