@@ -35,7 +35,7 @@ _NEARLY_ALL = 0.9
 # rows are drawn than others.
 _SOON, _TIMES = 0.04, 10.0
 # The most rows, roughly, that the guide of whole runs learns from, and what it learns from.
-_GUIDE_ROWS, _LEARNED = 65_536, ("X", "y", "keys")
+_GUIDE_ROWS, _LEARNED = 262_144, ("X", "y", "keys")
 
 
 @dataclass(frozen=True)
