@@ -168,36 +168,24 @@ class Drift:
 
     Attributes
     ----------
-    target
-        The target, or the goal, for which p may have become too high.
-    t
-        The step at which p and outcomes are compared.
-    n
-        How many episodes were compared.
     change
         What the test for a change found. Without a change, it finds one with at most the
         probability 1 − level, where ``level`` is the argument of `GoalMonitor.drift`. Nothing else
         here calls runs changed.
-    bias, before
-        How far p is off on the new episodes, and on the assure episodes.
-    now
-        How far p is off on the new episodes since the change; None if the time of the change is
-        unknown, or too few episodes started since then.
-    since
+    bias, before, now
+        How far p is off on the n new episodes, on the assure episodes, and on the new ones since
+        the change (None if its time is unknown, or too few episodes started since then).
+    since, since_value, since_column
         A best guess of when the change began: the position, in the order given, of the first
-        episode after it. None if nothing has changed, or the order is unknown.
-    since_value, since_column
-        The value of ``order`` at that first episode after the change, and the name of the column of
-        these values, if it has a name.
+        episode after it, its value of ``order``, and the name of that column. None if nothing has
+        changed, or the order is unknown.
     order
-        Why the runs were not compared in the order of their times, as text; empty if they were
-        compared in that order.
+        Why the runs were not compared in the order of their times, as text; empty if they were.
     parts
         How far p is off for each value of the columns that were asked for. The 95 % ranges hold for
         all of them together.
     later
-        The positions of the episodes since the change, in their order; empty if it is unknown when
-        the change began.
+        The positions of the episodes since the change, in their order; empty if that is unknown.
     """
 
     target: Target | Goal

@@ -42,12 +42,12 @@ class Check(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """The check as plain JSON values."""
-        ends = None if self.interval is None else [_known(end) for end in self.interval]
+        ends = None if self.interval is None else [known(end) for end in self.interval]
         return {
             "name": self.name,
             "mark": str(self.mark),
             "said": self.said,
-            "figure": None if self.figure is None else _known(self.figure),
+            "figure": None if self.figure is None else known(self.figure),
             "interval": ends,
             "next": self.next,
             "details": list(self.details),
@@ -69,7 +69,7 @@ def in_points(share: float) -> str:
     return f"{100 * share:.1f} percentage points"
 
 
-def _known(value: float) -> float | None:
+def known(value: float) -> float | None:
     """The number, or None if it is not finite (JSON has no NaN)."""
     return value if math.isfinite(value) else None
 

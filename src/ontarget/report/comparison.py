@@ -40,29 +40,11 @@ class Pair(NamedTuple):
 class Comparison:
     """Two monitors measured on the same forecasts of the same episodes; prints as a few lines.
 
-    Attributes
-    ----------
-    names
-        What the monitors are called.
-    target, episodes, forecasts
-        The target, and the numbers of episodes and of forecasts that were compared: only steps at
-        which both monitors know p.
-    brier, log_loss, ece
-        How good p is by three measures; lower is better. The calibration error ``ece`` has no
-        interval.
-    false_alarms, in_time
-        The share of good runs that raised an alarm, and of failures caught in time; None if one of
-        the monitors cannot promise the alarm.
-    no_alarms
-        Why the alarms cannot be compared; empty if they can.
-    seen
-        How many of the episodes each monitor was fitted on.
-    same_p
-        Whether both give the same p, and differ only in the episodes that their promises rest on.
-        That is so for a monitor and its recalibrated copy (`GoalMonitor.recalibrate`). Then only
-        alarms are compared.
-    unanswered
-        The share of all steps at which each monitor has no answer.
+    Only steps at which both monitors know p are compared. ``brier``, ``log_loss`` and ``ece`` are
+    lower for the better p; ``false_alarms`` and ``in_time`` are None if an alarm cannot be
+    promised, and ``no_alarms`` says why. ``seen`` is how many of the episodes each monitor was
+    fitted on, ``unanswered`` its share of steps without an answer. With ``same_p``, as for a
+    monitor and its recalibrated copy, only alarms are compared.
     """
 
     names: tuple[str, str]

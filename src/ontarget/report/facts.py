@@ -61,19 +61,22 @@ class OfAlarm(Enum):
 
 
 class Gap(NamedTuple):
-    """How far p is off on average, and how much of it may be chance (95 % confidence).
+    """How far p is off over some forecasts, and how much of it may be chance (95 % confidence).
 
-    ``off`` is the expected calibration error, ``new_runs`` how far chance in the evaluated runs
-    could move it, ``calibration`` how far chance in the recorded runs could move p, ``too_high``
-    the mean of p minus the share that came true, and ``n`` the median number of recorded runs that
-    calibrated a forecast.
+    ``off`` is the size of the error: over all forecasts the expected calibration error, else that
+    of ``too_high``, the mean of p minus the share that came true. ``new_runs`` is how far chance in
+    the evaluated runs could move it, and ``calibration`` how far chance in the recorded runs could
+    move p. ``n`` is the median number of recorded runs behind a forecast, ``share`` the share of
+    these forecasts among all, and ``runs`` how many runs have one of them.
     """
 
     off: float
     new_runs: float
     calibration: float
     too_high: float
-    n: int
+    n: int = 0
+    share: float = 1.0
+    runs: int = 0
 
     @property
     def way(self) -> str:
@@ -81,7 +84,8 @@ class Gap(NamedTuple):
         one_way = abs(self.too_high) / self.off if self.off else 0.0
         if one_way < _MOSTLY:
             return "too high in places, too low in others"
-        return _side(self.too_high) if one_way >= _NEARLY_ALL else f"mostly {_side(self.too_high)}"
+        side = f"too {'high' if self.too_high > 0.0 else 'low'}"
+        return side if one_way >= _NEARLY_ALL else f"mostly {side}"
 
     @property
     def chance(self) -> float:
@@ -89,42 +93,14 @@ class Gap(NamedTuple):
         return hypot(self.new_runs, self.calibration)
 
     @property
-    def beyond_chance(self) -> bool:
-        """Whether p is off by more than chance explains."""
-        return self.off > self.chance
-
-
-class Lean(NamedTuple):
-    """How far p is too high on average over some forecasts, and what chance explains (95 %).
-
-    ``share`` is the share of these forecasts among all, ``runs`` how many runs have one of them.
-    """
-
-    too_high: float
-    new_runs: float
-    calibration: float
-    share: float
-    runs: int
-
-    @property
     def shows(self) -> bool:
-        """Whether ``too_high`` is more than chance in the evaluated runs explains."""
-        return abs(self.too_high) > self.new_runs
+        """Whether p is off by more than chance in the evaluated runs explains."""
+        return self.off > self.new_runs
 
     @property
     def beyond_chance(self) -> bool:
-        """Whether ``too_high`` is more than chance in evaluated and recorded runs explains."""
-        return abs(self.too_high) > self.chance
-
-    @property
-    def chance(self) -> float:
-        """How far chance could move ``too_high``, in evaluated and recorded runs."""
-        return hypot(self.new_runs, self.calibration)
-
-    @property
-    def way(self) -> str:
-        """The words "too high" or "too low"."""
-        return _side(self.too_high)
+        """Whether p is off by more than chance in evaluated and recorded runs explains."""
+        return self.off > self.chance
 
 
 class Shortfall(NamedTuple):
@@ -319,8 +295,7 @@ class Facts:
         found, later = self.found, self.later
         if later is None:
             return None
-        out = np.fmin.reduce(found.plausibility, axis=0) <= CERTAIN
-        sure = np.fmax.reduce(found.assurance, axis=0) >= 1.0 - CERTAIN
+        out, sure = found.called_certain(CERTAIN)
         wrong = (out & found.met, sure & ~found.met)
         first, second = (Rate.of(int(one[later].sum()), later.size) for one in wrong)
         return first, second
@@ -357,19 +332,19 @@ class Facts:
         return gap_of(self.found)
 
     @cached_property
-    def lean(self) -> Lean:
+    def lean(self) -> Gap:
         """Whether p is too high or too low on average over all forecasts."""
         return lean_of(self.found, ~np.isnan(self.found.p))
 
     @cached_property
-    def unclear(self) -> Lean | None:
+    def unclear(self) -> Gap | None:
         """Whether p is too high or too low over the forecasts between 10 and 90 %, in one test."""
         p = self.found.p
         found = lean_of(self.found, (p >= _CLEAR) & (p <= 1.0 - _CLEAR))
         return found if found.share < _FEW_BETWEEN else None
 
     @cached_property
-    def since(self) -> Lean | None:
+    def since(self) -> Gap | None:
         """Whether p is too high or too low over all steps of the runs since the process changed."""
         if self.later is None:
             return None
@@ -492,11 +467,11 @@ def gap_of(found: Measured) -> Gap:
     )
 
 
-def lean_of(found: Measured, where: BoolArray) -> Lean:
+def lean_of(found: Measured, where: BoolArray) -> Gap:
     """Whether p is too high or too low, on average over the forecasts where ``where`` is true."""
     total, known = int(np.count_nonzero(where)), int(np.count_nonzero(~np.isnan(found.p)))
     if not total:
-        return Lean(0.0, inf, 0.0, 0.0, 0)
+        return Gap(0.0, inf, 0.0, 0.0, share=0.0)
     error = np.where(where, found.p - found.met, 0.0).sum(axis=0)
     count = np.count_nonzero(where, axis=0)
     runs, mean = int(np.count_nonzero(count)), float(error.sum() / total)
@@ -506,7 +481,7 @@ def lean_of(found: Measured, where: BoolArray) -> Lean:
         reach = float(stdtrit(runs - 1, 0.975)) * sqrt(swing) / total
     p, n = found.p[where], np.broadcast_to(found.learned, where.shape)[where]
     luck = float(_TWO_SIDED_95 * np.sqrt(p * (1.0 - p) / (n + 2.0)).mean())
-    return Lean(mean, reach, luck, total / known, runs)
+    return Gap(abs(mean), reach, luck, mean, share=total / known, runs=runs)
 
 
 def counted_false(rule: AlarmRule, quality: AlarmQuality) -> Rate:
@@ -521,7 +496,3 @@ def rounded_up(number: float) -> int:
     """The number rounded up to two significant digits."""
     unit: int = 10 ** max(0, len(str(ceil(number))) - 2)
     return ceil(number / unit) * unit
-
-
-def _side(too_high: float) -> str:
-    return f"too {'high' if too_high > 0.0 else 'low'}"

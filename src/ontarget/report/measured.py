@@ -372,16 +372,21 @@ class Measured:
 
         It is promised that this is at most ``rate``.
         """
-        lowest = np.fmin.reduce(self.plausibility, axis=0)
-        return Rate.of(int(np.count_nonzero(self.met & (lowest <= rate))), self.met.size)
+        ruled_out, _ = self.called_certain(rate)
+        return Rate.of(int(np.count_nonzero(self.met & ruled_out)), self.met.size)
 
     def assured_wrongly(self, rate: float = 0.05) -> Rate:
         """How often the target was assured although the run missed it.
 
         It is promised that this is at most ``rate``.
         """
-        highest = np.fmax.reduce(self.assurance, axis=0)
-        return Rate.of(int(np.count_nonzero(~self.met & (highest >= 1 - rate))), self.met.size)
+        _, assured = self.called_certain(rate)
+        return Rate.of(int(np.count_nonzero(~self.met & assured)), self.met.size)
+
+    def called_certain(self, rate: float) -> tuple[BoolArray, BoolArray]:
+        """Of which runs the target was ever ruled out, and assured, if ``rate`` may be wrong."""
+        lowest = np.fmin.reduce(self.plausibility, axis=0)
+        return lowest <= rate, np.fmax.reduce(self.assurance, axis=0) >= 1 - rate
 
     def band_coverage(self, level: Level = 0.9) -> Rate:
         """How often `GoalMonitor.band` contained the outcome at every step of an episode.

@@ -31,18 +31,9 @@ _VAGUE = 0.2  # an interval as wide as this does not show that p is right
 class Part:
     """How good the answers are where a column has one value, or is in one range.
 
-    Attributes
-    ----------
-    value
-        The value or range.
-    episodes, forecasts
-        How many episodes, and how many forecasts (steps), have this value.
-    mean_p, met
-        The mean of p over these forecasts, and how often their run met the target.
-    too_high
-        Mean p minus the share that met the target, with its interval: above 0 if p is too high.
-    ece, brier
-        The measures of `Evaluation.ece` and `Evaluation.brier` for these forecasts alone.
+    ``mean_p`` is the mean of p over these forecasts, ``met`` how often their run met the target,
+    and ``too_high`` their difference with its interval: above 0 if p is too high. ``ece`` and
+    ``brier`` are the measures of an `Evaluation` for these forecasts alone.
     """
 
     value: str

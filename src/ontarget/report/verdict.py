@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,7 +14,7 @@ from ontarget.evaluation import CalibrationEstimate, Estimate
 from ontarget.goal import Goal
 from ontarget.live.rules import AlarmRule
 from ontarget.report._alarm_checks import useless
-from ontarget.report.check import Mark, percent
+from ontarget.report.check import Mark, known, percent
 from ontarget.report.checks import (
     AGAIN,
     FEATURES,
@@ -225,7 +224,7 @@ def json_of(found: Measured, rule: AlarmRule) -> dict[str, Any]:
         **_measures(found, "p"),
         "raw": _measures(found, "raw"),
         "drift": None if drift is None else drift.to_json(),
-        "median_last_p": _known(found.last_p),
+        "median_last_p": known(found.last_p),
         "ruled_out_wrongly": found.ruled_out_wrongly().value,
         "assured_wrongly": found.assured_wrongly().value,
     }
@@ -264,14 +263,14 @@ def _alarm(found: Measured, rule: AlarmRule) -> dict[str, Any]:
             "measured": float(rate) if rate is not None and raised.measured else None,
             "compared": rule.compared_name,
             "below": [trigger.threshold for trigger in raised.triggers],
-            "false_alarm_rate": _known(quality.false_alarms.value),
-            "detection_rate": _known(quality.detections.value),
-            "in_time_rate": _known(quality.in_time.value),
-            "too_late_rate": _known(quality.too_late.value),
-            "never_rate": _known(quality.never.value),
-            "median_lead_steps": _known(quality.median_lead_steps),
-            "median_lead_in_time": _known(quality.median_lead_in_time),
-            "in_time_by_third": [_known(one.value) for one in raised.by_third],
+            "false_alarm_rate": known(quality.false_alarms.value),
+            "detection_rate": known(quality.detections.value),
+            "in_time_rate": known(quality.in_time.value),
+            "too_late_rate": known(quality.too_late.value),
+            "never_rate": known(quality.never.value),
+            "median_lead_steps": known(quality.median_lead_steps),
+            "median_lead_in_time": known(quality.median_lead_in_time),
+            "in_time_by_third": [known(one.value) for one in raised.by_third],
         }
     }
 
@@ -282,8 +281,3 @@ def _interval(estimate: Estimate[float] | CalibrationEstimate[float]) -> str:
 
 def _percent(share: float) -> str:
     return _text.percent(share, fixed=True)
-
-
-def _known(value: float) -> float | None:
-    """The number, or None in place of NaN (JSON has no NaN)."""
-    return None if math.isnan(value) else value
