@@ -1,7 +1,4 @@
-"""Reads a calibration curve at a point, and counts ranks inside a target.
-
-See methods M17 and M20 in docs/methods.md.
-"""
+"""Reads a calibration curve at a point, and counts ranks inside a target (M17, M20)."""
 
 from __future__ import annotations
 

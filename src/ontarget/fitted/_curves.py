@@ -1,9 +1,4 @@
-"""The calibration curve of every step, from a predicted probability to a calibrated one.
-
-A curve is learned from the *ranks* of the learning episodes, the recorded runs that models learn
-from. The rank of an episode is where its outcome fell in its predicted distribution, from 0 to 1.
-The prediction comes from trees that never saw the episode. See method M17 in docs/methods.md.
-"""
+"""The calibration curve of every step, from a predicted probability to a calibrated one (M17)."""
 
 from __future__ import annotations
 
@@ -66,10 +61,7 @@ class CurveTable:
         return {"curves": self.values, "learned": self.counts.astype(np.int64)}
 
     def at(self, t: int, group: int) -> FloatArray:
-        """(knots,): the calibration curve of one step and group, as a view that copies nothing.
-
-        It holds the calibrated probability for each predicted probability in `KNOTS`.
-        """
+        """(knots,): the calibration curve of one step and group, as a view that copies nothing."""
         found: FloatArray = self.values[t, group]
         return found
 
@@ -95,14 +87,7 @@ def calibrating_curve(ranks: FloatArray) -> FloatArray:
 
 
 def learned_curves(ranks: RankTable, least: int = 0) -> CurveTable:
-    """The calibration curve of each step, from the ranks of the learning episodes.
-
-    A rank is where an episode's outcome fell in the distribution that was predicted by trees that
-    never saw the episode. The curves of a step and its neighbours are averaged, with larger weights
-    for nearer steps. The fewer episodes a step has, the nearer its curve stays to the identity,
-    which leaves the model's probabilities as they are. A step with fewer than ``least`` episodes
-    has the curve of the last earlier step with as many.
-    """
+    """The calibration curve of each step, from the ranks of the learning episodes."""
     horizon, n_groups = ranks.counts.shape
     reach = max(1.0, horizon * _REACH) + 1.0  # where a neighbour's weight has fallen to 0
     own = np.stack(
@@ -154,26 +139,14 @@ def without_one(curve: FloatArray, n: int, own: FloatArray, a: FloatArray) -> Fl
 
 
 def _trust(mean: FloatArray, n: int) -> float:
-    """How much the ranks of n episodes count in a calibration curve, from 0 to 1.
-
-    With 0, the model's probabilities are used as they are; with 1, the curve comes from the ranks
-    (where outcomes fell in their predicted distributions) alone. ``mean`` is the curve of the
-    ranks. Few episodes count little, unless their curve differs from the identity by more than
-    chance explains. So a group whose outcomes the model gets wrong is corrected even if it has few
-    episodes.
-    """
+    """How much the ranks of n episodes count in a calibration curve, from 0 to 1."""
     apart = _apart(mean)
     surely = 1.0 - _BEYOND_CHANCE / (6.0 * n * apart) if n * apart > 0.0 else 0.0
     return min(max(n / (n + _PRIOR), surely), _MOST_TRUST)
 
 
 def _trust_in(curve: FloatArray, n: int) -> float:
-    """How much the ranks of n episodes counted when a calibration curve was learned, from 0 to 1.
-
-    The finished curve is a mixture of the identity and the curve of the ranks (where outcomes fell
-    in their predicted distributions). This function recovers, from the finished curve, the weight
-    that `_trust` gave to the ranks.
-    """
+    """How much the ranks of n episodes counted when a calibration curve was learned, from 0 to 1."""
     apart = _apart(curve)
     if n * apart == 0.0:
         return n / (n + _PRIOR)

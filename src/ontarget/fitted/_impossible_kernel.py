@@ -1,7 +1,4 @@
-"""Takes outcomes that never happen out of a predicted distribution, and scales up the rest.
-
-See method M16 in docs/methods.md.
-"""
+"""Takes outcomes that never happen out of a predicted distribution, and scales up the rest."""
 
 from __future__ import annotations
 

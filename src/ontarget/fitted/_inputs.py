@@ -8,22 +8,13 @@ from ontarget._typing import BoolArray, FloatArray
 
 
 def bad_readings(states: FloatArray, may_miss: BoolArray) -> BoolArray:
-    """(runs,): whether a feature of the state is infinite, or is missing but must not be.
-
-    ``states`` is (runs, features). ``may_miss`` says for each feature whether it may be missing
-    (NaN).
-    """
+    """(runs,): whether a feature of the state is infinite, or is missing but must not be."""
     bad: BoolArray = np.any(np.isinf(states) | (np.isnan(states) & ~may_miss), axis=1)
     return bad
 
 
 def inputs_of(states: FloatArray, behavior: FloatArray | None, t: int | None) -> FloatArray:
-    """(runs, inputs): what a model reads of each run at one step.
-
-    These are the features of the run's state, then the behavior so far, then the step number.
-    ``behavior`` is None if the model does not need it, as for a sum of rewards. ``t`` is None if
-    the model serves one step only.
-    """
+    """(runs, inputs): what a model reads of each run at one step."""
     columns = [states]
     if behavior is not None:
         columns.append(behavior[:, None])

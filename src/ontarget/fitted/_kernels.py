@@ -1,10 +1,4 @@
-"""Computes the monitor's answers (outlooks) row by row, for live runs and for batches.
-
-Here a target for the outcome is translated to a target for what the run still has to earn (method
-M18 in docs/methods.md). Before that, it is already known which predicted probabilities each
-interval of the target needs. The behavior so far only moves the ends of an interval, drops an
-interval, or makes one end of it infinite.
-"""
+"""Computes the monitor's answers (outlooks) row by row, for live runs and for batches (M18)."""
 
 from __future__ import annotations
 
@@ -104,12 +98,7 @@ def holds(side: FloatArray, value: float) -> bool:
 
 @inner_kernel
 def _fate(side: FloatArray, translation: int, so_far: float) -> int:
-    """A code for what becomes of an interval of the target, given the behavior so far.
-
-    If the behavior is a maximum, and b is the maximum so far: an interval above b stays as it is,
-    one below b is dropped, and one that contains b becomes open below, because any later value up
-    to its upper end will do. A minimum is the mirror image.
-    """
+    """A code for what becomes of an interval of the target, given the behavior so far."""
     if (translation != _FLOOR and translation != _CEILING) or np.isnan(so_far):
         return _KEPT
     if holds(side, so_far):
@@ -122,12 +111,7 @@ def _fate(side: FloatArray, translation: int, so_far: float) -> int:
 def _settled(
     side: FloatArray, fate: int, asked: tuple[int, float, float, float], amounts: FloatArray
 ) -> int:
-    """1 if a run is certain to end in an interval of the target, 0 if it cannot, otherwise -1.
-
-    ``side`` is the interval as in `holds`, ``fate`` a result of `_fate`. ``asked`` has the code of
-    the behavior's `Translation`, the behavior so far, and the least and the most that can still be
-    earned.
-    """
+    """1 if a run is certain to end in an interval of the target, 0 if it cannot, otherwise -1."""
     translation, so_far, least, most = asked
     if fate == _DROPPED:
         return 0
@@ -152,15 +136,7 @@ def _settled(
 
 @inner_kernel
 def _interpolated(ranks: FloatArray, query: float, from_right: bool) -> float:
-    """The calibrated probability of a predicted probability, interpolated between ranks.
-
-    A rank is where an episode's outcome fell in its predicted distribution. The function is linear
-    through (0, 0), through (j-th lowest of n ranks, j/(n + 1)) for each j, and (1, 1). An infinite
-    ``query`` stands for an infinite end of a target and gives 0 or 1. Where ranks are equal, the
-    function jumps from (below + 1)/(n + 1) to upto/(n + 1), with the numbers of ranks below and up
-    to this value; ``from_right`` takes the upper end of the jump. Either way the function never
-    falls, which is all that the guarantee for whole runs needs.
-    """
+    """The calibrated probability of a predicted probability, interpolated between ranks."""
     below, after = end_counts(ranks, query)
     whole = ranks.size + 1
     if after == below:
@@ -175,16 +151,7 @@ def _interpolated(ranks: FloatArray, query: float, from_right: bool) -> float:
 
 @inner_kernel
 def distance(ranks: FloatArray, curve: FloatArray, a_minus: float, a_plus: float) -> float:
-    """How far an interval is from the median of the predicted distribution, in probability.
-
-    It is max(0, c(a_minus) − ½, ½ − c(a_plus)): 0 if the interval contains the median, at most ½.
-    ``a_minus`` and ``a_plus`` are the predicted probabilities of an outcome below the interval, and
-    below or in it. c is the step's calibration curve, from predicted to calibrated probabilities.
-    It is learned without the assure episodes (held-out runs). With ``preset="paper"``, c
-    interpolates ranks, which are where the outcomes of calibration episodes fell in their predicted
-    distributions (method M19). Where ranks are equal, c takes the value that makes the distance
-    smaller, so that a band contains both its ends. See method M9 in docs/methods.md.
-    """
+    """How far an interval is from the median of the predicted distribution, in probability."""
     if curve.size > 0:
         return max(0.0, max(on_curve(curve, a_minus) - 0.5, 0.5 - on_curve(curve, a_plus)))
     if ranks.size == 0:
@@ -195,12 +162,7 @@ def distance(ranks: FloatArray, curve: FloatArray, a_minus: float, a_plus: float
 
 @inner_kernel
 def _plausibility(stored: Stored, a_minus: FloatArray, a_plus: FloatArray) -> float:
-    """Whether the target is still possible, as a number from 0 (no) to 1 (yes).
-
-    Let d be the smallest `distance` of the target's intervals from the predicted median. Of m
-    assure episodes (held-out runs), let k be the number whose outcome was ever at least as far as d
-    from the median. The result is (1 + k)/(m + 1). It is 0 if no interval is left.
-    """
+    """Whether the target is still possible, as a number from 0 (no) to 1 (yes)."""
     if a_minus.size == 0:
         return 0.0
     ranks, excess, curve, _ = stored
@@ -223,11 +185,7 @@ def _raw(a_minus: FloatArray, a_plus: FloatArray) -> float:
 
 @inner_kernel
 def _estimate(curve: FloatArray, a_minus: FloatArray, a_plus: FloatArray) -> float:
-    """The p of a target: with the calibration curve c, the sum of c(a_plus) − c(a_minus).
-
-    The sum is over the target's intervals. p is never exactly 0 or 1: what no recorded run ever did
-    may still be possible, and only arithmetic can decide a run.
-    """
+    """The p of a target: with the calibration curve c, the sum of c(a_plus) − c(a_minus)."""
     total = 0.0
     for c in range(a_minus.size):
         total += max(0.0, on_curve(curve, a_plus[c]) - on_curve(curve, a_minus[c]))
@@ -236,11 +194,7 @@ def _estimate(curve: FloatArray, a_minus: FloatArray, a_plus: FloatArray) -> flo
 
 @inner_kernel
 def _calibrate(stored: Stored, a_minus: FloatArray, a_plus: FloatArray, out: FloatArray) -> None:
-    """Write p, ``low``, ``high`` and the spread.
-
-    Nobody knows whether runs that were stopped would have ended in the target. ``low`` and the
-    lower end of the spread assume that none would, ``high`` and the upper end that all would.
-    """
+    """Write p, ``low``, ``high`` and the spread."""
     ranks, excess, curve, own_map = stored
     stopped = 0
     if excess.size > 0 and excess[-1] == np.inf:
@@ -259,12 +213,7 @@ def _calibrate(stored: Stored, a_minus: FloatArray, a_plus: FloatArray, out: Flo
 
 @inner_kernel
 def _limit(left: FloatArray, right: FloatArray, column: int) -> float:
-    """The predicted probability at one end of a target's interval.
-
-    It is the entry at ``column`` of the concatenation ``[left | right | -inf | +inf]``. ``left``
-    and ``right`` are P(outcome < bound) and P(outcome <= bound) at the finite bounds of the
-    targets.
-    """
+    """The predicted probability at one end of a target's interval."""
     m = left.size
     if column < m:
         return float(left[column])
@@ -314,28 +263,7 @@ def outlook_of_row(
     room: tuple[FloatArray, FloatArray],
     out: FloatArray,
 ) -> None:
-    """Write the monitor's answer (outlook) about one run and one target: p and other numbers.
-
-    Parameters
-    ----------
-    stored
-        Arrays of the step, see `Stored`: sorted ranks (where outcomes fell in their predicted
-        distributions); sorted excesses of the assure episodes, which are held-out runs (how far
-        each outcome ever was from the predicted median, in probability; +inf for those that were
-        stopped); the calibration curve; the target map, which corrects p for one target, at the
-        fixed probabilities `KNOTS`. p comes from the curve and, if there is one, the target map.
-        Without a curve, p is the paper's (PCQR).
-    limits
-        The predicted P(outcome < bound) and P(outcome <= bound) at each finite bound.
-    target
-        The intervals of all targets and then of their complements, as `Question.columns`,
-        `Question.sides` and `Question.first` describe them; and the number of the target.
-    asked
-        The code of the behavior's `Translation`, the behavior so far, and the least and most that
-        can still be earned.
-    room
-        Two arrays to work in, each as long as there are intervals.
-    """
+    """Write the monitor's answer (outlook) about one run and one target: p and other numbers."""
     columns, sides, first, j = target
     kept, decided = gather(limits, (columns, sides, first[j], first[j + 1]), asked, amounts, room)
     out[DECIDED] = decided

@@ -1,13 +1,4 @@
-"""Learns the target map, which corrects p for one target (method M17 in docs/methods.md).
-
-The map is learned from the learning episodes (the recorded runs that models learn from): from the p
-that each had, given by models that did not learn from that episode, and from whether the episode
-met the target. The map is a weighted mean of several candidates: the identity (p as it is),
-logistic maps, and mixtures of p with Venn–Abers. The weights depend on how well the candidates
-predict held-out episodes. Every candidate rises with p, so the map does too. Where hardly any
-episode had such a p, the map fades to the identity (method M31). The map of a step is stored as its
-values at `KNOTS`, 129 fixed probabilities.
-"""
+"""Learns the target map, which corrects p for one target (M17)."""
 
 from __future__ import annotations
 
@@ -38,11 +29,7 @@ _BESIDE: Final = 0.5  # how much a neighbouring step counts, compared with the s
 
 
 class StepAnswers(NamedTuple):
-    """The p of some episodes at one step, each as if the episode were a new run.
-
-    ``episodes`` are the positions of these episodes in the list of all episodes. Episodes whose
-    success or failure is already certain at this step are left out.
-    """
+    """The p of some episodes at one step, each as if the episode were a new run."""
 
     episodes: IndexArray
     p: FloatArray
@@ -91,12 +78,7 @@ def folds_of(met: BoolArray) -> IndexArray:
 def fit_maps(
     steps: Sequence[StepAnswers], met: BoolArray, folds: IndexArray, *, fading: bool = True
 ) -> Maps:
-    """The target map of each of these steps: a function from p to a corrected p, for one target.
-
-    ``steps`` has p of the episodes at each step, ``met`` says which of all episodes met the target,
-    and ``folds`` is the part in which each episode is held out. With ``fading``, maps are `faded`,
-    and steps with fewer than 50 such p have the identity.
-    """
+    """The target map of each of these steps: a function from p to a corrected p, for one target."""
     labels = met.astype(np.float64)
     least = _FEWEST if fading else 1
     losses = np.full((len(steps), _N_CANDIDATES), np.nan)
@@ -118,11 +100,7 @@ def fit_maps(
 
 
 def faded(tables: FloatArray, p: FloatArray) -> FloatArray:
-    """Maps of one step, (maps, knots), that become the identity where hardly any p was seen.
-
-    Up to the 20th smallest of these p, and from the 20th largest on, the change in log odds falls
-    linearly to 0, over at least one unit and slowly enough that the map still rises.
-    """
+    """Maps of one step, (maps, knots), that become the identity where hardly any p was seen."""
     place = min(_ENOUGH, (p.size + 1) // 2) - 1
     seen = np.sort(p)
     ends = _log_odds(seen[[place, -1 - place]])
@@ -142,13 +120,7 @@ def _log_odds(p: FloatArray) -> FloatArray:
 
 
 def _weights(losses: FloatArray, steps: Sequence[StepAnswers], place: int) -> FloatArray:
-    """The weight of each candidate at one step; the weights add up to 1.
-
-    The candidates are several ways to correct p; the target map is their weighted mean.
-
-    The weight of candidate k is proportional to π_k exp(−n L_k): π_k is its prior weight, n the
-    number of episodes at the step, L_k its log loss, averaged over the step and its neighbours.
-    """
+    """The weight of each candidate at one step; the weights add up to 1."""
     found = np.zeros(_N_CANDIDATES)
     if np.isnan(losses[place, 0]):
         found[0] = 1.0
@@ -170,10 +142,7 @@ def _near(n_steps: int, place: int) -> list[tuple[int, float]]:
 
 @dataclass(frozen=True, eq=False)
 class _Window:
-    """The p of the episodes at a step and its neighbours, and whether each met the target.
-
-    The rows of the step itself come first.
-    """
+    """The p of the episodes at a step and its neighbours, and whether each met the target."""
 
     p: FloatArray
     met: FloatArray
@@ -207,12 +176,7 @@ class _Window:
         return 0.5 / (self.n + 1)
 
     def judge(self, answers: FloatArray) -> FloatArray:
-        """The cross-validated log loss of each candidate, that is, of each way to correct p.
-
-        Also writes the corrected p of each candidate, for each p in `KNOTS`, into ``answers``,
-        which is (folds + 1, candidates, knots). Entry f is learned without part (fold) f of the
-        episodes, the last entry from all.
-        """
+        """The cross-validated log loss of each candidate, that is, of each way to correct p."""
         slopes = self._slopes()
         answers[FOLDS] = self._answers(slopes[FOLDS], slice(0, self.n), KNOTS)
         foretold = np.empty((_N_CANDIDATES, self.n))
@@ -231,11 +195,7 @@ class _Window:
         return np.clip(p, self.least, 1.0 - self.least)
 
     def _slopes(self) -> FloatArray:
-        """(folds + 1, logistic candidates, 3): the coefficients of the logistic ways to correct p.
-
-        Entry f is fitted without part (fold) f of the episodes; the last entry is fitted on all
-        rows. Rows with nearly equal logits are merged first, which saves most of the time.
-        """
+        """(folds + 1, logistic candidates, 3): the coefficients of the logistic ways to correct p."""
         logits, place = np.unique(
             np.rint(logit(self._clipped(self.p)) * _PER_UNIT) / _PER_UNIT, return_inverse=True
         )
@@ -253,10 +213,7 @@ class _Window:
         return found
 
     def _answers(self, slopes: FloatArray, rows: IndexArray | slice, p: FloatArray) -> FloatArray:
-        """(candidates, values): these values of p as corrected by each candidate.
-
-        ``slopes`` are the logistic candidates' coefficients; Venn–Abers is fitted on ``rows``.
-        """
+        """(candidates, values): these values of p as corrected by each candidate."""
         one, two = _designs(logit(self._clipped(p)))
         half = _N_LOGISTIC // 2
         found = np.empty((_N_CANDIDATES, p.size))
@@ -271,14 +228,7 @@ class _Window:
 
 
 class _Design(NamedTuple):
-    """The inputs of a logistic correction of p, logit = a + b·low + c·high, and its penalty.
-
-    With two slopes, ``low`` is the logit of p where p is below ½ and 0 elsewhere, and ``high`` is
-    the logit where p is above ½ and 0 elsewhere. With one slope, ``low`` is the logit and ``high``
-    is 0. The penalty on (a, b, c) pulls the correction towards the identity, where a is 0 and b and
-    c are 1. It is proportional to a² + 2(b − 1)² + 2(c − 1)² with two slopes, and to a² + 4(b − 1)²
-    with one slope. See method M17 in docs/methods.md.
-    """
+    """The inputs of a logistic correction of p, logit = a + b·low + c·high, and its penalty."""
 
     low: FloatArray
     high: FloatArray

@@ -1,8 +1,4 @@
-"""The monitor's answers (outlooks) about learning episodes, each as if it were a new run.
-
-Learning episodes are the recorded runs that models learn from. See methods M16 and M17 in
-docs/methods.md.
-"""
+"""The monitor's answers (outlooks) about learning episodes, each as if it were a new run."""
 
 from __future__ import annotations
 
@@ -19,13 +15,7 @@ from ontarget.fitted.law import NO_CURVE, StepLaw
 
 
 class RehearsedStep(NamedTuple):
-    """The monitor's answers (outlooks) about some learning episodes of one group at one step.
-
-    ``episodes`` are positions in the rehearsal: the set of learning episodes that are predicted as
-    if they were new. ``numbers`` is (episodes, numbers), the numbers of each outlook; bounds and
-    plausibility are not filled in. The rehearsal stores a predicted distribution only at some
-    values, and p is interpolated between these.
-    """
+    """The monitor's answers (outlooks) about some learning episodes of one group at one step."""
 
     t: int
     group: int
@@ -34,12 +24,7 @@ class RehearsedStep(NamedTuple):
 
 
 class AskedStep(NamedTuple):
-    """The predicted distributions of some learning episodes of one group at one step.
-
-    ``episodes`` are positions in the rehearsal: the set of learning episodes that are predicted as
-    if they were new. ``step`` gives the predicted distributions; the only feature that it reads is
-    the position of an episode in ``episodes``. ``before`` is the behavior so far of each episode.
-    """
+    """The predicted distributions of some learning episodes of one group at one step."""
 
     step: StepLaw
     group: int
@@ -48,12 +33,7 @@ class AskedStep(NamedTuple):
 
 
 def rehearsed_laws(fitted: Fitted, places: Iterable[int]) -> Iterator[AskedStep]:
-    """Predicted distributions of learning episodes as if they were new, by step and group.
-
-    Such predictions exist only at the *rehearsed* steps; ``places`` are positions in the list of
-    these steps. Each distribution is calibrated with a curve that leaves out the episode's own
-    outcome.
-    """
+    """Predicted distributions of learning episodes as if they were new, by step and group."""
     rehearsal, curves = fitted.rehearsal, fitted.curves
     assert rehearsal is not None
     assert curves is not None

@@ -1,8 +1,4 @@
-"""The spread of p: the share of episodes that n assure episodes allow, with 90 % confidence.
-
-Assure episodes are the held-out runs that back the promises. The bounds are those of Clopper and
-Pearson (1934), exact for every count. See method M20 in docs/methods.md.
-"""
+"""The spread of p: the share of episodes that n assure episodes allow, with 90 % confidence."""
 
 from __future__ import annotations
 
@@ -44,10 +40,7 @@ def _guess(k: float, rest: float) -> float:
 
 @inner_kernel
 def _low_odds(inside: int, n: int) -> float:
-    """The odds x/(1 − x) of the share x at which P(Binomial(n, x) >= inside) is 5 %.
-
-    ``inside`` is from 1 to n. Odds keep all digits, whether x is near 0 or near 1.
-    """
+    """The odds x/(1 − x) of the share x at which P(Binomial(n, x) >= inside) is 5 %."""
     if inside == 1:
         return math.expm1(-math.log1p(-_TAIL) / n)
     if inside == n:

@@ -1,7 +1,4 @@
-"""Calibrates p for one fixed target by a target map (a curve from p to p).
-
-See method M17 in docs/methods.md.
-"""
+"""Calibrates p for one fixed target by a target map (a curve from p to p) (M17)."""
 
 from __future__ import annotations
 
@@ -25,11 +22,7 @@ _MOST_STEPS, _ENOUGH_EPISODES = 20, 100
 
 
 def map_target(asked: Asked) -> TargetMap | None:
-    """The target map, which corrects p for this target; None with ``preset="paper"``.
-
-    The map is learned from the learning episodes, the recorded runs that models learn from. See
-    method M17 in docs/methods.md.
-    """
+    """The target map, which corrects p for this target; None with ``preset="paper"`` (M17)."""
     first = asked.parts[0]
     if first.rehearsal is None:
         return None
@@ -39,10 +32,7 @@ def map_target(asked: Asked) -> TargetMap | None:
 
 
 def _map_places(n: int) -> list[int]:
-    """The steps at which a correction of p is learned, as positions among n rehearsed steps.
-
-    Rehearsed steps are those at which learning episodes were predicted as if they were new.
-    """
+    """The steps at which a correction of p is learned, as positions among n rehearsed steps."""
     found: list[int] = np.unique(np.linspace(0, n - 1, _MOST_STEPS).round().astype(int)).tolist()
     return found
 
@@ -53,11 +43,7 @@ def _learned_map(
     steps: IndexArray,
     answers: Iterable[RehearsedStep],
 ) -> TargetMap:
-    """The function that corrects p for a target or goal, learned from learning episodes.
-
-    ``met`` says which learning episodes met the target or goal, ``steps`` are the steps at which to
-    learn the function, and ``answers`` are the monitor's answers about the episodes at these steps.
-    """
+    """The function that corrects p for a target or goal, learned from learning episodes."""
     place_of = {int(t): place for place, t in enumerate(steps)}
     said: list[list[StepAnswers]] = [[] for _ in steps]
     for one in answers:

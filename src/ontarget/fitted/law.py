@@ -1,7 +1,4 @@
-"""`StepLaw`: the predicted distribution of the remainder at one step, with its calibration.
-
-The remainder is what a run still has to earn.
-"""
+"""`StepLaw`: the predicted distribution of the remainder at one step, with its calibration."""
 
 from __future__ import annotations
 
@@ -35,10 +32,6 @@ NO_CURVE: FloatArray = read_only(np.empty(0))
 @dataclass(frozen=True, eq=False)
 class StepLaw:
     """The predicted distribution of the remainder at one step in one group, and its calibration.
-
-    The remainder is what the run still has to earn. The methods are those of a model, and take and
-    return remainders in the units of outcomes. (Only inside the models is a discounted remainder
-    scaled to the step; see method M18 in docs/methods.md.)
 
     Attributes
     ----------
@@ -99,11 +92,7 @@ class StepLaw:
         return float(self.behavior.scale(self.t))
 
     def inputs(self, states: FloatArray, so_far: FloatArray) -> FloatArray:
-        """(runs, inputs): the rows X of these runs, as the other methods take them.
-
-        They hold what the models read. If some outcomes are impossible, the behavior so far follows
-        as the last column.
-        """
+        """(runs, inputs): the rows X of these runs, as the other methods take them."""
         X = inputs_of(
             states,
             so_far if self.behavior.reads_so_far else None,
@@ -113,20 +102,14 @@ class StepLaw:
         return np.column_stack([X, so_far]) if self.impossible.size else X
 
     def cdf_limits(self, X: FloatArray, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """P(remainder < y) and P(remainder <= y) as predicted, at each row's values y.
-
-        The remainder is what the run still has to earn.
-        """
+        """P(remainder < y) and P(remainder <= y) as predicted, at each row's values y."""
         scaled = np.asarray(y, dtype=np.float64) * self.scale
         if self.moved:
             scaled = snap(scaled + self.moved, float(self.amounts[0]))
         return self._limits(X, scaled)
 
     def _limits(self, X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """P(value < y) and P(value <= y), where a value is a remainder in the scale of the models.
-
-        The remainder is what the run still has to earn.
-        """
+        """P(value < y) and P(value <= y), where a value is a remainder in the scales."""
         if not self.impossible.size:
             return mixture_limits(self.parts, [X] * len(self.parts), y)
         values, flat = check_values(y, X.shape[0])
@@ -139,10 +122,7 @@ class StepLaw:
         return (out[0][:, 0], out[1][:, 0]) if flat else out
 
     def quantile(self, X: FloatArray, q: ArrayLike, *, side: Side = "left") -> FloatArray:
-        """Predicted quantiles of the remainder; exact inverses of `cdf_limits`.
-
-        The remainder is what the run still has to earn.
-        """
+        """Predicted quantiles of the remainder; exact inverses of `cdf_limits`."""
         if self.impossible.size:
             found = quantile_of(self._limits, X, q, side)
         else:
@@ -159,34 +139,20 @@ class StepLaw:
     def outlook(
         self, states: FloatArray, so_far: FloatArray, question: Question, excess: FloatArray
     ) -> FloatArray:
-        """(runs, targets, numbers): the monitor's answers, such as p, for each run and target.
-
-        `ontarget.fitted._kernels` lists the numbers of an answer in order.
-
-        ``excess`` has one number per assure episode (held-out run), ascending: the largest
-        distance, over all steps, of its outcome from the middle of its prediction. If no model
-        answers at this step, the numbers of a run are NaN, unless arithmetic decides the run.
-        """
+        """(runs, targets, numbers): the monitor's answers, such as p, for each run and target."""
         if self.behavior.translation is Translation.OWN:
             return self._own_outlook(states, so_far, question, excess)
         return self._outlook(states, so_far, question, excess)
 
     def translated(self, question: Question, so_far: float) -> Question:
-        """The targets for the remainder (what is still to earn), given the behavior so far.
-
-        It is for a behavior class with its own `translate`. See method M18 in docs/methods.md.
-        """
+        """The targets for the remainder (what is still to earn), given the behavior so far."""
         grid, translate = float(self.amounts[0]), self.behavior.translate
         return Question.of([translate(one, so_far, self.t, grid) for one in question.targets], grid)
 
     def _own_outlook(
         self, states: FloatArray, so_far: FloatArray, question: Question, excess: FloatArray
     ) -> FloatArray:
-        """`outlook` for a behavior class that has its own method `translate`.
-
-        That method turns a target for the outcome into a target for what is still to come. Runs
-        with the same behavior so far are answered together.
-        """
+        """`outlook` for a behavior class that has its own method `translate`."""
         out = np.empty((so_far.size, len(question.targets), NUMBERS))
         for value in np.unique(so_far).tolist():
             own = np.flatnonzero((so_far == value) | (np.isnan(so_far) & math.isnan(value)))
@@ -220,11 +186,7 @@ class StepLaw:
     def limits_at(
         self, states: FloatArray, so_far: FloatArray, question: Question
     ) -> tuple[FloatArray, FloatArray]:
-        """(runs, bounds), twice: each run's predicted P(outcome < bound) and P(outcome <= bound).
-
-        The bounds are the finite bounds of the targets in ``question``. Both arrays are 0 if no
-        model answers at this step.
-        """
+        """(runs, bounds), twice: each run's predicted P(outcome < bound) and P(outcome <= bound)."""
         ends = np.empty((so_far.size, question.values.size))
         if not self.is_known:
             return np.zeros_like(ends), np.zeros_like(ends)
@@ -233,38 +195,24 @@ class StepLaw:
         return self._limits(self.inputs(states, so_far), ends) if ends.size else (ends, ends)
 
     def stored(self, excess: FloatArray) -> Stored:
-        """The arrays of this step that the kernels (compiled functions) read.
-
-        ``excess`` has one number per assure episode (held-out run), ascending: the largest
-        distance, over all steps, of its outcome from the middle of its prediction.
-        """
+        """The arrays of this step that the kernels (compiled functions) read."""
         return self.ranks.values, read_only(excess), self.curve, self.own_map
 
     def level_of(self, share: float) -> float:
-        """The quantile level whose quantile has this share of outcomes below it, after calibration.
-
-        If the model is well calibrated, the level is the share itself. The level is never 0 or 1,
-        so the quantile is finite.
-        """
+        """The quantile level whose quantile has this share of outcomes below it."""
         if self.curve.size:
             return float(np.interp(share, self.curve, KNOTS))
         n = self.ranks.n
         return float(self.ranks.order(min(max(round(share * (n + 1)), 1), n)))
 
     def likely(self, states: FloatArray, so_far: FloatArray, shares: Sequence[float]) -> FloatArray:
-        """(runs, shares): for each run, the outcomes below which these shares of similar runs end.
-
-        These are estimates, like p; `pcqr` gives promises.
-        """
+        """(runs, shares): for each run, the outcomes below which these shares of similar runs end."""
         levels = [self.level_of(share) for share in shares]
         remainders = self.quantile(self.inputs(states, so_far), levels)
         return self.behavior.combine(so_far[:, None], remainders)
 
     def pcqr(self) -> PCQR:
-        """A `PCQR` (the paper's method) for intervals and promises about this step's remainders.
-
-        The remainder is what a run still has to earn.
-        """
+        """A `PCQR` (the paper's method) for intervals and promises about this step's remainders."""
         return PCQR.from_ranks(
             self,  # type: ignore[arg-type]  # it answers like a model
             self.ranks,
@@ -273,9 +221,6 @@ class StepLaw:
         )
 
     def outcomes(self, so_far: FloatArray, remainders: Interval) -> Interval:
-        """An interval of remainders (what is still to earn) as an interval of outcomes.
-
-        See method M18 in docs/methods.md.
-        """
+        """An interval of remainders (what is still to earn) as an interval of outcomes (M18)."""
         combine = self.behavior.combine
         return Interval(combine(so_far, remainders.lower), combine(so_far, remainders.upper))

@@ -17,8 +17,6 @@ from ontarget.target import Target
 class Question:
     """One or more targets and their complements, as arrays that the kernels read.
 
-    A *component* is one interval of a target; a target may be a union of several intervals.
-
     Attributes
     ----------
     targets

@@ -1,8 +1,4 @@
-"""The ranks of every step and group, in one array.
-
-A rank is where an episode's outcome fell in the distribution that was predicted for it: 0.3 if the
-predicted probability of a lower outcome was 30 %.
-"""
+"""The ranks of every step and group, in one array."""
 
 from __future__ import annotations
 
@@ -22,8 +18,6 @@ from ontarget.models._stored import flat_array
 class RankTable:
     """The sorted ranks of each step and group, one set after the other in one flat array.
 
-    A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1.
-
     Attributes
     ----------
     values
@@ -37,10 +31,7 @@ class RankTable:
 
     @classmethod
     def of(cls, sets: Sequence[FloatArray], n_groups: int) -> RankTable:
-        """The table of these sets of ranks, ordered by step and, within a step, by group.
-
-        A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1.
-        """
+        """The table of these sets of ranks, ordered by step and, within a step, by group."""
         ends = np.cumsum([one.size for one in sets])
         return cls._spanned(np.concatenate(sets), ends, n_groups)
 
@@ -77,16 +68,10 @@ class RankTable:
 
     @property
     def counts(self) -> IndexArray:
-        """(steps, groups): how many episodes have a rank at each step, in each group.
-
-        A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1.
-        """
+        """(steps, groups): how many episodes have a rank at each step, in each group."""
         return self.spans[:, :, 1] - self.spans[:, :, 0]
 
     def at(self, t: int, group: int) -> Ranks:
-        """The sorted ranks of one step and group, without copying them.
-
-        A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1.
-        """
+        """The sorted ranks of one step and group, without copying them."""
         start, stop = self.spans[t, group].tolist()
         return Ranks(self.values[start:stop])

@@ -1,8 +1,4 @@
-"""The data that a fit keeps about the runs it learned from, for precedents and path bands.
-
-Precedents are the recorded runs that count most for p. A path band is a range for every later step
-of a run. See methods M28 and M22 in docs/methods.md.
-"""
+"""The data that a fit keeps about the runs it learned from, for precedents and path bands."""
 
 from __future__ import annotations
 
@@ -29,9 +25,6 @@ _PER_STEP = 64
 class RecordedRuns:
     """The data that a fit keeps about the episodes it learned from.
 
-    Training rows refer to episodes by their position here. Precedents are the recorded runs that
-    count most for p; paths are the values of the behavior at every step.
-
     Attributes
     ----------
     ids
@@ -53,11 +46,7 @@ class RecordedRuns:
 
     @classmethod
     def of(cls, learned: Episodes, *, precedents: bool, paths: bool) -> RecordedRuns:
-        """The ids, outcomes and paths of these episodes, as far as they are to be kept.
-
-        ``precedents`` says whether to keep ids, and ``paths`` whether to keep the behavior at every
-        step.
-        """
+        """The ids, outcomes and paths of these episodes, as far as they are to be kept."""
         store = learned.compact()._store if paths else None
         return cls(
             ids=_plain_ids(learned.ids) if precedents else None,
@@ -76,17 +65,11 @@ class RecordedRuns:
 
     @cached_property
     def paths(self) -> FloatArray:
-        """(episodes, steps + 1): the behavior before every step; after the end, the outcome.
-
-        There are as many steps as the longest run has.
-        """
+        """(episodes, steps + 1): the behavior before every step; after the end, the outcome."""
         return self.paths_until(2**62)
 
     def paths_until(self, most: int) -> FloatArray:
-        """The `paths`, up to step ``most`` if the longest run is longer.
-
-        An episode that ended earlier has its outcome in the remaining columns.
-        """
+        """The `paths`, up to step ``most`` if the longest run is longer."""
         self.check_paths()
         assert self.lengths is not None
         assert self.before is not None
@@ -172,11 +155,7 @@ def _require(rule: bool, what: str) -> None:
 
 
 def check_room(lengths: Any, steps: int) -> None:
-    """Raise an `InputError` if a table with one row per run and ``steps`` columns wastes memory.
-
-    A file may contain one run of a million steps and many runs of a single step. A table that gives
-    each of these runs a million cells would take far more memory than the file.
-    """
+    """Raise an `InputError` if a table with one row per run and ``steps`` columns wastes memory."""
     cells, taken = lengths.size * steps, int(np.sum(lengths))
     if cells > max(_ALWAYS, _PER_STEP * taken):
         raise InputError(

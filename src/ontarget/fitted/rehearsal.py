@@ -1,8 +1,4 @@
-"""The rehearsal: predictions for learning episodes, each as if it were a new run.
-
-The predictions for an episode come from models that did not learn from that episode. See methods
-M16 and M17 in docs/methods.md.
-"""
+"""The rehearsal: predictions for learning episodes, each as if it were a new run (M16, M17)."""
 
 from __future__ import annotations
 
@@ -30,11 +26,6 @@ _WHOLE = 65_535  # probabilities are stored in two bytes each
 class RehearsedLaw:
     """Predicted distributions of some learning episodes at one step, stored at a list of values.
 
-    The list of values, the *ladder*, holds remainders (what a run may still earn) in ascending
-    order. Between two of its values a distribution function rises linearly; at a value it may jump.
-    The object has the methods of a model. The only feature that it reads is the position of an
-    episode in this object.
-
     Attributes
     ----------
     ladder
@@ -57,11 +48,7 @@ class RehearsedLaw:
     n: int
 
     def cdf_limits(self, X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(rows, values), twice: P(remainder < y) and P(remainder <= y) at each row's values y.
-
-        The remainder is what the run still has to earn. X has one column: the position of the row's
-        episode.
-        """
+        """(rows, values), twice: P(remainder < y) and P(remainder <= y) at each row's values y."""
         rows = X[:, :1].astype(np.intp)
         last = self.ladder.size - 1
         above = np.searchsorted(self.ladder, y, side="left")
@@ -82,13 +69,7 @@ class RehearsedLaw:
 
 @dataclass(frozen=True, eq=False)
 class Rehearsal:
-    """Learning episodes, with predictions by models that did not learn from them.
-
-    For any target, these predictions give the p that each learning episode would have had as a new
-    run. The target map, which corrects p for one target, is learned from these p (method M17 in
-    docs/methods.md). If there are no assure episodes (held-out runs that back promises), alarm
-    thresholds come from these p too; the false-alarm rates are then measured, not promised (method
-    M16).
+    """Learning episodes, with predictions by models that did not learn from them (M17, M16).
 
     Attributes
     ----------
@@ -130,18 +111,11 @@ class Rehearsal:
 
     @cached_property
     def offsets(self) -> IndexArray:
-        """Where the rows of each step begin in arrays of all rows, and last, the number of rows.
-
-        Only rehearsed steps have rows: those at which learning episodes are predicted as if new.
-        """
+        """Where the rows of each step begin in arrays of all rows, and last, the number of rows."""
         return _offsets(self.lengths, self.steps)
 
     def rows_at(self, place: int) -> tuple[slice, IndexArray]:
-        """The rows of one rehearsed step, and the position of the episode of each row.
-
-        Rehearsed steps are those at which learning episodes are predicted as if they were new runs.
-        ``place`` is the position of the step among these steps.
-        """
+        """The rows of one rehearsed step, and the position of the episode of each row."""
         alive = np.flatnonzero(self.lengths > self.steps[place])
         return slice(*self.offsets[place : place + 2].tolist()), alive
 
@@ -157,12 +131,7 @@ class Rehearsal:
         return Unrounded(outcomes, lengths, np.ones(lengths.size, dtype=np.bool_), path)
 
     def law(self, place: int, rows: IndexArray, curve: FloatArray, n: int) -> RehearsedLaw:
-        """The predicted distributions of these rows (learning episodes) at one rehearsed step.
-
-        At rehearsed steps, learning episodes are predicted as if they were new. ``place`` is the
-        position of the step among these steps. ``curve`` calibrates the distributions; n is the
-        number of episodes that it was learned from. See `RehearsedLaw`.
-        """
+        """The predicted distributions of these rows (learning episodes) at one rehearsed step."""
         right = self.right[rows] / _WHOLE
         left = self.left[rows] / _WHOLE if len(self.left) else right
         return RehearsedLaw(self.ladder[place], left, right, self.ranks[rows], curve, n)
@@ -178,10 +147,7 @@ class Rehearsal:
     def from_arrays(
         cls, arrays: Mapping[str, AnyArray], *, horizon: int, n_groups: int, most: int
     ) -> Rehearsal:
-        """The rehearsal (predictions for learning episodes), from the arrays of `to_arrays`.
-
-        A `ModelFileError` is raised if the arrays are damaged.
-        """
+        """The rehearsal (predictions for learning episodes), from the arrays of `to_arrays`."""
         lengths, groups, steps = (
             flat_array(arrays, name, np.int64) for name in ("lengths", "groups", "steps")
         )
@@ -219,11 +185,7 @@ class Rehearsal:
 
 
 def _offsets(lengths: IndexArray, steps: IndexArray) -> IndexArray:
-    """Where the rows of each step begin, if every episode has one row at each step it reaches.
-
-    ``lengths`` are the episodes' numbers of steps. The last entry of the result is the number of
-    rows.
-    """
+    """Where the rows of each step begin, if every episode has one row at each step it reaches."""
     over = np.searchsorted(np.sort(lengths), steps, side="right")
     return np.concatenate([[0], np.cumsum(lengths.size - over)]).astype(np.intp)
 

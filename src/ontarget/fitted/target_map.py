@@ -1,7 +1,4 @@
-"""The target map: it corrects p for one fixed target, and is learned from learning episodes.
-
-See method M17 in docs/methods.md.
-"""
+"""The target map: it corrects p for one fixed target, and is learned from learning episodes."""
 
 from __future__ import annotations
 
@@ -21,10 +18,6 @@ from ontarget.fitted.law import StepLaw
 @dataclass(frozen=True, eq=False)
 class TargetMap:
     """A function that corrects p for one fixed target (a *target map*).
-
-    A watch, which follows one run, uses the target map of its target. At every step the map is a
-    rising function of p. It is learned from the learning episodes (recorded runs that models learn
-    from) alone. If arithmetic decides a run, p stays exactly 0 or 1. `map_target` makes the map.
 
     Attributes
     ----------
@@ -56,19 +49,12 @@ class TargetMap:
 
     @cached_property
     def values(self) -> FloatArray:
-        """(steps of a run, groups, knots): the corrected p for each p in `KNOTS`, at every step.
-
-        `KNOTS` are 129 fixed probabilities from 0 to 1.
-        """
+        """(steps of a run, groups, knots): the corrected p for each p in `KNOTS`, at every step."""
         return read_only(self._between(self.tables[FOLDS]))
 
     @cached_property
     def spans(self) -> IndexArray:
-        """(steps of a run, groups, 2): where each step's map begins and ends in the flat `values`.
-
-        A map turns p into a corrected p. Begin and end are equal if the map is the identity; p is
-        then left unchanged to the last bit.
-        """
+        """(steps of a run, groups, 2): where each step's map begins and ends in the flat `values`."""
         shape = self.values.shape[:2]
         ends = np.arange(1, shape[0] * shape[1] + 1).reshape(shape) * KNOTS.size
         learned = self._between(self.identity) < 1.0
@@ -79,19 +65,12 @@ class TargetMap:
         return replace(step, own_map=self.knots_at(step.t, group))
 
     def knots_at(self, t: int, group: int) -> FloatArray:
-        """(knots,): the corrected p for each p in `KNOTS` at a step; empty if p stays unchanged.
-
-        `KNOTS` are 129 fixed probabilities from 0 to 1.
-        """
+        """(knots,): the corrected p for each p in `KNOTS` at a step; empty if p stays unchanged."""
         start, stop = self.spans[t, group].tolist()
         return read_only(self.values.reshape(-1)[start:stop])
 
     def held_out(self, t: int, group: int, episodes: IndexArray, p: FloatArray) -> FloatArray:
-        """(episodes,): corrected p of learning episodes, by maps that did not learn from them.
-
-        A map is the function that corrects p. The episodes are divided into parts (folds), and each
-        episode's p is corrected by the map that was learned without the episode's part.
-        """
+        """(episodes,): corrected p of learning episodes, by maps that did not learn from them."""
         found = np.array(p)
         for fold in range(FOLDS):
             own = self.folds[episodes] == fold
@@ -111,10 +90,7 @@ class TargetMap:
         )
 
     def _between(self, learned: FloatArray, at: IndexArray | None = None) -> FloatArray:
-        """Values that were learned at some steps, interpolated linearly for other steps.
-
-        The result has all steps of a run, or only the steps ``at``.
-        """
+        """Values that were learned at some steps, interpolated linearly for other steps."""
         at = np.arange(self.horizon) if at is None else at
         place = np.interp(at, self.steps, np.arange(self.steps.size))
         below = np.minimum(place.astype(np.intp), max(self.steps.size - 2, 0))

@@ -1,8 +1,4 @@
-"""Predictions of the fitted models about episodes that none of them learned from.
-
-Every step is a separate task. A task needs only the few models of its step and one step of the
-episodes, so the episodes need not fit in memory.
-"""
+"""Predictions of the fitted models about episodes that none of them learned from."""
 
 from __future__ import annotations
 
@@ -32,10 +28,7 @@ _FEWEST_KEPT = 2_000
 
 @dataclass(frozen=True)
 class Answerer:
-    """All that determines the predictions at every step: the models, and how rows are made.
-
-    A row holds the inputs of the models for one episode at one step.
-    """
+    """All that determines the predictions at every step: the models, and how rows are made."""
 
     models: tuple[Any, ...]
     law: LawTable
@@ -54,11 +47,7 @@ class Answerer:
         return StepAnswerer(self, t, parts)
 
     def limits(self, episodes: Episodes) -> LawLimits:
-        """For each step, the predicted probabilities at the outcomes of these episodes.
-
-        There are two for each episode: the probability of an outcome below the episode's own, and
-        of an outcome at most as high. They are computed when they are looked up.
-        """
+        """For each step, the predicted probabilities at the outcomes of these episodes."""
         return LawLimits(self, episodes)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -75,11 +64,7 @@ class StepAnswerer:
     parts: tuple[tuple[float, Any], ...]
 
     def limits(self, episodes: Episodes) -> tuple[FloatArray, FloatArray] | None:
-        """The predicted P(remainder < own) and P(remainder <= own) of each episode.
-
-        The remainder is what an episode still has to earn; ``own`` is what it did earn. Only
-        episodes that reach this step are included; None if none does.
-        """
+        """The predicted P(remainder < own) and P(remainder <= own) of each episode."""
         about = self.about
         asked = step_rows(
             episodes,
@@ -101,11 +86,7 @@ class StepAnswerer:
 
 @dataclass(frozen=True)
 class LawLimits(Mapping[int, tuple[FloatArray, FloatArray]]):
-    """For each step, P(remainder < own) and P(remainder <= own) of each episode, as predicted.
-
-    The remainder is what an episode still has to earn; ``own`` is what it did earn. The numbers of
-    a step are computed when they are looked up.
-    """
+    """For each step, P(remainder < own) and P(remainder <= own) of each episode, as predicted."""
 
     answerer: Answerer
     episodes: Episodes
@@ -127,10 +108,7 @@ class LawLimits(Mapping[int, tuple[FloatArray, FloatArray]]):
 
 @dataclass(frozen=True)
 class StepTask:
-    """The task of ranking episodes at one step: the models of the step, and the episodes.
-
-    The rank of an episode is where its outcome fell in its predicted distribution.
-    """
+    """The task of ranking episodes at one step: the models of the step, and the episodes."""
 
     answerer: StepAnswerer | None
     part: Part
@@ -139,10 +117,7 @@ class StepTask:
 
 
 def ranks_of_step(task: StepTask) -> list[FloatArray]:
-    """The ranks of one step, one set per group; empty if there is no model or no episode there.
-
-    A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1.
-    """
+    """The ranks of one step, one set per group; empty if there is no model or no episode there."""
     step = task.answerer
     limits = None if step is None else step.limits(task.part.episodes)
     if step is None or limits is None:
@@ -153,12 +128,7 @@ def ranks_of_step(task: StepTask) -> list[FloatArray]:
 def ranks_in_tasks(
     answerer: Answerer, part: Part, *, n_groups: int, seed: int, engine: Engine, progress: bool
 ) -> RankTable:
-    """The ranks of the episodes in one part of the split, at every step; each step is a task.
-
-    A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1. For
-    episodes in memory, the tasks run in this process. Only for prepared episodes (a folder on disk)
-    do they run on the engine.
-    """
+    """The ranks of the episodes in one part of the split, at every step; each step is a task."""
     sets = run_tasks(
         ranks_of_step,
         lambda t: StepTask(answerer.at(t), part, n_groups, seed),
@@ -175,11 +145,7 @@ def ranks_in_tasks(
 def limits_in_tasks(
     answerer: Answerer, episodes: Episodes
 ) -> dict[int, tuple[FloatArray, FloatArray]]:
-    """For each step, the predicted probabilities at the outcomes of these episodes.
-
-    The result is the same as that of `Answerer.limits`, but all steps are computed now, if possible
-    in several threads. The episodes must be in memory.
-    """
+    """For each step, the predicted probabilities at the outcomes of these episodes."""
     found = run_tasks(
         lambda step: None if step is None else step.limits(episodes),
         answerer.at,
@@ -193,18 +159,12 @@ def limits_in_tasks(
 
 
 def kept_episodes(assure: Episodes, seed: int) -> Episodes:
-    """The assure episodes (held-out runs) that a model file keeps.
-
-    These are all of them, or a part that a hash of the ids chooses.
-    """
+    """The assure episodes (held-out runs) that a model file keeps."""
     most = kept_count(float(assure.lengths.mean()), len(assure.schema))
     return assure.sample(most, seed=seed)
 
 
 def kept_count(steps: float, features: int) -> int:
-    """The most assure episodes (held-out runs) that a model file keeps.
-
-    The limit depends on the mean number of steps, and on the number of features.
-    """
+    """The most assure episodes (held-out runs) that a model file keeps."""
     numbers = steps * (features + 1)
     return min(MOST_KEPT, max(_FEWEST_KEPT, int(_MOST_NUMBERS / numbers)))

@@ -43,11 +43,7 @@ def is_lost(error: BaseException) -> bool:
 
 @contextmanager
 def cluster_of(name: str, address: str | None = None) -> Iterator[Cluster]:
-    """A context manager that gives a cluster: "dask" or "ray", at this address.
-
-    Without an address, the cluster that this process is connected to is used. If there is none, a
-    cluster is started on this machine.
-    """
+    """A context manager that gives a cluster: "dask" or "ray", at this address."""
     with _on_dask(address) if name == "dask" else _on_ray(address) as found:
         yield found
 

@@ -21,13 +21,7 @@ _MOST_VALUES: Final = 100_000_000  # of all added columns
 
 
 def proposed_history(learn: Episodes) -> History:
-    """Running counts of categories, and changes and running means of numbers; for event logs.
-
-    Only features that change in many runs are proposed, those that change in most runs first. It
-    is empty if no category does: a state of numbers alone usually says where a run stands,
-    and whoever knows better passes ``history=``. It is empty too for prepared episodes, which are
-    read one step at a time.
-    """
+    """Running counts of categories, and changes and running means of numbers; for event logs."""
     is_number = measured(learn.schema)
     if learn.is_prepared or learn.horizon < 2 or is_number.all():
         return NO_HISTORY

@@ -1,10 +1,4 @@
-"""Finds outcomes that the models expect but that never happen, such as a tie in some games.
-
-Models predict the remainder (what is still to earn), which may lead to any sum. So models also give
-probability to outcomes in which no run ever ends. An outcome gets probability 0 if no learning
-episode ended in it although, at some step, the models expected ten or more to do so. See method M16
-in docs/methods.md.
-"""
+"""Finds outcomes that the models expect but that never happen, such as a tie in some games."""
 
 from __future__ import annotations
 
@@ -24,10 +18,7 @@ _NEIGHBOURS, _COMMON, _MOST = 2, 5.0, 4
 
 
 def doubted_outcomes(learn: Episodes) -> FloatArray:
-    """Outcomes that may be impossible: no learning episode has them, but many have ones nearby.
-
-    The result is ascending, and empty for most data.
-    """
+    """Outcomes that may be impossible: no learning episode has them, but many have ones nearby."""
     none = read_only(np.empty(0))
     if learn.behavior.translation is not Translation.SHIFT or learn.behavior.scale(1) != 1.0:
         return none
@@ -48,21 +39,13 @@ def doubted_outcomes(learn: Episodes) -> FloatArray:
 
 
 def _near(by_place: FloatArray, place: int) -> float:
-    """How many episodes ended, on average, in each of the outcomes next to this one.
-
-    ``by_place`` has the number of episodes with each outcome; ``place`` is a position in it.
-    """
+    """How many episodes ended, on average, in each of the outcomes next to this one."""
     around = by_place[max(place - _NEIGHBOURS, 0) : place + _NEIGHBOURS + 1]
     return float(around.sum() / (2 * _NEIGHBOURS))
 
 
 def impossible_outcomes(limits: Limits, doubted: FloatArray) -> FloatArray:
-    """The outcomes that models expect but that never happen, out of those in ``doubted``.
-
-    No episode ended in them, although at least ten should have. ``limits`` are predicted
-    probabilities for the learning episodes, by models that did not learn from the episode. Column 0
-    is the probability at the row's own outcome, the other columns those at the doubted outcomes.
-    """
+    """The outcomes that models expect but that never happen, out of those in ``doubted``."""
     expected = np.zeros(doubted.size)
     for left, right in limits.values():
         at_step = np.nansum(right[:, 1:] - left[:, 1:], axis=0)
@@ -73,11 +56,7 @@ def impossible_outcomes(limits: Limits, doubted: FloatArray) -> FloatArray:
 def without_impossible(
     limits: Limits, asked: dict[int, FloatArray], doubted: FloatArray, impossible: FloatArray
 ) -> Limits:
-    """The predicted probabilities, given that the impossible outcomes never happen.
-
-    ``limits`` has the predicted probabilities of each step at the values in ``asked``, (rows,
-    values). The last columns belong to the doubted outcomes, and are left out of the result.
-    """
+    """The predicted probabilities, given that the impossible outcomes never happen."""
     if not doubted.size:
         return limits
     n_doubted = doubted.size

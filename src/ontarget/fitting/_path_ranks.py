@@ -1,8 +1,4 @@
-"""Learns to calibrate path bands, from the paths of learning episodes.
-
-Each path is ranked in the distribution predicted by trees that did not learn from that episode. See
-method M22 in docs/methods.md.
-"""
+"""Learns to calibrate path bands, from the paths of learning episodes (M22)."""
 
 from __future__ import annotations
 
@@ -27,11 +23,7 @@ _EPISODES = 250
 
 @dataclass(frozen=True, eq=False)
 class PathStage:
-    """The learning episodes and steps whose paths calibrate path bands, and what all runs gained.
-
-    A hash of the ids chooses the episodes. At each step and for each cell (range of later steps),
-    an episode gets a rank: where its gain by the middle of the cell falls in its prediction.
-    """
+    """The episodes and steps whose paths calibrate path bands, and what all runs gained."""
 
     episodes: Episodes
     steps: tuple[int, ...]
@@ -54,17 +46,11 @@ class PathStage:
         )
 
     def asking(self, steps: Sequence[StepRows]) -> tuple[StepRows, ...]:
-        """The rows with new values to predict at: the row's own gain in every cell.
-
-        A gain is what a run adds after a step; a cell is a range of later steps.
-        """
+        """The rows with new values to predict at: the row's own gain in every cell."""
         return tuple(replace(rows, y=self.values(rows.step, rows.index)) for rows in steps)
 
     def values(self, t: int, episodes: IndexArray) -> FloatArray:
-        """(episodes, cells): what these episodes gained from step t to the middle of each cell.
-
-        A cell is a range of later steps.
-        """
+        """(episodes, cells): what these episodes gained from step t to the middle of each cell."""
         leads = Cells.of(self.episodes.horizon - t).leads
         return self.gains.own(self.paths[episodes], t, leads)
 
@@ -76,12 +62,7 @@ def _paths(episodes: Episodes) -> FloatArray:
 def learned_maps(
     limits: dict[int, tuple[FloatArray, FloatArray]], stage: PathStage, seed: int
 ) -> PathMaps:
-    """The calibration curve of path bands for each step and cell (range of later steps).
-
-    A curve comes from ranks: where the gains of learning episodes fell in their predictions.
-    ``limits`` has, for each step, the predicted P(gain < own) and P(gain <= own) of the rows that
-    `PathStage.asking` made.
-    """
+    """The calibration curve of path bands for each step and cell (range of later steps)."""
     found = {}
     for t in sorted(limits):
         rows = stage.episodes.at(t)

@@ -22,14 +22,7 @@ from ontarget.fitting.tasks import step_rows
 
 
 def recalibrated(fitted: Fitted, episodes: Episodes, *, seed: int, renew_p: bool) -> Fitted:
-    """The same models, with promises that are computed from these new episodes.
-
-    If ``renew_p`` is false, all new episodes become assure episodes, which back the promises. If it
-    is true, a hash of the ids divides them in halves: one half replaces the learning episodes from
-    which corrections of p for single targets are learned, the other half becomes assure episodes.
-    With ``preset="paper"``, one half always becomes the calibrate episodes, from which p is
-    computed.
-    """
+    """The same models, with promises that are computed from these new episodes."""
     new = _admitted(fitted, episodes)
     in_halves = renew_p or fitted.curves is None
     first, second = _halves(new, seed) if in_halves else (None, new)
@@ -76,10 +69,7 @@ def recalibrated(fitted: Fitted, episodes: Episodes, *, seed: int, renew_p: bool
 
 
 def _admitted(fitted: Fitted, episodes: Episodes) -> Episodes:
-    """The new episodes, with categories coded as in the monitor.
-
-    Raises an error if the monitor has already used any of these episodes.
-    """
+    """The new episodes, with categories coded as in the monitor."""
     new = fitted.alike(episodes, cut_off=True)
     seen = seen_before(new, fitted.trained.fingerprints)
     if seen.size:
@@ -96,10 +86,7 @@ def _admitted(fitted: Fitted, episodes: Episodes) -> Episodes:
 
 
 def _halves(new: Episodes, seed: int) -> tuple[Episodes | None, Episodes | None]:
-    """Two halves of the new episodes: one to estimate p from, one for promises.
-
-    The first half is without episodes that were cut off. A half may be None.
-    """
+    """Two halves of the new episodes: one to estimate p from, one for promises."""
     if len(new) < 2:
         return None, None
     parts = new.split(0.5, 0.5, seed=seed, by_group=None if new.groups is None else "stratify")
@@ -121,11 +108,7 @@ def _check_groups(fitted: Fitted, assure: Episodes) -> None:
 def _seen(
     fitted: Fitted, first: Episodes | None, second: Episodes
 ) -> tuple[dict[str, int], KeyArray]:
-    """How many episodes each part of the split now has, and hashes of all these episodes.
-
-    The former assure episodes, which backed the promises before, are no longer in any part, because
-    nothing depends on them now.
-    """
+    """How many episodes each part of the split now has, and hashes of all these episodes."""
     trained = fitted.trained
     sizes = dict(trained.sizes)
     found = {name: trained.fingerprints_of(name) for name in sizes}
@@ -140,11 +123,7 @@ def _seen(
 
 @dataclass(frozen=True, eq=False)
 class _Answered(Mapping[int, tuple[FloatArray, FloatArray]]):
-    """For each step, P(remainder < own) and P(remainder <= own) of new episodes, as predicted.
-
-    The remainder is what an episode still has to earn; ``own`` is what it did earn. The numbers of
-    a step are computed when they are looked up, and are NaN if the state cannot be used.
-    """
+    """For each step, P(remainder < own) and P(remainder <= own) of new episodes, as predicted."""
 
     fitted: Fitted
     episodes: Episodes
@@ -173,11 +152,7 @@ class _Answered(Mapping[int, tuple[FloatArray, FloatArray]]):
 
 
 def _rehearsal(fitted: Fitted, episodes: Episodes, seed: int) -> Rehearsal:
-    """The predictions for the new episodes, which no model has seen, as a `Rehearsal`.
-
-    A rehearsal is a set of episodes that are predicted as if they were new; corrections of p for
-    single targets are learned from it.
-    """
+    """The predictions for the new episodes, which no model has seen, as a `Rehearsal`."""
     stage = Stage.of(episodes, seed, pace=fitted.pace, sets_alarms=False)
     limits: Limits = {}
     asked = stage.asking(

@@ -1,7 +1,4 @@
-"""Makes the rehearsal of a fit: predicts learning episodes as if they were new runs.
-
-See methods M16 and M17 in docs/methods.md.
-"""
+"""Makes the rehearsal of a fit: predicts learning episodes as if they were new runs (M16, M17)."""
 
 from __future__ import annotations
 
@@ -27,14 +24,7 @@ _MAP_STEPS, _MAP_VALUES, _MAP_BYTES = 20, 48, 4_000_000
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """The episodes and steps of a rehearsal, and the values at which predictions are stored.
-
-    A rehearsal predicts learning episodes as if they were new runs. ``ladder`` is (steps, values),
-    ascending: the distinct remainders (what is still to earn) of all episodes at the step, in the
-    scale of the models, or an even selection of these. The first and last value are the least and
-    the greatest remainder of all steps; the last value is repeated to fill up the row. The episodes
-    are in the order of a hash of their ids.
-    """
+    """The episodes and steps of a rehearsal, and the values at which predictions are stored."""
 
     episodes: Episodes
     steps: tuple[int, ...]
@@ -42,11 +32,7 @@ class Stage:
 
     @classmethod
     def of(cls, learn: Episodes, seed: int, *, pace: float, sets_alarms: bool) -> Stage:
-        """The plan to predict these learning episodes (or some, chosen by id) as if they were new.
-
-        If ``sets_alarms`` is true, the plan has every step, because alarm thresholds need all of
-        them. Otherwise it has at most 20 steps.
-        """
+        """The plan to predict these learning episodes as if they were new."""
         some = range(learn.horizon) if sets_alarms else _evenly(learn.horizon, _MAP_STEPS)
         most = _ALARM_VALUES if sets_alarms else _MAP_VALUES
         ends: list[float] = []
@@ -71,10 +57,7 @@ class Stage:
         return cls(learn.take(order[: min(kept, MOST_EPISODES)]), tuple(some), ladder)
 
     def asking(self, steps: Sequence[StepRows]) -> tuple[StepRows, ...]:
-        """The rows with new values to predict at: those in ``ladder``, then the row's remainder.
-
-        The remainder is what a run still has to earn.
-        """
+        """The rows with new values to predict at: those in ``ladder``, then the row's remainder."""
         return tuple(replace(rows, y=self._values(rows)) for rows in steps)
 
     def _values(self, rows: StepRows) -> FloatArray:
@@ -85,12 +68,7 @@ class Stage:
 def rehearsed(
     limits: dict[int, tuple[FloatArray, FloatArray]], stage: Stage, groups: IndexArray, seed: int
 ) -> Rehearsal:
-    """The rehearsal: learning episodes with predictions as if each were a new run.
-
-    ``limits`` has these predictions by step: P(remainder < y) and P(remainder <= y), each (rows,
-    values + 1), for the rows and values that `Stage.asking` made. The remainder is what is still to
-    earn. ``groups`` is the number of each episode's group.
-    """
+    """The rehearsal: learning episodes with predictions as if each were a new run."""
     episodes, ladder = stage.episodes, stage.ladder
     before, ranks, lefts, rights = [], [], [], []
     for t in stage.steps:
@@ -128,11 +106,7 @@ def _evenly(n: int, most: int) -> list[int]:
 
 
 def _thinned(values: FloatArray, most: int) -> tuple[FloatArray, bool]:
-    """The distinct values, ascending, or about ``most`` of these; and whether any value repeats.
-
-    If there are too many, quantiles at even levels are taken. The least, the greatest and the
-    frequent values are always included.
-    """
+    """The distinct values, ascending, or about ``most`` of these; and whether any value repeats."""
     distinct = np.unique(values)
     repeats = distinct.size < values.size
     if distinct.size <= most:

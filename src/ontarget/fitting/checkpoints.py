@@ -1,7 +1,4 @@
-"""Checkpoints: one file per fitted block, so that an interrupted fit can resume.
-
-A block is a range of steps that share a model.
-"""
+"""Checkpoints: one file per fitted block, so that an interrupted fit can resume."""
 
 from __future__ import annotations
 
@@ -23,19 +20,7 @@ from ontarget.models.registry import model_of_kind
 
 
 class Checkpoint:
-    """A folder with one file per fitted block (range of steps that share a model).
-
-    Parameters
-    ----------
-    folder
-        Where the files are; it is made if it does not exist.
-    key
-        A hash of data, parameters and seed; see `digest_of`.
-    asked
-        A function that gives, for a block's number, the rows that the block must have predictions
-        for, by the part of the split that they belong to. A file without exactly these predictions
-        counts as damaged.
-    """
+    """A folder with one file per fitted block (range of steps that share a model)."""
 
     def __init__(
         self,
@@ -101,10 +86,7 @@ class Checkpoint:
 def _result(
     container: Container, name: str, asked: Mapping[str, Sequence[StepRows]]
 ) -> BlockResult:
-    """The fitted block (model of a range of steps) in a checkpoint file.
-
-    It raises an error if the file does not hold the block that was asked for.
-    """
+    """The fitted block (model of a range of steps) in a checkpoint file."""
     if container.header["block"] != name:  # a file that was renamed
         raise ModelFileError(f"it contains another block, {container.header['block']!r}")
     kind, model = container.header["kind"], None
@@ -121,12 +103,7 @@ def _result(
 
 
 def _limits(container: Container, part: str, asked: StepRows) -> StepLimits:
-    """The stored predictions at one step, after checks: P(remainder < y) and P(remainder <= y).
-
-    The remainder is what is still to earn.
-
-    NaN means that every tree has seen the episode, so that it has no out-of-bag prediction.
-    """
+    """The stored predictions at one step, after checks: P(remainder < y) and P(remainder <= y)."""
     arrays = container.section(f"{part}-{asked.step:05d}")
     left, right = arrays["left"], arrays["right"]
     pairs = left.shape == right.shape == asked.y.shape and left.dtype == right.dtype == np.float64
@@ -139,10 +116,7 @@ def _limits(container: Container, part: str, asked: StepRows) -> StepLimits:
 
 
 def digest_of(description: dict[str, Any], arrays: Sequence[AnyArray]) -> str:
-    """A hash of the description and the arrays, as 16 hexadecimal digits.
-
-    The hash changes if the data, a parameter or the seed changes.
-    """
+    """A hash of the description and the arrays, as 16 hexadecimal digits."""
     digest = blake2b(json.dumps(description, sort_keys=True).encode(), digest_size=8)
     for array in arrays:
         digest.update(f"{array.dtype.str}{array.shape}".encode())

@@ -26,18 +26,12 @@ class Executor(Protocol):
     """Anything with a ``submit`` method, such as an executor of ``concurrent.futures``."""
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> _Future:
-        """Start the call ``function(*arguments)``.
-
-        Return a future, whose ``result()`` waits for the call to end.
-        """
+        """Start the call ``function(*arguments)``."""
         ...
 
 
 class Keeps(Protocol[Result]):
-    """The interface of an object that stores finished results by task number.
-
-    With it, an interrupted fit can resume.
-    """
+    """The interface of an object that stores finished results by task number."""
 
     def load(self, index: int) -> Result | None:
         """The stored result of this task, or None."""
@@ -64,30 +58,7 @@ def run_tasks(
     side_by_side: bool = False,
     doing: tuple[str, str] = ("fitting", "blocks of steps"),
 ) -> list[Result]:
-    """The function's result for each task, in the order of the tasks.
-
-    Only this process writes files.
-
-    Parameters
-    ----------
-    function
-        A pure function of one task.
-    make
-        A function that makes a task by its number, just before it runs.
-    n_tasks
-        How many tasks there are.
-    engine
-        ``"local"`` for this process; ``"dask"`` or ``"ray"``; an object with a ``submit`` method,
-        such as an executor; or an object that is called like ``joblib.Parallel``.
-    checkpoint
-        Where finished results are stored; results that are already there are not computed again.
-    progress
-        Whether to show a progress bar.
-    side_by_side
-        Whether tasks in this process may run in several threads at a time.
-    doing
-        What the progress bar says: the activity and the unit.
-    """
+    """The function's result for each task, in the order of the tasks."""
     run = _runner(engine, side_by_side)
     done: dict[int, Result] = {}
     bar = progress_bar(doing[0], n_tasks, unit=doing[1], shown=progress)
@@ -116,11 +87,7 @@ def check_engine(engine: str, address: str | None) -> None:
 
 @contextmanager
 def connected(engine: str, address: str | None = None) -> Iterator[Engine]:
-    """A context manager that gives an engine: this process, or a connection to a cluster.
-
-    Without an address, the cluster that this process is connected to is used. If there is none, a
-    cluster is started on this machine.
-    """
+    """A context manager that gives an engine: this process, or a connection to a cluster."""
     check_engine(engine, address)
     if engine == "local":
         yield "local"
@@ -184,10 +151,7 @@ def _on_cluster(name: str) -> _Run:
 
 
 def _in_batches(parallel: Callable[..., Any]) -> _Run:
-    """A function that runs tasks in batches with ``parallel``, a `joblib.Parallel`.
-
-    Because of the batches, only a few tasks take memory at the same time.
-    """
+    """A function that runs tasks in batches with ``parallel``, a `joblib.Parallel`."""
     from joblib import delayed
 
     def run(
@@ -203,10 +167,7 @@ def _in_batches(parallel: Callable[..., Any]) -> _Run:
 
 
 def _submitting(executor: Executor, in_flight: int | None = None) -> _Run:
-    """A function that runs a few tasks at a time, and repeats a task whose worker was lost.
-
-    The function yields the results in the order of the tasks.
-    """
+    """A function that runs a few tasks at a time, and repeats a task whose worker was lost."""
     most = 2 * n_threads() if in_flight is None else in_flight
 
     def run(

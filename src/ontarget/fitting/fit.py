@@ -64,12 +64,7 @@ _SURELY, _ENOUGH_SURPRISES = 3.5, 50
 
 
 def preset_model(preset: Preset) -> Any:
-    """The unfitted model of a preset.
-
-    The paper gives no leaf size, so the forest of ``preset="paper"`` uses the default of
-    `QuantileForest`, as in `ontarget paper`. The model of the default preset is a `StackedForest`
-    with its own defaults (method M16 in docs/methods.md).
-    """
+    """The unfitted model of a preset (M16)."""
     if preset == "paper":
         from ontarget.models.forest.estimator import QuantileForest
 
@@ -87,17 +82,7 @@ def fit_monitor(
     progress: bool,
     checkpoint: str | Path | None,
 ) -> Fitted:
-    """The contents of a fitted monitor. They do not depend on the engine.
-
-    Phase one fits the blocks (ranges of steps that share a model), wherever the engine runs them.
-    Phase two runs in this process: it mixes the predictions of the blocks and computes calibration
-    curves, ranks (where outcomes fell in their predicted distributions) and excesses (the largest
-    distance, over all steps, of an outcome from the middle of its predicted distribution). The
-    curves come from the learning episodes, each predicted by models that have not seen it; ranks
-    and excesses come from the assure episodes, which no model has seen (method M16 in
-    docs/methods.md). With ``preset="paper"`` there are no curves, and the ranks come from the
-    calibrate episodes.
-    """
+    """The contents of a fitted monitor (M16)."""
     ground = ground_of(recipe, split)
     recipe, ground, chosen = _settled(recipe, ground)
     blended = _blended(recipe, chosen, ground, engine, progress=progress, checkpoint=checkpoint)
@@ -135,10 +120,7 @@ def fit_monitor(
 
 @dataclass(frozen=True)
 class _Blended:
-    """The fitted blocks, and how their predictions are mixed: the input of a fit's second phase.
-
-    A block is a range of steps that share a model.
-    """
+    """The fitted blocks, and how their predictions are mixed: the input of a fit's second phase."""
 
     recipe: Recipe
     chosen: Choices
@@ -147,11 +129,7 @@ class _Blended:
     answerer: Answerer
 
     def limits(self, name: str, episodes: Episodes) -> Limits:
-        """For each step, the predicted P(remainder < y) and P(remainder <= y) of each row.
-
-        The remainder is what is still to earn. ``name`` is the name of a set of rows that the
-        fitted models answered for, and ``episodes`` are the episodes of these rows.
-        """
+        """For each step, the predicted P(remainder < y) and P(remainder <= y) of each row."""
         plan = self.plan
         found = blended_limits(self.results, self.recipe.law, name)
         if not plan.doubted.size:
@@ -172,13 +150,7 @@ def _assured(
     *,
     progress: bool,
 ) -> tuple[RankTable, Episodes | None, FloatArray]:
-    """The ranks, the assure episodes that the monitor keeps, and the excesses of these episodes.
-
-    A rank is where an outcome fell in its predicted distribution. Assure episodes are the held-out
-    runs that back the promises. The excess of an episode is the largest distance, over all steps,
-    of its outcome from the predicted median; see `whole_run_excess`. ``learned`` has the predicted
-    probabilities at the outcomes of the learning episodes.
-    """
+    """The ranks, the assure episodes that the monitor keeps, and the excesses of these episodes."""
     answerer, n_groups, seed = blended.answerer, ground.n_groups, blended.recipe.seed
     named, horizon = ground.named, ground.train.horizon
     ranks = RankTable.of([np.empty(0)] * (horizon * n_groups), n_groups)
@@ -208,11 +180,7 @@ def _assured(
 
 
 def _warn_of_a_leak(ground: Ground, learned: Limits, assured: Limits, part: Part) -> None:
-    """Warn if outcomes of assure episodes are predicted worse than those of learning episodes.
-
-    Predictions of learning episodes come from models that did not learn from them, so they should
-    be as good. This only warns: nothing that is estimated may depend on it (method M29).
-    """
+    """Warn if outcomes of assure episodes are predicted worse than those of learning episodes."""
     if ground.own is None:
         return
     surprises = [surprise(learned, ground.part(ground.own)), surprise(assured, part)]
@@ -232,10 +200,7 @@ def _warn_of_a_leak(ground: Ground, learned: Limits, assured: Limits, part: Part
 
 
 def _settled(recipe: Recipe, ground: Ground) -> tuple[Recipe, Ground, Choices]:
-    """The recipe and the episodes after all choices that learning episodes make; these choices.
-
-    A recipe says what to fit. The choices are which steps share a model, and what models read.
-    """
+    """The recipe and the episodes after all choices that learning episodes make; these choices."""
     train, chosen = ground.train, Choices()
     if ground.own is not None:
         recipe = replace(recipe, model=honest_model(recipe.model))
@@ -263,10 +228,7 @@ def _blended(
     progress: bool,
     checkpoint: str | Path | None,
 ) -> _Blended:
-    """All fitted blocks (models of ranges of steps), ready to be mixed.
-
-    There is also a separate model of the first step, if that predicts better.
-    """
+    """All fitted blocks (models of ranges of steps), ready to be mixed."""
     train, own, pooled = ground.train, ground.own, recipe
     if chosen.trials and train.horizon > 1:
         blocks, law = with_opening(recipe.blocks, recipe.law)
@@ -363,10 +325,7 @@ def _fitted_blocks(
     progress: bool,
     checkpoint: str | Path | None,
 ) -> list[BlockResult]:
-    """Phase one of a fit: every fitted block, in order, wherever the engine fits them.
-
-    A block is a range of steps that share a model.
-    """
+    """Phase one of a fit: every fitted block, in order, wherever the engine fits them."""
     recipe, kept = plan.recipe, None
     if checkpoint is not None:
         kept = Checkpoint(checkpoint, _digest(recipe, named), lambda i: plan.task(i).asked)

@@ -1,9 +1,4 @@
-"""Phase two of a fit: mixes the blocks' predictions, and computes ranks and excesses.
-
-A block is a range of steps that share a model. A rank is where an outcome fell in its predicted
-distribution, from 0 to 1. The excess of an episode is the largest distance, over all steps, of its
-outcome from the middle of its predicted distribution.
-"""
+"""Phase two of a fit: mixes the blocks' predictions, and computes ranks and excesses."""
 
 from __future__ import annotations
 
@@ -28,11 +23,7 @@ from ontarget.models._mixture import weighted
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a split: its name, its episodes, their groups, and what may be missing.
-
-    ``groups`` has the number of each episode's group. ``may_miss`` says for each column of a state
-    whether values may be missing.
-    """
+    """One part of a split: its name, its episodes, their groups, and what may be missing."""
 
     name: str
     episodes: Episodes
@@ -40,11 +31,7 @@ class Part:
     may_miss: BoolArray
 
     def good(self, t: int) -> BoolArray:
-        """(episodes at step t,): whether each has a usable state there and a known outcome.
-
-        A state is usable if no feature is infinite, and none is missing that was never missing in
-        training.
-        """
+        """(episodes at step t,): whether each has a usable state there and a known outcome."""
         rows = self.episodes.at(t)
         cut: BoolArray = self.episodes.cut_off[rows.index]
         return ~bad_readings(rows.states, self.may_miss) & ~cut
@@ -53,12 +40,7 @@ class Part:
 def blended_limits(
     results: Sequence[BlockResult], law: LawTable, part: str
 ) -> dict[int, tuple[FloatArray, FloatArray]]:
-    """For each step, the mixed predictions of the models: P(remainder < y), P(remainder <= y).
-
-    The remainder is what is still to earn. At each step, the predictions of the blocks (ranges of
-    steps that share a model) around it are mixed with the weights in ``law``. The values y are
-    those that the rows of ``part`` asked about.
-    """
+    """For each step, the mixed predictions of the models: P(remainder < y), P(remainder <= y)."""
     by_block = [{one.step: one for one in result.limits[part]} for result in results]
     found = {}
     for t in range(law.horizon):
@@ -82,13 +64,7 @@ def rank_table(
     seed: int,
     thin: bool = True,
 ) -> RankTable:
-    """The ranks of every step and group: where outcomes fell in their predicted distributions.
-
-    ``limits`` has, by step, P(remainder < own) and P(remainder <= own), where the remainder is what
-    an episode still has to earn and ``own`` is what it did earn. Episodes whose state cannot be
-    used at a step are left out, because there is no prediction for them. If there are very many
-    ranks, only some are kept (method M3 in docs/methods.md), unless ``thin`` is false.
-    """
+    """The ranks of every step and group: where outcomes fell in their predicted distributions."""
     sets = [np.empty(0)] * (horizon * n_groups)
     for t, both in limits.items():
         sets[t * n_groups : (t + 1) * n_groups] = step_ranks(
@@ -106,10 +82,7 @@ def step_ranks(
     *,
     thin: bool = True,
 ) -> list[FloatArray]:
-    """The sorted ranks of one step, one set per group; see `rank_table`.
-
-    A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1.
-    """
+    """The sorted ranks of one step, one set per group; see `rank_table`."""
     left, right = limits
     rows = part.episodes.at(t)
     # If every tree has seen an episode, it has no out-of-bag prediction.
@@ -128,11 +101,7 @@ def step_ranks(
 
 
 def surprise(limits: Mapping[int, tuple[FloatArray, FloatArray]], part: Part) -> FloatArray:
-    """How far, on average over all steps, outcomes fell from their predicted medians, squared.
-
-    There is one number for each episode with a prediction at any step; the distance is in
-    probability, and a jump of the predicted distribution counts by its middle.
-    """
+    """How far, on average over all steps, outcomes fell from their predicted medians, squared."""
     total, steps = np.zeros(len(part.episodes)), np.zeros(len(part.episodes))
     for t, (left, right) in limits.items():
         good = part.good(t) & ~np.isnan(left)
@@ -148,11 +117,7 @@ def whole_run_excess(
     ranks: RankTable,
     curves: CurveTable | None,
 ) -> FloatArray:
-    """(episodes,): the largest distance, over all steps, of each outcome from its predicted median.
-
-    The distance is in probability, from 0 to ½. The result is +inf for an episode that was cut off,
-    which is the worst case (method M24). See method M9 in docs/methods.md.
-    """
+    """(episodes,): the largest distance, over all steps, of each outcome from its predicted median."""
     excess = np.zeros(len(part.episodes))
     for t, (left, right) in limits.items():
         rows, groups = part.episodes.at(t), part.groups

@@ -1,8 +1,4 @@
-"""Cholesky's method for small symmetric systems of equations.
-
-Every sum is a plain loop in a fixed order, so that a solution does not depend on threads or on a
-linear-algebra library.
-"""
+"""Cholesky's method for small symmetric systems of equations."""
 
 from __future__ import annotations
 
@@ -14,13 +10,7 @@ from ontarget._typing import FloatArray
 
 @kernel
 def factor(matrix: FloatArray, least: FloatArray, instead: float) -> None:
-    """Replace a symmetric matrix by its lower Cholesky factor; only its lower triangle is read.
-
-    Column j is degenerate if its diagonal number, after subtracting the earlier columns, is at most
-    ``least[j]``: the column then contains only rounding errors. The diagonal number of a degenerate
-    column becomes ``instead``. With infinity there, the column gets the coefficient 0 in every
-    solution.
-    """
+    """Replace a symmetric matrix by its lower Cholesky factor; only its lower triangle is read."""
     n = matrix.shape[0]
     for j in range(n):
         for k in range(j):

@@ -120,10 +120,7 @@ class DistributionEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc
         return checked
 
     def _query_rows(self, X: ArrayLike) -> FloatArray:
-        """The rows to answer for, after checks; raises an error if the model is not fitted.
-
-        A float64 matrix with the right number of columns is not copied.
-        """
+        """The rows to answer for, after checks; raises an error if the model is not fitted."""
         self._check_fitted()
         plain = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2
         if plain and X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_"):  # type: ignore[union-attr]
@@ -155,11 +152,7 @@ class DistributionEstimator(RegressorMixin, BaseEstimator):  # type: ignore[misc
             )
 
     def _learned(self) -> Any:
-        """The data that `fit` stored for out-of-bag answers; an error says why it is missing.
-
-        Out-of-bag answers are answers about training episodes, by parts of the model that never saw
-        the episode.
-        """
+        """The data that `fit` stored for out-of-bag answers; an error says why it is missing."""
         self._check_fitted()
         if not hasattr(self, "_learned_"):
             raise InputError(

@@ -1,10 +1,4 @@
-"""A distribution through quantiles: linear between them, exponential beyond them.
-
-A row has ``values`` in ascending order. They are its quantiles at ``levels``, which are strictly
-ascending and inside (0, 1). A value that occurs at several levels is an atom: it has positive
-probability. ``tails`` holds the scales of the lower and the upper exponential tail. See method M2
-in docs/methods.md.
-"""
+"""A distribution through quantiles: linear between them, exponential beyond them (M2)."""
 
 from __future__ import annotations
 
@@ -23,10 +17,7 @@ _TAIL_RATIO = 4.0
 
 @inner_kernel
 def _first_reaching(ascending: FloatArray, q: float, strictly: bool) -> int:
-    """The index of the first number that is >= q (> q if ``strictly``).
-
-    It is the size of the array if there is none. The numbers are ascending.
-    """
+    """The index of the first number that is >= q (> q if ``strictly``)."""
     start, stop = 0, ascending.size
     while start < stop:
         middle = (start + stop) >> 1
@@ -58,12 +49,7 @@ def tail_scales(values: FloatArray, levels: FloatArray, floor: float) -> tuple[f
 
 @inner_kernel
 def _mass(y: float, j: int, law: tuple[FloatArray, FloatArray, tuple[float, float]]) -> float:
-    """The CDF at a y that is not one of the quantiles.
-
-    The number of quantiles below y is j: for j = 0, y lies in the lower tail; if j is the number of
-    quantiles, in the upper tail. ``law`` is the row's quantiles, their levels and the two tail
-    scales.
-    """
+    """The CDF at a y that is not one of the quantiles."""
     values, levels, tails = law
     if j == 0:
         return float(levels[0] * math.exp((y - values[0]) / tails[0]))

@@ -8,10 +8,7 @@ from ontarget._typing import FloatArray
 
 
 def location(known: FloatArray) -> tuple[float, float]:
-    """The mean and the standard deviation of a feature's numbers; a deviation near 0 becomes 0.
-
-    The numbers are scaled first, so that their squares neither overflow nor vanish.
-    """
+    """The mean and the standard deviation of a feature's numbers; a deviation near 0 becomes 0."""
     size = float(np.abs(known).max(initial=0.0))
     if size == 0.0:
         return 0.0, 0.0

@@ -1,9 +1,4 @@
-"""Passes many arrays to a kernel as one array, which lists their addresses and sizes.
-
-Unpacking a tuple of sixty arrays takes longer than answering one row with them, and would happen at
-every call. So the arrays of a model that is asked at every step of a run are packed once, and the
-kernel reads them from their addresses. Whoever packs arrays must keep them alive.
-"""
+"""Passes many arrays to a kernel as one array, which lists their addresses and sizes."""
 
 from __future__ import annotations
 
@@ -20,10 +15,7 @@ from ontarget._typing import AnyArray, BoolArray, FloatArray, IntArray
 
 
 def pack(parts: Any) -> IntArray:
-    """The address and the size of every array in a nested tuple of arrays, in their order.
-
-    All arrays must be flat, contiguous and read-only, as the arrays of fitted models are.
-    """
+    """The address and the size of every array in a nested tuple of arrays, in their order."""
     found = []
     for array in arrays_in(parts):
         assert array.ndim == 1, "only flat arrays are packed"

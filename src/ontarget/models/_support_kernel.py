@@ -1,14 +1,4 @@
-"""The smoothed CDF between two neighbouring training outcomes, and its inverse there.
-
-A kernel here works in one *cell* j: the interval from the training outcome j − 1, excluded, to the
-training outcome j, included. It gets the model's probability of the first j outcomes (``below``)
-and of the first j + 1 (``upto``). Each model computes these two by itself. See method M2 in
-docs/methods.md.
-
-Every expression rises with its argument in floating point too: sums, products and quotients round
-monotonically, and no term is subtracted from another that rises with it. Quantiles are found by
-bisection on the same function, so CDF and quantile are exact inverses of each other.
-"""
+"""The smoothed CDF between two neighbouring training outcomes, and its inverse there (M2)."""
 
 from __future__ import annotations
 
@@ -66,11 +56,7 @@ def reaches(mass: float, q: float, strictly: bool) -> bool:
 
 
 def inverse_of(mass: Callable[[float, int, Any], float]) -> Callable[..., float]:
-    """A kernel that inverts a CDF by bisection, which is exact to the last bit.
-
-    ``mass(y, j, law)`` is the CDF at y. ``law`` is whatever it needs to know about the
-    distribution, and j of the distribution's values are smaller than y.
-    """
+    """A kernel that inverts a CDF by bisection, which is exact to the last bit."""
 
     @inner_kernel
     def inverse(
@@ -133,13 +119,7 @@ def quantile_in_cell(
     upto: float,
     support: tuple[FloatArray, AnyArray, FloatArray],
 ) -> float:
-    """The smallest number at which the CDF is >= q (> q if ``strictly``).
-
-    It lies between the training outcomes j - 1 and j: the CDF reaches q at outcome j but not at
-    outcome j - 1. If the CDF does not reach q at any training outcome, j is the number of these
-    outcomes. ``below`` and ``upto`` are the model's probability of the first j and of the first j +
-    1 outcomes.
-    """
+    """The smallest number at which the CDF is >= q (> q if ``strictly``)."""
     values, tail = support[0], support[2]
     if tail[2] == 0.0:  # all atoms: the CDF moves at support values only
         return float(values[j]) if j < values.size else np.inf

@@ -166,10 +166,7 @@ class RegressorQuantiles(DistributionEstimator):
 
 
 def _level_name(regressor: Any) -> str | None:
-    """The parameter of the regressor that holds the quantile level, such as ``"alpha"``.
-
-    None if the regressor's ``predict`` takes ``quantiles=``.
-    """
+    """The parameter of the regressor that holds the quantile level, such as ``"alpha"``."""
     if callable(getattr(regressor, "predict", None)):
         if "quantiles" in inspect.signature(regressor.predict).parameters:
             return None
@@ -192,12 +189,7 @@ def _fit(regressor: Any, rows: TrainingRows) -> Any:
 
 
 def _outcome_floor(rows: TrainingRows) -> float:
-    """The smallest scale of a distribution's tail, for outcomes like those of these rows.
-
-    It is a thousandth of the interquartile range of the outcomes. If this range is 0, the whole
-    range of the outcomes is used instead; if that is 0, the size of an outcome; and if that is 0
-    too, 1. So the result is always above 0.
-    """
+    """The smallest scale of a distribution's tail, for outcomes like those of these rows."""
     order = np.argsort(rows.y)
     mass = np.cumsum(np.ones(order.size) if rows.weight is None else rows.weight[order])
     spots = np.searchsorted(mass, [0.25 * mass[-1], 0.75 * mass[-1]])

@@ -1,9 +1,4 @@
-"""`Asked`: a target, or a goal over several behaviors, asked of a fitted monitor.
-
-It is the one place where the models' limits become answers: about live runs, recorded runs and
-learning episodes alike. A target is a goal over one behavior. Each behavior answers for itself;
-only a goal over several behaviors joins them (method M21 in docs/methods.md).
-"""
+"""`Asked`: a target, or a goal over several behaviors, asked of a fitted monitor (M21)."""
 
 from __future__ import annotations
 
@@ -38,12 +33,7 @@ _NOBODY = read_only(np.full(1, -1, dtype=np.intp))
 
 
 class Said(NamedTuple):
-    """The monitor's answers about some runs at one step, as numbers.
-
-    ``numbers`` is (runs, targets, numbers); `ontarget.fitted._kernels` lists the numbers of an
-    answer. ``parts`` is (behaviors, runs, numbers): the answers about each behavior by itself, and
-    the target that the goal implies for it. A goal given by a function has no parts.
-    """
+    """The monitor's answers about some runs at one step, as numbers."""
 
     numbers: FloatArray
     parts: FloatArray
@@ -102,10 +92,7 @@ class Asked:
 
     @cached_property
     def targets(self) -> tuple[tuple[Target, ...], ...]:
-        """For each behavior, the targets that its models are asked about.
-
-        The first target of a goal's behavior contains all values with which the goal can be met.
-        """
+        """For each behavior, the targets that its models are asked about."""
         goal = self.target
         if not isinstance(goal, Goal):
             return (goal if isinstance(goal, tuple) else (goal,),)
@@ -124,11 +111,7 @@ class Asked:
 
     @cached_property
     def boxes(self) -> tuple[IndexArray, IndexArray]:
-        """(boxes, behaviors), twice: the number of each behavior's target in a box, or −1.
-
-        A *box* asks several behaviors to meet one target each, all at once; the goal is met if any
-        of its boxes is. First the boxes of the goal itself, then disjoint ones that cover the same.
-        """
+        """(boxes, behaviors), twice: the number of each behavior's target in a box, or −1."""
         assert isinstance(self.target, Goal)
         return self._places(self.target.boxes), self._places(self.target.disjoint())
 
@@ -159,10 +142,7 @@ class Asked:
         return tuple(one.observed for one in self.parts if one.observed is not None)
 
     def met(self, episodes: Sequence[Episodes]) -> BoolArray:
-        """Whether each of these episodes met the target; they are given once for each behavior.
-
-        A `TargetError` is raised if rounding changes the answer (M1).
-        """
+        """Whether each of these episodes met the target; they are given once for each behavior."""
         self._check_sides(episodes)
         return self.contains([one.outcomes for one in episodes])
 
@@ -182,11 +162,7 @@ class Asked:
         return NO_CURVE if self.own_map is None else self.own_map.knots_at(t, group)
 
     def said(self, t: int, group: int, states: FloatArray, so_far: Sequence[FloatArray]) -> Said:
-        """The monitor's answers about several runs of one group at one step.
-
-        ``states`` is (runs, features). ``so_far`` has one array (runs,) per behavior. If no model
-        answers at the step, the numbers of a run are NaN, unless arithmetic decides the run.
-        """
+        """The monitor's answers about several runs of one group at one step."""
         laws = [fitted.at(t, group) for fitted in self.parts]
         if not self.is_joint:
             law = laws[0] if self.own_map is None else self.own_map.at(laws[0], group)
@@ -318,12 +294,7 @@ class Asked:
         return self.contains([self.joint.rehearsal(name).outcomes[:n] for name in self.names])
 
     def rehearsed(self, places: Sequence[int]) -> Iterator[RehearsedStep]:
-        """The monitor's answers about learning episodes, each as if it were a new run.
-
-        Bounds and plausibility are not filled in, and p is not corrected by ``own_map``. Such
-        predictions exist only at the *rehearsed* steps; ``places`` are positions in the list of
-        these steps. See method M17 in docs/methods.md.
-        """
+        """The monitor's answers about learning episodes, each as if it were a new run (M17)."""
         for place in places:
             each = [
                 {one.group: one for one in rehearsed_laws(fitted, [place])} for fitted in self.parts
@@ -334,10 +305,7 @@ class Asked:
                     yield RehearsedStep(each[0][group].step.t, group, *found)
 
     def _rehearsed_at(self, asked: Sequence[AskedStep]) -> tuple[IndexArray, FloatArray] | None:
-        """The episodes with predictions for every behavior at a step, and the answers about them.
-
-        Episodes are given by position. The result is None if no episode has all predictions.
-        """
+        """The episodes with predictions for every behavior at a step, and the answers about them."""
         if not self.is_joint:
             (one,) = asked
             states = np.arange(one.episodes.size, dtype=np.float64)[:, None]
@@ -375,11 +343,7 @@ class Room(NamedTuple):
 
 
 class JointStep(NamedTuple):
-    """What the kernels read at one step and group to join the limits of several behaviors.
-
-    ``parts`` has, for each behavior, the first arguments of `pieces_of_rows`. ``boxes``, ``ranks``
-    (of the learning and of the assure episodes) and ``rest`` are those of `goals_of_rows`.
-    """
+    """What the kernels read at one step and group to join the limits of several behaviors."""
 
     parts: Sequence[tuple[Stored, Any, int, tuple[float, float], FloatArray]]
     boxes: tuple[IndexArray, IndexArray]
@@ -394,11 +358,7 @@ class JointStep(NamedTuple):
         out: FloatArray,
         own: IndexArray = _NOBODY,
     ) -> None:
-        """Write the numbers of the answer about each run, from the limits for each behavior.
-
-        ``out`` is (runs, numbers); ``room`` then has the answers about each behavior. ``own`` has
-        the place of each run among the learning episodes, −1 for a new run.
-        """
+        """Write the numbers of the answer about each run, from the limits for each behavior."""
         each = zip(self.parts, limits, so_far, room.each, strict=True)
         for (kept, components, translation, (least, most), amounts), here, had, into in each:
             pieces_of_rows(kept, here, components, (translation, had, least, most), amounts, into)

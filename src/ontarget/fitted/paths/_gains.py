@@ -1,7 +1,4 @@
-"""How much the behavior of recorded runs rose after each step: the basis of predicted paths.
-
-See method M22 in docs/methods.md.
-"""
+"""How much the behavior of recorded runs rose after each step: the basis of predicted paths."""
 
 from __future__ import annotations
 
@@ -29,12 +26,7 @@ _BLOCK = 32
 
 
 class Tail(NamedTuple):
-    """A logistic distribution that gets a millionth of the probability: its centre and scale.
-
-    It is mixed into every predicted distribution. So no path has probability 0, and of two paths,
-    the one farther from the median is also farther from it in probability. See method M2 in
-    docs/methods.md.
-    """
+    """A logistic distribution that gets a millionth of the probability: its centre and scale."""
 
     centre: FloatArray
     scale: FloatArray
@@ -44,42 +36,28 @@ class Tail(NamedTuple):
         return Tail(self.centre[which], self.scale[which])
 
     def mixed_in(self, limits: FloatArray, values: FloatArray) -> FloatArray:
-        """Values of a distribution function at these points, after mixing in the tail.
-
-        The tail is a logistic distribution that gets a millionth of the probability.
-        """
+        """Values of a distribution function at these points, after mixing in the tail."""
         reach = _ALL_OF_A_TAIL * self.scale  # beyond it a quotient might overflow
         away = np.clip(values - self.centre, -reach, reach)
         tail: FloatArray = expit(away / self.scale)
         return (1.0 - TAIL) * limits + TAIL * tail
 
     def reaching(self, level: float, before: FloatArray) -> FloatArray:
-        """The point at which the mixture with the tail reaches the probability ``level``.
-
-        ``before`` is the probability that the other part of the mixture has below this point.
-        """
+        """The point at which the mixture with the tail reaches the probability ``level``."""
         share = np.clip((level - (1.0 - TAIL) * before) / TAIL, 0.0, 1.0)
         found: FloatArray = self.centre + self.scale * logit(share)
         return found
 
 
 class Cells(NamedTuple):
-    """The later steps, divided into at most fifty ranges of steps (*cells*).
-
-    The steps of a cell share one predicted distribution. ``leads`` is the number of steps ahead at
-    which each cell's distribution is computed; ``starts`` says where each cell begins, and then
-    where the last one ends.
-    """
+    """The later steps, divided into at most fifty ranges of steps (*cells*)."""
 
     leads: IndexArray
     starts: IndexArray
 
     @classmethod
     def of(cls, n_leads: int) -> Cells:
-        """The cells (ranges of later steps) for this many later steps; at most fifty.
-
-        If there are up to fifty later steps, each has its own cell.
-        """
+        """The cells (ranges of later steps) for this many later steps; at most fifty."""
         n_cells = min(n_leads, MOST_CELLS)
         starts = np.rint(np.linspace(0, n_leads, n_cells + 1)).astype(np.intp)
         return cls(read_only((starts[:-1] + starts[1:] + 1) // 2), read_only(starts))
@@ -125,11 +103,7 @@ class Gains:
         return self.translation is Translation.SHIFT
 
     def own(self, paths: FloatArray, t: int, leads: IndexArray) -> FloatArray:
-        """(paths, leads): what these paths gained up to each of some later steps.
-
-        ``leads`` are the numbers of steps after step t. Paths are stored up to the end of the
-        longest run; after that, nothing more is gained.
-        """
+        """(paths, leads): what these paths gained up to each of some later steps."""
         last = paths.shape[1] - 1
         later = paths[:, np.minimum(t + leads, last)]
         if not self.adds_up:
@@ -138,11 +112,7 @@ class Gains:
         return snap(later - now[:, None], float(self.amounts[0]))
 
     def ends(self, paths: FloatArray, t: int, cells: Cells) -> FloatArray:
-        """(paths, cells × 2): the least and the greatest gain in each cell of steps after step t.
-
-        A cell is a range of later steps; a gain is what a path adds after step t. The numbers equal
-        the minimum and maximum of `own` in each cell, but need less memory.
-        """
+        """(paths, cells × 2): the least and the greatest gain in each cell of steps after step t."""
         last = paths.shape[1] - 1
         # After the end of the longest run, every cell reads its last step again.
         later = np.concatenate([paths[:, min(t + 1, last) :], paths[:, last:]], axis=1)
@@ -156,12 +126,7 @@ class Gains:
     def kept(
         self, left: FloatArray, right: FloatArray, values: FloatArray, now: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """The probabilities below and up to each value, given the run's maximum or minimum so far.
-
-        A maximum never falls and a minimum never rises. So a recorded value below the run's present
-        maximum (or above its present minimum) counts as equal to that maximum (or minimum). ``now``
-        is (runs,), the present value of the behavior.
-        """
+        """The probabilities below and up to each value, given the run's maximum or minimum so far."""
         here = values == now[:, None]
         if self.translation is Translation.FLOOR:
             return np.where(here, 0.0, left), right
@@ -170,11 +135,7 @@ class Gains:
         return left, right
 
     def tail(self, t: int, leads: IndexArray) -> Tail:
-        """The tail of the prediction for each number of steps ahead (``leads``), from step t.
-
-        The tail is a wide distribution with a millionth of the probability; its centre and scale
-        come from the gains of the learning episodes.
-        """
+        """The tail of the prediction for each number of steps ahead (``leads``), from step t."""
         found = self.own(self.paths, t, leads)
         low, middle, high = np.quantile(found, [0.25, 0.5, 0.75], axis=0)
         scale = np.maximum((high - low) / (2.0 * np.log(3.0)), np.abs(found - middle).mean(axis=0))
@@ -182,11 +143,7 @@ class Gains:
         return Tail(middle, np.maximum(scale, least))
 
     def samples(self, model: Any, members: Members) -> IntArray:
-        """(runs, samples): training rows of equal weight that represent each run's prediction.
-
-        ``members`` are the training rows that each run's prediction is made from, with their
-        weights. A training row of large weight is repeated in the samples.
-        """
+        """(runs, samples): training rows of equal weight that represent each run's prediction."""
         found = np.zeros((members.counts.size, _SAMPLES), dtype=np.int64)
         n_rows = model.training_episodes_.size
 
@@ -199,11 +156,7 @@ class Gains:
     def limits(
         self, model: Any, samples: IntArray, t: int, cells: Cells, values: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """(runs, values), twice: P(gain < value) and P(gain <= value) by one model.
-
-        A gain is what a recorded run added after a step. ``values`` are grouped by cell (range of
-        later steps), and each value is compared with the gains in its own cell.
-        """
+        """(runs, values), twice: P(gain < value) and P(gain <= value) by one model."""
         out = np.empty(values.shape), np.empty(values.shape)
         recorded, way = self._recorded(model), self._way(t)
 
@@ -215,11 +168,7 @@ class Gains:
         return out
 
     def gains(self, model: Any, samples: IntArray, t: int, leads: IndexArray) -> FloatArray:
-        """(runs, leads, samples): the recorded gains that make up one model's prediction.
-
-        A gain is what a recorded run added to its behavior up to a later step; ``leads`` says how
-        many steps later.
-        """
+        """(runs, leads, samples): the recorded gains that make up one model's prediction."""
         found = np.empty((len(samples), leads.size, samples.shape[1]))
         recorded, way = self._recorded(model), self._way(t)
         gains_of_samples(samples, recorded, leads, way, self.amounts, found)

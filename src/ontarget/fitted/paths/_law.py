@@ -1,7 +1,4 @@
-"""Predicts a run's path from one step on, and how unusual a path is.
-
-See method M22 in docs/methods.md.
-"""
+"""Predicts a run's path from one step on, and how unusual a path is (M22)."""
 
 from __future__ import annotations
 
@@ -50,13 +47,7 @@ class PathLaw:
         return self.gains.tail(self.t, self.cells.leads)
 
     def depths(self, X: FloatArray, paths: FloatArray) -> FloatArray:
-        """(paths,): the largest distance of each path from the predicted medians at any later step.
-
-        The distance is in probability, from 0 to ½ (method M22 in docs/methods.md). X has the
-        models' inputs of these runs at step t. All steps of a cell (range of later steps) share a
-        predicted distribution, so it is enough to look at the least and the greatest gain in each
-        cell.
-        """
+        """(paths,): the largest distance of each path from the predicted medians at any later step."""
         ends = self.gains.ends(paths, self.t, self.cells)
         pairs = np.arange(0, 2 * self.cells.leads.size + 1, 2)
         judged = self._judged(X, ends, Cells(self.cells.leads, pairs), paths)
@@ -66,10 +57,7 @@ class PathLaw:
     def _judged(
         self, X: FloatArray, values: FloatArray, cells: Cells, paths: FloatArray
     ) -> FloatArray:
-        """(paths, values): how far each gain is from the median predicted for its cell.
-
-        A cell is a range of later steps. The distance is in probability, from 0 to ½.
-        """
+        """(paths, values): how far each gain is from the median predicted for its cell."""
         found, tail = np.empty(values.shape), self._tail.at(cells.of_lead)
         for a in range(0, len(X), _ROWS):
             here = slice(a, a + _ROWS)
@@ -85,11 +73,7 @@ class PathLaw:
         return found
 
     def band(self, X: FloatArray, depth: float) -> tuple[FloatArray, FloatArray]:
-        """(runs, later steps), twice: the lower and upper end of each run's band, as gains.
-
-        A gain is what a run adds after step t. ``depth`` is how far the band reaches from the
-        predicted medians, in probability.
-        """
+        """(runs, later steps), twice: the lower and upper end of each run's band, as gains."""
         shape = (len(X), self.cells.leads.size)
         lower, upper = np.full(shape, -np.inf), np.full(shape, np.inf)
         if np.isfinite(depth):
@@ -112,10 +96,7 @@ class PathLaw:
         ]
 
     def _shares(self, limits: FloatArray, cells: Cells) -> FloatArray:
-        """These probabilities after calibration, each by the calibration curve of its cell.
-
-        A cell is a range of later steps. The last axis of ``limits`` is divided into the cells.
-        """
+        """These probabilities after calibration, each by the calibration curve of its cell."""
         found = np.empty_like(limits)
         for c, ranks in enumerate(self.maps):
             here = slice(cells.starts[c], cells.starts[c + 1])
@@ -123,11 +104,7 @@ class PathLaw:
         return found
 
     def _laws(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(runs, cells, gains), twice: sorted gains, and the total probability up to each gain.
-
-        A gain is what a recorded run added to its behavior between step t and a cell (range of
-        later steps). The small tails that are mixed into every prediction are left out.
-        """
+        """(runs, cells, gains), twice: sorted gains, and the total probability up to each gain."""
         sampled, leads = self._sampled(X), self.cells.leads
         found = [self.gains.gains(model, own, self.t, leads) for _, model, own in sampled]
         weights = [np.full(own.shape[1], w / own.shape[1]) for w, _, own in sampled]
@@ -138,12 +115,7 @@ class PathLaw:
     def _quantile(
         self, law: tuple[FloatArray, FloatArray], cell: int, level: float, *, strictly: bool
     ) -> FloatArray:
-        """(runs,): the first gain at which the distribution function reaches a level.
-
-        A gain is what a recorded run added after a step. If ``strictly`` is true, the result is the
-        first gain at which the function exceeds the level. ``law`` is what `_laws` returns for one
-        cell (range of later steps).
-        """
+        """(runs,): the first gain at which the distribution function reaches a level."""
         values, mass = law
         if level >= 1.0 and strictly:
             return np.full(len(values), np.inf)

@@ -1,7 +1,4 @@
-"""Calibrates path bands, from where the paths of learning episodes fell in their predictions.
-
-See methods M19 and M22 in docs/methods.md.
-"""
+"""Calibrates path bands, from where the paths of learning episodes fell in their predictions."""
 
 from __future__ import annotations
 
@@ -28,8 +25,6 @@ LEVELS: FloatArray = read_only(np.sin(np.linspace(0.0, np.pi / 2.0, 65)) ** 2)
 class PathMaps:
     """Calibration curves for path bands, for some steps and for every cell of later steps.
 
-    A *cell* is a range of later steps that share one predicted distribution; see `Cells`.
-
     Attributes
     ----------
     steps
@@ -45,10 +40,7 @@ class PathMaps:
 
     @classmethod
     def of(cls, found: Mapping[int, list[FloatArray]]) -> PathMaps:
-        """The calibration curves that follow from ranks, one sorted array per step and cell.
-
-        A rank is where an episode's path fell in its prediction; a cell is a range of later steps.
-        """
+        """The calibration curves that follow from ranks, one sorted array per step and cell."""
         table = np.broadcast_to(LEVELS, (len(found), MOST_CELLS, LEVELS.size)).copy()
         for place, cells in enumerate(found.values()):
             for cell, ranks in enumerate(cells):
@@ -58,10 +50,7 @@ class PathMaps:
         return cls(np.array(list(found), dtype=np.intp), read_only(stored))
 
     def at(self, t: int, horizon: int) -> FloatArray:
-        """(cells, levels): the calibration curve of each cell (range of later steps) at step t.
-
-        It is taken from the nearest step that has curves.
-        """
+        """(cells, levels): the calibration curve of each cell (range of later steps) at step t."""
         leads = Cells.of(horizon - t).leads
         if not self.steps.size:
             return np.broadcast_to(LEVELS, (leads.size, LEVELS.size))
@@ -91,11 +80,7 @@ class PathMaps:
 
 
 def _codes(ranks: FloatArray) -> AnyArray:
-    """Ranks from 0 to 1 as two-byte whole numbers, spaced evenly in log odds.
-
-    A rank is where a path fell in its prediction. The ranks 0 and 1 get the lowest and the highest
-    number.
-    """
+    """Ranks from 0 to 1 as two-byte whole numbers, spaced evenly in log odds."""
     share = (np.clip(logit(ranks), -_FARTHEST, _FARTHEST) / _FARTHEST + 1.0) / 2.0
     between = 1 + np.round(share * (_MOST - 2))
     return np.where(ranks <= 0.0, 0, np.where(ranks >= 1.0, _MOST, between)).astype(np.uint16)

@@ -1,7 +1,4 @@
-"""Path bands: promised ranges for a run's later path, from the assure episodes (held-out runs).
-
-See method M22 in docs/methods.md.
-"""
+"""Path bands: promised ranges for a run's later path, from the assure episodes (held-out runs)."""
 
 from __future__ import annotations
 
@@ -104,11 +101,7 @@ class PathBands:
         return snap(lower, fitted.grid), snap(upper, fitted.grid)
 
     def _possible(self, t: int) -> FloatArray:
-        """(2, later steps): the least and the most that a run can add by each later step.
-
-        It follows from the declared bounds of a reward (method M18 in docs/methods.md). A path
-        never leaves this range, so a band that is cut to it breaks no promise.
-        """
+        """(2, later steps): the least and the most that a run can add by each later step (M18)."""
         fitted = self.fitted
         ends = [
             fitted.behavior.ahead(t, bounds=fitted.reward_bounds, horizon=h, declared=True)
@@ -117,31 +110,18 @@ class PathBands:
         return np.array(ends, dtype=np.float64).T
 
     def law(self, t: int) -> PathLaw:
-        """The predicted distribution of what a run adds to its behavior after step t.
-
-        There is one distribution for each later step.
-        """
+        """The predicted distribution of what a run adds to its behavior after step t."""
         with self._lock:
             return _kept(self._laws, t, lambda: self._law(t))
 
     def depths(self, t: int) -> FloatArray:
-        """(assure episodes,): how unusual each path is from step t on; NaN if it ended before t.
-
-        Assure episodes are the held-out runs that back the promises. The number, the *depth*, is
-        the path's largest distance from the predicted medians, in probability, from 0 to ½.
-        """
+        """(assure episodes,): how unusual each path is from step t on; NaN if it ended before t."""
         with self._lock:
             every = np.ones(len(self._assure), dtype=np.bool_)
             return _kept(self._depths, t, lambda: self._depths_of(t, every))
 
     def run_depths(self) -> FloatArray:
-        """(assure episodes,): how unusual each path is, at worst over the predictions of all steps.
-
-        The number is the path's largest distance from the predicted medians, in probability. If
-        runs are long, a random part of the assure episodes (held-out runs) is used; the others have
-        NaN. The first call takes a second, or several if runs are long. If runs are too long for
-        this computation, it raises an `InputError`.
-        """
+        """(assure episodes,): how unusual each path is, at worst over the predictions of all steps."""
         with self._lock:
             if self._everywhere is None:
                 self._everywhere = self._run_depths()
@@ -159,10 +139,7 @@ class PathBands:
         return read_only(deepest)
 
     def _how_many(self, n: int, longest: int) -> int:
-        """How many of n assure episodes (held-out runs) to use, if the longest has this many steps.
-
-        More episodes would take too long. If even a few would, an `InputError` is raised.
-        """
+        """How many of n assure episodes to use, if the longest has this many steps."""
         allowed = _MOST_WORK // longest - _STEP_WORK
         if allowed < min(_TOO_FEW, n):
             raise InputError(
@@ -173,12 +150,7 @@ class PathBands:
         return min(max(_MOST_ROWS // self.fitted.horizon, _FEWEST), allowed)
 
     def _depths_of(self, t: int, some: BoolArray) -> FloatArray:
-        """(assure episodes,): how unusual the paths of some episodes are from step t on.
-
-        Assure episodes are held-out runs. The number is the path's largest distance from the
-        predicted medians, in probability. It is NaN for episodes that are not in ``some`` or ended
-        before t. An episode that was cut off counts as the worst case at every step: +inf.
-        """
+        """(assure episodes,): how unusual the paths of some episodes are from step t on."""
         fitted, rows = self.fitted, self._assure.at(t, grid=self.fitted.grid)
         found = np.where(some & np.isinf(fitted.excess), np.inf, np.nan)
         own = np.flatnonzero(some[rows.index] & ~fitted.bad_readings(rows.states))
@@ -223,10 +195,7 @@ class PathBands:
 
 
 def _kept(kept: OrderedDict[int, Kept], t: int, make: Callable[[], Kept]) -> Kept:
-    """The cached entry of step t, made by ``make`` if it is missing.
-
-    If the cache is full, the entries that were used longest ago are dropped.
-    """
+    """The cached entry of step t, made by ``make`` if it is missing."""
     if t not in kept:
         kept[t] = make()
         while len(kept) > _KEPT:

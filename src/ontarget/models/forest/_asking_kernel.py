@@ -1,8 +1,4 @@
-"""Asks a forest about one row: the row goes down all trees at once, for all its values.
-
-`_batch_kernel` asks about many rows with the same descent, the same leaves and the same order of
-sums, so that the answers of both agree to the last bit.
-"""
+"""Asks a forest about one row: the row goes down all trees at once, for all its values."""
 
 from __future__ import annotations
 
@@ -23,10 +19,7 @@ _LONG_LEAF = 256
 
 
 class ForestTable(NamedTuple):
-    """A fitted forest, as kernels take it; all arrays are read-only.
-
-    ``nodes`` are in the format of `_node_kernel`. ``support`` is `Support.as_tuple`.
-    """
+    """A fitted forest, as kernels take it; all arrays are read-only."""
 
     bins: BinTable
     nodes: IntArray
@@ -39,10 +32,7 @@ class ForestTable(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Work arrays for several descents (ways from a tree's root to a leaf) at once.
-
-    The descents are those of one row down all trees, or of many rows down one tree.
-    """
+    """Work arrays for several descents (ways from a tree's root to a leaf) at once."""
 
     codes: IntArray  # (rows * 2 * features,) uint16; where trees have own codes, one row per tree
     shared: IntArray  # (rows * features,) uint16: codes before a tree's own; empty if it has none
@@ -184,10 +174,7 @@ def masses_of_sums(
 
 @inner_kernel
 def _masses(forest: ForestTable, leaves: IntArray, rank: int) -> tuple[float, float]:
-    """The forest's probability of outcomes below outcome number ``rank``, and up to it.
-
-    Both are means over trees of the leaf's share, added in the order of the trees.
-    """
+    """The forest's probability of outcomes below outcome number ``rank``, and up to it."""
     if rank == forest.support[0].size:
         return 1.0, 1.0
     below, upto = 0.0, 0.0

@@ -1,8 +1,4 @@
-"""Bags: which episodes each tree of a forest draws, and so which trees never see an episode.
-
-A bag depends only on the seed, the tree and the number of rows of each episode, so it can be drawn
-again whenever it is needed. Only which tree drew which episode is stored.
-"""
+"""Bags: which episodes each tree of a forest draws, and so which trees never see an episode."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Asks a forest about many rows at once.
-
-One tree fits into the fastest memory, but a forest does not. So a block of rows goes down one tree
-after another, all rows step by step together, and sums are added up tree by tree. `_asking_kernel`
-adds them in the same order for a single row, so both give the same bits.
-"""
+"""Asks a forest about many rows at once."""
 
 from __future__ import annotations
 
@@ -100,10 +95,7 @@ def _limits_of_block(
 def _add_shares(
     forest: ForestTable, leaves: IntArray, ranks: IntArray, sums: tuple[FloatArray, FloatArray]
 ) -> None:
-    """Add, for each row, the share of its leaf's outcomes below a value, and at most the value.
-
-    ``ranks`` is the index of each row's value among the distinct training outcomes.
-    """
+    """Add, for each row, the share of its leaf's outcomes below a value, and at most the value."""
     below, upto = sums
     for i in range(leaves.size):
         less, no_more = _shares(forest, leaves[i], ranks[i])
@@ -113,10 +105,7 @@ def _add_shares(
 
 @inner_kernel
 def _shares(forest: ForestTable, leaf: int, rank: int) -> tuple[float, float]:
-    """The share of a leaf's outcomes below the outcome number ``rank``, and the share up to it.
-
-    ``rank`` may also be one more than the number of the last outcome; both shares are then 1.
-    """
+    """The share of a leaf's outcomes below the outcome number ``rank``, and the share up to it."""
     n_values = forest.support[0].size
     # Entries of two bytes cannot be compared with the row after the last one.
     less, no_more = shares_of_leaf(forest, leaf, rows_of_rank(forest, min(rank, n_values - 1)))
@@ -199,11 +188,7 @@ def _new_memory(n_rows: int, n_values: int) -> _Memory:
 
 @inner_kernel
 def _find_leaders(ranks: IntArray, memory: _Memory) -> None:
-    """Note which neighbouring rows ask about the same first values, and how many values these are.
-
-    The first of such rows is their leader. ``ranks`` holds the index of each value among the
-    distinct training outcomes, (rows, values).
-    """
+    """Note which neighbouring rows ask about the same first values, and how many values these are."""
     n_rows, n_values = ranks.shape
     first = 0
     for i in range(n_rows):
@@ -228,12 +213,7 @@ def _add_shares_of_row(
     memory: _Memory,
     sums: tuple[FloatArray, FloatArray],
 ) -> None:
-    """Add the share of a leaf's outcomes below each of a row's values, and at most each, to sums.
-
-    Neighbouring rows that ask about the same first values have a leader, the first of these rows.
-    ``place`` is the row's leader, and how many first values the rows have in common. The shares at
-    these values are kept for the other rows.
-    """
+    """Add the share of a leaf's outcomes below each of a row's values, and at most each, to sums."""
     forest, leaf, ranks = asked
     leader, common = place
     below, upto = sums

@@ -43,10 +43,7 @@ class GrowthPlan:
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """The prepared training data, made once by `prepare_ground`.
-
-    Forests that have the same rows, split rule and bins share it.
-    """
+    """The prepared training data, made once by `prepare_ground`."""
 
     table: TrainingTable
     bins: BinTable
@@ -62,11 +59,7 @@ def prepare_ground(
     categorical: Sequence[int],
     distinct: Sequence[Distinct] | None = None,
 ) -> Ground:
-    """The training data prepared for growing trees: bins, scores and distinct outcomes.
-
-    Bins are ranges of a feature's values; scores are the numbers by which splits are judged. The
-    rows must be sorted by outcome (`in_canonical_order`). ``distinct`` is as for `choose_bins`.
-    """
+    """The training data prepared for growing trees: bins, scores and distinct outcomes."""
     weight = np.empty(0) if rows.weight is None else rows.weight
     values, ranks = np.unique(rows.y, return_inverse=True)
     mass = np.bincount(ranks, weights=weight if weight.size else None).astype(np.float64)
@@ -94,11 +87,7 @@ def prepare_ground(
 
 
 def grow_forest(rows: TrainingRows, plan: GrowthPlan, ground: Ground) -> tuple[ForestTable, Bags]:
-    """The forest of these rows, and which episodes each tree drew (its *bag*).
-
-    The rows must be sorted by outcome (`in_canonical_order`). The result does not depend on the
-    number of threads.
-    """
+    """The forest of these rows, and which episodes each tree drew (its *bag*)."""
     bags = Bags.of(rows, plan.sampling)
     trees = _grow_trees(ground, bags, rows.units, plan.rules)
     return assemble(trees, ground.bins, ground.support, np.bincount(ground.ranks)), bags
@@ -123,10 +112,7 @@ def _grow_trees(ground: Ground, bags: Bags, episodes: IndexArray, rules: GrowthR
 
 
 def in_canonical_order(rows: TrainingRows) -> TrainingRows:
-    """The rows sorted by outcome and, among equal outcomes, by all their other values.
-
-    So a model does not depend on the order in which the rows were passed.
-    """
+    """The rows sorted by outcome and, among equal outcomes, by all their other values."""
     order: IndexArray = np.argsort(rows.y, kind="stable")
     ordered = rows.y[order]
     if (ordered[1:] > ordered[:-1]).all():
@@ -138,10 +124,7 @@ def in_canonical_order(rows: TrainingRows) -> TrainingRows:
 
 
 def _variance_scores(values: FloatArray, mass: FloatArray) -> FloatArray:
-    """The score by which splits are chosen: the standardised outcome, (outcomes, 2).
-
-    This is the classic rule of regression trees. The second score is 0.
-    """
+    """The score by which splits are chosen: the standardised outcome, (outcomes, 2)."""
     # Scaled first, so that squares stay finite; sums by NumPy, because those of BLAS may depend on
     # its number of threads.
     scaled = values / max(float(np.abs(values).max()), np.finfo(np.float64).tiny)
@@ -154,14 +137,7 @@ def _variance_scores(values: FloatArray, mass: FloatArray) -> FloatArray:
 
 
 def _distribution_scores(values: FloatArray, mass: FloatArray) -> FloatArray:
-    """Two scores for each outcome: its standardised value, and its distance from the median.
-
-    A split explains as much variance of both scores as possible, so it looks for differences in
-    location and in spread. The second score is cos(2πu)/2, where u is the rank of the outcome: the
-    share of training outcomes that are lower. The reason is that the CRPS, a score of predicted
-    distributions, has the eigenfunctions cos(kπu)/k. The function for k = 1 is about the location,
-    for which the outcome itself works better. The function for k = 2 is about the spread.
-    """
+    """Two scores for each outcome: its standardised value, and its distance from the median."""
     scores = _variance_scores(values, mass)
     middle_rank = (np.cumsum(mass) - 0.5 * mass) / mass.sum()
     spread = 0.5 * np.cos(2.0 * np.pi * middle_rank)

@@ -1,10 +1,4 @@
-"""Counts the entries of a leaf that are below a training row, and those up to another row.
-
-The entries of a leaf are numbers of training rows, ascending. Most leaves are short. A short leaf
-is looked through in spans of `SPAN` entries: it is faster to compare all entries of a span, several
-in one instruction, than to halve the leaf again and again, because each wrong branch prediction of
-the processor takes longer.
-"""
+"""Counts the entries of a leaf that are below a training row, and those up to another row."""
 
 from __future__ import annotations
 

@@ -35,11 +35,7 @@ class LiveForest:
         self._forest = forest
 
     def limits(self, X: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
-        """Write ``P(Y < y | x)`` into ``left`` and ``P(Y <= y | x)`` into ``right``.
-
-        X has the shape (rows, features); ``y``, ``left`` and ``right`` have the shape (rows,
-        values). All are contiguous float64 arrays.
-        """
+        """Write ``P(Y < y | x)`` into ``left`` and ``P(Y <= y | x)`` into ``right``."""
         limits_of_rows(self._forest, X, y, (left, right))
 
     @property
@@ -48,10 +44,7 @@ class LiveForest:
         return most_members(self._forest)
 
     def members(self, X: FloatArray, out: Members) -> None:
-        """Append to ``out`` the training rows that each row's prediction is made from.
-
-        Each training row comes with its weight. The weights of a prediction add up to 1.
-        """
+        """Append to ``out`` the training rows that each row's prediction is made from."""
         add_members_of_rows(self._forest, X, every_tree(len(X)), 1.0, out.parts)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 
 
 class Members(NamedTuple):
-    """The training rows that the prediction for each row is made from, each with its weight.
-
-    For row i, these are the training rows ``rows[i, :counts[i]]`` (one may occur several times),
-    with the weights ``mass[i, :counts[i]]``. Training rows are numbered like the columns of
-    `row_weights`. The weights of a prediction add up to `row_share`.
-    """
+    """The training rows that the prediction for each row is made from, each with its weight."""
 
     counts: IntArray
     rows: IntArray  # uint32
@@ -29,10 +24,7 @@ class Members(NamedTuple):
 
     @classmethod
     def room(cls, n_rows: int, most: int) -> Self:
-        """Empty arrays for the training rows that ``n_rows`` predictions are made from.
-
-        There is space for at most ``most`` training rows per prediction.
-        """
+        """Empty arrays for the training rows that ``n_rows`` predictions are made from."""
         shape = (n_rows, most)
         return cls(np.zeros(n_rows, np.int64), np.zeros(shape, np.uint32), np.zeros(shape))
 
@@ -52,19 +44,12 @@ def every_tree(n_rows: int) -> BoolArray:
 
 
 def most_members(*forests: ForestTable) -> int:
-    """The most training rows that can get a nonzero weight in the prediction for one row.
-
-    It is counted over all these forests together.
-    """
+    """The most training rows that can get a nonzero weight in the prediction for one row."""
     return MOST_OF_LEAF * sum(forest.roots.size for forest in forests)
 
 
 def by_row(leaves: IntArray, table: ForestTable) -> csr_array:
-    """The weight of each training row in the prediction for each row, as a sparse matrix.
-
-    The shape is (rows, training rows). ``leaves`` holds the leaf of each row in each tree, (rows,
-    trees).
-    """
+    """The weight of each training row in the prediction for each row, as a sparse matrix."""
     from scipy.sparse import csr_array
 
     n_rows, n_trees = leaves.shape

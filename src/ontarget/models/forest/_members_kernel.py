@@ -1,8 +1,4 @@
-"""The training rows behind a forest's answer, with their probability, for each row asked.
-
-A forest's prediction is a weighted set of training rows. Code that needs more than their outcomes,
-such as the paths of their runs or their other behaviors, looks it up by these rows.
-"""
+"""The training rows behind a forest's answer, with their probability, for each row asked."""
 
 from __future__ import annotations
 
@@ -27,21 +23,7 @@ def add_members_of_rows(
     weight: float,
     out: tuple[IntArray, IntArray, FloatArray],
 ) -> None:
-    """Append the training rows in each row's leaves to ``out``, with their probability.
-
-    Parameters
-    ----------
-    forest, X
-        The forest, and rows as it reads them.
-    skipped
-        (rows, trees): True for the trees that do not count for a row; (rows, 0) if all count. A row
-        for which no tree counts gets no training rows.
-    weight
-        The total probability that one row's new training rows get.
-    out
-        Three arrays: how many training rows each row has so far, (rows,); the numbers of these
-        training rows, and their probabilities, both (rows, most).
-    """
+    """Append the training rows in each row's leaves to ``out``, with their probability."""
     counts, rows, mass = out
     scratch = new_scratch(forest)
     for i in range(X.shape[0]):

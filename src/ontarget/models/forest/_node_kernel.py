@@ -1,13 +1,4 @@
-"""The format of one node of a tree: a 64-bit number.
-
-A split holds a *slot* (15 bits), a code (16 bits) and the index of its first child (32 bits). A row
-goes to the first child if its code at the slot is at most the split's code, otherwise to the child
-after it. With n features, slots 0 to n - 1 are the features with missing values going right, and
-slots n to 2n - 1 are the same features with missing values going left.
-
-A leaf has the sign bit set. It holds how many entries (training rows) it has (31 bits) and the
-index of the first one (32 bits).
-"""
+"""The format of one node of a tree: a 64-bit number."""
 
 from __future__ import annotations
 

@@ -16,12 +16,7 @@ _SMALL = np.iinfo(np.uint16).max
 
 
 class RowOrigins(NamedTuple):
-    """The episode and the step of each training row, rows sorted as by `in_canonical_order`.
-
-    Episodes are numbered in the order of their sorted ids, or as `number_episodes` sets them; in a
-    monitor, the number is the episode's position in the learn part. Steps are stored as they are if
-    they are whole numbers from 0 to below 2**32; otherwise they are numbered in order.
-    """
+    """The episode and the step of each training row, rows sorted as by `in_canonical_order`."""
 
     episode: IntArray  # uint16, or uint32 where a number needs it; so is the step
     step: IntArray

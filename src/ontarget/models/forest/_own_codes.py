@@ -1,8 +1,4 @@
-"""Each tree orders the categories of a feature by the outcomes of the episodes that it drew.
-
-An order that all episodes had a hand in would tell a tree about the outcomes of episodes that it
-never drew, and its answers about those would no longer be out of bag (method M29).
-"""
+"""Each tree orders the categories of a feature by the outcomes of the episodes that it drew."""
 
 from __future__ import annotations
 
@@ -39,11 +35,7 @@ def owners_of(table: TrainingTable, categorical: list[int], episodes: IndexArray
 def in_own_codes(
     table: TrainingTable, owners: list[Owners], drawn: IntArray, episodes: IndexArray
 ) -> tuple[TrainingTable, IntArray]:
-    """The training rows with one tree's own codes of categories, and these codes.
-
-    ``drawn`` says how often the tree drew each episode. A category's code is its place when
-    categories are sorted by the mean score of their drawn rows.
-    """
+    """The training rows with one tree's own codes of categories, and these codes."""
     if not owners:
         return table, np.empty(0, dtype=np.uint16)
     mass = drawn[episodes].astype(np.float64)

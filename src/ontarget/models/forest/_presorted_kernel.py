@@ -1,10 +1,4 @@
-"""Grows the part of a tree whose rows fit in the processor's cache, with sorted lists.
-
-Most splits of a tree are among few rows. Here each feature has a list of the node's rows in the
-order of its codes. A split divides all lists and keeps their order, so nothing is sorted again, and
-the search for a split is one pass over a list. One more list is in the order of the outcomes, in
-which a leaf stores its rows.
-"""
+"""Grows the part of a tree whose rows fit in the processor's cache, with sorted lists."""
 
 from __future__ import annotations
 
@@ -30,10 +24,7 @@ SMALL = 4096
 
 
 class SmallPart(NamedTuple):
-    """The rows of a small part of a tree, copied next to each other in the order of their outcomes.
-
-    There are at most `SMALL` rows.
-    """
+    """The rows of a small part of a tree, copied next to each other in the order of their outcomes."""
 
     codes: IntArray  # (features, rows) uint16
     sums: FloatArray  # (rows, 4): weight, two weighted scores, unused
@@ -56,10 +47,7 @@ class Growth(NamedTuple):
 
 
 class OfRow(NamedTuple):
-    """The data that a leaf stores about each row.
-
-    ``ranks`` is the position of the row's outcome among the sorted distinct outcomes.
-    """
+    """The data that a leaf stores about each row."""
 
     numbers: IntArray  # uint32, in the order of all training rows
     ranks: IntArray  # place among the distinct outcomes
@@ -141,10 +129,7 @@ def push(stack: IntArray, at: int, node: tuple[int, int, int, int]) -> None:
 
 @inner_kernel
 def _sort_lists(part: SmallPart, n_bins: IntArray, n_rows: int) -> None:
-    """Fill the list of each feature: rows sorted by code, and by outcome if codes are equal.
-
-    This is a radix sort, by one byte or two.
-    """
+    """Fill the list of each feature: rows sorted by code, and by outcome if codes are equal."""
     for i in range(n_rows):
         part.lists[n_bins.size, i] = i
     starts = part.starts
@@ -176,10 +161,7 @@ def _best_split(
     span: tuple[int, int],
     limits: tuple[IntArray, GrowthRules],
 ) -> Split:
-    """The best split of a node.
-
-    Random features are tried until enough of them were not constant in the node.
-    """
+    """The best split of a node."""
     first, last = span
     n_bins, rules = limits
     by_outcome = part.lists[n_bins.size]
@@ -246,10 +228,7 @@ def _walk(
 def _walk_with_missing(
     node: tuple[IntArray, IntArray, FloatArray], total: Sums, search: tuple[int, Split, GrowthRules]
 ) -> Split:
-    """As `_walk`, for a feature that is missing in some rows, which are last in its list.
-
-    Each cut is tried with these rows on the left and on the right.
-    """
+    """As `_walk`, for a feature that is missing in some rows, which are last in its list."""
     codes, rows, sums = node
     feature, best, rules = search
     missing = codes[rows[rows.size - 1]]

@@ -1,9 +1,4 @@
-"""How good a split is; used with histograms and with sorted lists.
-
-Each row has two scores, and the split that explains most of their variance wins. With the outcome
-as the only score, this is the classic rule. A second score, about the spread of the outcome, makes
-the trees learn the whole distribution.
-"""
+"""How good a split is; used with histograms and with sorted lists."""
 
 from __future__ import annotations
 
@@ -22,10 +17,7 @@ Sums: TypeAlias = tuple[float, float, float, float]
 
 
 class TrainingTable(NamedTuple):
-    """All training rows, sorted by outcome, with codes of bins in place of numbers.
-
-    A missing feature has the code after its last bin.
-    """
+    """All training rows, sorted by outcome, with codes of bins in place of numbers."""
 
     codes: IntArray  # (features, rows) uint16
     n_bins: IntArray  # (features,)

@@ -20,10 +20,7 @@ _CODES = "tree_codes needs one code per tree and category"
 
 
 class Tree(NamedTuple):
-    """One grown tree; its nodes, and the entries of its leaves (training rows), as arrays.
-
-    Nodes and entries are numbered from 0.
-    """
+    """One grown tree; its nodes, and the entries of its leaves (training rows), as arrays."""
 
     nodes: IntArray
     entries: IntArray
@@ -37,10 +34,7 @@ def entry_type(n_rows: int) -> type[np.unsignedinteger]:
 
 
 def assemble(trees: list[Tree], bins: BinTable, support: Support, n_rows: IntArray) -> ForestTable:
-    """The forest of these trees; ``n_rows`` is the number of training rows with each outcome.
-
-    The list of trees is emptied on the way, so that memory holds every tree only once.
-    """
+    """The forest of these trees; ``n_rows`` is the number of training rows with each outcome."""
     n_nodes = sum(tree.nodes.size for tree in trees)
     n_entries = sum(tree.entries.size for tree in trees)
     if max(n_nodes, n_entries) > LOW32:

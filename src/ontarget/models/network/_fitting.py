@@ -1,7 +1,4 @@
-"""Fits networks: computes ranks and inputs, trains, and makes the arrays of a fitted model.
-
-The rank of an outcome is the share of the training outcomes around the same step that are lower.
-"""
+"""Fits networks: computes ranks and inputs, trains, and makes the arrays of a fitted model."""
 
 from __future__ import annotations
 
@@ -38,11 +35,7 @@ class NetworkPlan:
 
 
 class FittedNetworks(NamedTuple):
-    """Trained networks, and the training outcomes with which they compare a row's outcome.
-
-    ``without`` holds the training outcomes without each fold (part of the episodes), for answers
-    about training episodes.
-    """
+    """Trained networks, and the training outcomes with which they compare a row's outcome."""
 
     ranks: RankedOutcomes
     networks: Networks
@@ -53,13 +46,7 @@ class FittedNetworks(NamedTuple):
 def fit_networks(
     rows: TrainingRows, plan: NetworkPlan, categorical: Collection[int]
 ) -> FittedNetworks:
-    """One network per fold (part of the episodes), trained on the other folds.
-
-    For new rows, all networks answer together. The rows must be sorted by outcome
-    (`in_canonical_order`). If they have no ids, every row is an episode. If there is only one
-    episode, or only one outcome, nothing is trained: every row gets the distribution of the
-    training outcomes around its step.
-    """
+    """One network per fold (part of the episodes), trained on the other folds."""
     if rows.keys is None:
         places = np.arange(rows.y.size)
         rows = replace(rows, keys=keys_of(places), episodes=places)

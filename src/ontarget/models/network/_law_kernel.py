@@ -1,13 +1,4 @@
-"""The predicted distribution of a row whose outcome is ranked among those around its step.
-
-A rank is the share of training outcomes around the step that are smaller; here it is always given
-as log odds. A model gives quantiles of the rank at fixed levels, the *knots* of a row. The log odds
-of the predicted CDF are linear from one knot to the next, and have slope 1 beyond the outermost
-knots. If the knots equal their own levels, the prediction is the distribution of the training
-outcomes around the step. See method M27 in docs/methods.md.
-
-Every expression rises with the outcome, in floating point too.
-"""
+"""The predicted distribution of a row whose outcome is ranked among those around its step (M27)."""
 
 from __future__ import annotations
 
@@ -25,13 +16,7 @@ from ontarget.models.ranked._levels_kernel import level_of, node_at
 
 
 class RankedOutcomes(NamedTuple):
-    """The training outcomes around each step, as kernels take them; flat read-only arrays.
-
-    A *cut* j divides the sorted distinct outcomes into the first j and the rest. ``levels`` holds,
-    for each of several evenly spaced times (*nodes*), the log odds of the share of outcomes before
-    each cut. ``mass`` is the share of all training outcomes before each cut, from 0 to 1. ``odds``
-    are the levels of the knots (a row's predicted quantiles), as log odds, ascending.
-    """
+    """The training outcomes around each step, as kernels take them; flat read-only arrays."""
 
     time: IntArray  # the feature that holds the step, or -1
     clock: FloatArray  # the first and the last step
@@ -43,10 +28,7 @@ class RankedOutcomes(NamedTuple):
 
 @inner_kernel
 def _at(row: FloatArray, table: RankedOutcomes) -> tuple[int, float]:
-    """The last node at or before the row's step, and the weight of the next node.
-
-    A *node* is one of the evenly spaced times at which levels are stored.
-    """
+    """The last node at or before the row's step, and the weight of the next node."""
     n_cuts = table.support[0].size - 1
     if n_cuts == 0:
         return 0, 0.0
@@ -55,11 +37,7 @@ def _at(row: FloatArray, table: RankedOutcomes) -> tuple[int, float]:
 
 @inner_kernel
 def _log_odds(z: float, knots: FloatArray, odds: FloatArray) -> float:
-    """The log odds of the row's predicted CDF at z, a rank as log odds.
-
-    The rank of an outcome is the share of the training outcomes around the same step that are
-    lower. ``knots`` are the row's quantiles of the rank, ascending, and ``odds`` their levels.
-    """
+    """The log odds of the row's predicted CDF at z, a rank as log odds."""
     last = knots.size - 1
     if z <= knots[0]:
         return float(odds[0] + (z - knots[0]))
@@ -78,11 +56,7 @@ def _log_odds(z: float, knots: FloatArray, odds: FloatArray) -> float:
 
 @inner_kernel
 def _mass(cut: int, at: tuple[int, float], knots: FloatArray, table: RankedOutcomes) -> float:
-    """The row's probability of the first ``cut`` distinct outcomes.
-
-    If all outcomes are atoms (values with positive probability), a millionth of the probability
-    follows the distribution of all training outcomes (method M2 in docs/methods.md).
-    """
+    """The row's probability of the first ``cut`` distinct outcomes (M2)."""
     n_cuts = table.support[0].size - 1
     if cut == 0:
         return 0.0

@@ -1,10 +1,4 @@
-"""The forward pass of trained networks: from a row's features to its predicted quantiles.
-
-The quantiles of a row are called its *knots*; they are quantiles of the outcome's rank, as log odds
-(method M27 in docs/methods.md). The rank is the share of the training outcomes around the same step
-that are lower. Weights and hidden units are float32, as in training. Sums are added in the same
-order for every row, so the answer for a row does not depend on the other rows of a call.
-"""
+"""The forward pass of trained networks: from a row's features to its predicted quantiles (M27)."""
 
 from __future__ import annotations
 
@@ -22,12 +16,7 @@ TIMES = 3
 
 
 class Networks(NamedTuple):
-    """Networks of two hidden layers that answer together; flat read-only float32 arrays.
-
-    For n networks with h units in each hidden layer, ``first`` is (n, inputs, h), ``second`` is (n,
-    h, h), and both biases are (n, h). ``head`` is (n, h + inputs + 1, knots): the weight of each
-    hidden unit for each quantile, then the weight of each input, and last a constant.
-    """
+    """Networks of two hidden layers that answer together; flat read-only float32 arrays."""
 
     columns: Columns
     first: AnyArray
@@ -39,10 +28,7 @@ class Networks(NamedTuple):
 
 @inner_kernel
 def _fill_inputs(row: FloatArray, columns: Columns, places: AnyArray, numbers: AnyArray) -> int:
-    """Write the inputs of a row that are not 0; return how many there are.
-
-    ``places`` gets the indices of these inputs, and ``numbers`` their values.
-    """
+    """Write the inputs of a row that are not 0; return how many there are."""
     count = 0
     for f in range(row.size):
         k, v = column_of(row, f, columns)

@@ -26,13 +26,7 @@ _LARGEST_LEVEL = 100.0
 
 
 class Ranked(NamedTuple):
-    """The training outcomes, and the rank of each row among the outcomes around its step.
-
-    A rank is the share of these outcomes that are lower. An outcome shared by several rows covers a
-    range of ranks, so a row has the ranks from ``low`` to ``high``. ``table`` holds the
-    distribution of the outcomes around each step, from all rows. ``without`` holds, for each part
-    (fold) of the episodes, the same table without this part.
-    """
+    """The training outcomes, and the rank of each row among the outcomes around its step."""
 
     table: RankedOutcomes
     without: tuple[RankedOutcomes, ...]
@@ -42,12 +36,7 @@ class Ranked(NamedTuple):
 
 
 def learned_ranks(rows: TrainingRows, fold: IndexArray) -> Ranked:
-    """The outcomes of training rows, and the rank of each row among those around its step.
-
-    A rank is the share of the outcomes around the same step that are lower. The rows must be sorted
-    by outcome (`in_canonical_order`). ``fold`` is the fold (part held out together) of each
-    episode; -1 for an episode in no fold.
-    """
+    """The outcomes of training rows, and the rank of each row among those around its step."""
     outcomes, time = cut_outcomes(rows, _MOST_VALUES), time_feature(rows)
     at = rows.X[:, time] if time >= 0 else np.zeros(rows.y.size)
     clock = np.array([at.min(), at.max()])
@@ -70,22 +59,14 @@ def learned_ranks(rows: TrainingRows, fold: IndexArray) -> Ranked:
 
 
 def _odds(n_knots: int) -> FloatArray:
-    """The levels of a row's quantiles (its *knots*), as log odds.
-
-    The levels are the middles of ``n_knots`` equal parts of (0, 1).
-    """
+    """The levels of a row's quantiles (its *knots*), as log odds."""
     levels = (np.arange(n_knots) + 0.5) / n_knots
     odds: FloatArray = np.log(levels / (1.0 - levels))
     return odds
 
 
 def _shares(levels: AnyArray, times: FloatArray, cuts: IndexArray) -> FloatArray:
-    """The share of outcomes, around each row's step, that are before the row's cut.
-
-    ``levels`` holds this share as log odds, (nodes, cuts). A *cut* k divides the sorted distinct
-    outcomes into the first k and the rest; a *node* is one of the evenly spaced times at which
-    levels are stored. ``times`` are the rows' times, from 0 to 1.
-    """
+    """The share of outcomes, around each row's step, that are before the row's cut."""
     n_nodes, n_cuts = levels.shape
     shares = np.zeros((n_nodes, n_cuts + 2))
     shares[:, -1] = 1.0
@@ -100,20 +81,14 @@ def _shares(levels: AnyArray, times: FloatArray, cuts: IndexArray) -> FloatArray
 
 
 def ranks_to_arrays(table: RankedOutcomes) -> dict[str, AnyArray]:
-    """The training outcomes around each step as flat read-only arrays by name.
-
-    All names but those of the outcomes themselves (the support) begin with ``rank_``.
-    """
+    """The training outcomes around each step as flat read-only arrays by name."""
     own = {name: getattr(table, name) for name in ("time", "clock", "levels", "mass", "odds")}
     arrays = {f"rank_{name}": array for name, array in own.items()}
     return arrays | Support(*table.support).to_arrays()
 
 
 def ranks_from_arrays(arrays: Mapping[str, AnyArray]) -> RankedOutcomes:
-    """The table of the training outcomes around each step, from these arrays, after checks.
-
-    Call `check_time` too, once the number of features is known.
-    """
+    """The table of the training outcomes around each step, from these arrays, after checks."""
     table = RankedOutcomes(
         time=flat_array(arrays, "rank_time", np.int64),
         clock=flat_array(arrays, "rank_clock", np.float64),

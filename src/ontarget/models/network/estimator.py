@@ -241,11 +241,7 @@ class QuantileNetwork(DistributionEstimator):
         return 0, self.networks_.first_bias.size // width
 
     def _knots(self, which: tuple[int, int], rows: FloatArray) -> FloatArray:
-        """(rows, levels): the quantiles of each row's rank that some networks predict, as log odds.
-
-        The rank of an outcome is the share of the training outcomes around the same step that are
-        lower. The quantiles, the *knots*, are ascending.
-        """
+        """(rows, levels): the quantiles of each row's rank that some networks predict, as log odds."""
         odds = self.ranks_.odds
         knots = np.empty((rows.shape[0], odds.size))
         knots_of_rows(self.networks_, odds, which, rows, knots)
@@ -312,10 +308,7 @@ class QuantileNetwork(DistributionEstimator):
 
 
 class LiveNetwork:
-    """A network that answers at every step of a run, for several threads at once.
-
-    The rows are not checked.
-    """
+    """A network that answers at every step of a run, for several threads at once."""
 
     __slots__ = ("_all", "_model")
 
@@ -325,11 +318,7 @@ class LiveNetwork:
         self._model, self._all = model, model._all
 
     def limits(self, X: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
-        """Write ``P(Y < y | x)`` into ``left`` and ``P(Y <= y | x)`` into ``right``.
-
-        X has the shape (rows, features); ``y``, ``left`` and ``right`` have the shape (rows,
-        values). All are contiguous float64 arrays.
-        """
+        """Write ``P(Y < y | x)`` into ``left`` and ``P(Y <= y | x)`` into ``right``."""
         knots = self._model._knots(self._all, X)
         limits_of_knots(self._model.ranks_, X, knots, y, (left, right))
 

@@ -1,7 +1,4 @@
-"""The input columns of regressions and networks: chosen from the training rows, and checked.
-
-Numbers are standardised. Each frequent category has its own column, and so have missing values.
-"""
+"""The input columns of regressions and networks: chosen from the training rows, and checked."""
 
 from __future__ import annotations
 
@@ -22,10 +19,7 @@ _MOST_CATEGORIES = 60
 
 
 def columns_of(rows: TrainingRows, categorical: Collection[int]) -> tuple[Columns, IndexArray]:
-    """The input columns for these rows, and the indices of those that vary in these rows.
-
-    A feature that equals the step in every row is used as the time and has no column.
-    """
+    """The input columns for these rows, and the indices of those that vary in these rows."""
     X, time = rows.X, time_feature(rows)
     n_features = X.shape[1]
     categories = _categories(X, categorical)
@@ -61,10 +55,7 @@ def columns_of(rows: TrainingRows, categorical: Collection[int]) -> tuple[Column
 
 
 def time_feature(rows: TrainingRows) -> int:
-    """The first feature that equals the step in every row; -1 if there is none.
-
-    It is also -1 if all rows are at one step.
-    """
+    """The first feature that equals the step in every row; -1 if there is none."""
     labels = rows.step_labels
     if labels.size < 2 or labels.dtype.kind not in "iuf":
         return -1
@@ -74,10 +65,7 @@ def time_feature(rows: TrainingRows) -> int:
 
 
 def times_of(rows: TrainingRows, columns: Columns) -> FloatArray:
-    """The time of each row, from 0 at the first step to 1 at the last.
-
-    It is 0 for all rows if no feature holds the step.
-    """
+    """The time of each row, from 0 at the first step to 1 at the last."""
     time = int(columns.time[0])
     if time < 0:
         return np.zeros(rows.y.size)
@@ -97,10 +85,7 @@ def columns_from_arrays(arrays: Mapping[str, AnyArray], prefix: str) -> Columns:
 
 
 def _categories(X: FloatArray, categorical: Collection[int]) -> dict[int, FloatArray]:
-    """For each categorical feature, the categories that get their own column, ascending.
-
-    These are the most frequent categories, counted over all features together.
-    """
+    """For each categorical feature, the categories that get their own column, ascending."""
     found = {f: np.unique(X[~np.isnan(X[:, f]), f], return_counts=True) for f in categorical}
     counts = np.concatenate([np.empty(0, dtype=np.int64), *(part[1] for part in found.values())])
     kept = np.zeros(counts.size, dtype=np.bool_)

@@ -14,11 +14,7 @@ _FURTHEST = 6.0
 
 
 class Clocked(Protocol):
-    """A table that tells the time of a row.
-
-    ``time`` is the index of the feature that holds the step, and ``clock`` the first and the last
-    step.
-    """
+    """A table that tells the time of a row."""
 
     @property
     def time(self) -> IntArray: ...
@@ -28,13 +24,7 @@ class Clocked(Protocol):
 
 
 class Columns(NamedTuple):
-    """How the features of a row become input columns; flat read-only arrays.
-
-    Feature f has the columns from ``start[f]`` up to ``start[f + 1]``. A categorical feature has
-    one column for each known category (its ``codes``, ascending); any other has one for its
-    standardised number. In both cases a last column says whether the feature is missing. The
-    feature that holds the step has no columns.
-    """
+    """How the features of a row become input columns; flat read-only arrays."""
 
     start: IntArray
     categorical: AnyArray

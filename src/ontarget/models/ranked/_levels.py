@@ -1,9 +1,4 @@
-"""Prepares the outcomes that models of ranks learn from: cuts, shares before each cut, folds.
-
-A rank is the share of the outcomes around the same step that are lower. A cut divides the sorted
-outcomes into lower and higher ones. The share before each cut is computed around each step. Folds
-are parts of the episodes that are held out together.
-"""
+"""Prepares the outcomes that models of ranks learn from: cuts, shares before each cut, folds."""
 
 from __future__ import annotations
 
@@ -24,11 +19,7 @@ _FEWEST_AT_NODE = 100
 
 
 class Outcomes(NamedTuple):
-    """The distinct outcomes that are kept, and where each row's outcome lies among them.
-
-    A *cut* k divides the kept outcomes, which are sorted, into the first k and the rest. ``mass``
-    is the share of all rows before each cut.
-    """
+    """The distinct outcomes that are kept, and where each row's outcome lies among them."""
 
     support: Support
     mass: FloatArray  # before each cut
@@ -37,10 +28,7 @@ class Outcomes(NamedTuple):
 
 
 def cut_outcomes(rows: TrainingRows, most: int) -> Outcomes:
-    """The distinct outcomes to keep: all of them, or about ``most`` quantiles and every atom.
-
-    An atom is an outcome with positive probability.
-    """
+    """The distinct outcomes to keep: all of them, or about ``most`` quantiles and every atom."""
     weight = np.ones(rows.y.size) if rows.weight is None else rows.weight / rows.weight.mean()
     values, ranks = np.unique(rows.y, return_inverse=True)
     atoms = find_atoms(ranks, rows.units, rows.steps)
@@ -54,11 +42,7 @@ def cut_outcomes(rows: TrainingRows, most: int) -> Outcomes:
 
 
 def folds_of(rows: TrainingRows, n_folds: int, seed: tuple[int, ...]) -> IndexArray:
-    """The fold of each episode, drawn at random by the seed; all folds have similar sizes.
-
-    A fold is a part of the episodes that is held out together. The result is empty if the rows have
-    no ids. A single episode is in no fold: it gets -1.
-    """
+    """The fold of each episode, drawn at random by the seed; all folds have similar sizes."""
     if rows.keys is None:
         return np.empty(0, dtype=np.intp)
     fold = np.full(rows.keys.size, -1, dtype=np.intp)
@@ -76,13 +60,7 @@ def levels_by_node(
     *,
     most_nodes: int,
 ) -> AnyArray:
-    """The log odds of the share of outcomes before each cut, around evenly spaced times.
-
-    The result has the shape (folds + 1, nodes, cuts). Entry f is computed without part (fold) f of
-    the episodes, the last entry from all rows. A *cut* k divides the sorted outcomes into the first
-    k and the rest. A *node* is one of the evenly spaced times; its share comes from the rows at
-    steps near it.
-    """
+    """The log odds of the share of outcomes before each cut, around evenly spaced times."""
     n_folds, n_values = int(fold.max(initial=-1)) + 1, outcomes.support.values.size
     n_nodes = 1 if times.max() == 0.0 else min(most_nodes, rows.step_labels.size)
     own = fold[rows.episodes] if n_folds else np.zeros(rows.y.size, dtype=np.intp)
@@ -113,21 +91,14 @@ def levels_by_node(
 
 
 def row_keys(rows: TrainingRows) -> KeyArray:
-    """A 64-bit hash for each row, of its episode and step.
-
-    If the rows have no ids, it is a hash of the row's position.
-    """
+    """A 64-bit hash for each row, of its episode and step."""
     if rows.keys is None:
         return keys_of(np.arange(rows.y.size))
     return mix(rows.keys[rows.episodes] ^ keys_of(rows.step_labels)[rows.steps])
 
 
 def _kept_values(atoms: BoolArray, mass: FloatArray, most: int) -> IndexArray:
-    """The indices of the outcomes to keep: all if there are at most ``most``, otherwise a part.
-
-    The part has every atom (outcome with positive probability), the outermost outcomes on each
-    side, and about ``most`` quantiles.
-    """
+    """The indices of the outcomes to keep: all if there are at most ``most``, otherwise a part."""
     n = atoms.size
     if atoms.all() or n <= most:
         return np.arange(n)

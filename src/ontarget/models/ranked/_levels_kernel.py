@@ -1,9 +1,4 @@
-"""Levels: for each cut between outcomes, the log odds of the share of outcomes before it.
-
-A *cut* j divides the sorted distinct training outcomes into the first j and the rest. The share is
-that around a step. Levels are stored at *nodes*, times that lie evenly from the first step to the
-last, and are interpolated linearly between two of them.
-"""
+"""Levels: for each cut between outcomes, the log odds of the share of outcomes before it."""
 
 from __future__ import annotations
 

@@ -17,11 +17,7 @@ _MOST_STEPS = 50
 
 
 class Problem(NamedTuple):
-    """A logistic regression to solve: rows, their labels and weights, and the penalties.
-
-    ``offsets`` are added to the log odds. ``penalty`` says how strongly each effect (coefficient)
-    is pulled towards 0.
-    """
+    """A logistic regression to solve: rows, their labels and weights, and the penalties."""
 
     design: FloatArray
     labels: BoolArray
@@ -47,13 +43,7 @@ def minimise(
     *,
     close: float = CLOSE,
 ) -> tuple[FloatArray, FloatArray]:
-    """The coefficients (*effects*) that minimise the penalised log loss, and a Cholesky factor.
-
-    The factor is that of the loss's second derivative, computed near the minimum. ``lower`` may be
-    such a factor of a similar problem, which saves time: the second derivative is computed again
-    only if steps with the old one improve the loss too slowly. The search stops when the next step
-    would improve the loss by less than about half of ``close``.
-    """
+    """The coefficients (*effects*) that minimise the penalised log loss, and a Cholesky factor."""
     rows = (problem.labels, problem.offsets, problem.weights)
     effects, gradient, bends = start.copy(), np.empty(start.size), np.empty(problem.labels.size)
     loss = _loss(problem, rows, effects, (gradient, bends))
@@ -89,10 +79,7 @@ def _loss(
     effects: FloatArray,
     out: tuple[FloatArray, FloatArray],
 ) -> float:
-    """The penalised log loss; also writes its gradient and each row's share in the curvature.
-
-    The curvature is the second derivative of the loss.
-    """
+    """The penalised log loss; also writes its gradient and each row's share in the curvature."""
     loss = slope(problem.design, rows, effects, out)
     pulled = problem.penalty * effects
     out[0][:] += pulled

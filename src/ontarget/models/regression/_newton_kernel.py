@@ -1,8 +1,4 @@
-"""Sums over rows for a logistic regression: the loss, its gradient and its curvature.
-
-All sums are added in the order of the rows, so that the same rows give the same bits with any
-number of threads.
-"""
+"""Sums over rows for a logistic regression: the loss, its gradient and its curvature."""
 
 from __future__ import annotations
 

@@ -260,11 +260,7 @@ class LiveRegression:
         self._model = model
 
     def limits(self, X: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
-        """Write ``P(Y < y | x)`` into ``left`` and ``P(Y <= y | x)`` into ``right``.
-
-        X has the shape (rows, features); ``y``, ``left`` and ``right`` have the shape (rows,
-        values). All are contiguous float64 arrays.
-        """
+        """Write ``P(Y < y | x)`` into ``left`` and ``P(Y <= y | x)`` into ``right``."""
         limits_of_rows(self._model, X, y, (left, right))
 
     def __reduce__(self) -> tuple[Any, ...]:
