@@ -146,7 +146,7 @@ def _trust(mean: FloatArray, n: int) -> float:
 
 
 def _trust_in(curve: FloatArray, n: int) -> float:
-    """How much the ranks of n episodes counted when a calibration curve was learned, from 0 to 1."""
+    """How much the ranks of n episodes counted when a curve was learned, from 0 to 1."""
     apart = _apart(curve)
     if n * apart == 0.0:
         return n / (n + _PRIOR)

@@ -195,7 +195,7 @@ class _Window:
         return np.clip(p, self.least, 1.0 - self.least)
 
     def _slopes(self) -> FloatArray:
-        """(folds + 1, logistic candidates, 3): the coefficients of the logistic ways to correct p."""
+        """(folds + 1, logistic candidates, 3): the coefficients of the logistic candidates."""
         logits, place = np.unique(
             np.rint(logit(self._clipped(self.p)) * _PER_UNIT) / _PER_UNIT, return_inverse=True
         )

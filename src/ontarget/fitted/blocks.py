@@ -184,7 +184,7 @@ def first_spacing(reach: int) -> int:
 
 
 def blended_blocks(horizon: int, spacing: int, reach: int) -> tuple[tuple[Block, ...], LawTable]:
-    """Overlapping blocks with centres at most ``spacing`` steps apart, and their weights per step."""
+    """Overlapping blocks, centres at most ``spacing`` steps apart, and their weights per step."""
     n_gaps = math.ceil((reach - 1) / spacing)
     centres = np.linspace(0.0, reach - 1.0, n_gaps + 1)
     gap = centres[1] if n_gaps else 1.0

@@ -383,7 +383,7 @@ class Fitted:
         return found
 
     def bad_feature(self, state: FloatArray) -> tuple[int, float] | None:
-        """The position and value of the first unusable feature of a state; None if there is none."""
+        """The position and value of the first unusable feature of a state, or None."""
         bad = np.isinf(state) | (np.isnan(state) & ~self.may_miss)
         if not bad.any():
             return None

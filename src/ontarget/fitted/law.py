@@ -186,7 +186,7 @@ class StepLaw:
     def limits_at(
         self, states: FloatArray, so_far: FloatArray, question: Question
     ) -> tuple[FloatArray, FloatArray]:
-        """(runs, bounds), twice: each run's predicted P(outcome < bound) and P(outcome <= bound)."""
+        """(runs, bounds), twice: the predicted P(outcome < bound) and P(outcome <= bound)."""
         ends = np.empty((so_far.size, question.values.size))
         if not self.is_known:
             return np.zeros_like(ends), np.zeros_like(ends)
@@ -206,7 +206,7 @@ class StepLaw:
         return float(self.ranks.order(min(max(round(share * (n + 1)), 1), n)))
 
     def likely(self, states: FloatArray, so_far: FloatArray, shares: Sequence[float]) -> FloatArray:
-        """(runs, shares): for each run, the outcomes below which these shares of similar runs end."""
+        """(runs, shares): the outcomes below which these shares of similar runs end."""
         levels = [self.level_of(share) for share in shares]
         remainders = self.quantile(self.inputs(states, so_far), levels)
         return self.behavior.combine(so_far[:, None], remainders)

@@ -54,7 +54,7 @@ class TargetMap:
 
     @cached_property
     def spans(self) -> IndexArray:
-        """(steps of a run, groups, 2): where each step's map begins and ends in the flat `values`."""
+        """(steps, groups, 2): where each step's map begins and ends in the flat `values`."""
         shape = self.values.shape[:2]
         ends = np.arange(1, shape[0] * shape[1] + 1).reshape(shape) * KNOTS.size
         learned = self._between(self.identity) < 1.0

@@ -117,7 +117,7 @@ def whole_run_excess(
     ranks: RankTable,
     curves: CurveTable | None,
 ) -> FloatArray:
-    """(episodes,): the largest distance, over all steps, of each outcome from its predicted median."""
+    """(episodes,): each outcome's largest distance, over all steps, from its predicted median."""
     excess = np.zeros(len(part.episodes))
     for t, (left, right) in limits.items():
         rows, groups = part.episodes.at(t), part.groups

@@ -40,7 +40,7 @@ _MOST_ROWS_OF_RUN = 131_072
 
 @dataclass(frozen=True)
 class Recipe:
-    """What to fit: an unfitted model, the blocks of steps that share a model, and how to calibrate."""
+    """What to fit: an unfitted model, the blocks of steps, and how to calibrate."""
 
     model: Any
     blocks: tuple[Block, ...]

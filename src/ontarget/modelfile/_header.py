@@ -141,7 +141,7 @@ def encode_header(
 
 
 def decode_header(buffer: FileBuffer, size: int) -> Header:
-    """The header at the start of a file of ``size`` bytes; a ValueError says what is wrong with it."""
+    """The header of a file of ``size`` bytes; a ValueError says what is wrong with it."""
     end = _header_end(buffer, size)
     fingerprint = buffer[_SEAL].decode("ascii", "replace")
     if fingerprint != _seal(buffer, end):

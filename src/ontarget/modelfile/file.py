@@ -185,7 +185,7 @@ def sections_of(fitted: Fitted) -> dict[str, Mapping[str, AnyArray]]:
 
 
 def fitted_in(container: Sections, given: Behavior | None) -> Fitted:
-    """The fitted monitor in an open model file, or in the part of it for one of several behaviors."""
+    """The fitted monitor in an open model file, or in its part for one of several behaviors."""
     named = ("assure", "curves", "episodes", "law", "learn", "paths", "ranks", "rehearsal")
     sections = {name: unpacked(name, container.section(name)) for name in named}
     with _forged(container.name):
@@ -305,7 +305,7 @@ def _rehearsal(
 
 
 def _fingerprints(arrays: Mapping[str, AnyArray], sizes: Mapping[str, int]) -> KeyArray:
-    """A 64-bit hash of each episode that was used for fitting, one part of the split after another."""
+    """A 64-bit hash of each episode that was used for fitting, part after part of the split."""
     found = flat_array(arrays, "fingerprints", np.uint64)
     n = sum(min(size, MOST_FINGERPRINTS) for size in sizes.values())
     if found.size != n:

@@ -78,7 +78,7 @@ def trees_of(model: object) -> int:
 
 
 def check_width(model: object, width: int) -> None:
-    """Raise a `ModelFileError` if a fitted model reads another number of features than ``width``."""
+    """Raise a `ModelFileError` if a fitted model reads another number of features."""
     reads = getattr(model, "n_features_in_", width)
     if reads != width:
         raise ModelFileError(

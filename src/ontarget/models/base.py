@@ -1,4 +1,4 @@
-"""The protocols that models of a conditional distribution follow, and the checks that they share."""
+"""The protocols of models of a conditional distribution, and the checks that they share."""
 
 from __future__ import annotations
 

@@ -305,7 +305,7 @@ class Asked:
                     yield RehearsedStep(each[0][group].step.t, group, *found)
 
     def _rehearsed_at(self, asked: Sequence[AskedStep]) -> tuple[IndexArray, FloatArray] | None:
-        """The episodes with predictions for every behavior at a step, and the answers about them."""
+        """The episodes that every behavior predicts at a step, and the answers about them."""
         if not self.is_joint:
             (one,) = asked
             states = np.arange(one.episodes.size, dtype=np.float64)[:, None]

@@ -182,7 +182,7 @@ class Joint:
         return self._kept[key]  # type: ignore[return-value]
 
     def remainders(self, name: str, t: int, group: int) -> FloatArray:
-        """The values at which a behavior's predicted distribution is read near step t, ascending."""
+        """The values at which a behavior's prediction is read near step t, ascending."""
         rehearsal = self.rehearsal(name)
         place = int(np.argmin(np.abs(rehearsal.steps - t)))
         key = ("remainders", name, place, group)
@@ -214,7 +214,7 @@ class Joint:
         return Members(who, read_only(np.stack(places).astype(np.float64)))
 
     def assured_ranks(self, names: tuple[str, ...], t: int, group: int) -> FloatArray:
-        """(episodes, behaviors): where outcomes fell in their predicted distributions, from 0 to 1."""
+        """(episodes, behaviors): where outcomes fell in their predictions, from 0 to 1."""
         if self.unknown(t, group):
             return read_only(np.empty((0, len(names))))
         key = ("assured", names, t, group)

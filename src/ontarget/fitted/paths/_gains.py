@@ -112,7 +112,7 @@ class Gains:
         return snap(later - now[:, None], float(self.amounts[0]))
 
     def ends(self, paths: FloatArray, t: int, cells: Cells) -> FloatArray:
-        """(paths, cells × 2): the least and the greatest gain in each cell of steps after step t."""
+        """(paths, cells × 2): the least and the greatest gain in each cell after step t."""
         last = paths.shape[1] - 1
         # After the end of the longest run, every cell reads its last step again.
         later = np.concatenate([paths[:, min(t + 1, last) :], paths[:, last:]], axis=1)
@@ -126,7 +126,7 @@ class Gains:
     def kept(
         self, left: FloatArray, right: FloatArray, values: FloatArray, now: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """The probabilities below and up to each value, given the run's maximum or minimum so far."""
+        """The limits at each value, given the run's maximum or minimum so far."""
         here = values == now[:, None]
         if self.translation is Translation.FLOOR:
             return np.where(here, 0.0, left), right

@@ -47,7 +47,7 @@ class PathLaw:
         return self.gains.tail(self.t, self.cells.leads)
 
     def depths(self, X: FloatArray, paths: FloatArray) -> FloatArray:
-        """(paths,): the largest distance of each path from the predicted medians at any later step."""
+        """(paths,): the largest distance of each path from later steps' predicted medians."""
         ends = self.gains.ends(paths, self.t, self.cells)
         pairs = np.arange(0, 2 * self.cells.leads.size + 1, 2)
         judged = self._judged(X, ends, Cells(self.cells.leads, pairs), paths)

@@ -121,7 +121,7 @@ class PathBands:
             return _kept(self._depths, t, lambda: self._depths_of(t, every))
 
     def run_depths(self) -> FloatArray:
-        """(assure episodes,): how unusual each path is, at worst over the predictions of all steps."""
+        """(assure episodes,): how unusual each path is, at worst over all steps' predictions."""
         with self._lock:
             if self._everywhere is None:
                 self._everywhere = self._run_depths()

@@ -188,7 +188,7 @@ def _new_memory(n_rows: int, n_values: int) -> _Memory:
 
 @inner_kernel
 def _find_leaders(ranks: IntArray, memory: _Memory) -> None:
-    """Note which neighbouring rows ask about the same first values, and how many values these are."""
+    """Note which neighbouring rows ask about the same first values, and about how many."""
     n_rows, n_values = ranks.shape
     first = 0
     for i in range(n_rows):
@@ -213,7 +213,7 @@ def _add_shares_of_row(
     memory: _Memory,
     sums: tuple[FloatArray, FloatArray],
 ) -> None:
-    """Add the share of a leaf's outcomes below each of a row's values, and at most each, to sums."""
+    """Add the shares of a leaf's outcomes below and up to each of a row's values to sums."""
     forest, leaf, ranks = asked
     leader, common = place
     below, upto = sums

@@ -14,7 +14,7 @@ MISSING = 65_535
 
 
 class BinTable(NamedTuple):
-    """The bins of all features, flat: those of feature f are from ``start[f]`` to ``start[f+1]``."""
+    """The bins of all features, flat: those of f are from ``start[f]`` to ``start[f+1]``."""
 
     edges: FloatArray
     start: IntArray

@@ -24,7 +24,7 @@ SMALL = 4096
 
 
 class SmallPart(NamedTuple):
-    """The rows of a small part of a tree, copied next to each other in the order of their outcomes."""
+    """The rows of a small part of a tree, side by side in the order of their outcomes."""
 
     codes: IntArray  # (features, rows) uint16
     sums: FloatArray  # (rows, 4): weight, two weighted scores, unused

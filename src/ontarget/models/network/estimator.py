@@ -241,7 +241,7 @@ class QuantileNetwork(DistributionEstimator):
         return 0, self.networks_.first_bias.size // width
 
     def _knots(self, which: tuple[int, int], rows: FloatArray) -> FloatArray:
-        """(rows, levels): the quantiles of each row's rank that some networks predict, as log odds."""
+        """(rows, levels): the quantiles of each row's rank, as log odds, by some networks."""
         odds = self.ranks_.odds
         knots = np.empty((rows.shape[0], odds.size))
         knots_of_rows(self.networks_, odds, which, rows, knots)
