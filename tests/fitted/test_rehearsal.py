@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from ontarget.errors import ModelFileError
-from ontarget.fitted._curve_kernel import KNOTS
-from ontarget.fitted._curves import learned_curves, without_one
+from ontarget.fitted.curves import RankTable, learned_curves, without_one
+from ontarget.fitted.kernels import KNOTS
 from ontarget.fitted.law import NO_CURVE
-from ontarget.fitted.ranks import RankTable
 from ontarget.fitted.rehearsal import Rehearsal, RehearsedLaw, as_shares
 from refusals import refuses
 

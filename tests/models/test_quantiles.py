@@ -13,7 +13,7 @@ from tests.walks import walks
 from ontarget import GoalMonitor
 from ontarget.conformal.pcqr import PCQR
 from ontarget.errors import InputError, ModelFileError, UnfittedError
-from ontarget.models._entry import model_arrays
+from ontarget.models.entry import model_arrays
 from ontarget.models.quantiles import RegressorQuantiles
 from ontarget.target import Target
 from refusals import refuses

@@ -12,11 +12,11 @@ import pytest
 from ontarget import Episodes, GoalMonitor
 from ontarget.conformal import pcqr
 from ontarget.episodes import Split
-from ontarget.fitted import _curves as curves
-from ontarget.fitted import _mapping, guarantee
-from ontarget.fitted._curve_kernel import KNOTS
-from ontarget.fitted.ranks import RankTable
-from ontarget.fitting import _ground, fit, tasks
+from ontarget.fitted import curves as curves
+from ontarget.fitted import guarantee, target_map
+from ontarget.fitted.curves import RankTable
+from ontarget.fitted.kernels import KNOTS
+from ontarget.fitting import fit, ground, tasks
 from ontarget.live import _assured, rules
 from ontarget.live._batch import answer_episodes
 from ontarget.live.answers import Answers
@@ -65,7 +65,7 @@ def learn_from_assure_too(monkeypatch: pytest.MonkeyPatch) -> None:
         both = [[one.at(t, 0).values for one in (own, leaked)] for t in range(rest["horizon"])]
         return RankTable.of([np.sort(np.concatenate(pair)) for pair in both], 1)
 
-    monkeypatch.setattr(_ground, "_check_disjoint", seen.update)
+    monkeypatch.setattr(ground, "_check_disjoint", seen.update)
     monkeypatch.setattr(fit, "Answerer", answerer)
     monkeypatch.setattr(fit, "rank_table", table)
 
@@ -158,7 +158,7 @@ def test_a_map_from_the_episodes_that_promise_alarms_is_caught(
 ) -> None:
     # Most of a small leak is lost in the identity's weight, so Venn–Abers has all of it.
     weights = np.arange(13) == 12
-    monkeypatch.setattr(_mapping, "_weights", lambda losses, steps, place: weights.astype(float))
+    monkeypatch.setattr(target_map, "_weights", lambda losses, steps, place: weights.astype(float))
     worlds = [plain(seed) for seed in SEEDS]
     turns = {world: world.turns() for world in worlds}
     for world in worlds:
@@ -170,10 +170,11 @@ def test_a_map_from_the_episodes_that_promise_alarms_is_caught(
         said = answer_episodes(asked, asked.observed)
         alive = [np.flatnonzero(~np.isnan(panel)) for panel in said.p]
         steps = [
-            _mapping.StepAnswers(own, panel[own]) for own, panel in zip(alive, said.p, strict=True)
+            target_map.StepAnswers(own, panel[own])
+            for own, panel in zip(alive, said.p, strict=True)
         ]
-        folds = _mapping.folds_of(said.met)
-        learned = _mapping.fit_maps(steps, said.met, folds, fading=False)
+        folds = target_map.folds_of(said.met)
+        learned = target_map.fit_maps(steps, said.met, folds, fading=False)
         own_map = true_map(asked)
         return replace(own_map, tables=learned.tables[:, :, None], identity=learned.weights[:, :1])
 

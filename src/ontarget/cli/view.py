@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ontarget._numerals import percent
 from ontarget._plain import plain
-from ontarget.fitted._kernels import P
+from ontarget.fitted.kernels import P
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult

@@ -22,13 +22,11 @@ from ontarget.episodes.history import NO_HISTORY, History, state_schema, state_w
 from ontarget.episodes.rounding import Unrounded, check_sides
 from ontarget.episodes.store import Roles
 from ontarget.errors import Argument, CensoredError, EpisodesError, GroupError, InputError
-from ontarget.fitted._curves import CurveTable
-from ontarget.fitted._inputs import bad_readings
 from ontarget.fitted.blocks import Block, LawTable
 from ontarget.fitted.choices import Choices
-from ontarget.fitted.law import NO_CURVE, StepLaw
-from ontarget.fitted.paths._maps import NO_MAPS, PathMaps
-from ontarget.fitted.ranks import RankTable
+from ontarget.fitted.curves import CurveTable, RankTable
+from ontarget.fitted.law import NO_CURVE, StepLaw, bad_readings
+from ontarget.fitted.paths.gains import NO_MAPS, PathMaps
 from ontarget.fitted.recorded import RecordedRuns
 from ontarget.fitted.rehearsal import Rehearsal
 from ontarget.fitted.target_map import TargetMap

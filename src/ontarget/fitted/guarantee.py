@@ -20,8 +20,7 @@ from ontarget.conformal.levels import (
 from ontarget.conformal.ranks import Interval
 from ontarget.errors import Argument, FewEpisodesError
 from ontarget.evaluation import sustained
-from ontarget.fitted._curve_kernel import KNOTS
-from ontarget.fitted._kernels import SLACK
+from ontarget.fitted.kernels import KNOTS, SLACK
 from ontarget.fitted.law import StepLaw
 
 

@@ -12,18 +12,89 @@ import numpy as np
 from ontarget._grid import snap
 from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
-from ontarget._typing import ArrayLike, FloatArray
+from ontarget._typing import ArrayLike, BoolArray, FloatArray, IndexArray
+from ontarget.conformal.limits import TargetEnds
 from ontarget.conformal.pcqr import PCQR
 from ontarget.conformal.ranks import FEWEST_THINNED, Interval, Ranks
 from ontarget.episodes import Behavior, Translation
-from ontarget.fitted._curve_kernel import KNOTS
-from ontarget.fitted._impossible_kernel import leave_out
-from ontarget.fitted._inputs import inputs_of
-from ontarget.fitted._kernels import DECIDED, NUMBERS, Stored, outlook_of_rows, shift_ends
-from ontarget.fitted.question import Question
-from ontarget.models._mixture import mixture_limits, mixture_quantile, quantile_of
+from ontarget.fitted.kernels import (
+    DECIDED,
+    KNOTS,
+    NUMBERS,
+    Stored,
+    leave_out,
+    outlook_of_rows,
+    shift_ends,
+)
 from ontarget.models.base import Side, check_values
 from ontarget.models.guided.run import RunGuide
+from ontarget.models.mixture import mixture_limits, mixture_quantile, quantile_of
+from ontarget.target import Target
+
+
+def bad_readings(states: FloatArray, may_miss: BoolArray) -> BoolArray:
+    """(runs,): whether a feature of the state is infinite, or is missing but must not be."""
+    bad: BoolArray = np.any(np.isinf(states) | (np.isnan(states) & ~may_miss), axis=1)
+    return bad
+
+
+def inputs_of(states: FloatArray, behavior: FloatArray | None, t: int | None) -> FloatArray:
+    """(runs, inputs): what a model reads of each run at one step."""
+    columns = [states]
+    if behavior is not None:
+        columns.append(behavior[:, None])
+    if t is not None:
+        columns.append(np.full((states.shape[0], 1), float(t)))
+    return np.concatenate(columns, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """One or more targets and their complements, as arrays that the kernels read.
+
+    Attributes
+    ----------
+    targets
+        The targets, with their bounds rounded like outcomes (to the grid).
+    values
+        The finite bounds of all targets, without repeats, ascending.
+    columns
+        (2, components): where each component finds its lower and its upper bound in the
+        concatenation ``[left | right | -inf | +inf]``. ``left`` and ``right`` are the predicted
+        probabilities of an outcome below each of ``values``, and of one up to it.
+    sides
+        (components, 4): lower bound, upper bound, and 1 or 0 for whether each of the two belongs to
+        the component.
+    first
+        Where the components of each target begin, then those of each target's complement.
+    """
+
+    targets: tuple[Target, ...]
+    values: FloatArray
+    columns: IndexArray
+    sides: FloatArray
+    first: IndexArray
+
+    @classmethod
+    def of(cls, targets: Target | Sequence[Target], grid: float) -> Question:
+        """These targets as arrays for the kernels; bounds are rounded to multiples of ``grid``."""
+        several = (targets,) if isinstance(targets, Target) else tuple(targets)
+        snapped = tuple(target.shift(0.0, grid) for target in several)
+        ends = TargetEnds.of([*snapped, *(target.complement() for target in snapped)], grid)
+        sides = np.array(ends.components, dtype=np.float64).reshape(-1, 4)
+        return cls(
+            targets=snapped,
+            values=ends.values,
+            columns=read_only(np.stack(ends.columns())),
+            sides=read_only(sides),
+            first=read_only(ends.first),
+        )
+
+    @property
+    def components(self) -> tuple[IndexArray, FloatArray, IndexArray]:
+        """The arrays ``columns``, ``sides`` and ``first``, which describe the targets."""
+        return self.columns, self.sides, self.first
+
 
 _BLOCK = 256
 NO_CURVE: FloatArray = read_only(np.empty(0))

@@ -14,7 +14,7 @@ from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.episodes import Episodes
 from ontarget.errors import Argument, InputError, ModelFileError
-from ontarget.models._stored import flat_array
+from ontarget.models.stored import flat_array
 
 # A table may always have this many cells; beyond that, this many per recorded step.
 _ALWAYS = 10_000_000

@@ -14,8 +14,8 @@ from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.episodes.rounding import Unrounded
 from ontarget.errors import ModelFileError
-from ontarget.fitted._curves import without_one
-from ontarget.models._stored import flat_array
+from ontarget.fitted.curves import without_one
+from ontarget.models.stored import flat_array
 
 MOST_EPISODES = 1_500
 

@@ -11,7 +11,7 @@ from ontarget._typing import FloatArray
 from ontarget.fitted.blocks import Block, LawTable, opened
 from ontarget.fitting._rehearsing import REHEARSAL, Stage
 from ontarget.fitting.tasks import BlockResult, StepRows
-from ontarget.models._mixture import weighted
+from ontarget.models.mixture import weighted
 
 _EVEN = 0.5  # the first step's own model counts half, until its share is estimated
 _LEAST = 0.05  # if the estimated share is smaller, the model is left out

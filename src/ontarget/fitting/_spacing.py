@@ -37,8 +37,8 @@ from ontarget.fitting.tasks import (
     learned_guide,
     step_rows,
 )
-from ontarget.models._entry import fits_side_by_side
-from ontarget.models._mixture import weighted
+from ontarget.models.entry import fits_side_by_side
+from ontarget.models.mixture import weighted
 
 # A forest for a trial is small and learns from few rows: it only has to compare blocks.
 _TREES, _FOLDS, _ROWS = 24, 2, 5_000

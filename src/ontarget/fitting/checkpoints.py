@@ -15,7 +15,7 @@ from ontarget._typing import AnyArray
 from ontarget.errors import ModelFileError
 from ontarget.fitting.tasks import BlockResult, StepLimits, StepRows
 from ontarget.modelfile.container import Container, write_container
-from ontarget.models._entry import model_arrays
+from ontarget.models.entry import model_arrays
 from ontarget.models.registry import model_of_kind
 
 

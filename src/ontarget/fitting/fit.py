@@ -15,34 +15,34 @@ from ontarget._typing import FloatArray
 from ontarget.episodes import Episodes, PaperSplit, Split
 from ontarget.episodes.facts import fingerprints, known_by
 from ontarget.errors import EpisodesWarning
-from ontarget.fitted._curves import CurveTable, learned_curves
 from ontarget.fitted.blocks import opened, plan_blocks
 from ontarget.fitted.choices import Choices
+from ontarget.fitted.curves import CurveTable, RankTable, learned_curves
 from ontarget.fitted.fitted import Fitted, Trained
-from ontarget.fitted.paths._maps import NO_MAPS, PathMaps
-from ontarget.fitted.ranks import RankTable
+from ontarget.fitted.paths.gains import NO_MAPS, PathMaps
 from ontarget.fitted.recorded import RecordedRuns
 from ontarget.fitted.rehearsal import Rehearsal
-from ontarget.fitting._answering import (
-    Answerer,
-    kept_episodes,
-    limits_in_tasks,
-    ranks_in_tasks,
-)
-from ontarget.fitting._ground import Ground, ground_of
-from ontarget.fitting._impossible import (
-    Limits,
-    doubted_outcomes,
-    impossible_outcomes,
-    without_impossible,
-)
 from ontarget.fitting._opening import opening_share, with_opening
-from ontarget.fitting._path_ranks import learned_maps
-from ontarget.fitting._rehearsing import REHEARSAL, rehearsed
+from ontarget.fitting._rehearsing import REHEARSAL, learned_maps, rehearsed
 from ontarget.fitting._spacing import Pilot, choose
 from ontarget.fitting.checkpoints import Checkpoint, digest_of
 from ontarget.fitting.engines import Engine, run_tasks
-from ontarget.fitting.ranking import Part, blended_limits, rank_table, surprise, whole_run_excess
+from ontarget.fitting.ground import Ground, ground_of
+from ontarget.fitting.ranking import (
+    Answerer,
+    Limits,
+    Part,
+    blended_limits,
+    doubted_outcomes,
+    impossible_outcomes,
+    kept_episodes,
+    limits_in_tasks,
+    rank_table,
+    ranks_in_tasks,
+    surprise,
+    whole_run_excess,
+    without_impossible,
+)
 from ontarget.fitting.recipe import Plan, Recipe, fit_numbered
 from ontarget.fitting.tasks import (
     PATHS,
@@ -51,7 +51,7 @@ from ontarget.fitting.tasks import (
     pace_of,
     step_rows,
 )
-from ontarget.models._entry import fits_side_by_side, honest_model, serves_whole_run
+from ontarget.models.entry import fits_side_by_side, honest_model, serves_whole_run
 
 Preset: TypeAlias = Literal["default", "paper"]
 

@@ -2,23 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.conformal.ranks import draw_ranks, thinned_ranks
-from ontarget.episodes import Episodes
-from ontarget.fitted._curves import CurveTable
-from ontarget.fitted._inputs import bad_readings
-from ontarget.fitted._kernels import excess_of_rows
+from ontarget.episodes import Episodes, Translation
 from ontarget.fitted.blocks import LawTable
-from ontarget.fitted.law import NO_CURVE
-from ontarget.fitted.ranks import RankTable
-from ontarget.fitting.tasks import BlockResult
-from ontarget.models._mixture import weighted
+from ontarget.fitted.curves import CurveTable, RankTable
+from ontarget.fitted.kernels import excess_of_rows, leave_out
+from ontarget.fitted.law import NO_CURVE, bad_readings
+from ontarget.fitting.engines import Engine, run_tasks
+from ontarget.fitting.tasks import BlockResult, step_rows
+from ontarget.models.entry import fits_side_by_side
+from ontarget.models.guided.run import RunGuide
+from ontarget.models.mixture import weighted
+
+# By step: P(remainder < y) and P(remainder <= y) at the values y that the rows ask about.
+Limits = dict[int, tuple[FloatArray, FloatArray]]
+
+_EXPECTED = 10.0
+# An outcome is doubted only if outcomes next to it are common, and at most _MOST are.
+_NEIGHBOURS, _COMMON, _MOST = 2, 5.0, 4
+
+
+def doubted_outcomes(learn: Episodes) -> FloatArray:
+    """Outcomes that may be impossible: no learning episode has them, but many have ones nearby."""
+    none = read_only(np.empty(0))
+    if learn.behavior.translation is not Translation.SHIFT or learn.behavior.scale(1) != 1.0:
+        return none
+    values, counts = np.unique(learn.outcomes, return_counts=True)
+    if values.size < 2 * _NEIGHBOURS + 1 or 2 * values.size > len(learn):
+        return none
+    gaps = np.diff(values)
+    places = np.rint((values - values[0]) / gaps.min())
+    if places[-1] > 10 * len(learn) or not np.allclose(places * gaps.min(), values - values[0]):
+        return none
+    by_place = np.zeros(int(places[-1]) + 1)
+    by_place[places.astype(np.intp)] = counts
+    empty = np.flatnonzero(by_place == 0.0)
+    near = np.array([_near(by_place, place) for place in empty.tolist()])
+    common = np.argsort(-near, kind="stable")[:_MOST]
+    chosen = empty[np.sort(common[near[common] >= _COMMON])]
+    return read_only(values[0] + chosen * gaps.min())
+
+
+def _near(by_place: FloatArray, place: int) -> float:
+    """How many episodes ended, on average, in each of the outcomes next to this one."""
+    around = by_place[max(place - _NEIGHBOURS, 0) : place + _NEIGHBOURS + 1]
+    return float(around.sum() / (2 * _NEIGHBOURS))
+
+
+def impossible_outcomes(limits: Limits, doubted: FloatArray) -> FloatArray:
+    """The outcomes that models expect but that never happen, out of those in ``doubted``."""
+    expected = np.zeros(doubted.size)
+    for left, right in limits.values():
+        at_step = np.nansum(right[:, 1:] - left[:, 1:], axis=0)
+        expected = np.maximum(expected, at_step)
+    return read_only(doubted[expected >= _EXPECTED])
+
+
+def without_impossible(
+    limits: Limits, asked: dict[int, FloatArray], doubted: FloatArray, impossible: FloatArray
+) -> Limits:
+    """The predicted probabilities, given that the impossible outcomes never happen."""
+    if not doubted.size:
+        return limits
+    n_doubted = doubted.size
+    found = {}
+    for t, (left, right) in limits.items():
+        n_asked = left.shape[1] - n_doubted
+        used = [*range(n_asked), *(n_asked + np.flatnonzero(np.isin(doubted, impossible)))]
+        shape = (left.shape[0], n_asked)
+        out = np.empty(shape), np.empty(shape)
+        own = [np.ascontiguousarray(one[:, used]) for one in (asked[t], left, right)]
+        leave_out(own[0], (own[1], own[2]), out)
+        unknown = np.isnan(left[:, :1])  # an episode that every tree has seen
+        out[0][unknown[:, 0]], out[1][unknown[:, 0]] = np.nan, np.nan
+        found[t] = (out[0][:, 0], out[1][:, 0]) if n_asked == 1 else out
+    return found
 
 
 @dataclass(frozen=True)
@@ -132,3 +198,153 @@ def whole_run_excess(
         excess[rows.index] = np.maximum(excess[rows.index], distance)
     excess[part.episodes.cut_off] = np.inf
     return read_only(excess)
+
+
+# The monitor keeps assure episodes, because targets are chosen later: at most MOST_KEPT, and fewer
+# (but at least _FEWEST_KEPT) if their states would take more than 20 MB of a model file.
+MOST_KEPT, _MOST_NUMBERS = 20_000, 2_500_000
+_FEWEST_KEPT = 2_000
+
+
+@dataclass(frozen=True)
+class Answerer:
+    """All that determines the predictions at every step: the models, and how rows are made."""
+
+    models: tuple[Any, ...]
+    law: LawTable
+    grid: float
+    reads_step: bool
+    guide: RunGuide | None
+    pace: float = 0.0
+    doubted: FloatArray = field(default_factory=lambda: np.empty(0))
+    impossible: FloatArray = field(default_factory=lambda: np.empty(0))
+
+    def at(self, t: int) -> StepAnswerer | None:
+        """The models that answer at step t; None if one of them had no episodes to learn from."""
+        parts = tuple((weight, self.models[block]) for weight, block in self.law.at(t))
+        if any(model is None for _, model in parts):
+            return None
+        return StepAnswerer(self, t, parts)
+
+    def limits(self, episodes: Episodes) -> LawLimits:
+        """For each step, the predicted probabilities at the outcomes of these episodes."""
+        return LawLimits(self, episodes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A task carries the models of its own step only; see `StepAnswerer`.
+        return {**self.__dict__, "models": ()}
+
+
+@dataclass(frozen=True)
+class StepAnswerer:
+    """The weighted models that answer at one step, and how their rows (inputs) are made."""
+
+    about: Answerer
+    t: int
+    parts: tuple[tuple[float, Any], ...]
+
+    def limits(self, episodes: Episodes) -> tuple[FloatArray, FloatArray] | None:
+        """The predicted P(remainder < own) and P(remainder <= own) of each episode."""
+        about = self.about
+        asked = step_rows(
+            episodes,
+            [self.t],
+            grid=about.grid,
+            reads_step=about.reads_step,
+            pace=about.pace,
+            guide=about.guide,
+            doubted=about.doubted,
+        )
+        for rows in asked:
+            answers = [model.cdf_limits(rows.X, rows.y) for _, model in self.parts]
+            weights = [weight for weight, _ in self.parts]
+            left, right = (weighted(weights, [one[side] for one in answers]) for side in (0, 1))
+            both, y = {self.t: (left, right)}, {self.t: rows.y}
+            return without_impossible(both, y, about.doubted, about.impossible)[self.t]
+        return None
+
+
+@dataclass(frozen=True)
+class LawLimits(Mapping[int, tuple[FloatArray, FloatArray]]):
+    """For each step, P(remainder < own) and P(remainder <= own) of each episode, as predicted."""
+
+    answerer: Answerer
+    episodes: Episodes
+
+    def __getitem__(self, t: int) -> tuple[FloatArray, FloatArray]:
+        step = self.answerer.at(t)
+        found = None if step is None else step.limits(self.episodes)
+        if found is None:
+            raise KeyError(t)
+        return found
+
+    def __iter__(self) -> Iterator[int]:
+        longest = min(int(self.episodes.lengths.max()), self.answerer.law.horizon)
+        return (t for t in range(longest) if self.answerer.at(t) is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+@dataclass(frozen=True)
+class StepTask:
+    """The task of ranking episodes at one step: the models of the step, and the episodes."""
+
+    answerer: StepAnswerer | None
+    part: Part
+    n_groups: int
+    seed: int
+
+
+def ranks_of_step(task: StepTask) -> list[FloatArray]:
+    """The ranks of one step, one set per group; empty if there is no model or no episode there."""
+    step = task.answerer
+    limits = None if step is None else step.limits(task.part.episodes)
+    if step is None or limits is None:
+        return [np.empty(0)] * task.n_groups
+    return step_ranks(limits, task.part, step.t, task.n_groups, task.seed)
+
+
+def ranks_in_tasks(
+    answerer: Answerer, part: Part, *, n_groups: int, seed: int, engine: Engine, progress: bool
+) -> RankTable:
+    """The ranks of the episodes in one part of the split, at every step; each step is a task."""
+    sets = run_tasks(
+        ranks_of_step,
+        lambda t: StepTask(answerer.at(t), part, n_groups, seed),
+        answerer.law.horizon,
+        engine=engine if part.episodes.is_prepared else "local",
+        checkpoint=None,
+        progress=progress and part.episodes.is_prepared,
+        side_by_side=all(map(fits_side_by_side, answerer.models)),
+        doing=("assuring", "steps"),
+    )
+    return RankTable.of([one for step in sets for one in step], n_groups)
+
+
+def limits_in_tasks(
+    answerer: Answerer, episodes: Episodes
+) -> dict[int, tuple[FloatArray, FloatArray]]:
+    """For each step, the predicted probabilities at the outcomes of these episodes."""
+    found = run_tasks(
+        lambda step: None if step is None else step.limits(episodes),
+        answerer.at,
+        answerer.law.horizon,
+        engine="local",
+        checkpoint=None,
+        progress=False,
+        side_by_side=all(map(fits_side_by_side, answerer.models)),
+    )
+    return {t: limits for t, limits in enumerate(found) if limits is not None}
+
+
+def kept_episodes(assure: Episodes, seed: int) -> Episodes:
+    """The assure episodes (held-out runs) that a model file keeps."""
+    most = kept_count(float(assure.lengths.mean()), len(assure.schema))
+    return assure.sample(most, seed=seed)
+
+
+def kept_count(steps: float, features: int) -> int:
+    """The most assure episodes (held-out runs) that a model file keeps."""
+    numbers = steps * (features + 1)
+    return min(MOST_KEPT, max(_FEWEST_KEPT, int(_MOST_NUMBERS / numbers)))

@@ -13,8 +13,7 @@ from ontarget._typing import FloatArray
 from ontarget.episodes import Episodes
 from ontarget.episodes.schema import Unseen
 from ontarget.fitted.blocks import Block, LawTable, plan_blocks
-from ontarget.fitting._path_ranks import PathStage
-from ontarget.fitting._rehearsing import REHEARSAL, Stage
+from ontarget.fitting._rehearsing import REHEARSAL, PathStage, Stage
 from ontarget.fitting.tasks import (
     PATHS,
     BlockResult,
@@ -24,7 +23,7 @@ from ontarget.fitting.tasks import (
     step_rows,
     thinned,
 )
-from ontarget.models._entry import fresh_model, serves_whole_run, takes_weights, trees_of
+from ontarget.models.entry import fresh_model, serves_whole_run, takes_weights, trees_of
 from ontarget.models.guided.run import RunGuide
 
 LEAF_ENTRIES = 15_000_000

@@ -15,9 +15,9 @@ from ontarget._grid import snap
 from ontarget._keyed import keyed_hash
 from ontarget._typing import FloatArray, IndexArray, KeyArray
 from ontarget.episodes import Episodes, Step, Translation
-from ontarget.fitted._inputs import inputs_of
-from ontarget.fitted.paths._gains import Cells, Gains
-from ontarget.models._entry import fit_model
+from ontarget.fitted.law import inputs_of
+from ontarget.fitted.paths.gains import Cells, Gains
+from ontarget.models.entry import fit_model
 from ontarget.models.guided.run import RunGuide
 
 # A model that is not a forest is fitted this many times more, each time without one fold, so that

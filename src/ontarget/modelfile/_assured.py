@@ -14,7 +14,7 @@ from ontarget.episodes.store import Roles, Store
 from ontarget.errors import ModelFileError
 from ontarget.fitted.fitted import Fitted
 from ontarget.modelfile._description import Description
-from ontarget.models._stored import flat_array
+from ontarget.models.stored import flat_array
 from ontarget.target import Closed, Target
 
 _CLOSED: Final[dict[tuple[bool, bool], Closed]] = {

@@ -14,21 +14,20 @@ from ontarget._typing import AnyArray, KeyArray
 from ontarget.episodes import Behavior, behavior_of
 from ontarget.episodes.facts import MOST_FINGERPRINTS
 from ontarget.errors import ModelFileError, OntargetError
-from ontarget.fitted._curves import CurveTable
 from ontarget.fitted.blocks import LawTable
+from ontarget.fitted.curves import CurveTable, RankTable
 from ontarget.fitted.fitted import Fitted, Trained
-from ontarget.fitted.paths._maps import NO_MAPS, PathMaps
-from ontarget.fitted.ranks import RankTable
+from ontarget.fitted.paths.gains import NO_MAPS, PathMaps
 from ontarget.fitted.recorded import RecordedRuns
 from ontarget.fitted.rehearsal import Rehearsal
 from ontarget.modelfile._assured import assure_arrays, assure_in, excess_in, unknown_before
 from ontarget.modelfile._description import Description
 from ontarget.modelfile._packing import packed, unpacked
 from ontarget.modelfile.container import Container, container_bytes, write_container
-from ontarget.models._entry import check_rows, check_width, model_arrays
-from ontarget.models._stored import flat_array
+from ontarget.models.entry import check_rows, check_width, model_arrays
 from ontarget.models.guided.run import RunGuide
 from ontarget.models.registry import model_of_kind
+from ontarget.models.stored import flat_array
 
 # The header may state up to this many pairs of a step and a group without as many ranks in the
 # file. A watch takes 250 bytes for each pair.

@@ -1,4 +1,4 @@
-"""`Support`: the distinct training outcomes, and how probabilities of these become a CDF (M2)."""
+"""The support of a predicted distribution: its outcomes, which of them are atoms, and its tail."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ontarget._grid import LARGEST_OUTCOME
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.errors import ModelFileError
-from ontarget.models._stored import flat_array
+from ontarget.models.stored import flat_array
 
 _MIX = 1e-6
 # 1 - (1 - mix) is exact in floats, so that the two parts of the mixture sum to exactly 1.
@@ -108,3 +108,15 @@ def find_atoms(ranks: IndexArray, episodes: IndexArray, steps: IndexArray) -> Bo
         atoms[:] = True
     atoms[values_at_steps[shared] // n_steps] = True
     return atoms
+
+
+def location(known: FloatArray) -> tuple[float, float]:
+    """The mean and the standard deviation of a feature's numbers; a deviation near 0 becomes 0."""
+    size = float(np.abs(known).max(initial=0.0))
+    if size == 0.0:
+        return 0.0, 0.0
+    scaled = known / size
+    centre = float(scaled.mean())
+    spread = float(np.sqrt(np.square(scaled - centre).mean()))
+    # A spread beyond rounding, and one whose inverse is a number.
+    return centre * size, spread * size if spread > 1e-12 and spread * size > 1e-300 else 0.0

@@ -10,9 +10,9 @@ import numpy as np
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, ArrayLike, FloatArray
 from ontarget.models._estimator import DistributionEstimator
-from ontarget.models._marginal_kernel import marginal_limits, marginal_quantiles
-from ontarget.models._stored import flat_array, require, stored_width
 from ontarget.models._support import Support, find_atoms
+from ontarget.models.kernels import marginal_limits, marginal_quantiles
+from ontarget.models.stored import flat_array, require, stored_width
 
 
 class Marginal(DistributionEstimator):

@@ -16,8 +16,8 @@ from ontarget._threads import run_blocks
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.errors import Argument, InputError
 from ontarget.models._estimator import DistributionEstimator
-from ontarget.models._knots_kernel import knot_limits, knot_means, knot_quantiles
 from ontarget.models.base import TrainingRows
+from ontarget.models.kernels import knot_limits, knot_means, knot_quantiles
 
 # Parameters that hold the level of a regressor with one level per fit.
 _LEVEL_NAMES = ("quantile", "alpha")

@@ -7,7 +7,7 @@ import pytest
 
 from ontarget._readonly import read_only
 from ontarget.models._support import Support
-from ontarget.models.network._law_kernel import (
+from ontarget.models.network._kernel import (
     RankedOutcomes,
     limits_of_knots,
     masses_of_knots,

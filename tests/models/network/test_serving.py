@@ -15,7 +15,7 @@ from ontarget import Episodes, GoalMonitor, Target
 from ontarget.errors import MissingExtraError, ModelFileError
 from ontarget.models import Marginal, QuantileNetwork
 from ontarget.models.network import _fitting
-from ontarget.models.network._network_kernel import knots_of_rows
+from ontarget.models.network._kernel import knots_of_rows
 from refusals import refuses
 
 RNG = np.random.default_rng(0)

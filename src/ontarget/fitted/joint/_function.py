@@ -9,11 +9,11 @@ import numpy as np
 
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.conformal.ranks import Interval
-from ontarget.fitted._curve_kernel import KNOTS
-from ontarget.fitted._kernels import (
+from ontarget.fitted.kernels import (
     ASSURANCE,
     DECIDED,
     HIGH,
+    KNOTS,
     LOW,
     NUMBERS,
     PLAUSIBILITY,
@@ -22,8 +22,8 @@ from ontarget.fitted._kernels import (
     SPREAD_LOW,
     UNPROVED,
     P,
+    share_bounds,
 )
-from ontarget.fitted._spread_kernel import share_bounds
 from ontarget.fitted.law import StepLaw
 from ontarget.goal import Goal
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import FloatArray, IndexArray
-from ontarget.fitted._curve_kernel import on_curve
-from ontarget.fitted._kernels import (
+from ontarget.fitted.kernels import (
     ASSURANCE,
     DECIDED,
     HIGH,
@@ -24,9 +23,11 @@ from ontarget.fitted._kernels import (
     Stored,
     distance,
     gather,
+    on_curve,
     outlook_of_row,
+    share_high,
+    share_low,
 )
-from ontarget.fitted._spread_kernel import share_high, share_low
 
 # A piece (interval) of a target: the probabilities at its two ends, calibrated and uncalibrated.
 N_SIDES: Final = 4

@@ -1,9 +1,9 @@
-"""`Asked`: a target, or a goal over several behaviors, asked of a fitted monitor (M21)."""
+"""A fitted monitor with the target or goal that is asked about: the answers about any runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
@@ -14,17 +14,54 @@ from ontarget._threads import run_blocks
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Episodes
 from ontarget.episodes.rounding import check_goal_sides, check_sides
-from ontarget.fitted._kernels import DECIDED, NUMBERS, Stored
-from ontarget.fitted._rehearsed import AskedStep, RehearsedStep, rehearsed_laws
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.joint._function import AskedLaw, answers_by_function
 from ontarget.fitted.joint._joint_kernel import N_SIDES, Pieces, goals_of_rows, pieces_of_rows
 from ontarget.fitted.joint.joint import Joint
-from ontarget.fitted.law import NO_CURVE, StepLaw
-from ontarget.fitted.question import Question
-from ontarget.fitted.target_map import TargetMap
+from ontarget.fitted.kernels import DECIDED, KNOTS, NUMBERS, P, Stored
+from ontarget.fitted.law import NO_CURVE, Question, StepLaw
+from ontarget.fitted.target_map import FOLDS, StepAnswers, TargetMap, fit_maps, folds_of
 from ontarget.goal import Box, Goal
 from ontarget.target import Target
+
+
+class RehearsedStep(NamedTuple):
+    """The monitor's answers (outlooks) about some learning episodes of one group at one step."""
+
+    t: int
+    group: int
+    episodes: IndexArray
+    numbers: FloatArray
+
+
+class AskedStep(NamedTuple):
+    """The predicted distributions of some learning episodes of one group at one step."""
+
+    step: StepLaw
+    group: int
+    episodes: IndexArray
+    before: FloatArray
+
+
+def rehearsed_laws(fitted: Fitted, places: Iterable[int]) -> Iterator[AskedStep]:
+    """Predicted distributions of learning episodes as if they were new, by step and group."""
+    rehearsal, curves = fitted.rehearsal, fitted.curves
+    assert rehearsal is not None
+    assert curves is not None
+    for place in places:
+        t, (rows, index) = int(rehearsal.steps[place]), rehearsal.rows_at(place)
+        known = ~np.isnan(rehearsal.ranks[rows])
+        for g in range(fitted.n_groups):
+            own = np.flatnonzero(known & (rehearsal.groups[index] == g))
+            if not own.size or fitted.unknown(t, g):
+                continue
+            n = int(fitted.learned[t, g])
+            law = rehearsal.law(place, rows.start + own, curves.at(t, g), n)
+            # The stored distributions already give impossible outcomes probability 0.
+            plain = replace(fitted.at(t, g), impossible=NO_CURVE)
+            step = replace(plain, parts=((1.0, law),), curve=KNOTS)
+            yield AskedStep(step, g, index[own], rehearsal.before[rows][own])
+
 
 _BLOCK = 64
 # For each bound of the targets: the predicted P(outcome < bound), and P(outcome <= bound).
@@ -364,3 +401,71 @@ class JointStep(NamedTuple):
             pieces_of_rows(kept, here, components, (translation, had, least, most), amounts, into)
         episodes = self.ranks[0], own, self.ranks[1]
         goals_of_rows(room.whole, self.boxes, episodes, self.rest, out)
+
+
+# A target map is learned at this many steps at most. A group with fewer episodes than this
+# shares the map of all groups.
+_MOST_STEPS, _ENOUGH_EPISODES = 20, 100
+
+
+def map_target(asked: Asked) -> TargetMap | None:
+    """The target map, which corrects p for this target; None with ``preset="paper"`` (M17)."""
+    first = asked.parts[0]
+    if first.rehearsal is None:
+        return None
+    steps = first.rehearsal.steps
+    places = _map_places(steps.size)
+    return _learned_map(first, asked.rehearsed_met, steps[places], asked.rehearsed(places))
+
+
+def _map_places(n: int) -> list[int]:
+    """The steps at which a correction of p is learned, as positions among n rehearsed steps."""
+    found: list[int] = np.unique(np.linspace(0, n - 1, _MOST_STEPS).round().astype(int)).tolist()
+    return found
+
+
+def _learned_map(
+    fitted: Fitted,
+    met: BoolArray,
+    steps: IndexArray,
+    answers: Iterable[RehearsedStep],
+) -> TargetMap:
+    """The function that corrects p for a target or goal, learned from learning episodes."""
+    place_of = {int(t): place for place, t in enumerate(steps)}
+    said: list[list[StepAnswers]] = [[] for _ in steps]
+    for one in answers:
+        undecided = one.numbers[:, DECIDED] < 0.0
+        said[place_of[one.t]].append(
+            StepAnswers(one.episodes[undecided], one.numbers[undecided, P])
+        )
+    pooled = [_together(answers) for answers in said]
+    shape = (FOLDS + 1, steps.size, fitted.n_groups, KNOTS.size)
+    tables, identity, folds = np.empty(shape), np.empty(shape[1:3]), folds_of(met)
+    for g in range(fitted.n_groups):
+        assert fitted.rehearsal is not None  # the answers are about its episodes
+        inside = fitted.rehearsal.groups[: met.size] == g
+        few = np.count_nonzero(inside) < _ENOUGH_EPISODES
+        own = pooled if few else [_among(answers, inside) for answers in pooled]
+        # A file of 0.2 keeps the maps that it had.
+        maps = fit_maps(own, met, folds, fading=fitted.unrounded)
+        tables[:, :, g], identity[:, g] = maps.tables, maps.weights[:, 0]
+    return TargetMap(
+        horizon=fitted.horizon,
+        steps=steps,
+        tables=read_only(tables),
+        identity=read_only(identity),
+        folds=read_only(folds),
+    )
+
+
+def _together(answers: list[StepAnswers]) -> StepAnswers:
+    """The p values of all groups at one step, merged in the order of the episodes."""
+    episodes = np.concatenate([np.empty(0, dtype=np.intp), *(one.episodes for one in answers)])
+    p = np.concatenate([np.empty(0), *(one.p for one in answers)])
+    order = np.argsort(episodes)
+    return StepAnswers(episodes[order], p[order])
+
+
+def _among(answers: StepAnswers, inside: BoolArray) -> StepAnswers:
+    own = inside[answers.episodes]
+    return StepAnswers(answers.episodes[own], answers.p[own])

@@ -6,7 +6,7 @@ import numpy as np
 
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import FloatArray, IndexArray, IntArray
-from ontarget.fitted._kernels import snap_value
+from ontarget.fitted.kernels import snap_value
 
 
 @kernel

@@ -1,22 +1,127 @@
-"""The base class of all forests, with what monitors and scikit-learn need."""
+"""What forests share: live answers, and the training rows that a row is compared with."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone
 
 from ontarget._arguments import whole_number
 from ontarget._threads import run_blocks, threads_at_most
-from ontarget._typing import ArrayLike, FloatArray, IntArray
+from ontarget._typing import ArrayLike, BoolArray, FloatArray, IntArray
 from ontarget.errors import Argument, InputError
 from ontarget.models._estimator import DistributionEstimator
-from ontarget.models.forest._members import Members
-from ontarget.models.forest._origins import in_few_bytes
+from ontarget.models.forest._asking_kernel import LOW31, LOW32, ForestTable
+from ontarget.models.forest._batch_kernel import MOST_OF_LEAF, add_members_of_rows, limits_of_rows
+from ontarget.models.forest._store import in_few_bytes, table_from_arrays, table_to_arrays
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
+
+class Members(NamedTuple):
+    """The training rows that the prediction for each row is made from, each with its weight."""
+
+    counts: IntArray
+    rows: IntArray  # uint32
+    mass: FloatArray
+
+    @classmethod
+    def room(cls, n_rows: int, most: int) -> Self:
+        """Empty arrays for the training rows that ``n_rows`` predictions are made from."""
+        shape = (n_rows, most)
+        return cls(np.zeros(n_rows, np.int64), np.zeros(shape, np.uint32), np.zeros(shape))
+
+    @property
+    def parts(self) -> tuple[IntArray, IntArray, FloatArray]:
+        """The arrays ``counts``, ``rows`` and ``mass``, in the order in which kernels take them."""
+        return self.counts, self.rows, self.mass
+
+    def between(self, a: int, b: int) -> Members:
+        """The training rows of predictions a up to, but not including, b; views, not copies."""
+        return Members(self.counts[a:b], self.rows[a:b], self.mass[a:b])
+
+
+def every_tree(n_rows: int) -> BoolArray:
+    """A value for ``skipped`` in `add_members_of_rows`, with which no row skips any tree."""
+    return np.zeros((n_rows, 0), dtype=np.bool_)
+
+
+def most_members(*forests: ForestTable) -> int:
+    """The most training rows that can get a nonzero weight in the prediction for one row."""
+    return MOST_OF_LEAF * sum(forest.roots.size for forest in forests)
+
+
+def by_row(leaves: IntArray, table: ForestTable) -> csr_array:
+    """The weight of each training row in the prediction for each row, as a sparse matrix."""
+    from scipy.sparse import csr_array
+
+    n_rows, n_trees = leaves.shape
+    nodes = table.nodes[leaves.ravel()]
+    start, size = nodes & LOW32, (nodes >> 32) & LOW31
+    ends = np.cumsum(size)
+    first = np.repeat(ends - size, size)  # where each leaf's part of the output begins
+    entry = np.repeat(start, size) + np.arange(ends[-1] if ends.size else 0) - first
+    if table.shares.size == 0:
+        mass = np.repeat(1.0 / size, size)
+    else:
+        before = np.where(entry > np.repeat(start, size), table.shares[entry - 1], 0.0)
+        mass = table.shares[entry] - before
+    columns = table.entries[entry].astype(np.int64)
+    shape = (n_rows, int(table.row_start[-1]))
+    if n_rows == 1:  # as an explanation asks; to sort the entries would take most of its time
+        summed = np.bincount(columns, weights=mass / n_trees, minlength=shape[1])
+        return csr_array(summed[None])
+    ends_of_rows = np.concatenate([[0], ends[n_trees - 1 :: n_trees]])
+    weights = csr_array((mass / n_trees, columns, ends_of_rows), shape=shape)
+    weights.sum_duplicates()
+    return weights
+
+
+class LiveForest:
+    """A forest that does not check its rows; several threads may ask it at once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ontarget.models import QuantileForest
+    >>> X = np.arange(40.0).reshape(20, 2)
+    >>> live = QuantileForest(n_trees=5, min_leaf=2).fit(X, X[:, 0]).live()
+    >>> left, right = np.empty((1, 1)), np.empty((1, 1))
+    >>> live.limits(X[:1], np.array([[99.0]]), left, right)
+    >>> print(right.round(3))
+    [[1.]]
+    """
+
+    __slots__ = ("_forest",)
+
+    takes_threads: ClassVar[bool] = True
+
+    def __init__(self, forest: ForestTable) -> None:
+        self._forest = forest
+
+    def limits(self, X: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
+        """Write ``P(Y < y | x)`` into ``left`` and ``P(Y <= y | x)`` into ``right``."""
+        limits_of_rows(self._forest, X, y, (left, right))
+
+    @property
+    def most_members(self) -> int:
+        """The most training rows that can get a nonzero weight in the prediction for one row."""
+        return most_members(self._forest)
+
+    def members(self, X: FloatArray, out: Members) -> None:
+        """Append to ``out`` the training rows that each row's prediction is made from."""
+        add_members_of_rows(self._forest, X, every_tree(len(X)), 1.0, out.parts)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Copies of arrays come back writable, and the kernel would compile once more for them.
+        return _from_arrays, (table_to_arrays(self._forest),)
+
+
+def _from_arrays(arrays: dict[str, Any]) -> LiveForest:
+    return LiveForest(table_from_arrays(arrays))
+
 
 # Leaves on pooled steps have at least this many rows, however short most episodes are.
 _LEAST_POOLED = 5

@@ -8,27 +8,25 @@ import numpy as np
 
 from ontarget._kernel import inner_kernel, kernel, room_kernel
 from ontarget._typing import FloatArray, IntArray, KeyArray
-from ontarget.models.forest._node_kernel import pack_split
+from ontarget.models.forest._asking_kernel import pack_split
 from ontarget.models.forest._presorted_kernel import (
+    NO_SPLIT,
     SMALL,
     Growth,
-    OfRow,
-    SmallPart,
-    grow_small,
-    new_small_part,
-    push,
-    write_leaf,
-)
-from ontarget.models.forest._split_kernel import (
-    NO_SPLIT,
     GrowthRules,
     Index,
+    OfRow,
+    SmallPart,
     Split,
     Sums,
     TrainingTable,
     draw_feature,
     gain_of,
+    grow_small,
     least_gain,
+    new_small_part,
+    push,
+    write_leaf,
 )
 
 

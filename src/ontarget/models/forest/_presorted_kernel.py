@@ -1,23 +1,137 @@
-"""Grows the part of a tree whose rows fit in the processor's cache, with sorted lists."""
+"""Grows a small part of a tree on lists that are sorted once; and what all growing shares."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from ontarget._kernel import inner_kernel, room_kernel
-from ontarget._typing import FloatArray, IntArray, KeyArray
-from ontarget.models.forest._node_kernel import pack_leaf, pack_split
-from ontarget.models.forest._split_kernel import (
-    NO_SPLIT,
-    GrowthRules,
-    Split,
-    Sums,
-    draw_feature,
-    gain_of,
-    least_gain,
-)
+from ontarget._kernel import inner_kernel, kernel, room_kernel
+from ontarget._keyed import GAMMA, mix_word
+from ontarget._typing import AnyArray, FloatArray, IntArray, KeyArray
+from ontarget.models.forest._asking_kernel import pack_leaf, pack_split
+
+_S32 = np.uint64(32)
+
+
+@kernel
+def draw_below(state: KeyArray, bound: int) -> int:
+    """A random whole number from 0 up to, not including, the bound, which is below 2**32."""
+    z = mix_word(state[0])
+    state[0] += GAMMA
+    return int(np.int64(((z >> _S32) * np.uint64(bound)) >> _S32))
+
+
+@kernel
+def draw_with_replacement(
+    state: KeyArray, limits: tuple[int, int], sizes: IntArray, counts: AnyArray
+) -> None:
+    """Draw items at random with replacement; add to ``counts`` how often each was drawn.
+
+    ``limits`` is how many to draw, and a limit on the sum of their sizes. Drawing stops before the
+    sum exceeds the limit, but at least one item is drawn.
+    """
+    n_draws, most = limits
+    total = 0
+    for k in range(n_draws):
+        item = draw_below(state, counts.size)
+        total += sizes[item]
+        if k > 0 and total > most:
+            return
+        counts[item] += 1
+
+
+@kernel
+def draw_without_replacement(
+    state: KeyArray, limits: tuple[int, int], sizes: IntArray, counts: AnyArray
+) -> None:
+    """Draw items at random without replacement; ``counts`` becomes 1 for them, 0 for the others.
+
+    ``limits`` is as in `draw_with_replacement`.
+    """
+    n_draws, most = limits
+    left, total = n_draws, 0
+    for i in range(counts.size):
+        # Knuth's selection sampling: every set of n_draws items is equally likely.
+        chosen = draw_below(state, counts.size - i) < left
+        counts[i] = 1 if chosen else 0
+        left -= 1 if chosen else 0
+        total += sizes[i] if chosen else 0
+    if total <= most:
+        return
+    drawn = np.flatnonzero(counts)
+    total = 0
+    for k in range(drawn.size):  # in random order, so that no item is favoured by its place
+        pick = k + draw_below(state, drawn.size - k)
+        item = drawn[pick]
+        drawn[pick] = drawn[k]
+        total += sizes[item]
+        if k > 0 and total > most:
+            counts[item] = 0
+
+
+# An unsigned index spares the question whether it counts from the end.
+Index: TypeAlias = int | np.unsignedinteger
+# Rows, weight, and the weighted sums of both scores.
+Sums: TypeAlias = tuple[float, float, float, float]
+
+
+class TrainingTable(NamedTuple):
+    """All training rows, sorted by outcome, with codes of bins in place of numbers."""
+
+    codes: IntArray  # (features, rows) uint16
+    n_bins: IntArray  # (features,)
+    scores: FloatArray  # (rows, 2)
+    weight: FloatArray  # (rows,), empty where all rows weigh the same
+    ranks: IntArray  # (rows,) place among the distinct outcomes
+
+
+class GrowthRules(NamedTuple):
+    """The smallest leaf, the largest depth, and how many features to try at each split."""
+
+    min_leaf: int
+    max_depth: int
+    n_tried: int
+
+
+class Split(NamedTuple):
+    """The best split of a node found so far; ``feature`` is -1 if there is none yet."""
+
+    gain: float
+    feature: int
+    code: int  # the highest on the left
+    missing_left: bool
+
+
+NO_SPLIT = Split(-1.0, -1, 0, False)
+
+
+@inner_kernel
+def gain_of(weight: float, one: float, two: float, total: Sums) -> float:
+    """How good a split is: squared sums of both scores over weight, added up for both sides.
+
+    ``weight``, ``one`` and ``two`` are the sums of the left side, ``total`` those of the node.
+    """
+    rest, rest_one, rest_two = total[1] - weight, total[2] - one, total[3] - two
+    on_left, on_right = one * one + two * two, rest_one * rest_one + rest_two * rest_two
+    return (on_left * rest + on_right * weight) / (weight * rest)
+
+
+@inner_kernel
+def least_gain(total: Sums) -> float:
+    """The value of `gain_of` that a split must exceed; less would be rounding error."""
+    return (total[2] * total[2] + total[3] * total[3]) / total[1] * (1.0 + 1e-12) + 1e-12
+
+
+@inner_kernel
+def draw_feature(features: IntArray, k: int, state: KeyArray) -> int:
+    """The k-th feature in a random order; one step of a shuffle in place."""
+    pick = k + draw_below(state, features.size - k)
+    feature = features[pick]
+    features[pick] = features[k]
+    features[k] = feature
+    return int(feature)
+
 
 # Rows of which codes, sums and lists of ten features fit in a second-level cache.
 SMALL = 4096

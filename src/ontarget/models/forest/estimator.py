@@ -17,9 +17,9 @@ from ontarget.models.base import (
     check_categorical,
     check_values,
 )
-from ontarget.models.forest._asking_kernel import ForestTable
-from ontarget.models.forest._bags import Bags, Sampling
+from ontarget.models.forest._asking_kernel import LOW32, MAX_SLOTS, ForestTable
 from ontarget.models.forest._batch_kernel import (
+    add_members_of_rows,
     leaves_of_rows,
     limits_of_rows,
     means_of_leaves,
@@ -28,22 +28,25 @@ from ontarget.models.forest._batch_kernel import (
     quantiles_of_rows,
 )
 from ontarget.models.forest._binning import MAX_BINS
-from ontarget.models.forest._estimator import ForestEstimator
+from ontarget.models.forest._estimator import (
+    ForestEstimator,
+    LiveForest,
+    Members,
+    by_row,
+    most_members,
+)
 from ontarget.models.forest._growing import (
     SPLIT_SCORES,
+    Bags,
     Ground,
     GrowthPlan,
+    Sampling,
     grow_forest,
     in_canonical_order,
     prepare_ground,
 )
-from ontarget.models.forest._live import LiveForest
-from ontarget.models.forest._members import Members, by_row, most_members
-from ontarget.models.forest._members_kernel import add_members_of_rows
-from ontarget.models.forest._node_kernel import LOW32, MAX_SLOTS
-from ontarget.models.forest._origins import RowOrigins
-from ontarget.models.forest._split_kernel import GrowthRules
-from ontarget.models.forest._store import table_from_arrays, table_to_arrays
+from ontarget.models.forest._presorted_kernel import GrowthRules
+from ontarget.models.forest._store import RowOrigins, table_from_arrays, table_to_arrays
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -17,8 +17,8 @@ import numpy as np
 
 from ontarget._kernel import inner_kernel, kernel, room_kernel
 from ontarget._typing import AnyArray, FloatArray, IntArray
+from ontarget.models.forest._asking_kernel import LOW16, pack_split
 from ontarget.models.forest._binning_kernel import BinTable
-from ontarget.models.forest._node_kernel import LOW16, pack_split
 
 # The highest code of any bin: no known value lies beyond it.
 _HIGHEST = 65_534

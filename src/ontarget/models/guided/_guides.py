@@ -16,7 +16,7 @@ from ontarget._keyed import keyed_hash, keys_of
 from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import FloatArray, IndexArray
-from ontarget.models._location import location
+from ontarget.models._support import location
 from ontarget.models.base import TrainingRows
 from ontarget.models.forest._binning import Distinct
 from ontarget.models.guided._boosting import NO_TREES, Binned, Learned, bin_rows, boost_by_fold

@@ -12,7 +12,7 @@ import numpy as np
 
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import AnyArray, FloatArray, IntArray
-from ontarget.models._cholesky_kernel import factor, solve
+from ontarget.models.kernels import factor, solve
 
 # Numbers per feature: its centre, one over its spread, its slope, and the effect of missing it.
 TERM_WIDTH = 4

@@ -16,13 +16,13 @@ import numpy as np
 from ontarget._kernel import kernel
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, FloatArray, IndexArray, IntArray, KeyArray
-from ontarget.models._stored import flat_array, require
 from ontarget.models.base import TrainingRows
 from ontarget.models.forest._growing import in_canonical_order
 from ontarget.models.guided._boosting_kernel import BoostingRules
 from ontarget.models.guided._guides import FoldGuides, GuidePlan, fit_guides
 from ontarget.models.guided._guides_kernel import Guides, append_guides_of_rows
 from ontarget.models.guided._store import guides_from_arrays, guides_to_arrays, width_of
+from ontarget.models.stored import flat_array, require
 
 _FOLDS = 5
 # Boosting ends when 20 trees have not lowered the error in rows that they have not seen.

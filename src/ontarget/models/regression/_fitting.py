@@ -12,16 +12,17 @@ from ontarget._keyed import keyed_hash, keyed_uniform
 from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray, KeyArray
-from ontarget.models.base import TrainingRows
-from ontarget.models.ranked._columns import columns_of, times_of
-from ontarget.models.ranked._columns_kernel import Columns
-from ontarget.models.ranked._levels import (
+from ontarget.models._ranked import (
     Outcomes,
+    columns_of,
     cut_outcomes,
     folds_of,
     levels_by_node,
     row_keys,
+    times_of,
 )
+from ontarget.models._ranked_kernel import Columns
+from ontarget.models.base import TrainingRows
 from ontarget.models.regression._law_kernel import (
     GLOBALS,
     WIDTH,
@@ -29,8 +30,7 @@ from ontarget.models.regression._law_kernel import (
     fill_design,
     limits_of_rows,
 )
-from ontarget.models.regression._newton import Problem, minimise
-from ontarget.models.regression._newton_kernel import squares
+from ontarget.models.regression._newton import Problem, minimise, squares
 
 # Continuous outcomes are cut at so many quantiles, and levels kept at so many nodes.
 _MOST_VALUES, _MOST_NODES = 1000, 24

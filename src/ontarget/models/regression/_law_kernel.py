@@ -9,10 +9,8 @@ import numpy as np
 
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import AnyArray, FloatArray, IntArray
-from ontarget.models._marginal_kernel import marginal_quantiles
-from ontarget.models._support_kernel import cdf_in_cell
-from ontarget.models.ranked._columns_kernel import Columns, column_of, time_of
-from ontarget.models.ranked._levels_kernel import level_of, node_at
+from ontarget.models._ranked_kernel import Columns, column_of, level_of, node_at, time_of
+from ontarget.models.kernels import cdf_in_cell, marginal_quantiles
 
 # Effects that no feature has a part in: the spline in t (4), the slope of each piece of z (4), and
 # how the two inner slopes change with t.

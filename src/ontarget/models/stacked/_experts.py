@@ -10,11 +10,10 @@ import numpy as np
 
 from ontarget._readonly import read_only
 from ontarget._typing import FloatArray, IndexArray, KeyArray
-from ontarget.models._mixture import weighted
 from ontarget.models.base import TrainingRows
 from ontarget.models.forest._binning import Distinct, distinct_values
+from ontarget.models.forest._estimator import Members
 from ontarget.models.forest._growing import in_canonical_order, prepare_ground
-from ontarget.models.forest._members import Members
 from ontarget.models.forest.estimator import QuantileForest
 from ontarget.models.guided._guides import (
     FoldGuides,
@@ -24,6 +23,7 @@ from ontarget.models.guided._guides import (
     guide_ground,
 )
 from ontarget.models.guided._guides_kernel import Guides
+from ontarget.models.mixture import weighted
 from ontarget.models.regression._fitting import FoldRegressions, RegressionPlan, fit_regression
 from ontarget.models.stacked._shift import NO_SHIFT, ShiftLaw, learned_shift, spread_around_mean
 from ontarget.models.stacked._shift_kernel import ShiftTable, shifts_of_guides

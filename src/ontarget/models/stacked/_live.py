@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from ontarget._typing import FloatArray
 from ontarget.models._packed_kernel import pack
-from ontarget.models.forest._members import Members, every_tree, most_members
+from ontarget.models.forest._estimator import Members, every_tree, most_members
 from ontarget.models.stacked._stack_kernel import (
     Stack,
     kinds_of,

@@ -9,16 +9,15 @@ import numpy as np
 from ontarget._kernel import kernel, room_kernel
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IntArray
-from ontarget.models._mixture_kernel import blend
 from ontarget.models._packed_kernel import array_at, support_at
+from ontarget.models._ranked_kernel import Columns
 from ontarget.models.forest._asking_kernel import ForestTable
-from ontarget.models.forest._batch_kernel import limits_of_rows
+from ontarget.models.forest._batch_kernel import add_members_of_rows, limits_of_rows
 from ontarget.models.forest._binning_kernel import BinTable
-from ontarget.models.forest._members_kernel import add_members_of_rows
 from ontarget.models.guided._boosting_kernel import BoostedGuide
 from ontarget.models.guided._guides_kernel import Guides, append_guides_of_rows, count_guides
 from ontarget.models.guided._ridge_kernel import LinearGuide
-from ontarget.models.ranked._columns_kernel import Columns
+from ontarget.models.kernels import blend
 from ontarget.models.regression._law_kernel import Regression
 from ontarget.models.regression._law_kernel import limits_of_rows as limits_of_regressed_rows
 from ontarget.models.stacked._shift_kernel import ShiftTable, limits_of_shifts, shifts_of_guides

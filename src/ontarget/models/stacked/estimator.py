@@ -11,7 +11,6 @@ from ontarget._arguments import seed_parts, whole_number
 from ontarget._threads import run_blocks, threads_at_most
 from ontarget._typing import AnyArray, ArrayLike, FloatArray
 from ontarget.errors import Argument, InputError
-from ontarget.models._mixture import mixture_quantile
 from ontarget.models.base import (
     ConditionalDistribution,
     Side,
@@ -20,12 +19,12 @@ from ontarget.models.base import (
     episodes_of,
 )
 from ontarget.models.forest._asking_kernel import ForestTable
-from ontarget.models.forest._estimator import ForestEstimator
+from ontarget.models.forest._estimator import ForestEstimator, Members, most_members
 from ontarget.models.forest._growing import in_canonical_order
-from ontarget.models.forest._members import Members, most_members
-from ontarget.models.forest._origins import RowOrigins
+from ontarget.models.forest._store import RowOrigins
 from ontarget.models.forest.estimator import QuantileForest
 from ontarget.models.guided._guides import GuidePlan, guide_rows
+from ontarget.models.mixture import mixture_quantile
 from ontarget.models.regression._fitting import RegressionPlan
 from ontarget.models.regression.estimator import DistributionRegression
 from ontarget.models.stacked._experts import (

@@ -1,4 +1,4 @@
-"""How a monitor checks, copies, fits, asks and stores a model that the user passes."""
+"""How fits, monitors and files use any model: its checks, copies, fits and live form."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from sklearn.utils import get_tags
 from ontarget._keyed import keyed_hash, keys_of
 from ontarget._typing import AnyArray, ArrayLike, FloatArray
 from ontarget.errors import Argument, InputError, ModelFileError
-from ontarget.models._keywords import accepted
-from ontarget.models._mixture import mixture_limits
 from ontarget.models.base import ConditionalDistribution, LiveModel
-from ontarget.models.pipeline import PipelineDistribution
+from ontarget.models.mixture import mixture_limits
+from ontarget.models.pipeline import PipelineDistribution, accepted
 
 _METHODS = ("fit", "cdf_limits", "quantile")
 

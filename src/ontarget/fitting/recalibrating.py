@@ -14,10 +14,8 @@ from ontarget.episodes.facts import MOST_FINGERPRINTS, known_by, seen_before
 from ontarget.errors import CalibrationError, FewEpisodesError, GroupError
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.rehearsal import Rehearsal
-from ontarget.fitting._answering import kept_episodes
-from ontarget.fitting._impossible import Limits
 from ontarget.fitting._rehearsing import Stage, rehearsed
-from ontarget.fitting.ranking import Part, rank_table, whole_run_excess
+from ontarget.fitting.ranking import Limits, Part, kept_episodes, rank_table, whole_run_excess
 from ontarget.fitting.tasks import step_rows
 
 

@@ -1,4 +1,4 @@
-"""Checks the parts of a split (such as learn and assure) that a fit starts from."""
+"""The parts of a split, checked and coded alike."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ from ontarget.errors import (
     FewEpisodesError,
     GroupError,
 )
-from ontarget.fitting._answering import kept_episodes
-from ontarget.fitting.ranking import Part
+from ontarget.fitting.ranking import Part, kept_episodes
 from ontarget.fitting.recipe import Recipe
-from ontarget.models._entry import check_model, takes_missing
+from ontarget.models.entry import check_model, takes_missing
 
 
 @dataclass(frozen=True)

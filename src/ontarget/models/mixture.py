@@ -1,4 +1,4 @@
-"""A weighted mixture of fitted models: its CDF, and quantiles that invert it exactly."""
+"""Predictions of a weighted mixture of models."""
 
 from __future__ import annotations
 

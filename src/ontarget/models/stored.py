@@ -1,4 +1,4 @@
-"""Checks arrays from a model file: their types, and the order of their values."""
+"""Checks of arrays that come from a model file."""
 
 from __future__ import annotations
 
