@@ -10,10 +10,12 @@ import numpy as np
 from ontarget._grid import LARGEST_OUTCOME
 from ontarget._keyed import keyed_hash, keys_of, mix
 from ontarget._readonly import read_only
-from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray, KeyArray
+from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IndexArray, KeyArray
+from ontarget.models._estimator import HonestEstimator
 from ontarget.models._ranked_kernel import Columns
 from ontarget.models._support import Support, find_atoms, location
 from ontarget.models.base import TrainingRows
+from ontarget.models.kernels import quantiles_of_masses
 from ontarget.models.stored import flat_array, partitions, require
 
 # Of all categories of all features, this many of the most frequent ones have a column.
@@ -235,3 +237,61 @@ def _kept_values(atoms: BoolArray, mass: FloatArray, most: int) -> IndexArray:
     even = np.arange(1, most) / most * total[-1]
     kept[np.searchsorted(total, even)] = True
     return np.flatnonzero(kept)
+
+
+# The logit of a share of rows: e^100 rows there never are.
+LARGEST_LEVEL = 100.0
+
+
+def check_law(levels: AnyArray, mass: FloatArray, n_values: int, prefix: str) -> None:
+    """Raise a `ModelFileError` unless levels and masses of this many outcomes rise as they must."""
+    rising = mass.size == n_values + 1 and mass[0] == 0.0 and mass[-1] == 1.0
+    rising = rising and bool((mass[1:] >= mass[:-1]).all())
+    require(
+        bool(rising), f"{prefix}mass needs to rise from 0 to 1, with one number more than outcomes"
+    )
+    n_cuts = n_values - 1
+    whole = levels.size > 0 and levels.size % n_cuts == 0 if n_cuts else levels.size == 0
+    require(
+        bool(whole), f"{prefix}levels needs one number per stored time and cut between outcomes"
+    )
+    by_node = levels.reshape(-1, max(1, n_cuts))
+    rising = (np.abs(levels) <= LARGEST_LEVEL).all() and (by_node[:, 1:] >= by_node[:, :-1]).all()
+    require(
+        bool(rising),
+        f"{prefix}levels need to rise at each stored time, at most {LARGEST_LEVEL:g} in size",
+    )
+
+
+class RankedEstimator(HonestEstimator):
+    """A model that gives each row a probability before each outcome of the training rows."""
+
+    def _support_of_law(self) -> tuple[FloatArray, AnyArray, FloatArray]:
+        raise NotImplementedError
+
+    def _masses(self, rows: FloatArray) -> FloatArray:
+        """(rows, outcomes + 1): the probability before each outcome, and last that of all."""
+        raise NotImplementedError
+
+    def _quantiles(
+        self, rows: FloatArray, levels: FloatArray, strictly: bool, found: FloatArray
+    ) -> None:
+        support = self._support_of_law()
+        quantiles_of_masses(self._masses(rows), support, (levels, strictly), found)
+
+    def predict(self, X: ArrayLike) -> FloatArray:
+        """The mean of each row's predicted distribution.
+
+        A millionth of the probability lies in wide tails; the mean leaves it out.
+        """
+        rows = self._query_rows(X)
+        values, atoms, tail = self._support_of_law()
+        starts = np.concatenate(([tail[0]], values[:-1]))
+        middles = np.where(atoms, values, 0.5 * starts + 0.5 * values)
+        means = np.empty(rows.shape[0])
+
+        def fill(a: int, b: int) -> None:
+            means[a:b] = (np.diff(self._masses(rows[a:b]), axis=1) * middles).sum(axis=1)
+
+        self._in_blocks(fill, rows.shape[0])
+        return means

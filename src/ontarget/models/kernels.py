@@ -181,6 +181,19 @@ def marginal_quantiles(
         found[k] = quantile_in_cell(q[k], strictly, low, mass[low], upto, support)
 
 
+@kernel
+def quantiles_of_masses(
+    masses: FloatArray,
+    support: tuple[FloatArray, AnyArray, FloatArray],
+    asked: tuple[FloatArray, bool],
+    found: FloatArray,
+) -> None:
+    """Write the quantiles of each row, whose masses are those before each outcome."""
+    q, strictly = asked
+    for i in range(masses.shape[0]):
+        marginal_quantiles(q, strictly, masses[i], support, found[i])
+
+
 # A tail follows the slope, on the log scale, from the outermost quantile to the first one with at
 # least four times its tail mass: the outermost two alone may lie next to each other by chance.
 _TAIL_RATIO = 4.0

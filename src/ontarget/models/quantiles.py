@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -12,7 +12,6 @@ from sklearn.utils import get_tags
 
 from ontarget._arguments import whole_number
 from ontarget._readonly import read_only
-from ontarget._threads import run_blocks
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.errors import Argument, InputError
 from ontarget.models._estimator import DistributionEstimator
@@ -21,7 +20,6 @@ from ontarget.models.kernels import knot_limits, knot_means, knot_quantiles
 
 # Parameters that hold the level of a regressor with one level per fit.
 _LEVEL_NAMES = ("quantile", "alpha")
-_BLOCK = 4096
 
 
 class RegressorQuantiles(DistributionEstimator):
@@ -57,6 +55,10 @@ class RegressorQuantiles(DistributionEstimator):
     True
     """
 
+    takes_threads: ClassVar[bool] = False  # a regressor may run threads itself
+    _fitted_by: ClassVar[str] = "levels_"
+    _block: ClassVar[int] = 4096
+
     levels_: FloatArray
     floor_: float  # the smallest scale of a tail
 
@@ -64,21 +66,10 @@ class RegressorQuantiles(DistributionEstimator):
         self.regressor = regressor
         self.n_levels = n_levels
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        ids: ArrayLike | None = None,
-        steps: ArrayLike | None = None,
-        categorical: Sequence[int] | None = None,
-    ) -> Self:
-        """Fit the regressor to these rows; ``steps`` and ``categorical`` are not passed to it."""
+    def _fit(self, rows: TrainingRows, categorical: tuple[int, ...]) -> None:
         n_levels = whole_number("n_levels", self.n_levels, least=3)
         levels = read_only(np.arange(1, n_levels + 1) / (n_levels + 1))
         level_name = _level_name(self.regressor)
-        rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
         if level_name is None:
             self.fitted_ = [_fit(clone(self.regressor), rows)]
         else:
@@ -89,7 +80,6 @@ class RegressorQuantiles(DistributionEstimator):
         self.by_call_ = level_name is None
         self.floor_ = _outcome_floor(rows)
         self.levels_ = levels
-        return self
 
     @classmethod
     def prefit(cls, regressors: Mapping[float, Any], *, floor: float = 1e-9) -> Self:
@@ -115,24 +105,16 @@ class RegressorQuantiles(DistributionEstimator):
         model.levels_ = read_only(levels)
         return model
 
-    def _limits(
-        self, rows: FloatArray, values: FloatArray, left: FloatArray, right: FloatArray
-    ) -> None:
-        def fill(a: int, b: int) -> None:
-            limits = np.empty((*values[a:b].shape, 2))
-            knot_limits(self._knots(rows[a:b]), self.levels_, self.floor_, values[a:b], limits)
-            left[a:b], right[a:b] = limits[..., 0], limits[..., 1]
-
-        run_blocks(fill, rows.shape[0], block=_BLOCK)
+    def limits(self, X: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
+        """Write `cdf_limits` into ``left`` and ``right``, in this thread; nothing is checked."""
+        limits = np.empty((*y.shape, 2))
+        knot_limits(self._knots(X), self.levels_, self.floor_, y, limits)
+        left[...], right[...] = limits[..., 0], limits[..., 1]
 
     def _quantiles(
         self, rows: FloatArray, levels: FloatArray, strictly: bool, found: FloatArray
     ) -> None:
-        def fill(a: int, b: int) -> None:
-            knots = self._knots(rows[a:b])
-            found[a:b] = knot_quantiles(knots, self.levels_, self.floor_, levels, strictly)
-
-        run_blocks(fill, rows.shape[0], block=_BLOCK)
+        found[...] = knot_quantiles(self._knots(rows), self.levels_, self.floor_, levels, strictly)
 
     def predict(self, X: ArrayLike) -> FloatArray:
         """The mean of each row's predicted distribution, including its tails."""
@@ -142,7 +124,7 @@ class RegressorQuantiles(DistributionEstimator):
         def fill(a: int, b: int) -> None:
             means[a:b] = knot_means(self._knots(rows[a:b]), self.levels_, self.floor_)
 
-        run_blocks(fill, rows.shape[0], block=_BLOCK)
+        self._in_blocks(fill, rows.shape[0])
         return means
 
     def __sklearn_tags__(self) -> Any:
@@ -150,9 +132,6 @@ class RegressorQuantiles(DistributionEstimator):
         if hasattr(self.regressor, "__sklearn_tags__"):
             tags.input_tags.allow_nan = get_tags(self.regressor).input_tags.allow_nan
         return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "levels_")
 
     def _knots(self, rows: FloatArray) -> FloatArray:
         """The quantiles of each row at ``levels_``, in ascending order: (rows, levels)."""

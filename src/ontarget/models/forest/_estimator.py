@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone
 
 from ontarget._arguments import whole_number
 from ontarget._threads import run_blocks, threads_at_most
-from ontarget._typing import ArrayLike, BoolArray, FloatArray, IntArray
+from ontarget._typing import ArrayLike, BoolArray, FloatArray, IndexArray, IntArray
 from ontarget.errors import Argument, InputError
-from ontarget.models._estimator import DistributionEstimator
+from ontarget.models._estimator import HonestEstimator
 from ontarget.models.forest._asking_kernel import LOW31, LOW32, ForestTable
-from ontarget.models.forest._batch_kernel import MOST_OF_LEAF, add_members_of_rows, limits_of_rows
-from ontarget.models.forest._store import in_few_bytes, table_from_arrays, table_to_arrays
+from ontarget.models.forest._batch_kernel import MOST_OF_LEAF
+from ontarget.models.forest._store import in_few_bytes
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -79,56 +79,12 @@ def by_row(leaves: IntArray, table: ForestTable) -> csr_array:
     return weights
 
 
-class LiveForest:
-    """A forest that does not check its rows; several threads may ask it at once.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from ontarget.models import QuantileForest
-    >>> X = np.arange(40.0).reshape(20, 2)
-    >>> live = QuantileForest(n_trees=5, min_leaf=2).fit(X, X[:, 0]).live()
-    >>> left, right = np.empty((1, 1)), np.empty((1, 1))
-    >>> live.limits(X[:1], np.array([[99.0]]), left, right)
-    >>> print(right.round(3))
-    [[1.]]
-    """
-
-    __slots__ = ("_forest",)
-
-    takes_threads: ClassVar[bool] = True
-
-    def __init__(self, forest: ForestTable) -> None:
-        self._forest = forest
-
-    def limits(self, X: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
-        """Write ``P(Y < y | x)`` into ``left`` and ``P(Y <= y | x)`` into ``right``."""
-        limits_of_rows(self._forest, X, y, (left, right))
-
-    @property
-    def most_members(self) -> int:
-        """The most training rows that can get a nonzero weight in the prediction for one row."""
-        return most_members(self._forest)
-
-    def members(self, X: FloatArray, out: Members) -> None:
-        """Append to ``out`` the training rows that each row's prediction is made from."""
-        add_members_of_rows(self._forest, X, every_tree(len(X)), 1.0, out.parts)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Copies of arrays come back writable, and the kernel would compile once more for them.
-        return _from_arrays, (table_to_arrays(self._forest),)
-
-
-def _from_arrays(arrays: dict[str, Any]) -> LiveForest:
-    return LiveForest(table_from_arrays(arrays))
-
-
 # Leaves on pooled steps have at least this many rows, however short most episodes are.
 _LEAST_POOLED = 5
-_BLOCK = 32
+_MEMBERS_BLOCK = 32
 
 
-class ForestEstimator(DistributionEstimator):
+class ForestEstimator(HonestEstimator):
     """The base class of models that store training rows in the leaves of trees.
 
     A leaf holds at least ``min_leaf`` rows; at most ``n_jobs`` threads are used.
@@ -155,11 +111,18 @@ class ForestEstimator(DistributionEstimator):
         """
         raise NotImplementedError
 
-    def live(self) -> Any:
-        """The model, prepared to be asked at every step of a run (a `LiveModel`).
+    def _tables(self) -> tuple[ForestTable, ...]:
+        """The forests whose rows count."""
+        raise NotImplementedError
 
-        It does not check the rows that it gets.
-        """
+    def _add_members(self, rows: FloatArray, found: Members) -> None:
+        """Append to ``found`` the training rows that each row's prediction is made from."""
+        raise NotImplementedError
+
+    def _add_out_of_bag_members(
+        self, rows: FloatArray, episodes: IndexArray, weight: float, found: Members
+    ) -> None:
+        """As `_add_members`, with this total weight, by trees that never saw the row's episode."""
         raise NotImplementedError
 
     def row_weights(self, X: ArrayLike) -> csr_array:
@@ -185,12 +148,26 @@ class ForestEstimator(DistributionEstimator):
         >>> print(found.mass.sum().round(6), found.rows[0, : found.counts[0]].max() < 20)
         1.0 True
         """
-        rows, live = self._query_rows(X), self.live()
-        found = Members.room(len(rows), live.most_members)
+        rows = self._query_rows(X)
+        found = Members.room(len(rows), most_members(*self._tables()))
         with threads_at_most(self.n_jobs):
             run_blocks(
-                lambda a, b: live.members(rows[a:b], found.between(a, b)), len(rows), block=_BLOCK
+                lambda a, b: self._add_members(rows[a:b], found.between(a, b)),
+                len(rows),
+                block=_MEMBERS_BLOCK,
             )
+        return found
+
+    def out_of_bag_members(self, X: ArrayLike, ids: ArrayLike) -> Members:
+        """As `members`, for rows of training episodes, by trees that never saw the episode.
+
+        ``X`` and ``ids`` are as for `out_of_bag_limits`, with the same limitations. A row whose
+        episode every tree drew has no members.
+        """
+        rows, episodes = self._training_query(X, ids)
+        found = Members.room(rows.shape[0], most_members(*self._tables()))
+        with threads_at_most(self.n_jobs):
+            self._add_out_of_bag_members(rows, episodes, 1.0, found)
         return found
 
     def number_episodes(self, numbers: ArrayLike) -> Self:

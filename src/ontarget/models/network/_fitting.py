@@ -12,8 +12,16 @@ from ontarget._grid import LARGEST_OUTCOME
 from ontarget._keyed import keyed_hash, keys_of
 from ontarget._progress import progress_bar
 from ontarget._readonly import read_only
-from ontarget._typing import AnyArray, FloatArray, IndexArray
-from ontarget.models._ranked import columns_of, cut_outcomes, folds_of, levels_by_node, time_feature
+from ontarget._typing import AnyArray, FloatArray, IndexArray, KeyArray
+from ontarget.models._ranked import (
+    LARGEST_LEVEL,
+    check_law,
+    columns_of,
+    cut_outcomes,
+    folds_of,
+    levels_by_node,
+    time_feature,
+)
 from ontarget.models._support import Support
 from ontarget.models.base import TrainingRows
 from ontarget.models.network._kernel import TIMES, Networks, RankedOutcomes, inputs_of_rows
@@ -24,8 +32,6 @@ from ontarget.models.stored import flat_array, require
 _MOST_VALUES, _MOST_NODES = 2000, 64
 # A row has so many knots.
 _KNOTS = 64
-# The logit of a share of rows: e^100 rows there never are.
-_LARGEST_LEVEL = 100.0
 
 
 class Ranked(NamedTuple):
@@ -108,14 +114,11 @@ def ranks_from_arrays(arrays: Mapping[str, AnyArray]) -> RankedOutcomes:
         "rank_clock needs a first step and a later last step",
     )
     n_values = table.support[0].size
-    rising = mass.size == n_values + 1 and mass[0] == 0.0 and mass[-1] == 1.0
-    rising = rising and bool((mass[1:] >= mass[:-1]).all())
-    require(bool(rising), "rank_mass needs to rise from 0 to 1, with one number more than support")
-    _check_levels(table.levels, n_values - 1)
-    rising = odds.size >= 2 and bool((np.abs(odds) <= _LARGEST_LEVEL).all())
+    check_law(table.levels, mass, n_values, "rank_")
+    rising = odds.size >= 2 and bool((np.abs(odds) <= LARGEST_LEVEL).all())
     require(
         rising and bool((odds[1:] > odds[:-1]).all()),
-        f"rank_odds needs at least two rising numbers, at most {_LARGEST_LEVEL:g} in size",
+        f"rank_odds needs at least two rising numbers, at most {LARGEST_LEVEL:g} in size",
     )
     return table
 
@@ -123,17 +126,6 @@ def ranks_from_arrays(arrays: Mapping[str, AnyArray]) -> RankedOutcomes:
 def check_time(table: RankedOutcomes, n_features: int) -> None:
     """Raise a `ModelFileError` unless the feature that is said to hold the step exists."""
     require(bool(-1 <= table.time[0] < n_features), "rank_time needs a feature that exists, or -1")
-
-
-def _check_levels(levels: AnyArray, n_cuts: int) -> None:
-    whole = levels.size > 0 and levels.size % n_cuts == 0 if n_cuts else levels.size == 0
-    require(bool(whole), "rank_levels needs one number per stored time and cut between outcomes")
-    by_node = levels.reshape(-1, max(1, n_cuts))
-    rising = (np.abs(levels) <= _LARGEST_LEVEL).all() and (by_node[:, 1:] >= by_node[:, :-1]).all()
-    require(
-        bool(rising),
-        f"rank_levels need to rise at each stored time, at most {_LARGEST_LEVEL:g} in size",
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +148,15 @@ class FittedNetworks(NamedTuple):
     networks: Networks
     without: tuple[RankedOutcomes, ...]  # each fold in turn
     fold: IndexArray  # of each episode
+    keys: KeyArray | None  # of the episodes, in their order; None without ids
 
 
 def fit_networks(
     rows: TrainingRows, plan: NetworkPlan, categorical: Collection[int]
 ) -> FittedNetworks:
     """One network per fold (part of the episodes), trained on the other folds."""
-    if rows.keys is None:
+    keys = rows.keys
+    if keys is None:
         places = np.arange(rows.y.size)
         rows = replace(rows, keys=keys_of(places), episodes=places)
     fold = folds_of(rows, plan.n_folds, plan.seed)
@@ -180,7 +174,7 @@ def fit_networks(
     untold = np.setdiff1d(np.arange(inputs.shape[1]), told)
     weights.first[:, untold] = weights.head[:, plan.width + untold] = 0.0
     networks = Networks(columns, *(read_only(one.ravel()) for one in weights))
-    return FittedNetworks(ranked.table, networks, ranked.without, fold)
+    return FittedNetworks(ranked.table, networks, ranked.without, fold, keys)
 
 
 def _taught(ranked: Ranked, inputs: AnyArray, fold: IndexArray, plan: NetworkPlan) -> Weights:

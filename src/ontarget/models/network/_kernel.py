@@ -10,7 +10,7 @@ import numpy as np
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import AnyArray, FloatArray, IntArray
 from ontarget.models._ranked_kernel import Columns, column_of, level_of, node_at, time_of
-from ontarget.models.kernels import cdf_in_cell, marginal_quantiles
+from ontarget.models.kernels import cdf_in_cell
 
 
 class RankedOutcomes(NamedTuple):
@@ -92,44 +92,15 @@ def limits_of_knots(
             left[i, k], right[i, k] = cdf_in_cell(y[i, k], j, below, upto, table.support)
 
 
-@inner_kernel
-def _fill_masses(
-    table: RankedOutcomes, row: FloatArray, knots: FloatArray, masses: FloatArray
-) -> None:
-    at = _at(row, table)
-    for cut in range(masses.size):
-        masses[cut] = _mass(cut, at, knots, table)
-
-
 @kernel
 def masses_of_knots(
     table: RankedOutcomes, X: FloatArray, knots: FloatArray, out: FloatArray
 ) -> None:
-    """Write each row's probability of the first k distinct outcomes, for every k from 0 up.
-
-    The numbers of a row rise from 0 to 1.
-    """
+    """Write the probability before each outcome of the support, for each row."""
     for i in range(X.shape[0]):
-        _fill_masses(table, X[i], knots[i], out[i])
-
-
-@kernel
-def quantiles_of_knots(
-    table: RankedOutcomes,
-    X: FloatArray,
-    knots: FloatArray,
-    asked: tuple[FloatArray, bool],
-    found: FloatArray,
-) -> None:
-    """Write the quantiles of each row: (rows, levels).
-
-    ``asked`` is the levels, and whether the CDF must exceed a level instead of reaching it.
-    """
-    q, strictly = asked
-    masses = np.empty(table.mass.size)
-    for i in range(X.shape[0]):
-        _fill_masses(table, X[i], knots[i], masses)
-        marginal_quantiles(q, strictly, masses, table.support, found[i])
+        at = _at(X[i], table)
+        for cut in range(out.shape[1]):
+            out[i, cut] = _mass(cut, at, knots[i], table)
 
 
 # After the columns a network reads the time: as it is, and as logarithms from either end.

@@ -10,7 +10,7 @@ import numpy as np
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import AnyArray, FloatArray, IntArray
 from ontarget.models._ranked_kernel import Columns, column_of, level_of, node_at, time_of
-from ontarget.models.kernels import cdf_in_cell, marginal_quantiles
+from ontarget.models.kernels import cdf_in_cell
 
 # Effects that no feature has a part in: the spline in t (4), the slope of each piece of z (4), and
 # how the two inner slopes change with t.
@@ -110,36 +110,13 @@ def limits_of_rows(
             left[i, k], right[i, k] = cdf_in_cell(y[i, k], j, below, upto, model.support)
 
 
-@inner_kernel
-def _fill_masses(model: Regression, row: FloatArray, masses: FloatArray) -> None:
-    lines = _lines(row, model)
-    for cut in range(masses.size):
-        masses[cut] = _mass(cut, lines, model)
-
-
 @kernel
 def masses_of_rows(model: Regression, X: FloatArray, out: FloatArray) -> None:
-    """Write each row's probability of the first k distinct outcomes, for every k from 0 up.
-
-    The numbers of a row rise from 0 to 1.
-    """
+    """Write the probability before each outcome of the support, for each row."""
     for i in range(X.shape[0]):
-        _fill_masses(model, X[i], out[i])
-
-
-@kernel
-def quantiles_of_rows(
-    model: Regression, X: FloatArray, asked: tuple[FloatArray, bool], found: FloatArray
-) -> None:
-    """Write the quantiles of each row: (rows, levels).
-
-    ``asked`` is the levels, and whether the CDF must exceed a level instead of reaching it.
-    """
-    q, strictly = asked
-    masses = np.empty(model.mass.size)
-    for i in range(X.shape[0]):
-        _fill_masses(model, X[i], masses)
-        marginal_quantiles(q, strictly, masses, model.support, found[i])
+        lines = _lines(X[i], model)
+        for cut in range(out.shape[1]):
+            out[i, cut] = _mass(cut, lines, model)
 
 
 @kernel
