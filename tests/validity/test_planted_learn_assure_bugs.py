@@ -49,24 +49,24 @@ def of_learning(asked: dict[str, Any]) -> bool:
 
 def learn_from_assure_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the curves see the ranks of the assure episodes."""
-    true_table, true_answerer = fit.rank_table, fit.Answerer
+    true_table, true_draft = fit.rank_table, fit._without_promises
     seen: dict[str, Any] = {}
 
-    def answerer(**about: Any) -> Any:
-        seen["answerer"] = true_answerer(**about)
-        return seen["answerer"]
+    def draft(*about: Any) -> Any:
+        seen["fitted"] = true_draft(*about)
+        return seen["fitted"]
 
     def table(limits: Any, part: Any, **rest: Any) -> RankTable:
         own = true_table(limits, part, **rest)
         if not of_learning(rest):
             return own
         assure = replace(part, episodes=seen["assure"], groups=np.zeros(len(seen["assure"]), int))
-        leaked = true_table(seen["answerer"].limits(seen["assure"]), assure, **rest)
+        leaked = true_table(fit.predicted_limits(seen["fitted"], assure), assure, **rest)
         both = [[one.at(t, 0).values for one in (own, leaked)] for t in range(rest["horizon"])]
         return RankTable.of([np.sort(np.concatenate(pair)) for pair in both], 1)
 
     monkeypatch.setattr(ground, "_check_disjoint", seen.update)
-    monkeypatch.setattr(fit, "Answerer", answerer)
+    monkeypatch.setattr(fit, "_without_promises", draft)
     monkeypatch.setattr(fit, "rank_table", table)
 
 

@@ -29,14 +29,13 @@ from ontarget.fitting.checkpoints import Checkpoint, digest_of
 from ontarget.fitting.engines import Engine, run_tasks
 from ontarget.fitting.ground import Ground, ground_of
 from ontarget.fitting.ranking import (
-    Answerer,
     Limits,
     Part,
     blended_limits,
     doubted_outcomes,
     impossible_outcomes,
     kept_episodes,
-    limits_in_tasks,
+    predicted_limits,
     rank_table,
     ranks_in_tasks,
     surprise,
@@ -86,10 +85,16 @@ def fit_monitor(
     ground = ground_of(recipe, split)
     recipe, ground, chosen = _settled(recipe, ground)
     blended = _blended(recipe, chosen, ground, engine, progress=progress, checkpoint=checkpoint)
+    fitted = _without_promises(blended, ground)
+    learned = {} if ground.own is None else blended.limits(ground.own, ground.train)
+    fitted = replace(fitted, curves=_learned_curves(blended, ground, learned))
+    ranks, assure, excess = _assured(fitted, ground, learned, engine, progress=progress)
+    return replace(fitted, ranks=ranks, assure=assure, excess=excess)
+
+
+def _without_promises(blended: _Blended, ground: Ground) -> Fitted:
+    """What the learning episodes alone decide: no ranks, no curves, no assure episodes."""
     recipe, train = blended.recipe, ground.train
-    learned = {} if ground.own is None else blended.limits(ground.own, train)
-    curves = _learned_curves(blended, ground, learned)
-    ranks, assure, excess = _assured(blended, ground, curves, learned, engine, progress=progress)
     return Fitted(
         schema=ground.schema,
         behavior=train.behavior,
@@ -99,17 +104,17 @@ def fit_monitor(
         reward_bounds=recipe.reward_bounds,
         blocks=recipe.blocks,
         law=recipe.law,
-        models=blended.answerer.models,
-        ranks=ranks,
-        curves=curves,
+        models=tuple(result.model for result in blended.results),
+        ranks=RankTable.of([np.empty(0)] * (train.horizon * ground.n_groups), ground.n_groups),
+        curves=None,
         groups=ground.groups,
         min_calibration=recipe.min_calibration,
         may_miss=ground.may_miss,
-        assure=assure,
-        excess=excess,
+        assure=None,
+        excess=np.empty(0),
         guide=recipe.guide,
         pace=recipe.pace,
-        impossible=blended.answerer.impossible,
+        impossible=blended.impossible,
         trained=_trained(blended, ground),
         rehearsal=_rehearsal(blended, ground),
         runs=RecordedRuns.of(train, precedents=recipe.precedents, paths=bool(recipe.paths)),
@@ -126,7 +131,7 @@ class _Blended:
     chosen: Choices
     plan: Plan
     results: list[BlockResult]
-    answerer: Answerer
+    impossible: FloatArray  # outcomes that get probability 0
 
     def limits(self, name: str, episodes: Episodes) -> Limits:
         """For each step, the predicted P(remainder < y) and P(remainder <= y) of each row."""
@@ -138,45 +143,32 @@ class _Blended:
         if plan.stage is not None and name == REHEARSAL:
             asked = plan.stage.asking(asked)
         y = {one.step: one.y for one in asked}
-        return without_impossible(found, y, plan.doubted, self.answerer.impossible)
+        return without_impossible(found, y, plan.doubted, self.impossible)
 
 
 def _assured(
-    blended: _Blended,
-    ground: Ground,
-    curves: CurveTable | None,
-    learned: Limits,
-    engine: Engine,
-    *,
-    progress: bool,
+    fitted: Fitted, ground: Ground, learned: Limits, engine: Engine, *, progress: bool
 ) -> tuple[RankTable, Episodes | None, FloatArray]:
     """The ranks, the assure episodes that the monitor keeps, and the excesses of these episodes."""
-    answerer, n_groups, seed = blended.answerer, ground.n_groups, blended.recipe.seed
-    named, horizon = ground.named, ground.train.horizon
-    ranks = RankTable.of([np.empty(0)] * (horizon * n_groups), n_groups)
+    named, ranks, seed = ground.named, fitted.ranks, fitted.trained.seed
     every = named.get("assure")
     kept = None if every is None else kept_episodes(every, seed)
-    if every is not None and ground.ranked == "assure" and kept is every and not every.is_prepared:
-        # All episodes are kept, so the same predictions give the ranks and the excesses.
-        limits, part = limits_in_tasks(answerer, every), ground.part("assure")
-        ranks = rank_table(limits, part, horizon=horizon, n_groups=n_groups, seed=seed)
-        _warn_of_a_leak(ground, learned, limits, part)
-        return ranks, every.compact(), whole_run_excess(limits, part, ranks, curves)
-    if ground.ranked in named:
-        ranks = ranks_in_tasks(
-            answerer,
-            ground.part(ground.ranked),
-            n_groups=n_groups,
-            seed=seed,
-            engine=engine,
-            progress=progress,
-        )
+    # If all episodes are kept, the same predictions give the ranks and the excesses.
+    both = kept is every and ground.ranked == "assure"
+    both = both and kept is not None and not kept.is_prepared
+    if ground.ranked in named and not both:
+        part = ground.part(ground.ranked)
+        ranks = ranks_in_tasks(fitted, part, seed=seed, engine=engine, progress=progress)
     if kept is None:
         return ranks, None, np.empty(0)
     kept = kept.compact()
-    part, limits = ground.part_of("assure", kept), dict(answerer.limits(kept))
+    part = ground.part_of(kept)
+    limits = predicted_limits(fitted, part)
+    if both:
+        horizon, n_groups = ranks.counts.shape
+        ranks = rank_table(limits, part, horizon=horizon, n_groups=n_groups, seed=seed)
     _warn_of_a_leak(ground, learned, limits, part)
-    return ranks, kept, whole_run_excess(limits, part, ranks, curves)
+    return ranks, kept, whole_run_excess(limits, part, ranks, fitted.curves)
 
 
 def _warn_of_a_leak(ground: Ground, learned: Limits, assured: Limits, part: Part) -> None:
@@ -252,14 +244,7 @@ def _blended(
     impossible = np.empty(0)
     if own is not None and plan.doubted.size:
         impossible = impossible_outcomes(blended_limits(results, recipe.law, own), plan.doubted)
-    answerer = Answerer(
-        models=tuple(result.model for result in results),
-        law=recipe.law,
-        doubted=plan.doubted,
-        impossible=impossible,
-        **plan.reading,
-    )
-    return _Blended(recipe, chosen, plan, results, answerer)
+    return _Blended(recipe, chosen, plan, results, impossible)
 
 
 def _learned_curves(blended: _Blended, ground: Ground, learned: Limits) -> CurveTable | None:
@@ -306,7 +291,7 @@ def _trained(blended: _Blended, ground: Ground) -> Trained:
         roles=train.roles,
         censoring=train.censoring,
         fingerprints=read_only(np.concatenate(known)),
-        chosen=blended.chosen.with_experts(blended.answerer.models),
+        chosen=blended.chosen.with_experts([result.model for result in blended.results]),
     )
 
 

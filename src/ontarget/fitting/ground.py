@@ -49,12 +49,12 @@ class Ground:
         return 1 if self.groups is None else len(self.groups)
 
     def part(self, name: str) -> Part:
-        """One part of the split, such as learn or assure, with the group of each episode."""
-        return self.part_of(name, self.named[name])
+        """One part of the split, as `rank_table` takes it."""
+        return self.part_of(self.named[name])
 
-    def part_of(self, name: str, episodes: Episodes) -> Part:
-        """Some episodes of one part of the split, with the group of each episode."""
-        return Part(name, episodes, self.codes(episodes), self.may_miss)
+    def part_of(self, episodes: Episodes) -> Part:
+        """Some episodes of a part, as `rank_table` takes them."""
+        return Part(episodes, self.codes(episodes), self.may_miss)
 
     def recalling(self, history: History) -> Ground:
         """The same parts, whose states also say this about the run so far."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,12 +13,12 @@ from ontarget.conformal.ranks import draw_ranks, thinned_ranks
 from ontarget.episodes import Episodes, Translation
 from ontarget.fitted.blocks import LawTable
 from ontarget.fitted.curves import CurveTable, RankTable
+from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.kernels import excess_of_rows, leave_out
-from ontarget.fitted.law import NO_CURVE, bad_readings
+from ontarget.fitted.law import NO_CURVE, StepLaw, bad_readings
 from ontarget.fitting.engines import Engine, run_tasks
-from ontarget.fitting.tasks import BlockResult, step_rows
+from ontarget.fitting.tasks import BlockResult
 from ontarget.models.entry import fits_side_by_side
-from ontarget.models.guided.run import RunGuide
 from ontarget.models.mixture import weighted
 
 # By step: P(remainder < y) and P(remainder <= y) at the values y that the rows ask about.
@@ -91,7 +90,6 @@ def without_impossible(
 class Part:
     """One part of a split: its name, its episodes, their groups, and what may be missing."""
 
-    name: str
     episodes: Episodes
     groups: IndexArray
     may_miss: BoolArray
@@ -206,136 +204,63 @@ MOST_KEPT, _MOST_NUMBERS = 20_000, 2_500_000
 _FEWEST_KEPT = 2_000
 
 
-@dataclass(frozen=True)
-class Answerer:
-    """All that determines the predictions at every step: the models, and how rows are made."""
+def step_limits(law: StepLaw, part: Part) -> tuple[FloatArray, FloatArray]:
+    """The predicted P(remainder < own) and P(remainder <= own) of each episode at a step.
 
-    models: tuple[Any, ...]
-    law: LawTable
-    grid: float
-    reads_step: bool
-    guide: RunGuide | None
-    pace: float = 0.0
-    doubted: FloatArray = field(default_factory=lambda: np.empty(0))
-    impossible: FloatArray = field(default_factory=lambda: np.empty(0))
-
-    def at(self, t: int) -> StepAnswerer | None:
-        """The models that answer at step t; None if one of them had no episodes to learn from."""
-        parts = tuple((weight, self.models[block]) for weight, block in self.law.at(t))
-        if any(model is None for _, model in parts):
-            return None
-        return StepAnswerer(self, t, parts)
-
-    def limits(self, episodes: Episodes) -> LawLimits:
-        """For each step, the predicted probabilities at the outcomes of these episodes."""
-        return LawLimits(self, episodes)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A task carries the models of its own step only; see `StepAnswerer`.
-        return {**self.__dict__, "models": ()}
+    They are NaN where the state cannot be used.
+    """
+    rows = part.episodes.at(law.t, grid=float(law.amounts[0]))
+    good = np.flatnonzero(~bad_readings(rows.states, part.may_miss))
+    left, right = np.full((2, len(rows)), np.nan)
+    if good.size:
+        inputs = law.inputs(rows.states[good], rows.behavior[good])
+        left[good], right[good] = law.cdf_limits(inputs, rows.response[good])
+    return left, right
 
 
-@dataclass(frozen=True)
-class StepAnswerer:
-    """The weighted models that answer at one step, and how their rows (inputs) are made."""
-
-    about: Answerer
-    t: int
-    parts: tuple[tuple[float, Any], ...]
-
-    def limits(self, episodes: Episodes) -> tuple[FloatArray, FloatArray] | None:
-        """The predicted P(remainder < own) and P(remainder <= own) of each episode."""
-        about = self.about
-        asked = step_rows(
-            episodes,
-            [self.t],
-            grid=about.grid,
-            reads_step=about.reads_step,
-            pace=about.pace,
-            guide=about.guide,
-            doubted=about.doubted,
-        )
-        for rows in asked:
-            answers = [model.cdf_limits(rows.X, rows.y) for _, model in self.parts]
-            weights = [weight for weight, _ in self.parts]
-            left, right = (weighted(weights, [one[side] for one in answers]) for side in (0, 1))
-            both, y = {self.t: (left, right)}, {self.t: rows.y}
-            return without_impossible(both, y, about.doubted, about.impossible)[self.t]
-        return None
-
-
-@dataclass(frozen=True)
-class LawLimits(Mapping[int, tuple[FloatArray, FloatArray]]):
-    """For each step, P(remainder < own) and P(remainder <= own) of each episode, as predicted."""
-
-    answerer: Answerer
-    episodes: Episodes
-
-    def __getitem__(self, t: int) -> tuple[FloatArray, FloatArray]:
-        step = self.answerer.at(t)
-        found = None if step is None else step.limits(self.episodes)
-        if found is None:
-            raise KeyError(t)
-        return found
-
-    def __iter__(self) -> Iterator[int]:
-        longest = min(int(self.episodes.lengths.max()), self.answerer.law.horizon)
-        return (t for t in range(longest) if self.answerer.at(t) is not None)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-
-@dataclass(frozen=True)
-class StepTask:
-    """The task of ranking episodes at one step: the models of the step, and the episodes."""
-
-    answerer: StepAnswerer | None
-    part: Part
-    n_groups: int
-    seed: int
-
-
-def ranks_of_step(task: StepTask) -> list[FloatArray]:
-    """The ranks of one step, one set per group; empty if there is no model or no episode there."""
-    step = task.answerer
-    limits = None if step is None else step.limits(task.part.episodes)
-    if step is None or limits is None:
-        return [np.empty(0)] * task.n_groups
-    return step_ranks(limits, task.part, step.t, task.n_groups, task.seed)
-
-
-def ranks_in_tasks(
-    answerer: Answerer, part: Part, *, n_groups: int, seed: int, engine: Engine, progress: bool
-) -> RankTable:
-    """The ranks of the episodes in one part of the split, at every step; each step is a task."""
-    sets = run_tasks(
-        ranks_of_step,
-        lambda t: StepTask(answerer.at(t), part, n_groups, seed),
-        answerer.law.horizon,
-        engine=engine if part.episodes.is_prepared else "local",
-        checkpoint=None,
-        progress=progress and part.episodes.is_prepared,
-        side_by_side=all(map(fits_side_by_side, answerer.models)),
-        doing=("assuring", "steps"),
-    )
-    return RankTable.of([one for step in sets for one in step], n_groups)
-
-
-def limits_in_tasks(
-    answerer: Answerer, episodes: Episodes
-) -> dict[int, tuple[FloatArray, FloatArray]]:
-    """For each step, the predicted probabilities at the outcomes of these episodes."""
+def predicted_limits(fitted: Fitted, part: Part) -> Limits:
+    """`step_limits` at every step that episodes reach and that has a model."""
+    longest = min(int(part.episodes.lengths.max()), fitted.horizon)
+    steps = [t for t in range(longest) if fitted.is_trained(t)]
     found = run_tasks(
-        lambda step: None if step is None else step.limits(episodes),
-        answerer.at,
-        answerer.law.horizon,
+        lambda law: step_limits(law, part),
+        lambda index: fitted.at(steps[index]),
+        len(steps),
         engine="local",
         checkpoint=None,
         progress=False,
-        side_by_side=all(map(fits_side_by_side, answerer.models)),
+        side_by_side=_side_by_side(fitted),
     )
-    return {t: limits for t, limits in enumerate(found) if limits is not None}
+    return dict(zip(steps, found, strict=True))
+
+
+def _side_by_side(fitted: Fitted) -> bool:
+    return all(fits_side_by_side(fitted.models[block.index]) for block in fitted.blocks)
+
+
+def _ranks_of_step(task: tuple[StepLaw, Part, int, int]) -> list[FloatArray]:
+    """The ranks of one step, one set per group; empty if there is no model."""
+    law, part, n_groups, seed = task
+    if not law.parts:
+        return [np.empty(0)] * n_groups
+    return step_ranks(step_limits(law, part), part, law.t, n_groups, seed)
+
+
+def ranks_in_tasks(
+    fitted: Fitted, part: Part, *, seed: int, engine: Engine = "local", progress: bool = False
+) -> RankTable:
+    """The ranks of the episodes in one part of the split, at every step; each step is a task."""
+    sets = run_tasks(
+        _ranks_of_step,
+        lambda t: (fitted.at(t), part, fitted.n_groups, seed),
+        fitted.horizon,
+        engine=engine if part.episodes.is_prepared else "local",
+        checkpoint=None,
+        progress=progress and part.episodes.is_prepared,
+        side_by_side=_side_by_side(fitted),
+        doing=("assuring", "steps"),
+    )
+    return RankTable.of([one for step in sets for one in step], fitted.n_groups)
 
 
 def kept_episodes(assure: Episodes, seed: int) -> Episodes:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ontarget._readonly import read_only
-from ontarget._typing import FloatArray, KeyArray
+from ontarget._typing import KeyArray
 from ontarget.episodes import Episodes
 from ontarget.episodes.facts import MOST_FINGERPRINTS, known_by, seen_before
 from ontarget.errors import CalibrationError, FewEpisodesError, GroupError
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.rehearsal import Rehearsal
 from ontarget.fitting._rehearsing import Stage, rehearsed
-from ontarget.fitting.ranking import Limits, Part, kept_episodes, rank_table, whole_run_excess
+from ontarget.fitting.ranking import (
+    Limits,
+    Part,
+    kept_episodes,
+    predicted_limits,
+    ranks_in_tasks,
+    whole_run_excess,
+)
 from ontarget.fitting.tasks import step_rows
 
 
@@ -34,15 +40,10 @@ def recalibrated(fitted: Fitted, episodes: Episodes, *, seed: int, renew_p: bool
         second = kept_episodes(second, seed)  # their ranks all have to be kept
     _check_groups(fitted, second)
     kept = kept_episodes(second, seed).compact()
-    own = _Answered(fitted, kept)
+    own = _part(fitted, kept)
     by_ranks = fitted.curves is None and first is not None
-    ranked = _Answered(fitted, first if by_ranks and first is not None else second)
-    ranks = rank_table(
-        ranked,
-        ranked.part,
-        horizon=fitted.horizon,
-        n_groups=fitted.n_groups,
-        seed=seed,
+    ranks = ranks_in_tasks(
+        fitted, _part(fitted, first if by_ranks and first is not None else second), seed=seed
     )
     teaches = first if fitted.curves is not None else None
     rehearsal = fitted.rehearsal
@@ -53,7 +54,7 @@ def recalibrated(fitted: Fitted, episodes: Episodes, *, seed: int, renew_p: bool
         fitted,
         ranks=ranks,
         assure=kept,
-        excess=whole_run_excess(own, own.part, ranks, fitted.curves),
+        excess=whole_run_excess(predicted_limits(fitted, own), own, ranks, fitted.curves),
         rehearsal=rehearsal,
         trained=replace(
             fitted.trained,
@@ -119,34 +120,8 @@ def _seen(
     return sizes, np.concatenate(list(found.values()))
 
 
-@dataclass(frozen=True, eq=False)
-class _Answered(Mapping[int, tuple[FloatArray, FloatArray]]):
-    """For each step, P(remainder < own) and P(remainder <= own) of new episodes, as predicted."""
-
-    fitted: Fitted
-    episodes: Episodes
-
-    @property
-    def part(self) -> Part:
-        """The episodes with their groups, as `rank_table` takes them."""
-        fitted = self.fitted
-        return Part("assure", self.episodes, fitted.groups_in(self.episodes), fitted.may_miss)
-
-    def __getitem__(self, t: int) -> tuple[FloatArray, FloatArray]:
-        rows, law = self.episodes.at(t, grid=self.fitted.grid), self.fitted.at(t)
-        good = np.flatnonzero(~self.fitted.bad_readings(rows.states))
-        left, right = np.full((2, len(rows)), np.nan)
-        if good.size:
-            inputs = law.inputs(rows.states[good], rows.behavior[good])
-            left[good], right[good] = law.cdf_limits(inputs, rows.response[good])
-        return left, right
-
-    def __iter__(self) -> Iterator[int]:
-        longest = min(int(self.episodes.lengths.max()), self.fitted.horizon)
-        return (t for t in range(longest) if self.fitted.is_trained(t))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
+def _part(fitted: Fitted, episodes: Episodes) -> Part:
+    return Part(episodes, fitted.groups_in(episodes), fitted.may_miss)
 
 
 def _rehearsal(fitted: Fitted, episodes: Episodes, seed: int) -> Rehearsal:
