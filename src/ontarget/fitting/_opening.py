@@ -48,7 +48,6 @@ def opening_share(
 
 def _first_step(result: BlockResult, n_values: int) -> FloatArray:
     """(rows, values): P(remainder <= value) as one block's model predicts it at step 0."""
-    for limits in result.limits[REHEARSAL]:
-        if limits.step == 0:
-            return limits.right[:, :n_values]
-    return np.empty((0, n_values))
+    if 0 not in result.limits[REHEARSAL]:
+        return np.empty((0, n_values))
+    return result.limits[REHEARSAL][0][1][:, :n_values]

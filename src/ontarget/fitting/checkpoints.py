@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ontarget._arguments import usable_path
-from ontarget._typing import AnyArray
+from ontarget._typing import AnyArray, FloatArray
 from ontarget.errors import ModelFileError
-from ontarget.fitting.tasks import BlockResult, StepLimits, StepRows
+from ontarget.fitting.tasks import BlockResult, StepRows
 from ontarget.modelfile.container import Container, write_container
 from ontarget.models.entry import model_arrays
 from ontarget.models.registry import model_of_kind
@@ -67,12 +67,12 @@ class Checkpoint:
         model = result.model
         sections = {} if model is None else {"model": model_arrays(model)}
         for part, steps in result.limits.items():
-            for one in steps:
-                sections[f"{part}-{one.step:05d}"] = {"left": one.left, "right": one.right}
+            for step, (left, right) in steps.items():
+                sections[f"{part}-{step:05d}"] = {"left": left, "right": right}
         header = {
             "block": self._name(index),
             "kind": None if model is None else model.kind,
-            "steps": {part: [one.step for one in steps] for part, steps in result.limits.items()},
+            "steps": {part: list(steps) for part, steps in result.limits.items()},
         }
         write_container(self._path(index), header, sections)
 
@@ -96,13 +96,13 @@ def _result(
     if container.header["steps"] != ({part: [] for part in asked} | answered):
         raise ModelFileError("it has predictions for other steps than this block should")
     limits = {
-        part: tuple(_limits(container, part, one) for one in (rows if model else ()))
+        part: {one.step: _limits(container, part, one) for one in (rows if model else ())}
         for part, rows in asked.items()
     }
     return BlockResult(model, limits)
 
 
-def _limits(container: Container, part: str, asked: StepRows) -> StepLimits:
+def _limits(container: Container, part: str, asked: StepRows) -> tuple[FloatArray, FloatArray]:
     """The stored predictions at one step, after checks: P(remainder < y) and P(remainder <= y)."""
     arrays = container.section(f"{part}-{asked.step:05d}")
     left, right = arrays["left"], arrays["right"]
@@ -112,7 +112,7 @@ def _limits(container: Container, part: str, asked: StepRows) -> StepLimits:
         raise ModelFileError(
             f"part {part!r} at step {asked.step} needs one pair 0 <= left <= right <= 1 per episode"
         )
-    return StepLimits(asked.step, left, right)
+    return left, right
 
 
 def digest_of(description: dict[str, Any], arrays: Sequence[AnyArray]) -> str:

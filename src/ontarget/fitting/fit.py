@@ -29,7 +29,6 @@ from ontarget.fitting.checkpoints import Checkpoint, digest_of
 from ontarget.fitting.engines import Engine, run_tasks
 from ontarget.fitting.ground import Ground, ground_of
 from ontarget.fitting.ranking import (
-    Limits,
     Part,
     blended_limits,
     doubted_outcomes,
@@ -46,6 +45,7 @@ from ontarget.fitting.recipe import Plan, Recipe, fit_numbered
 from ontarget.fitting.tasks import (
     PATHS,
     BlockResult,
+    Limits,
     fit_block,
     pace_of,
     step_rows,

@@ -17,12 +17,9 @@ from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.kernels import excess_of_rows, leave_out
 from ontarget.fitted.law import NO_CURVE, StepLaw, bad_readings
 from ontarget.fitting.engines import Engine, run_tasks
-from ontarget.fitting.tasks import BlockResult
+from ontarget.fitting.tasks import BlockResult, Limits
 from ontarget.models.entry import fits_side_by_side
 from ontarget.models.mixture import weighted
-
-# By step: P(remainder < y) and P(remainder <= y) at the values y that the rows ask about.
-Limits = dict[int, tuple[FloatArray, FloatArray]]
 
 _EXPECTED = 10.0
 # An outcome is doubted only if outcomes next to it are common, and at most _MOST are.
@@ -105,17 +102,13 @@ def blended_limits(
     results: Sequence[BlockResult], law: LawTable, part: str
 ) -> dict[int, tuple[FloatArray, FloatArray]]:
     """For each step, the mixed predictions of the models: P(remainder < y), P(remainder <= y)."""
-    by_block = [{one.step: one for one in result.limits[part]} for result in results]
     found = {}
     for t in range(law.horizon):
-        entries = [(weight, by_block[block].get(t)) for weight, block in law.at(t)]
-        if any(limits is None for _, limits in entries):
-            continue  # no episode of the part reaches the step, or a block could not be trained
-        weights, known = [weight for weight, _ in entries], [one for _, one in entries if one]
-        found[t] = (
-            weighted(weights, [limits.left for limits in known]),
-            weighted(weights, [limits.right for limits in known]),
-        )
+        weights = [weight for weight, _ in law.at(t)]
+        known = [results[block].limits[part].get(t) for _, block in law.at(t)]
+        if all(known):  # else no episode reaches the step, or a block could not be trained
+            left, right = zip(*filter(None, known), strict=True)
+            found[t] = weighted(weights, left), weighted(weights, right)
     return found
 
 

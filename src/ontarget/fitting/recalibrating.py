@@ -15,14 +15,13 @@ from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.rehearsal import Rehearsal
 from ontarget.fitting._rehearsing import Stage, rehearsed
 from ontarget.fitting.ranking import (
-    Limits,
     Part,
     kept_episodes,
     predicted_limits,
     ranks_in_tasks,
     whole_run_excess,
 )
-from ontarget.fitting.tasks import step_rows
+from ontarget.fitting.tasks import Limits, step_rows
 
 
 def recalibrated(fitted: Fitted, episodes: Episodes, *, seed: int, renew_p: bool) -> Fitted:

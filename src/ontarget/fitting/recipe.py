@@ -130,7 +130,7 @@ class Plan:
                 step_rows(stage.episodes, rehearsed, doubted=self.doubted, **self.reading)
             ),
         }
-        made = replace(made, asked=asked, own=tuple(asked))
+        made = replace(made, asked=asked)
         if self.foretold is None:
             return made
         there = set(answers) if made.train else set()

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -66,17 +66,12 @@ class BlockTask:
     categorical: tuple[int, ...]
     train: tuple[StepRows, ...]
     asked: dict[str, tuple[StepRows, ...]]
-    own: tuple[str, ...] = ()
     gains: Gains | None = None
 
 
-@dataclass(frozen=True)
-class StepLimits:
-    """Predictions at one step: P(remainder < y) and P(remainder <= y) for each row's values y."""
-
-    step: int
-    left: FloatArray
-    right: FloatArray
+# P(remainder < y) and P(remainder <= y) at each row's values y; and the same by step.
+Sides: TypeAlias = tuple[FloatArray, FloatArray]
+Limits: TypeAlias = dict[int, Sides]
 
 
 @dataclass(frozen=True)
@@ -84,29 +79,26 @@ class BlockResult:
     """A fitted block (range of steps): its model, and its predictions for the task's rows."""
 
     model: Any
-    limits: dict[str, tuple[StepLimits, ...]]
+    limits: dict[str, Limits]
 
 
 def fit_block(task: BlockTask) -> BlockResult:
     """The fitted block: the model of a range of steps, and its predictions."""
     if not task.train:
-        return BlockResult(None, dict.fromkeys(task.asked, ()))
-    unfitted = copy.deepcopy(task.model) if task.own else task.model
+        return BlockResult(None, {part: {} for part in task.asked})
+    asked = {part: steps for part, steps in task.asked.items() if part != PATHS}
+    unfitted = copy.deepcopy(task.model) if asked else task.model
     model = _fitted(task, task.model, task.train)
     _lead_to_episodes(model, task.train)
-    limits = {
-        part: tuple(_limits(model, rows) for rows in steps)
-        for part, steps in task.asked.items()
-        if part not in (*task.own, PATHS)
-    }
-    own = [rows for part in task.own for rows in task.asked[part]]
-    found = iter(_own_limits(task, own, unfitted, model))
-    limits |= {part: tuple(next(found) for _ in task.asked[part]) for part in task.own}
+    found = iter(
+        _own_limits(task, [rows for one in asked.values() for rows in one], unfitted, model)
+    )
+    limits = {part: {rows.step: next(found) for rows in one} for part, one in asked.items()}
     if task.gains is not None:
         learned = episodes_of(task.train)
-        limits[PATHS] = tuple(
-            _path_limits(model, rows, task.gains, learned) for rows in task.asked[PATHS]
-        )
+        limits[PATHS] = {
+            rows.step: _path_limits(model, rows, task.gains, learned) for rows in task.asked[PATHS]
+        }
     return BlockResult(model, limits)
 
 
@@ -139,17 +131,13 @@ def _lead_to_episodes(model: Any, train: Sequence[StepRows]) -> None:
     model.number_episodes(index[np.unique(keys, return_index=True)[1]])
 
 
-def _limits(model: Any, rows: StepRows) -> StepLimits:
-    return StepLimits(rows.step, *model.cdf_limits(rows.X, rows.y))
-
-
 def _own_limits(
     task: BlockTask, steps: Sequence[StepRows], unfitted: Any, model: Any
-) -> list[StepLimits]:
+) -> list[Sides]:
     """Predictions for training episodes, by parts of the model that did not learn from them."""
     if hasattr(model, "out_of_bag_limits"):
         return _out_of_bag(model, steps, episodes_of(task.train))
-    limits = [StepLimits(rows.step, *np.full((2, *rows.y.shape), np.nan)) for rows in steps]
+    limits = [tuple(np.full((2, *rows.y.shape), np.nan)) for rows in steps]
     for fold in range(_FOLDS if steps else 0):
         train = [_of_fold(rows, fold, inside=False) for rows in task.train]
         if not any(len(rows) for rows in train):
@@ -159,25 +147,21 @@ def _own_limits(
             held_out = _of_fold(rows, fold, inside=True)
             if len(held_out):
                 here = fold_of(rows.keys) == fold
-                answered = _limits(twin, held_out)
-                found.left[here], found.right[here] = answered.left, answered.right
+                found[0][here], found[1][here] = twin.cdf_limits(held_out.X, held_out.y)
     return limits
 
 
-def _out_of_bag(model: Any, steps: Sequence[StepRows], learned: KeyArray) -> list[StepLimits]:
+def _out_of_bag(model: Any, steps: Sequence[StepRows], learned: KeyArray) -> list[Sides]:
     """Predictions by trees that never saw the episode, for many steps per call."""
-    found = []
+    found: list[Sides] = []
     for some in _alike(steps):
         X, y, keys = (
             np.concatenate([getattr(rows, name) for rows in some]) for name in ("X", "y", "keys")
         )
         answers = honest_limits(model, X, y, keys, learned)
         ends = np.cumsum([len(rows) for rows in some])[:-1]
-        sides = (np.split(side, ends) for side in answers)
-        found += [
-            StepLimits(rows.step, left, right)
-            for rows, left, right in zip(some, *sides, strict=True)
-        ]
+        left, right = (np.split(side, ends) for side in answers)
+        found += zip(left, right, strict=True)
     return found
 
 
@@ -200,11 +184,11 @@ def episodes_of(steps: Sequence[StepRows]) -> KeyArray:
 
 def honest_limits(
     model: Any, X: FloatArray, y: FloatArray, keys: KeyArray, learned: KeyArray
-) -> tuple[FloatArray, FloatArray]:
+) -> Sides:
     """P(remainder < y) and P(remainder <= y) by trees that never saw the row's episode."""
     own = np.isin(keys, learned)
     if own.all():
-        limits: tuple[FloatArray, FloatArray] = model.out_of_bag_limits(X, y, keys)
+        limits: Sides = model.out_of_bag_limits(X, y, keys)
         return limits
     left, right = np.empty(y.shape), np.empty(y.shape)
     if own.any():
@@ -213,7 +197,7 @@ def honest_limits(
     return left, right
 
 
-def _path_limits(model: Any, rows: StepRows, gains: Gains, learned: KeyArray) -> StepLimits:
+def _path_limits(model: Any, rows: StepRows, gains: Gains, learned: KeyArray) -> Sides:
     """P(gain < own) and P(gain <= own) for each row, by trees that never saw its episode."""
     left, right = np.full(rows.y.shape, np.nan), np.full(rows.y.shape, np.nan)
     cells = Cells(Cells.of(gains.scales.size - rows.step).leads, np.arange(rows.y.shape[1] + 1))
@@ -228,7 +212,7 @@ def _path_limits(model: Any, rows: StepRows, gains: Gains, learned: KeyArray) ->
             known = found.counts > 0
             sides = gains.limits(model, samples[known], rows.step, cells, rows.y[some[known]])
             left[some[known]], right[some[known]] = sides
-    return StepLimits(rows.step, left, right)
+    return left, right
 
 
 def fold_of(keys: KeyArray) -> IndexArray:
