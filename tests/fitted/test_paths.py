@@ -19,7 +19,7 @@ from ontarget.fitted.paths.gains import LEVELS, Cells, Gains, PathMaps, Tail
 from ontarget.fitted.recorded import RecordedRuns
 from ontarget.modelfile.file import fitted_bytes, fitted_from_bytes
 from ontarget.models import Marginal, QuantileForest, StackedForest
-from ontarget.models.forest._estimator import Members
+from ontarget.models.forest.base import Members
 from refusals import refuses
 from tests.walks import walks
 

@@ -14,7 +14,7 @@ from ontarget.episodes import Translation
 from ontarget.fitted.guarantee import band_depth
 from ontarget.fitted.paths.bands import PathLaw
 from ontarget.fitted.paths.gains import Cells, Gains, PathMaps
-from ontarget.models.forest._estimator import Members
+from ontarget.models.forest.base import Members
 
 LEVEL, N_LEARN, N_RANKED, N_ASSURE = 0.9, 30, 39, 39
 FEW, MANY = 300, 3_000

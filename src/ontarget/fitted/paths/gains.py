@@ -16,7 +16,7 @@ from ontarget._typing import AnyArray, FloatArray, IndexArray, IntArray
 from ontarget.episodes import Behavior, Translation
 from ontarget.errors import ModelFileError
 from ontarget.fitted.paths._gains_kernel import even_samples, gains_of_samples, limits_of_paths
-from ontarget.models.forest._estimator import Members
+from ontarget.models.forest.base import Members
 from ontarget.models.stored import flat_array
 
 MOST_CELLS = 50

@@ -26,12 +26,6 @@ from ontarget.models.forest._batch_kernel import (
     quantiles_of_rows,
 )
 from ontarget.models.forest._binning import MAX_BINS
-from ontarget.models.forest._estimator import (
-    ForestEstimator,
-    Members,
-    by_row,
-    every_tree,
-)
 from ontarget.models.forest._growing import (
     SPLIT_SCORES,
     Bags,
@@ -44,6 +38,12 @@ from ontarget.models.forest._growing import (
 )
 from ontarget.models.forest._presorted_kernel import GrowthRules
 from ontarget.models.forest._store import RowOrigins, table_from_arrays, table_to_arrays
+from ontarget.models.forest.base import (
+    ForestEstimator,
+    Members,
+    by_row,
+    every_tree,
+)
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -12,8 +12,8 @@ from ontarget._readonly import read_only
 from ontarget._typing import FloatArray, IndexArray, KeyArray
 from ontarget.models.base import TrainingRows
 from ontarget.models.forest._binning import Distinct, distinct_values
-from ontarget.models.forest._estimator import Members
 from ontarget.models.forest._growing import in_canonical_order, prepare_ground
+from ontarget.models.forest.base import Members
 from ontarget.models.forest.estimator import QuantileForest
 from ontarget.models.guided._guides import (
     FoldGuides,

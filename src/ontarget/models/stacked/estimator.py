@@ -18,9 +18,9 @@ from ontarget.models.base import (
     TrainingRows,
 )
 from ontarget.models.forest._asking_kernel import ForestTable
-from ontarget.models.forest._estimator import ForestEstimator, Members, every_tree
 from ontarget.models.forest._growing import in_canonical_order
 from ontarget.models.forest._store import RowOrigins
+from ontarget.models.forest.base import ForestEstimator, Members, every_tree
 from ontarget.models.forest.estimator import QuantileForest
 from ontarget.models.guided._guides import GuidePlan, guide_rows
 from ontarget.models.mixture import mixture_quantile

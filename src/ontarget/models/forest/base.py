@@ -1,4 +1,4 @@
-"""What forests share: live answers, and the training rows that a row is compared with."""
+"""What forests share: the training rows that a prediction is made from, and pooling over steps."""
 
 from __future__ import annotations
 
