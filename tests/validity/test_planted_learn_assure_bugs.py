@@ -222,7 +222,7 @@ def test_answers_by_what_saw_the_episode_itself_are_caught(
     assert not far_from_uniform(model)
 
     def in_bag(task: Any, steps: Any, unfitted: Any, model: Any) -> Any:
-        return [tasks._limits(model, rows) for rows in steps]
+        return [model.cdf_limits(rows.X, rows.y) for rows in steps]
 
     monkeypatch.setattr(tasks, "_own_limits", in_bag)
     assert far_from_uniform(model)

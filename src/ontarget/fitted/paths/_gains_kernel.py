@@ -66,40 +66,11 @@ def gains_of_samples(
     """
     episodes, steps, paths = recorded
     for i in range(samples.shape[0]):
-        for c in range(leads.size):
-            for j in range(samples.shape[1]):
-                row = samples[i, j]
-                gains[i, c, j] = _gain(paths, (episodes[row], steps[row]), leads[c], way, amounts)
-
-
-@kernel
-def limits_of_paths(
-    samples: IntArray,
-    recorded: tuple[IndexArray, IndexArray, FloatArray],
-    cells: tuple[IndexArray, IndexArray],
-    way: tuple[bool, FloatArray, float],
-    amounts: FloatArray,
-    values: FloatArray,
-    out: tuple[FloatArray, FloatArray],
-) -> None:
-    """Write which share of the sampled gains is below each value of a path, and at most as high."""
-    episodes, steps, paths = recorded
-    leads, starts = cells
-    n_samples = samples.shape[1]
-    gains = np.empty((leads.size, n_samples))
-    for i in range(samples.shape[0]):
-        for j in range(n_samples):
+        for j in range(samples.shape[1]):
             row = samples[i, j]
             if j > 0 and row == samples[i, j - 1]:
-                gains[:, j] = gains[:, j - 1]
+                gains[i, :, j] = gains[i, :, j - 1]
                 continue
             origin = episodes[row], steps[row]
             for c in range(leads.size):  # along a path, which is contiguous in memory
-                gains[c, j] = _gain(paths, origin, leads[c], way, amounts)
-        for c in range(leads.size):
-            for h in range(starts[c], starts[c + 1]):
-                below, upto = 0, 0
-                for j in range(n_samples):
-                    below += 1 if gains[c, j] < values[i, h] else 0
-                    upto += 1 if gains[c, j] <= values[i, h] else 0
-                out[0][i, h], out[1][i, h] = below / n_samples, upto / n_samples
+                gains[i, c, j] = _gain(paths, origin, leads[c], way, amounts)

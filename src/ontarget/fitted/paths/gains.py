@@ -15,7 +15,7 @@ from ontarget._threads import run_blocks
 from ontarget._typing import AnyArray, FloatArray, IndexArray, IntArray
 from ontarget.episodes import Behavior, Translation
 from ontarget.errors import ModelFileError
-from ontarget.fitted.paths._gains_kernel import even_samples, gains_of_samples, limits_of_paths
+from ontarget.fitted.paths._gains_kernel import even_samples, gains_of_samples
 from ontarget.models.forest.base import Members
 from ontarget.models.stored import flat_array
 
@@ -160,15 +160,15 @@ class Gains:
         self, model: Any, samples: IntArray, t: int, cells: Cells, values: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """(runs, values), twice: P(gain < value) and P(gain <= value) by one model."""
-        out = np.empty(values.shape), np.empty(values.shape)
-        recorded, way = self._recorded(model), self._way(t)
+        left, right = np.empty((2, *values.shape))
 
         def answer(a: int, b: int) -> None:
-            sides = out[0][a:b], out[1][a:b]
-            limits_of_paths(samples[a:b], recorded, cells, way, self.amounts, values[a:b], sides)
+            gains = self.gains(model, samples[a:b], t, cells.leads)[:, cells.of_lead]
+            left[a:b] = (gains < values[a:b, :, None]).mean(axis=2)
+            right[a:b] = (gains <= values[a:b, :, None]).mean(axis=2)
 
         run_blocks(answer, len(values), block=_BLOCK)
-        return out
+        return left, right
 
     def gains(self, model: Any, samples: IntArray, t: int, leads: IndexArray) -> FloatArray:
         """(runs, leads, samples): the recorded gains that make up one model's prediction."""

@@ -12,7 +12,7 @@ from ontarget._typing import AnyArray, BoolArray, FloatArray, IntArray
 from ontarget.models._packed_kernel import array_at, support_at
 from ontarget.models._ranked_kernel import Columns
 from ontarget.models.forest._asking_kernel import ForestTable
-from ontarget.models.forest._batch_kernel import add_members_of_rows, limits_of_rows
+from ontarget.models.forest._batch_kernel import limits_of_rows
 from ontarget.models.forest._binning_kernel import BinTable
 from ontarget.models.guided._boosting_kernel import BoostedGuide
 from ontarget.models.guided._guides_kernel import Guides, append_guides_of_rows, count_guides
@@ -182,26 +182,3 @@ def limits_of_stacked_rows(
         counted[n] = weights[LINEAR]
         n += 1
     blend(found[:n], counted[:n], out[0], out[1])
-
-
-@kernel
-def members_of_stacked_rows(
-    packed: IntArray,
-    kinds: Kinds,
-    X: FloatArray,
-    skipped: BoolArray,
-    out: tuple[IntArray, IntArray, FloatArray],
-) -> None:
-    """Append to ``out`` the training rows in each row's leaves.
-
-    A forest contributes with its weight. ``packed`` is as for `limits_of_stacked_rows`, the
-    other arguments as for `add_members_of_rows`.
-    """
-    stack = _stack_at(packed, kinds)
-    weights = stack.weights
-    guided = np.empty((X.shape[0], X.shape[1] + count_guides(stack.guides)))
-    append_guides_of_rows(stack.guides, X, guided)
-    if weights[FOREST] > 0.0:
-        add_members_of_rows(stack.forest, guided, skipped, weights[FOREST], out)
-    if weights[SECOND] > 0.0:
-        add_members_of_rows(stack.second, guided, skipped, weights[SECOND], out)

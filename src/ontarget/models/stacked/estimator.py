@@ -18,6 +18,7 @@ from ontarget.models.base import (
     TrainingRows,
 )
 from ontarget.models.forest._asking_kernel import ForestTable
+from ontarget.models.forest._batch_kernel import add_members_of_rows
 from ontarget.models.forest._growing import in_canonical_order
 from ontarget.models.forest._store import RowOrigins
 from ontarget.models.forest.base import ForestEstimator, Members, every_tree
@@ -44,7 +45,6 @@ from ontarget.models.stacked._stack_kernel import (
     Stack,
     kinds_of,
     limits_of_stacked_rows,
-    members_of_stacked_rows,
 )
 from ontarget.models.stacked._store import stack_from_arrays, stack_to_arrays
 
@@ -176,8 +176,10 @@ class StackedForest(ForestEstimator):
         return self.stack_.forest, self.stack_.second
 
     def _add_members(self, rows: FloatArray, found: Members) -> None:
-        skipped = every_tree(len(rows))
-        members_of_stacked_rows(self._packed_, self._kinds_, rows, skipped, found.parts)
+        guided, skipped = guide_rows(self.stack_.guides, rows), every_tree(len(rows))
+        for place, table in zip((FOREST, SECOND), self._tables(), strict=True):
+            if (weight := float(self.stack_.weights[place])) > 0.0:
+                add_members_of_rows(table, guided, skipped, weight, found.parts)
 
     def _add_out_of_bag_members(
         self, rows: FloatArray, episodes: IndexArray, weight: float, found: Members
