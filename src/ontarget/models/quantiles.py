@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -80,30 +79,6 @@ class RegressorQuantiles(DistributionEstimator):
         self.by_call_ = level_name is None
         self.floor_ = _outcome_floor(rows)
         self.levels_ = levels
-
-    @classmethod
-    def prefit(cls, regressors: Mapping[float, Any], *, floor: float = 1e-9) -> Self:
-        """A model made from regressors that are already fitted.
-
-        ``regressors`` maps each level, such as 0.1, to the regressor that predicts this quantile.
-        ``floor`` is the smallest scale that a tail of the distribution may have, in units of the
-        outcome.
-        """
-        levels = np.array(sorted(regressors), dtype=np.float64)
-        if levels.size < 3 or not (levels[0] > 0.0 and levels[-1] < 1.0):
-            raise InputError(
-                Argument("regressors"),
-                f" needs at least three levels between 0 and 1 as keys, got {levels.tolist()}",
-            )
-        if not (np.isfinite(floor) and floor > 0.0):
-            raise InputError(Argument("floor"), f" needs a positive number, got {floor}")
-        model = cls(n_levels=int(levels.size))
-        model.fitted_ = [regressors[level] for level in sorted(regressors)]
-        model.n_features_in_ = int(model.fitted_[0].n_features_in_)
-        model.by_call_, model.floor_ = False, float(floor)
-        model.training_keys_ = None
-        model.levels_ = read_only(levels)
-        return model
 
     def limits(self, X: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
         """Write `cdf_limits` into ``left`` and ``right``, in this thread; nothing is checked."""

@@ -14,7 +14,6 @@ from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import (
     AnyArray,
-    ArrayLike,
     BoolArray,
     FloatArray,
     IndexArray,
@@ -23,7 +22,7 @@ from ontarget._typing import (
 )
 from ontarget.errors import InputError
 from ontarget.models._support import Support, find_atoms
-from ontarget.models.base import TrainingRows, episodes_of
+from ontarget.models.base import TrainingRows
 from ontarget.models.forest._asking_kernel import ForestTable
 from ontarget.models.forest._binning import (
     Distinct,
@@ -96,10 +95,6 @@ class Bags:
                 "bootstrap=True or a smaller max_samples"
             )
         return held
-
-    def episodes_of(self, ids: ArrayLike, n_rows: int) -> IndexArray:
-        """The episode number of each id; an `InputError` names an id that `fit` did not get."""
-        return episodes_of(self.keys, ids, n_rows)
 
 
 # Categories with fewer drawn episodes are coded together: their own means would be noise.
