@@ -1,8 +1,4 @@
-"""Chooses by trials what the models read, and how far apart their blocks are centred.
-
-A block is a range of steps that share a model. The choices use the learning episodes alone. See
-method M16 in docs/methods.md.
-"""
+"""Chooses by trials what the models read, and how far apart their blocks are centred (M16)."""
 
 from __future__ import annotations
 
@@ -50,10 +46,7 @@ _LONG = 100  # shorter runs need no model of whole runs: their blocks see enough
 
 @dataclass(frozen=True)
 class Pilot:
-    """A recipe (what to fit), and the learning episodes on which it is tried.
-
-    ``reach`` is how many steps enough of these episodes reach.
-    """
+    """A recipe (what to fit), and the learning episodes on which it is tried."""
 
     recipe: Recipe
     learn: Episodes
@@ -61,15 +54,7 @@ class Pilot:
 
 
 def choose(pilot: Pilot) -> tuple[Pilot, Choices]:
-    """The recipe that predicts held-out outcomes best, with its episodes, and all trials.
-
-    First, the models may also read the run so far (a history), and then a guide, which is a model
-    of the mean for all steps. Each is used only if that clearly improves the CRPS, a score of
-    predictions. Then the spacing of blocks is chosen: the distance of the centres of the ranges of
-    steps that share a model. It starts at a quarter of the steps that enough episodes reach, and is
-    halved as long as that clearly improves the CRPS. Each episode is predicted by trees that did
-    not see it. If the model cannot do that, or there are few episodes, nothing is tried.
-    """
+    """The recipe that predicts held-out outcomes best, with its episodes, and all trials."""
     horizon, reach = pilot.learn.horizon, pilot.reach
     spacing = first_spacing(reach)
     if len(pilot.learn) < _FEWEST or not hasattr(pilot.recipe.model, "out_of_bag_limits"):
@@ -117,12 +102,7 @@ _EXTRAS: Mapping[Extra, tuple[Callable[[Pilot], Pilot | None], tuple[str, ...]]]
 
 
 def _tried(spacing: int, gains: FloatArray) -> Trial:
-    """The record of one trial of how far apart blocks are: the mean gain, its standard error.
-
-    A block is a range of steps that share a model. ``gains`` is (episodes, steps): how much better
-    each prediction became than in the trial before; NaN where there is no prediction. Episodes
-    without any prediction do not count.
-    """
+    """The record of one trial of how far apart blocks are: the mean gain, its standard error."""
     gain = np.nanmean(gains[np.isfinite(gains).any(axis=1)], axis=1)
     if not gain.size:
         return Trial(spacing, 0.0, 0.0)
@@ -130,10 +110,7 @@ def _tried(spacing: int, gains: FloatArray) -> Trial:
 
 
 def _few(pilot: Pilot, experts: tuple[str, ...]) -> Pilot:
-    """The inputs of a faster trial: with small forests and at most 2,000 episodes.
-
-    A mixture of models (experts) has only these ones, or all if ``experts`` is empty.
-    """
+    """The inputs of a faster trial: with small forests and at most 2,000 episodes."""
     recipe = pilot.recipe
     own = recipe.model.get_params(deep=False)
     small = {"n_trees": _TREES, "n_folds": _FOLDS}
@@ -150,12 +127,7 @@ def _few(pilot: Pilot, experts: tuple[str, ...]) -> Pilot:
 
 
 def _losses_of(pilot: Pilot, blocks: tuple[Block, ...], law: LawTable) -> FloatArray:
-    """(episodes, steps): the CRPS of predictions with these blocks, in units of each step's spread.
-
-    The CRPS is a score of predicted distributions (lower is better); a block is a range of steps
-    that share a model. The score is computed at no more than 12 steps, and is NaN where an episode
-    has no prediction.
-    """
+    """(episodes, steps): the CRPS with these blocks, in units of each step's spread."""
     recipe, learn = pilot.recipe, pilot.learn
     asked = np.unique(np.linspace(0, pilot.reach - 1, _STEPS).round().astype(int)).tolist()
     found = np.full((len(learn), len(asked)), np.nan)
@@ -195,12 +167,7 @@ def _fitted_alone(task: BlockTask) -> tuple[Any, KeyArray | None]:
 
 
 def _crps(rows: StepRows, entries: list[tuple[float, Any, Any]]) -> FloatArray:
-    """(rows,): an approximate CRPS, a score of predicted distributions (lower is better).
-
-    It is the squared error of the predicted distribution function, averaged over thresholds at
-    quantiles of the remainders (what is still to earn) and divided by their spread. An entry is a
-    weight, a fitted model and the keys (hashed ids) of the episodes that the model was fitted on.
-    """
+    """(rows,): an approximate CRPS, a score of predicted distributions (lower is better)."""
     levels = (np.arange(_THRESHOLDS) + 0.5) / _THRESHOLDS
     thresholds = np.unique(np.quantile(rows.y, levels, method="inverted_cdf"))
     panel = np.tile(thresholds, (len(rows), 1))

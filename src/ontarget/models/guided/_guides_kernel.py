@@ -1,7 +1,4 @@
-"""Appends the guides (predictions of the mean) to the features of rows.
-
-Rows of runs in progress and batches use the same kernel, so their answers agree to the last bit.
-"""
+"""Appends the guides (predictions of the mean) to the features of rows."""
 
 from __future__ import annotations
 
@@ -20,11 +17,7 @@ _SCALE = 2.0**30
 
 
 class Guides(NamedTuple):
-    """The two guides of a forest: a ridge regression and boosted trees.
-
-    A guide with empty arrays is not used. If both are used, the trees correct the regression: the
-    second guide is the sum of both predictions.
-    """
+    """The two guides of a forest: a ridge regression and boosted trees."""
 
     linear: LinearGuide
     boosted: BoostedGuide
@@ -38,20 +31,13 @@ def count_guides(guides: Guides) -> int:
 
 @inner_kernel
 def _rounded(value: float) -> float:
-    """The prediction of a guide (model of the mean), rounded to about 1e-9 of the outcome's spread.
-
-    A training row's guide is fitted without one part of the episodes. Without rounding, trees could
-    tell from rounding errors which part that is.
-    """
+    """The prediction of a guide, rounded to about 1e-9 of the outcome's spread."""
     return float(np.rint(value * _SCALE) / _SCALE)
 
 
 @inner_kernel
 def _append_guides(guides: Guides, row: FloatArray, codes: AnyArray, out: FloatArray) -> None:
-    """Write a row's features, and after them its guides (predictions of the mean), into ``out``.
-
-    ``codes`` is a work array with two numbers per feature.
-    """
+    """Write a row's features, and after them its guides (predictions of the mean), into ``out``."""
     n_features = row.size
     for f in range(n_features):
         out[f] = row[f]

@@ -1,8 +1,4 @@
-"""The ridge regression among the guides: its prediction for a row, and how it is fitted.
-
-All sums are added in the order of the rows, and the equations are solved here instead of by a
-threaded library. So the same rows give the same bits with any number of threads.
-"""
+"""The ridge regression among the guides: its prediction for a row, and how it is fitted."""
 
 from __future__ import annotations
 
@@ -21,13 +17,7 @@ FURTHEST = 1e6
 
 
 class LinearGuide(NamedTuple):
-    """A linear prediction from the features of a row; flat read-only arrays.
-
-    ``terms`` holds four numbers for each feature (centre, 1 / spread, slope, and the effect of a
-    missing value), then the intercept. Feature f is categorical if ``start[f] < start[f+1]``. Its
-    known categories, sorted, and their effects are then at these positions of ``categories`` and
-    ``effects``.
-    """
+    """A linear prediction from the features of a row; flat read-only arrays."""
 
     terms: FloatArray
     start: IntArray

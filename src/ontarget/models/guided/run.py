@@ -1,9 +1,4 @@
-"""`RunGuide`: a prediction of the mean outcome, learned from all steps of the runs at once.
-
-Each block (range of steps) has its own models. What happens rarely at each step and alike at all of
-them, such as a robot about to fall, shows only in all steps together. So the models of all blocks
-read the run's guide as one more number. See method M30 in docs/methods.md.
-"""
+"""`RunGuide`: a prediction of the mean outcome, learned from all steps of the runs at once."""
 
 from __future__ import annotations
 
@@ -36,10 +31,6 @@ _MOST_POOLED = 10.0
 @dataclass(frozen=True, eq=False)
 class RunGuide:
     """A model of the mean outcome for all steps of a run, whose prediction other models read.
-
-    It reads no categories: a mean over the other runs of a rare category would tell a forest this
-    run's own outcome (method M29). A run that it learned from gets the prediction of a fit without
-    the run's fold (part of the runs).
 
     Attributes
     ----------
@@ -80,10 +71,7 @@ class RunGuide:
         return cls(read_only(columns.astype(np.int64)), guides, folds, runs)
 
     def appended(self, X: FloatArray, keys: KeyArray | None = None) -> FloatArray:
-        """The rows with the guide's prediction as the last column.
-
-        ``keys`` are the keys of the rows' runs, if the guide may have learned from some of them.
-        """
+        """The rows with the guide's prediction as the last column."""
         out = np.empty((X.shape[0], X.shape[1] + 1))
         out[:, :-1] = X
         self.fill(out)

@@ -1,8 +1,4 @@
-"""Kernels of the shift, a model with one shape of distribution for all rows.
-
-For each row, the shape is moved by a location and stretched by a scale. See method M15 in
-docs/methods.md.
-"""
+"""Kernels of the shift, a model with one shape of distribution for all rows (M15)."""
 
 from __future__ import annotations
 
@@ -15,15 +11,7 @@ from ontarget._typing import FloatArray
 
 
 class ShiftTable(NamedTuple):
-    """One shape that is shifted and stretched for each row; flat read-only arrays.
-
-    ``units`` holds five numbers that turn two guides (predictions in standard units) into a row's
-    location and scale: the mean outcome, its spread, the mean distance from the location, the
-    spread of this distance, and the smallest scale. ``shape`` holds quantiles of (outcome −
-    location) / scale at even levels from 0 to 1. If outcomes are atoms (values with positive
-    probability), ``values`` are all outcomes, ascending, and the probability between two neighbours
-    is divided at their middle. Otherwise ``values`` is empty.
-    """
+    """One shape that is shifted and stretched for each row; flat read-only arrays."""
 
     units: FloatArray
     shape: FloatArray
@@ -64,10 +52,7 @@ def _limits(law: ShiftTable, place: tuple[float, float], y: float) -> tuple[floa
 
 @inner_kernel
 def _share_before(law: ShiftTable, place: tuple[float, float], count: int) -> float:
-    """The probability of the first ``count`` atoms (outcomes with positive probability).
-
-    It is the CDF at the middle between the last of these atoms and the next one.
-    """
+    """The probability of the first ``count`` atoms (outcomes with positive probability)."""
     if count == 0:
         return 0.0
     if count == law.values.size:

@@ -27,10 +27,7 @@ FOREST, SECOND, SHIFT, LINEAR = 0, 1, 2, 3
 
 
 class Stack(NamedTuple):
-    """The models (experts) of a stacked forest, as kernels take them.
-
-    A model of weight 0 may be empty.
-    """
+    """The models (experts) of a stacked forest, as kernels take them."""
 
     guides: Guides
     spread: Guides  # of the distance from the location

@@ -92,10 +92,7 @@ def stack_from_arrays(arrays: Mapping[str, AnyArray]) -> Stack:
 
 
 def no_forest(like: ForestTable) -> ForestTable:
-    """A forest without trees, whose arrays have the same types as those of ``like``.
-
-    With equal types, kernels are compiled only once.
-    """
+    """A forest without trees, whose arrays have the same types as those of ``like``."""
 
     def emptied(part: Any) -> Any:
         if isinstance(part, np.ndarray):

@@ -268,10 +268,7 @@ class StackedForest(ForestEstimator):
         return self
 
     def _forests(self) -> list[tuple[float, QuantileForest]]:
-        """The forests with a weight above 0, as (weight, forest) pairs.
-
-        They read rows to which the guides (predictions of the mean) have been appended.
-        """
+        """The forests with a weight above 0, as (weight, forest) pairs."""
         origins = RowOrigins(self.training_episodes_, self.training_steps_)
         tables: list[tuple[int, ForestTable]] = [
             (FOREST, self.stack_.forest),
@@ -286,10 +283,7 @@ class StackedForest(ForestEstimator):
     def _parts(
         self, rows: FloatArray
     ) -> tuple[list[tuple[float, ConditionalDistribution]], list[FloatArray]]:
-        """The (weight, expert) pairs of the experts (models) in use, and the rows that each reads.
-
-        An expert is in use if its weight is above 0.
-        """
+        """The pairs of the experts (models) in use, and the rows that each reads."""
         stack, guided = self.stack_, guide_rows(self.stack_.guides, rows)
         parts: list[tuple[float, ConditionalDistribution]] = [*self._forests()]
         inputs = [guided] * len(parts)
