@@ -27,8 +27,7 @@ from ontarget.fitted.choices import Choices
 from ontarget.fitted.curves import CurveTable, RankTable
 from ontarget.fitted.law import NO_CURVE, StepLaw, bad_readings
 from ontarget.fitted.paths.gains import NO_MAPS, PathMaps
-from ontarget.fitted.recorded import RecordedRuns
-from ontarget.fitted.rehearsal import Rehearsal
+from ontarget.fitted.recorded import RecordedRuns, Rehearsal
 from ontarget.fitted.target_map import TargetMap
 from ontarget.models.guided.run import RunGuide
 from ontarget.reading.layout import AN_OUTCOME, FROM_NEXT

@@ -13,8 +13,7 @@ from ontarget._typing import FloatArray, IndexArray, KeyArray
 from ontarget.conformal.ranks import draw_ranks
 from ontarget.episodes import Episodes
 from ontarget.fitted.paths.gains import MOST_CELLS, MOST_STEPS, Cells, Gains, PathMaps
-from ontarget.fitted.recorded import RecordedRuns
-from ontarget.fitted.rehearsal import MOST_EPISODES, Rehearsal, as_shares
+from ontarget.fitted.recorded import MOST_EPISODES, RecordedRuns, Rehearsal, as_shares
 from ontarget.fitting.tasks import PATHS, StepRows, seen_remainders
 
 REHEARSAL = "rehearsal"  # the name of its rows among the parts of a fit

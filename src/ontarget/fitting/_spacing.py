@@ -1,30 +1,33 @@
-"""Chooses by trials what the models read, and how far apart their blocks are centred (M16)."""
+"""Chooses what models read and which steps share one, by trials on learning episodes (M16)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from ontarget._keyed import keyed_hash
 from ontarget._typing import FloatArray, KeyArray
 from ontarget.episodes import Episodes
-from ontarget.episodes.history import History
+from ontarget.episodes.history import NO_HISTORY, History, measured, state_schema
+from ontarget.errors import EpisodesError
 from ontarget.fitted.blocks import (
     LEAST_SPACING,
     Block,
     LawTable,
     blended_blocks,
     first_spacing,
+    opened,
 )
 from ontarget.fitted.choices import Choices, Extra, Trial
-from ontarget.fitting._histories import proposed_history
+from ontarget.fitting._rehearsing import REHEARSAL, Stage
 from ontarget.fitting.engines import run_tasks
 from ontarget.fitting.recipe import Recipe, block_task
 from ontarget.fitting.tasks import (
+    BlockResult,
     BlockTask,
     StepRows,
     episodes_of,
@@ -35,6 +38,69 @@ from ontarget.fitting.tasks import (
 )
 from ontarget.models.entry import fits_side_by_side
 from ontarget.models.mixture import weighted
+
+# A feature that changes in a smaller share of the runs says little by its history.
+_OFTEN: Final = 0.1
+# Many columns would hide the few that matter, and a category of few runs cannot be learned from.
+_MOST_NUMBERS: Final = 12
+_MOST_CATEGORIES: Final = 32
+_LEAST_RUNS: Final = 20
+_MOST_VALUES: Final = 100_000_000  # of all added columns
+
+
+def proposed_history(learn: Episodes) -> History:
+    """Running counts of categories, and changes and running means of numbers; for event logs."""
+    is_number = measured(learn.schema)
+    if learn.is_prepared or learn.horizon < 2 or is_number.all():
+        return NO_HISTORY
+    share = _changing(learn)
+    often = [int(j) for j in np.argsort(-share, kind="stable") if share[j] >= _OFTEN]
+    numbers = tuple(sorted([j for j in often if is_number[j]][:_MOST_NUMBERS]))
+    counts = _frequent(learn, [j for j in often if not is_number[j]])
+    if not counts:
+        return NO_HISTORY
+    if int(learn.lengths.sum()) * (2 * len(numbers) + len(counts)) > _MOST_VALUES:
+        return NO_HISTORY
+    history = History(changes=numbers, means=numbers, counts=counts)
+    try:
+        state_schema(learn.schema, history)
+    except EpisodesError:  # a feature already has one of these names
+        return NO_HISTORY
+    return history
+
+
+def _changing(learn: Episodes) -> FloatArray:
+    """For each feature, the share of runs in which its value changes."""
+    changed = np.zeros((len(learn), len(learn.schema)), dtype=np.bool_)
+    before = learn.at(0)
+    for t in range(1, learn.horizon):
+        step = learn.at(t)
+        if not len(step):
+            break
+        last = before.states[np.searchsorted(before.index, step.index)]
+        known = ~(np.isnan(last) | np.isnan(step.states))
+        changed[step.index] |= known & (last != step.states)
+        before = step
+    share: FloatArray = changed.mean(axis=0)
+    return share
+
+
+def _frequent(learn: Episodes, features: list[int]) -> tuple[tuple[int, int], ...]:
+    """The categories of these features that occur in most runs, as (feature, code) pairs."""
+    found = [np.empty((0, 3), dtype=np.int64)]
+    for t in range(learn.horizon):
+        step = learn.at(t)
+        for j in features:
+            codes = step.states[:, j]
+            known = np.flatnonzero((codes >= 0.0) & (codes == np.floor(codes)))
+            each = np.full(known.size, j), codes[known].astype(np.int64), step.index[known]
+            found.append(np.column_stack(each))
+    occurring = np.unique(np.concatenate(found), axis=0)  # once a run
+    pairs, runs = np.unique(occurring[:, :2], axis=0, return_counts=True)
+    order = np.argsort(-runs, kind="stable")[:_MOST_CATEGORIES]
+    kept = np.sort(order[runs[order] >= _LEAST_RUNS])
+    return tuple((int(j), int(code)) for j, code in pairs[kept])
+
 
 # A forest for a trial is small and learns from few rows: it only has to compare blocks.
 _TREES, _FOLDS, _ROWS = 24, 2, 5_000
@@ -180,3 +246,43 @@ def _crps(rows: StepRows, entries: list[tuple[float, Any, Any]]) -> FloatArray:
     spread = float((marginal * (1.0 - marginal)).mean())
     loss: FloatArray = np.square(mass - under).mean(axis=1)
     return loss / spread if spread > 0.0 else np.zeros(len(rows))
+
+
+_EVEN = 0.5  # the first step's own model counts half, until its share is estimated
+_LEAST = 0.05  # if the estimated share is smaller, the model is left out
+_SURE = 2.0  # and also if it does not improve predictions by this many standard errors
+
+
+def with_opening(blocks: tuple[Block, ...], law: LawTable) -> tuple[tuple[Block, ...], LawTable]:
+    """The blocks and one more for the first step alone, with half the weight at that step."""
+    return (*blocks, Block(len(blocks), 0, 1, 0, 1)), opened(law, _EVEN)
+
+
+def opening_share(
+    results: Sequence[BlockResult], law: LawTable, stage: Stage, asked: Sequence[StepRows]
+) -> float:
+    """How much the first step's own model should count at that step, from 0 to 1."""
+    if not asked:
+        return 0.0
+    values = stage.ladder[0]
+    own = asked[0].y[:, values.size]
+    found = [_first_step(one, values.size) for one in results]
+    entries = [(weight, found[block]) for weight, block in law.at(0)]
+    if not all(one.size for one in (found[-1], *(one for _, one in entries))):
+        return 0.0
+    pooled = weighted([weight for weight, _ in entries], [one for _, one in entries])
+    known = np.isfinite(pooled[:, 0] + found[-1][:, 0])
+    moved = (found[-1] - pooled)[known]
+    missing = ((own[:, None] <= values) - pooled)[known]
+    power = float(np.square(moved).sum())
+    share = min(float((moved * missing).sum()) / power, 1.0) if power > 0.0 else 0.0
+    gains = (np.square(missing) - np.square(missing - share * moved)).sum(axis=1)
+    sure = gains.mean() > _SURE * gains.std() / math.sqrt(gains.size) if gains.size else False
+    return share if sure and share >= _LEAST else 0.0
+
+
+def _first_step(result: BlockResult, n_values: int) -> FloatArray:
+    """(rows, values): P(remainder <= value) as one block's model predicts it at step 0."""
+    if 0 not in result.limits[REHEARSAL]:
+        return np.empty((0, n_values))
+    return result.limits[REHEARSAL][0][1][:, :n_values]

@@ -20,11 +20,9 @@ from ontarget.fitted.choices import Choices
 from ontarget.fitted.curves import CurveTable, RankTable, learned_curves
 from ontarget.fitted.fitted import Fitted, Trained
 from ontarget.fitted.paths.gains import NO_MAPS, PathMaps
-from ontarget.fitted.recorded import RecordedRuns
-from ontarget.fitted.rehearsal import Rehearsal
-from ontarget.fitting._opening import opening_share, with_opening
+from ontarget.fitted.recorded import RecordedRuns, Rehearsal
 from ontarget.fitting._rehearsing import REHEARSAL, learned_maps, rehearsed
-from ontarget.fitting._spacing import Pilot, choose
+from ontarget.fitting._spacing import Pilot, choose, opening_share, with_opening
 from ontarget.fitting.checkpoints import Checkpoint, digest_of
 from ontarget.fitting.engines import Engine, run_tasks
 from ontarget.fitting.ground import Ground, ground_of

@@ -12,7 +12,7 @@ from ontarget.episodes import Episodes
 from ontarget.episodes.facts import MOST_FINGERPRINTS, known_by, seen_before
 from ontarget.errors import CalibrationError, FewEpisodesError, GroupError
 from ontarget.fitted.fitted import Fitted
-from ontarget.fitted.rehearsal import Rehearsal
+from ontarget.fitted.recorded import Rehearsal
 from ontarget.fitting._rehearsing import Stage, rehearsed
 from ontarget.fitting.ranking import (
     Part,

@@ -18,8 +18,7 @@ from ontarget.fitted.blocks import LawTable
 from ontarget.fitted.curves import CurveTable, RankTable
 from ontarget.fitted.fitted import Fitted, Trained
 from ontarget.fitted.paths.gains import NO_MAPS, PathMaps
-from ontarget.fitted.recorded import RecordedRuns
-from ontarget.fitted.rehearsal import Rehearsal
+from ontarget.fitted.recorded import RecordedRuns, Rehearsal
 from ontarget.modelfile._assured import assure_arrays, assure_in, excess_in, unknown_before
 from ontarget.modelfile._description import Description
 from ontarget.modelfile._packing import packed, unpacked

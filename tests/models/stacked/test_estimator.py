@@ -14,7 +14,7 @@ from ontarget.errors import InputError, ModelFileError
 from ontarget.models import QuantileForest, StackedForest
 from ontarget.models.stacked._experts import EXPERTS
 from ontarget.models.stacked._shift import ShiftLaw
-from ontarget.models.stacked._shift_kernel import ShiftTable
+from ontarget.models.stacked._stack_kernel import ShiftTable
 from ontarget.models.stacked._weights import learned_weights
 from refusals import refuses
 

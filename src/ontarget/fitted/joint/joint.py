@@ -18,7 +18,7 @@ from ontarget.episodes.rounding import check_goal_sides
 from ontarget.errors import Argument, InputError
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.law import NO_CURVE
-from ontarget.fitted.rehearsal import Rehearsal
+from ontarget.fitted.recorded import Rehearsal
 from ontarget.goal import Goal
 from ontarget.target import Target
 

@@ -17,8 +17,15 @@ from ontarget.models.base import TrainingRows
 from ontarget.models.forest._binning import Distinct
 from ontarget.models.guided._boosting import NO_TREES, Binned, Learned, bin_rows, boost_by_fold
 from ontarget.models.guided._boosting_kernel import BoostedGuide, BoostingRules
-from ontarget.models.guided._guides_kernel import Guides, append_guides_of_rows, count_guides
-from ontarget.models.guided._ridge_kernel import TERM_WIDTH, LinearGuide, solve_ridge, sums_by_fold
+from ontarget.models.guided._guides_kernel import (
+    TERM_WIDTH,
+    Guides,
+    LinearGuide,
+    append_guides_of_rows,
+    count_guides,
+    solve_ridge,
+    sums_by_fold,
+)
 
 _BLOCK = 256
 # Of a categorical feature, at most so many of the most frequent categories have an effect of their

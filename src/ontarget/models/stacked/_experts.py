@@ -26,8 +26,14 @@ from ontarget.models.guided._guides_kernel import Guides
 from ontarget.models.mixture import weighted
 from ontarget.models.regression._fitting import FoldRegressions, RegressionPlan, fit_regression
 from ontarget.models.stacked._shift import NO_SHIFT, ShiftLaw, learned_shift, spread_around_mean
-from ontarget.models.stacked._shift_kernel import ShiftTable, shifts_of_guides
-from ontarget.models.stacked._stack_kernel import FOREST, LINEAR, SHIFT, Stack
+from ontarget.models.stacked._stack_kernel import (
+    FOREST,
+    LINEAR,
+    SHIFT,
+    ShiftTable,
+    Stack,
+    shifts_of_guides,
+)
 from ontarget.models.stacked._store import no_forest, no_guides, no_regression
 from ontarget.models.stacked._weights import learned_weights, some_rows, thresholds_of
 

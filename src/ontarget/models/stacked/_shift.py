@@ -12,7 +12,7 @@ from ontarget._grid import LARGEST_OUTCOME
 from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, ArrayLike, FloatArray
 from ontarget.models.base import Side, TrainingRows, check_values
-from ontarget.models.stacked._shift_kernel import ShiftTable, limits_of_shifts
+from ontarget.models.stacked._stack_kernel import ShiftTable, limits_of_shifts
 from ontarget.models.stored import flat_array, require
 
 # The scale of a row is at least this share of the mean distance.

@@ -14,8 +14,7 @@ from ontarget.models.forest._asking_kernel import ForestTable
 from ontarget.models.forest._binning_kernel import BinTable
 from ontarget.models.forest._store import table_from_arrays, table_to_arrays
 from ontarget.models.guided._boosting_kernel import BoostedGuide
-from ontarget.models.guided._guides_kernel import Guides, count_guides
-from ontarget.models.guided._ridge_kernel import LinearGuide
+from ontarget.models.guided._guides_kernel import Guides, LinearGuide, count_guides
 from ontarget.models.guided._store import guides_from_arrays, guides_to_arrays, width_of
 from ontarget.models.regression._law_kernel import Regression
 from ontarget.models.regression.estimator import regression_from_arrays, regression_to_arrays

@@ -11,7 +11,6 @@ from ontarget._arguments import seed_parts, whole_number
 from ontarget._threads import threads_at_most
 from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray, IntArray
 from ontarget.errors import Argument, InputError
-from ontarget.models._packed_kernel import pack
 from ontarget.models.base import (
     ConditionalDistribution,
     Side,
@@ -45,6 +44,7 @@ from ontarget.models.stacked._stack_kernel import (
     Stack,
     kinds_of,
     limits_of_stacked_rows,
+    pack,
 )
 from ontarget.models.stacked._store import stack_from_arrays, stack_to_arrays
 
