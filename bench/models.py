@@ -31,7 +31,7 @@ from ontarget.models import (
     QuantileNetwork,
     StackedForest,
 )
-from ontarget.models._entry import live_model
+from ontarget.models.entry import live_model
 from yardstick.cases import CASES, ended
 from yardstick.crps import crps
 from yardstick.figures import keep

@@ -23,7 +23,7 @@ from ontarget.models import (
     QuantileNetwork,
     StackedForest,
 )
-from ontarget.models.forest._node_kernel import LOW31, LOW32
+from ontarget.models.forest._asking_kernel import LOW31, LOW32
 from ontarget.models.network import _fitting
 from ontarget.models.network._training import Weights
 from ontarget.monitor.monitor import GoalMonitor

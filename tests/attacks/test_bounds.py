@@ -13,7 +13,7 @@ import pytest
 from ontarget import Target
 from ontarget.errors import AlarmWarning, InputError, ModelFileError
 from ontarget.fitted.law import StepLaw
-from ontarget.fitted.paths._law import PathLaw
+from ontarget.fitted.paths.bands import PathLaw
 from ontarget.modelfile.container import container_bytes
 from ontarget.monitor.monitor import GoalMonitor
 from refusals import refuses

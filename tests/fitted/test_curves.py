@@ -4,9 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ontarget.fitted._curve_kernel import KNOTS
-from ontarget.fitted._curves import CurveTable, calibrating_curve, learned_curves
-from ontarget.fitted.ranks import RankTable
+from ontarget.fitted.curves import CurveTable, RankTable, calibrating_curve, learned_curves
+from ontarget.fitted.kernels import KNOTS
 
 rank_sets = st.lists(st.floats(0, 1), max_size=40).map(sorted).map(np.array)
 

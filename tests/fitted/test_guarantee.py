@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from known import Atoms, Uniform
 from ontarget._arrays import read_only
 from ontarget.conformal.ranks import Ranks
-from ontarget.fitted._curve_kernel import KNOTS
-from ontarget.fitted._kernels import SLACK, excess_of_rows
 from ontarget.fitted.guarantee import band_interval, in_band
+from ontarget.fitted.kernels import KNOTS, SLACK, excess_of_rows
 from ontarget.fitted.law import NO_CURVE
 
 # Few different values, so that ranks tie with one another, with limits, and with 0 and 1.

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from ontarget._arrays import read_only
-from ontarget.fitted._kernels import (
+from ontarget.fitted.joint._joint_kernel import N_SIDES, goals_of_rows
+from ontarget.fitted.kernels import (
     ASSURANCE,
     DECIDED,
     HIGH,
@@ -17,7 +18,6 @@ from ontarget.fitted._kernels import (
     SPREAD_LOW,
     P,
 )
-from ontarget.fitted.joint._joint_kernel import N_SIDES, goals_of_rows
 from ontarget.fitted.law import NO_CURVE
 
 K, TARGETS, PIECES, MEMBERS, ASSURED = 2, 2, 2, 7, 9

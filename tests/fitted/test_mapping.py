@@ -10,9 +10,10 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from ontarget.conformal.venn_abers import VennAbers
-from ontarget.fitted._curve_kernel import KNOTS
+from ontarget.fitted import target_map
 from ontarget.fitted._map_kernel import fit_slopes
-from ontarget.fitted._mapping import FOLDS, Maps, StepAnswers, faded, fit_maps, folds_of
+from ontarget.fitted.kernels import KNOTS
+from ontarget.fitted.target_map import FOLDS, Maps, StepAnswers, faded, fit_maps, folds_of
 
 N_CANDIDATES = 13
 
@@ -121,11 +122,10 @@ def test_jumps_that_no_slope_can_follow_are_left_to_venn_abers() -> None:
 
 
 def test_the_venn_abers_candidate_is_the_librarys_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ontarget.fitted import _mapping
 
     only_last = np.zeros(N_CANDIDATES)
     only_last[-1] = 1.0
-    monkeypatch.setattr(_mapping, "_weights", lambda losses, steps, place: only_last)
+    monkeypatch.setattr(target_map, "_weights", lambda losses, steps, place: only_last)
     rng = np.random.default_rng(4)
     p, met = np.round(rng.random(200), 2), rng.random(200) < 0.6
     maps = fit_maps([answers(p)], met, folds_of(met), fading=False)

@@ -13,14 +13,13 @@ from ontarget.episodes import Split, Translation
 from ontarget.errors import FewEpisodesError, InputError, ModelFileError
 from ontarget.fitted.guarantee import band_depth
 from ontarget.fitted.joint.joint import Joint
-from ontarget.fitted.paths._gains import Cells, Gains, Tail
 from ontarget.fitted.paths._gains_kernel import even_samples
-from ontarget.fitted.paths._maps import LEVELS, PathMaps
 from ontarget.fitted.paths.bands import PathBands
+from ontarget.fitted.paths.gains import LEVELS, Cells, Gains, PathMaps, Tail
 from ontarget.fitted.recorded import RecordedRuns
 from ontarget.modelfile.file import fitted_bytes, fitted_from_bytes
 from ontarget.models import Marginal, QuantileForest, StackedForest
-from ontarget.models.forest._members import Members
+from ontarget.models.forest.base import Members
 from refusals import refuses
 from tests.walks import walks
 

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from ontarget.errors import ModelFileError
-from ontarget.fitted._curve_kernel import KNOTS
-from ontarget.fitted._curves import learned_curves, without_one
+from ontarget.fitted.curves import RankTable, learned_curves, without_one
+from ontarget.fitted.kernels import KNOTS
 from ontarget.fitted.law import NO_CURVE
-from ontarget.fitted.ranks import RankTable
-from ontarget.fitted.rehearsal import Rehearsal, RehearsedLaw, as_shares
+from ontarget.fitted.recorded import Rehearsal, RehearsedLaw, as_shares
 from refusals import refuses
 
 LADDER = np.array([-1.0, 0.0, 0.5, 2.0, 2.0])  # the last is there twice, to fill up a shorter one

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import beta, binom
 
 from ontarget import Episodes, GoalMonitor, Target
-from ontarget.fitted._spread_kernel import SPREAD_LEVEL, share_bounds
+from ontarget.fitted.kernels import SPREAD_LEVEL, share_bounds
 from ontarget.models import Marginal
 
 TAIL = (1 - SPREAD_LEVEL) / 2

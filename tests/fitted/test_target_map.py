@@ -12,10 +12,9 @@ from scipy.stats import poisson
 from ontarget import Episodes, GoalMonitor, Target
 from ontarget.episodes import Split
 from ontarget.errors import InputError
-from ontarget.fitted._curve_kernel import KNOTS
-from ontarget.fitted._kernels import DECIDED
-from ontarget.fitted._mapping import FOLDS
-from ontarget.fitted.calibrating import map_target
+from ontarget.fitted.joint.asked import map_target
+from ontarget.fitted.kernels import DECIDED, KNOTS
+from ontarget.fitted.target_map import FOLDS
 from ontarget.models import Marginal, QuantileForest
 from refusals import refuses
 from tests.walks import replay, walks

@@ -12,8 +12,8 @@ from ontarget.conformal import ranks
 from ontarget.episodes import facts
 from ontarget.errors import InputError
 from ontarget.fitted import fitted as fitted_module
-from ontarget.fitting import _answering
-from ontarget.fitting._answering import kept_count
+from ontarget.fitting import ranking
+from ontarget.fitting.ranking import kept_count
 from ontarget.modelfile import file as model_file
 from ontarget.models import Marginal
 from ontarget.monitor import _warm
@@ -38,8 +38,8 @@ def test_all_that_is_not_learned_from_assures() -> None:
 def test_a_capped_file_is_whole_and_knows_its_episodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_answering, "MOST_KEPT", 30)
-    monkeypatch.setattr(_answering, "_FEWEST_KEPT", 1)
+    monkeypatch.setattr(ranking, "MOST_KEPT", 30)
+    monkeypatch.setattr(ranking, "_FEWEST_KEPT", 1)
     monkeypatch.setattr(ranks, "MOST_RANKS", 25)
     for module in (facts, fitted_module, model_file, _warm):
         monkeypatch.setattr(module, "MOST_FINGERPRINTS", 50)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ontarget import Episodes, GoalMonitor, Target
-from ontarget.fitting._impossible import doubted_outcomes
+from ontarget.fitting.ranking import doubted_outcomes
 from ontarget.models import QuantileForest
 
 HORIZON = 6

@@ -65,26 +65,27 @@ def test_thinning_keeps_every_episode_and_spreads_its_steps(every) -> None:
 
 def test_models_without_trees_answer_for_an_episode_from_the_other_folds() -> None:
     learn = rows(60, 2)
-    task = BlockTask(0, Marginal(), (), learn, {"learn": learn}, own=("learn",))
+    task = BlockTask(0, Marginal(), (), learn, {"learn": learn})
     found = fit_block(task).limits["learn"]
-    for step, limits in zip(learn, found, strict=True):
+    for step, (_, right) in zip(learn, found.values(), strict=True):
         folds = fold_of(step.keys)
         for i in range(step.y.size):
             others = np.concatenate([one.y[folds != folds[i]] for one in learn])
-            assert abs(limits.right[i] - np.mean(others <= step.y[i])) < 0.02
+            assert abs(right[i] - np.mean(others <= step.y[i])) < 0.02
 
 
 def test_a_forest_answers_for_an_episode_from_trees_that_never_saw_it() -> None:
     """Outcomes are noise, so honest ranks are uniform, and those of trees that saw them are not."""
     learn = rows(300, 1)
     forest = QuantileForest(n_trees=100, min_leaf=10, smooth=False, seed=1)
-    task = BlockTask(0, forest, (), learn, {"learn": learn, "seen": learn}, own=("learn",))
-    found = fit_block(task).limits
-    honest, seen = (found[part][0] for part in ("learn", "seen"))
-    own = np.mean(seen.right - seen.left), np.mean(honest.right - honest.left)
+    task = BlockTask(0, forest, (), learn, {"learn": learn})
+    found = fit_block(task)
+    left, right = found.limits["learn"][0]
+    seen = found.model.cdf_limits(learn[0].X, learn[0].y)
+    own = np.mean(seen[1] - seen[0]), np.mean(right - left)
     assert own[0] > 0.03  # trees that saw an outcome put mass on it
     assert own[1] == 0.0
-    middle = 0.5 * (honest.left + honest.right)
+    middle = 0.5 * (left + right)
     assert abs(np.mean(np.abs(middle - 0.5)) - 0.25) < 0.04
 
 
@@ -107,13 +108,13 @@ def test_runs_that_thinning_leaves_out_are_answered_by_every_tree() -> None:
     left_out = ~np.isin(asked[0].keys, learned)
     assert 0 < left_out.sum() < len(runs)  # short runs, whose turn never came
     model = QuantileForest(20, min_leaf=3)
-    found = fit_block(BlockTask(0, model, (), train, {"learn": asked}, own=("learn",)))
-    first, rows = found.limits["learn"][0], asked[0].take(np.flatnonzero(left_out))
+    found = fit_block(BlockTask(0, model, (), train, {"learn": asked}))
+    (left, right), rows = found.limits["learn"][0], asked[0].take(np.flatnonzero(left_out))
     wanted = found.model.cdf_limits(rows.X, rows.y)
-    assert np.array_equal([first.left[left_out], first.right[left_out]], wanted)
+    assert np.array_equal([left[left_out], right[left_out]], wanted)
     others = asked[0].take(np.flatnonzero(~left_out))
     honest = found.model.out_of_bag_limits(others.X, others.y, others.keys)
-    assert np.array_equal([first.left[~left_out], first.right[~left_out]], honest)
+    assert np.array_equal([left[~left_out], right[~left_out]], honest)
 
 
 def survivors(n: int, seed: int, reward: float = 1.0) -> Episodes:

@@ -9,8 +9,8 @@ import pytest
 
 from ontarget import Episodes, GoalMonitor, Target
 from ontarget.errors import FewEpisodesError, InputError
-from ontarget.fitted._kernels import DECIDED, NUMBERS, P
 from ontarget.fitted.guarantee import alarm_scores
+from ontarget.fitted.kernels import DECIDED, NUMBERS, P
 from ontarget.live import answers
 from ontarget.live._batch import answer_episodes
 from ontarget.live.answers import Answers, Sheet

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ontarget.models._cholesky_kernel import factor, solve
+from ontarget.models.kernels import factor, solve
 
 
 @pytest.mark.parametrize("n", [1, 2, 7])

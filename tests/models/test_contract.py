@@ -23,14 +23,14 @@ from tests.outside.nearest_outcomes import NearestOutcomes
 from ontarget.conformal.pcqr import PCQR
 from ontarget.errors import CalibrationError, InputError, ModelFileError, UnfittedError
 from ontarget.models import registry
-from ontarget.models._entry import (
+from ontarget.models.base import ConditionalDistribution, StoredDistribution
+from ontarget.models.entry import (
     check_model,
     fit_model,
     fresh_model,
     live_model,
     model_arrays,
 )
-from ontarget.models.base import ConditionalDistribution, StoredDistribution
 from ontarget.models.forest.estimator import QuantileForest
 from ontarget.models.marginal import Marginal
 from ontarget.models.network.estimator import QuantileNetwork

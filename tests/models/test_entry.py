@@ -19,7 +19,7 @@ from ontarget.models import (
     RegressorQuantiles,
     StackedForest,
 )
-from ontarget.models._entry import (
+from ontarget.models.entry import (
     check_model,
     fit_model,
     fresh_model,

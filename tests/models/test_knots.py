@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ontarget.models._knots_kernel import knot_limits, knot_means, knot_quantiles
+from ontarget.models.kernels import knot_limits, knot_means, knot_quantiles
 
 LEVELS = np.arange(1, 10) / 10
 knots = st.lists(st.integers(-6, 6), min_size=9, max_size=9).map(lambda v: np.sort(v) / 2.0)

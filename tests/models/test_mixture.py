@@ -11,8 +11,8 @@ from scipy import stats
 from known import Atoms, Shifted, Uniform
 from ontarget.errors import InputError
 from ontarget.models import Marginal, QuantileForest, StackedForest
-from ontarget.models._mixture import Parts, mixture_limits, mixture_quantile
 from ontarget.models.base import Side
+from ontarget.models.mixture import Parts, mixture_limits, mixture_quantile
 from refusals import refuses
 
 RNG = np.random.default_rng(0)

@@ -7,7 +7,7 @@ import pytest
 
 from ontarget._arrays import read_only
 from ontarget._kernel import kernel
-from ontarget.models._packed_kernel import array_at, arrays_in, pack
+from ontarget.models.stacked._stack_kernel import array_at, arrays_in, pack
 
 
 @kernel

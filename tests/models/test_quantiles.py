@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from quantile_forest import RandomForestQuantileRegressor
 from scipy.stats import norm
+from sklearn.base import BaseEstimator
 from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression, QuantileRegressor
 from tests.walks import walks
@@ -13,7 +14,7 @@ from tests.walks import walks
 from ontarget import GoalMonitor
 from ontarget.conformal.pcqr import PCQR
 from ontarget.errors import InputError, ModelFileError, UnfittedError
-from ontarget.models._entry import model_arrays
+from ontarget.models.entry import model_arrays
 from ontarget.models.quantiles import RegressorQuantiles
 from ontarget.target import Target
 from refusals import refuses
@@ -72,33 +73,16 @@ def test_a_monitor_with_a_linear_model_answers_near_the_truth() -> None:
         assert p == pytest.approx(truth, abs=0.08)
 
 
-def test_prefit_regressors_need_no_fit() -> None:
-    X, y = line(200, 1)
-    levels = [0.1, 0.5, 0.9]
-    fitted = {q: QuantileRegressor(quantile=q, alpha=0.0).fit(X, y) for q in levels}
-    model = RegressorQuantiles.prefit(fitted)
-    for q in levels:
-        assert model.quantile(X, q) == pytest.approx(fitted[q].predict(X), abs=1e-9)
-    with refuses(InputError, "regressors", "[0.5]"):
-        RegressorQuantiles.prefit({0.5: fitted[0.5]})
-    with refuses(InputError, "floor", 0.0):
-        RegressorQuantiles.prefit(fitted, floor=0.0)
-
-
 def test_crossing_quantiles_are_rearranged() -> None:
-    class Constant:
-        n_features_in_ = 1
+    class Crossing(BaseEstimator):
+        def fit(self, X: np.ndarray, y: np.ndarray) -> Crossing:
+            return self
 
-        def __init__(self, value: float) -> None:
-            self.value = value
+        def predict(self, X: np.ndarray, quantiles: list[float]) -> np.ndarray:
+            return np.tile([3.0, 1.0, 2.0], (len(X), 1))
 
-        def predict(self, X: np.ndarray) -> np.ndarray:
-            return np.full(len(X), self.value)
-
-    model = RegressorQuantiles.prefit(
-        {0.25: Constant(3.0), 0.5: Constant(1.0), 0.75: Constant(2.0)}
-    )
-    assert model.quantile([[0.0]], [0.25, 0.5, 0.75]).tolist() == [[1.0, 2.0, 3.0]]
+    model = RegressorQuantiles(Crossing(), 3).fit(*line(20, 1))
+    assert model.quantile([[0.0, 0.0]], [0.25, 0.5, 0.75]).tolist() == [[1.0, 2.0, 3.0]]
 
 
 def test_weights_reach_the_regressor() -> None:

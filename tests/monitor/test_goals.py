@@ -21,7 +21,7 @@ from ontarget import (
     Target,
 )
 from ontarget.errors import InputError
-from ontarget.fitted._kernels import DECIDED
+from ontarget.fitted.kernels import DECIDED
 from ontarget.live._explaining import Reading, explained
 from ontarget.models import Marginal
 from refusals import refuses

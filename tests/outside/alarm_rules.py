@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from ontarget import AlarmRule
-from ontarget.fitted._kernels import HIGH
+from ontarget.fitted.kernels import HIGH
 from ontarget.live import Trigger
 
 

@@ -23,9 +23,9 @@ from ontarget import (
 )
 from ontarget.drift.change import DriftJudgement
 from ontarget.evaluation import Rate
-from ontarget.fitted._kernels import ASSURANCE, PLAUSIBILITY, P
 from ontarget.fitted.guarantee import promised_threshold
 from ontarget.fitted.joint.joint import Joint
+from ontarget.fitted.kernels import ASSURANCE, PLAUSIBILITY, P
 from ontarget.live._assured import Contracts
 from ontarget.models import Marginal
 from ontarget.report import Check, Judgement, Mark, Verdict

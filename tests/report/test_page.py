@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from ontarget import AlarmRule, Below, Episodes, Evaluation, Promised, RuledOut, Target
 from ontarget._text import percent
 from ontarget.errors import InputError
-from ontarget.fitted._kernels import P
+from ontarget.fitted.kernels import P
 from ontarget.models import Marginal, QuantileForest
 from ontarget.monitor.monitor import GoalMonitor
 from ontarget.report._figures import (

@@ -16,12 +16,10 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import binom
 
 from ontarget import Episodes, GoalMonitor, Target
-from ontarget.fitted import _curves as curves
-from ontarget.fitted._kernels import SPREAD_HIGH, SPREAD_LOW, UNPROVED
-from ontarget.fitted._spread_kernel import SPREAD_LEVEL
-from ontarget.fitted.law import StepLaw
-from ontarget.fitted.question import Question
-from ontarget.fitted.ranks import RankTable
+from ontarget.fitted import curves as curves
+from ontarget.fitted.curves import RankTable
+from ontarget.fitted.kernels import SPREAD_HIGH, SPREAD_LEVEL, SPREAD_LOW, UNPROVED
+from ontarget.fitted.law import Question, StepLaw
 from ontarget.live._batch import answer_episodes
 from ontarget.models import Marginal
 from validity.checks import CHANCE

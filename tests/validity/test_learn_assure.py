@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, kstest
 
-from ontarget.fitted.calibrating import map_target
+from ontarget.fitted.joint.asked import map_target
 from validity.turns import (
     LEVEL,
     ONE_SIDED,

@@ -12,10 +12,9 @@ from ontarget._grid import scale_of
 from ontarget._typing import FloatArray
 from ontarget.episodes import Translation
 from ontarget.fitted.guarantee import band_depth
-from ontarget.fitted.paths._gains import Cells, Gains
-from ontarget.fitted.paths._law import PathLaw
-from ontarget.fitted.paths._maps import PathMaps
-from ontarget.models.forest._members import Members
+from ontarget.fitted.paths.bands import PathLaw
+from ontarget.fitted.paths.gains import Cells, Gains, PathMaps
+from ontarget.models.forest.base import Members
 
 LEVEL, N_LEARN, N_RANKED, N_ASSURE = 0.9, 30, 39, 39
 FEW, MANY = 300, 3_000

@@ -12,11 +12,11 @@ import pytest
 from ontarget import Episodes, GoalMonitor
 from ontarget.conformal import pcqr
 from ontarget.episodes import Split
-from ontarget.fitted import _curves as curves
-from ontarget.fitted import _mapping, guarantee
-from ontarget.fitted._curve_kernel import KNOTS
-from ontarget.fitted.ranks import RankTable
-from ontarget.fitting import _ground, fit, tasks
+from ontarget.fitted import curves as curves
+from ontarget.fitted import guarantee, target_map
+from ontarget.fitted.curves import RankTable
+from ontarget.fitted.kernels import KNOTS
+from ontarget.fitting import fit, ground, tasks
 from ontarget.live import _assured, rules
 from ontarget.live._batch import answer_episodes
 from ontarget.live.answers import Answers
@@ -49,24 +49,24 @@ def of_learning(asked: dict[str, Any]) -> bool:
 
 def learn_from_assure_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the curves see the ranks of the assure episodes."""
-    true_table, true_answerer = fit.rank_table, fit.Answerer
+    true_table, true_draft = fit.rank_table, fit._without_promises
     seen: dict[str, Any] = {}
 
-    def answerer(**about: Any) -> Any:
-        seen["answerer"] = true_answerer(**about)
-        return seen["answerer"]
+    def draft(*about: Any) -> Any:
+        seen["fitted"] = true_draft(*about)
+        return seen["fitted"]
 
     def table(limits: Any, part: Any, **rest: Any) -> RankTable:
         own = true_table(limits, part, **rest)
         if not of_learning(rest):
             return own
         assure = replace(part, episodes=seen["assure"], groups=np.zeros(len(seen["assure"]), int))
-        leaked = true_table(seen["answerer"].limits(seen["assure"]), assure, **rest)
+        leaked = true_table(fit.predicted_limits(seen["fitted"], assure), assure, **rest)
         both = [[one.at(t, 0).values for one in (own, leaked)] for t in range(rest["horizon"])]
         return RankTable.of([np.sort(np.concatenate(pair)) for pair in both], 1)
 
-    monkeypatch.setattr(_ground, "_check_disjoint", seen.update)
-    monkeypatch.setattr(fit, "Answerer", answerer)
+    monkeypatch.setattr(ground, "_check_disjoint", seen.update)
+    monkeypatch.setattr(fit, "_without_promises", draft)
     monkeypatch.setattr(fit, "rank_table", table)
 
 
@@ -158,7 +158,7 @@ def test_a_map_from_the_episodes_that_promise_alarms_is_caught(
 ) -> None:
     # Most of a small leak is lost in the identity's weight, so Venn–Abers has all of it.
     weights = np.arange(13) == 12
-    monkeypatch.setattr(_mapping, "_weights", lambda losses, steps, place: weights.astype(float))
+    monkeypatch.setattr(target_map, "_weights", lambda losses, steps, place: weights.astype(float))
     worlds = [plain(seed) for seed in SEEDS]
     turns = {world: world.turns() for world in worlds}
     for world in worlds:
@@ -170,10 +170,11 @@ def test_a_map_from_the_episodes_that_promise_alarms_is_caught(
         said = answer_episodes(asked, asked.observed)
         alive = [np.flatnonzero(~np.isnan(panel)) for panel in said.p]
         steps = [
-            _mapping.StepAnswers(own, panel[own]) for own, panel in zip(alive, said.p, strict=True)
+            target_map.StepAnswers(own, panel[own])
+            for own, panel in zip(alive, said.p, strict=True)
         ]
-        folds = _mapping.folds_of(said.met)
-        learned = _mapping.fit_maps(steps, said.met, folds, fading=False)
+        folds = target_map.folds_of(said.met)
+        learned = target_map.fit_maps(steps, said.met, folds, fading=False)
         own_map = true_map(asked)
         return replace(own_map, tables=learned.tables[:, :, None], identity=learned.weights[:, :1])
 
@@ -221,7 +222,7 @@ def test_answers_by_what_saw_the_episode_itself_are_caught(
     assert not far_from_uniform(model)
 
     def in_bag(task: Any, steps: Any, unfitted: Any, model: Any) -> Any:
-        return [tasks._limits(model, rows) for rows in steps]
+        return [model.cdf_limits(rows.X, rows.y) for rows in steps]
 
     monkeypatch.setattr(tasks, "_own_limits", in_bag)
     assert far_from_uniform(model)

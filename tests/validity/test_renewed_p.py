@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ontarget import Episodes, GoalMonitor
-from ontarget.fitting import _recalibrating
+from ontarget.fitting import recalibrating
 from validity.test_planted_conformal_bugs import caught
 from validity.turns import (
     Turns,
@@ -47,7 +47,7 @@ def turns(
         assure = np.isin(new.ids, pool.ids)
         return new.take(~assure) if apart else new.take(assure), new.take(assure)
 
-    monkeypatch.setattr(_recalibrating, "_halves", halves)
+    monkeypatch.setattr(recalibrating, "_halves", halves)
     found = []
     for i in range(world.pool if first is None else first):
         rest = Episodes.concat([teach, pool.take(np.arange(world.pool) != i)])
@@ -85,7 +85,7 @@ def test_a_p_that_saw_the_runs_that_assure_it_is_caught(monkeypatch: pytest.Monk
 
 def test_the_halves_share_no_run_and_depend_on_ids_alone() -> None:
     _, pool = World(2, atoms=False, forest=False, pool=31).episodes()
-    first, second = _recalibrating._halves(pool, 0)
+    first, second = recalibrating._halves(pool, 0)
     assert sorted([*first.ids, *second.ids]) == sorted(pool.ids.tolist())
     other = Episodes.from_arrays(
         [np.ones((int(n), 2)) for n in pool.lengths],
@@ -93,4 +93,4 @@ def test_the_halves_share_no_run_and_depend_on_ids_alone() -> None:
         ids=pool.ids,
         horizon=pool.horizon,
     )
-    assert sorted(_recalibrating._halves(other, 0)[0].ids) == sorted(first.ids)
+    assert sorted(recalibrating._halves(other, 0)[0].ids) == sorted(first.ids)

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from ontarget.fitted._kernels import excess_of_rows
+from ontarget.fitted.kernels import excess_of_rows
 from ontarget.fitted.law import NO_CURVE
 
 STEPS, N, M, DELTA = 8, 39, 59, 0.1

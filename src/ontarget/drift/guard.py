@@ -36,9 +36,9 @@ from ontarget.errors import (
     InputError,
     ModelFileError,
 )
-from ontarget.fitted._kernels import P
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.joint.asked import Asked
+from ontarget.fitted.kernels import P
 
 # A function that gives, by id, the numbers that a guard compares of finished episodes. It leaves
 # out episodes that do not reach the guarded step or have a bad reading there.

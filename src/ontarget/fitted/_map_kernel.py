@@ -1,7 +1,4 @@
-"""Fits logistic curves that correct p for one target, by penalised Newton steps.
-
-See method M17 in docs/methods.md.
-"""
+"""Fits logistic curves that correct p for one target, by penalised Newton steps (M17)."""
 
 from __future__ import annotations
 
@@ -26,10 +23,7 @@ def _uphill(
     g: FloatArray,
     h: FloatArray,
 ) -> None:
-    """Write the gradient g of the penalised log likelihood, and its curvature h.
-
-    Of the curvature, a symmetric matrix, only the upper triangle is written.
-    """
+    """Write the gradient g of the penalised log likelihood, and its curvature h."""
     low, high, hits, weights = rows
     for j in range(3):
         g[j] = precision[j] * ((0.0 if j == 0 else 1.0) - found[j])
@@ -71,10 +65,7 @@ def _solve(g: FloatArray, h: FloatArray, step: FloatArray) -> None:
 
 @inner_kernel
 def _newton(g: FloatArray, h: FloatArray, found: FloatArray, step: FloatArray) -> float:
-    """Write the Newton step, shortened so that no slope gets below 0.
-
-    Returns the largest change of a coefficient that the full step would have made.
-    """
+    """Write the Newton step, shortened so that no slope gets below 0."""
     for _ in range(3):
         _solve(g, h, step)
         free = True
@@ -103,13 +94,7 @@ def fit_slopes(
     precision: FloatArray,
     found: FloatArray,
 ) -> None:
-    """Fit a logistic regression: write the best (a, b, c) of logit(p) = a + b·low + c·high.
-
-    Each row stands for labels with a total weight ``weights``, of which ``hits`` are successes. b
-    and c stay at least 0. The penalty is ½ Σ precision · (coefficient − (0, 1, 1))². ``found`` is
-    where the search begins, and holds the result. The penalised log likelihood is concave, so
-    there is only one maximum.
-    """
+    """Fit a logistic regression: write the best (a, b, c) of logit(p) = a + b·low + c·high."""
     rows = (low, high, hits, weights)
     g, h, step = np.empty(3), np.empty((3, 3)), np.zeros(3)
     rise = 0.0

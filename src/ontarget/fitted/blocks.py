@@ -69,10 +69,7 @@ class LawTable:
 
     @classmethod
     def of(cls, lists: Sequence[Sequence[tuple[float, int]]]) -> LawTable:
-        """The table made from these lists of (weight, block number) pairs, one list per step.
-
-        A block is a range of steps that share a model.
-        """
+        """The table made from these lists of (weight, block number) pairs, one list per step."""
         entries = [entry for one in lists for entry in one]
         return cls(
             starts=np.cumsum([0, *(len(one) for one in lists)]),
@@ -100,19 +97,13 @@ class LawTable:
         return int(self.starts.size - 1)
 
     def at(self, t: int) -> tuple[tuple[float, int], ...]:
-        """The (weight, block number) pairs whose mixture is the prediction at step t.
-
-        A block is a range of steps that share a model.
-        """
+        """The (weight, block number) pairs whose mixture is the prediction at step t."""
         here = slice(self.starts[t], self.starts[t + 1])
         return tuple(zip(self.weights[here].tolist(), self.blocks[here].tolist(), strict=True))
 
     @cached_property
     def numbers(self) -> IndexArray:
-        """(steps,): a number per step; steps with equal numbers have equal blocks and weights.
-
-        Blocks are ranges of steps that share a model; at each step, some of these models are mixed.
-        """
+        """(steps,): a number per step; steps with equal numbers have equal blocks and weights."""
         sizes, found, taken = np.diff(self.starts), np.empty(self.horizon, dtype=np.intp), 0
         for size in np.unique(sizes).tolist():
             steps = np.flatnonzero(sizes == size)
@@ -193,12 +184,7 @@ def first_spacing(reach: int) -> int:
 
 
 def blended_blocks(horizon: int, spacing: int, reach: int) -> tuple[tuple[Block, ...], LawTable]:
-    """Overlapping blocks with centres at most ``spacing`` steps apart, and their weights per step.
-
-    A block is a range of steps that share a model. It extends to the centres of its two neighbours.
-    The weight of a block falls linearly from 1 at its own centre to 0 at its neighbours' centres.
-    The centres are among the first ``reach`` steps; later steps belong to the last block alone.
-    """
+    """Overlapping blocks, centres at most ``spacing`` steps apart, and their weights per step."""
     n_gaps = math.ceil((reach - 1) / spacing)
     centres = np.linspace(0.0, reach - 1.0, n_gaps + 1)
     gap = centres[1] if n_gaps else 1.0

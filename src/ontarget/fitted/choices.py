@@ -1,7 +1,4 @@
-"""A record of what a fit chose by trials on learning episodes; `ontarget inspect` shows it.
-
-See method M16 in docs/methods.md.
-"""
+"""A record of what a fit chose by trials on learning episodes; `ontarget inspect` shows it."""
 
 from __future__ import annotations
 
@@ -25,13 +22,7 @@ _USUAL = 0.2  # of the episodes are held out
 
 
 class Trial(NamedTuple):
-    """One trial of how far apart blocks (ranges of steps that share a model) are centred.
-
-    It was made on learning episodes that the tried models had not seen. ``gain`` is how much lower
-    (better) the CRPS, a score of predicted distributions, is than in the trial before. ``error`` is
-    the standard error of the gain. ``gain`` and ``error`` are in units of the spread of all
-    outcomes, and are NaN for the first trial.
-    """
+    """One trial of how far apart blocks (ranges of steps that share a model) are centred."""
 
     spacing: int
     gain: float = math.nan
@@ -39,10 +30,7 @@ class Trial(NamedTuple):
 
     @property
     def sure(self) -> bool:
-        """Whether the predictions became better than in the trial before by more than chance.
-
-        The improvement must be more than two standard errors.
-        """
+        """Whether the predictions became better than in the trial before by more than chance."""
         return self.gain > _SURELY * self.error
 
     @property
@@ -53,12 +41,7 @@ class Trial(NamedTuple):
 
 
 class HeldOut(NamedTuple):
-    """Which share of the episodes a fit held out for promises, and what it was chosen by.
-
-    Of ``seen`` episodes that were to be learned from in any case, ``met`` met the target that was
-    named at the fit. ``enough`` says whether 5 % false alarms can probably be promised. See method
-    M34 in docs/methods.md.
-    """
+    """Which share of the episodes a fit held out for promises, and what it was chosen by (M34)."""
 
     share: float
     met: int
@@ -80,18 +63,7 @@ class HeldOut(NamedTuple):
 
 @dataclass(frozen=True)
 class Choices:
-    """What a fit chose: the spacing of blocks, and how much each expert counts.
-
-    A block is a range of steps that share a model; an expert is one of several models that answer
-    together in a block. ``spacing`` is the largest distance between the centres of two blocks, in
-    steps; None if blocks were given as ``steps_per_model``. ``trials`` are the spacings that were
-    tried; it is empty if the spacing was given or there were too few episodes to choose it.
-    ``opening`` is how much the first step's own model counts in the prediction at that step, from 0
-    to 1. ``experts`` has the mean weight of each expert over all blocks, by name; it is empty for a
-    model without experts. ``extras`` has the trial of each extra that models may read, if it was
-    tried: a ``"history"`` is about the run so far, a ``"guide"`` predicts the mean. ``held_out``
-    is the share of episodes that was held out, if the fit chose it.
-    """
+    """What a fit chose: the spacing of blocks, and how much each expert counts."""
 
     spacing: int | None = None
     trials: tuple[Trial, ...] = ()
@@ -106,10 +78,7 @@ class Choices:
         return trial is not None and trial.gain > _CLEARLY[extra] * trial.error
 
     def with_experts(self, models: Iterable[Any]) -> Self:
-        """The same choices, with the mean weight of each expert taken from these fitted models.
-
-        Experts are the models that answer together in a mixture.
-        """
+        """The same choices, with the mean weight of each expert taken from these fitted models."""
         weights = [model.weights_ for model in models if hasattr(model, "weights_")]
         names = weights[0] if weights else ()
         means = {name: sum(one[name] for one in weights) / len(weights) for name in names}
@@ -165,10 +134,7 @@ class Choices:
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Self:
-        """What a fit chose, from the values that `to_json` returned.
-
-        A `ModelFileError` is raised if they are damaged.
-        """
+        """What a fit chose, from the values that `to_json` returned."""
         try:
             spacing, experts, opening = found["spacing"], found["experts"], float(found["opening"])
             right = max(len(found["trials"]), len(experts)) <= _MOST

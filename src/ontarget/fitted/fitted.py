@@ -1,7 +1,4 @@
-"""The result of a fit: predictions and calibration of every step, and the assure episodes.
-
-Assure episodes are the held-out runs that back the promises.
-"""
+"""The result of a fit: predictions and calibration of every step, and the assure episodes."""
 
 from __future__ import annotations
 
@@ -25,15 +22,12 @@ from ontarget.episodes.history import NO_HISTORY, History, state_schema, state_w
 from ontarget.episodes.rounding import Unrounded, check_sides
 from ontarget.episodes.store import Roles
 from ontarget.errors import Argument, CensoredError, EpisodesError, GroupError, InputError
-from ontarget.fitted._curves import CurveTable
-from ontarget.fitted._inputs import bad_readings
 from ontarget.fitted.blocks import Block, LawTable
 from ontarget.fitted.choices import Choices
-from ontarget.fitted.law import NO_CURVE, StepLaw
-from ontarget.fitted.paths._maps import NO_MAPS, PathMaps
-from ontarget.fitted.ranks import RankTable
-from ontarget.fitted.recorded import RecordedRuns
-from ontarget.fitted.rehearsal import Rehearsal
+from ontarget.fitted.curves import CurveTable, RankTable
+from ontarget.fitted.law import NO_CURVE, StepLaw, bad_readings
+from ontarget.fitted.paths.gains import NO_MAPS, PathMaps
+from ontarget.fitted.recorded import RecordedRuns, Rehearsal
 from ontarget.fitted.target_map import TargetMap
 from ontarget.models.guided.run import RunGuide
 from ontarget.reading.layout import AN_OUTCOME, FROM_NEXT
@@ -50,15 +44,7 @@ class Models(Protocol):
 
 @dataclass(frozen=True)
 class Trained:
-    """How the monitor was made, so that a loaded monitor can be fitted again in the same way.
-
-    ``parameters`` are the arguments of the constructor; the model is given by its kind and its own
-    parameters. ``seed`` is the seed of the fit. ``sizes`` has the number of episodes in each part
-    of the split (such as learn and assure), in order. ``roles`` says what each column of the log
-    is. ``fingerprints`` are hashes of the episodes, part after part (only of some episodes if there
-    are very many). ``chosen`` records what the fit chose by trials on learning episodes.
-    ``target`` is the target named at the fit; a `Joint` keeps the goal of several behaviors.
-    """
+    """How the monitor was made, so that a loaded monitor can be fitted again in the same way."""
 
     parameters: Mapping[str, Any]
     seed: int
@@ -168,20 +154,13 @@ class Fitted:
 
     @property
     def width(self) -> int:
-        """How many numbers the models read of a run.
-
-        They are the state, where needed the behavior so far and the step number, and the prediction
-        of the run's guide if there is one.
-        """
+        """How many numbers the models read of a run."""
         plain = self.state_width + self.behavior.reads_so_far + self.reads_step
         return plain + (self.guide is not None)
 
     @cached_property
     def ahead(self) -> FloatArray:
-        """(steps, 2): the least and the most that can still be earned from each step on.
-
-        See method M18 in docs/methods.md.
-        """
+        """(steps, 2): the least and the most that can still be earned from each step on (M18)."""
         ends = (
             end
             for t in range(self.horizon)
@@ -203,11 +182,7 @@ class Fitted:
 
     @cached_property
     def amounts(self) -> FloatArray:
-        """Four numbers for the kernels: the rounding of outcomes, then the bounds of a reward.
-
-        First the grid (the distance between two neighbouring rounded values), then 1/grid if that
-        is a whole power of ten and otherwise 0, then the smallest and the largest possible reward.
-        """
+        """Four numbers for the kernels: the rounding of outcomes, then the bounds of a reward."""
         return read_only(np.array([self.grid, scale_of(self.grid), *self.reward_bounds]))
 
     def at(self, t: int, group: int = 0, calibration: TargetMap | None = None) -> StepLaw:
@@ -241,10 +216,7 @@ class Fitted:
 
     @property
     def only_measures(self) -> bool:
-        """Whether there are no assure episodes, the held-out runs that back promises.
-
-        Alarm rates are then only measured, not promised. See method M16 in docs/methods.md.
-        """
+        """Whether there are no assure episodes, the held-out runs that back promises (M16)."""
         return self.assure is None and self.rehearsal is not None
 
     @cached_property
@@ -259,12 +231,7 @@ class Fitted:
 
     @property
     def learned_outcomes(self) -> tuple[FloatArray, ...]:
-        """The outcomes of the runs that p learned from, as far as the fit keeps them.
-
-        There are two arrays after a recalibration that renewed p: one of the runs that the models
-        learned from, one of those that p is corrected by. If the fit keeps none of these runs, the
-        outcomes are those of the assure episodes (held-out runs).
-        """
+        """The outcomes of the runs that p learned from, as far as the fit keeps them."""
         found = [] if self.runs.outcomes is None else [self.runs.outcomes]
         newer = sum(map(len, found)) != self.trained.sizes.get("learn")
         if self.rehearsal is not None and (newer or not found):
@@ -292,19 +259,11 @@ class Fitted:
 
     @cached_property
     def answered(self) -> BoolArray:
-        """(steps, groups): whether a model answers at this step for this group.
-
-        Where no model answers, p is known only for runs whose success or failure is already
-        certain.
-        """
+        """(steps, groups): whether a model answers at this step for this group."""
         return self.trained_steps[:, None] & (self.learned >= self.min_calibration)
 
     def unknown(self, t: int, group: int = 0) -> str:
-        """Why no model answers at a step, as text; empty if one does.
-
-        If no model answers, runs have the status UNKNOWN at that step, except runs that arithmetic
-        already decides: their p is exactly 0 or 1 (method M18 in docs/methods.md).
-        """
+        """Why no model answers at a step, as text; empty if one does (M18)."""
         if not self.is_trained(t):
             return "no model was fitted for this step"
         n = int(self.learned[t, group])
@@ -338,10 +297,7 @@ class Fitted:
 
     @cached_property
     def members(self) -> tuple[IndexArray, ...]:
-        """For each group, the positions of its episodes among the assure episodes, ascending.
-
-        Assure episodes are the held-out runs that back the promises.
-        """
+        """For each group, the positions of its episodes among the assure episodes, ascending."""
         order = np.argsort(self.assure_groups, kind="stable")
         ends = np.searchsorted(self.assure_groups[order], np.arange(1, self.n_groups))
         return tuple(np.split(order, ends))
@@ -368,12 +324,7 @@ class Fitted:
     def alike(
         self, episodes: Episodes, *, any_horizon: bool = False, cut_off: bool = False
     ) -> Episodes:
-        """The episodes coded and rounded as in this monitor; an error if they do not match it.
-
-        A category that no training episode had becomes a missing value, or an error if that feature
-        was never missing (method M18 in docs/methods.md). Episodes that were cut off are an error
-        too, unless ``cut_off`` is true.
-        """
+        """The episodes coded and rounded as in this monitor; an error if they do not match it."""
         cut = int(np.count_nonzero(episodes.cut_off))
         if cut and not cut_off:
             raise CensoredError(
@@ -413,18 +364,11 @@ class Fitted:
         return coded.with_history(self.history)
 
     def bad_readings(self, states: FloatArray) -> BoolArray:
-        """(runs,): whether a state has an infinite feature, or an unexpectedly missing one.
-
-        Unexpectedly missing means: it was never missing in training.
-        """
+        """(runs,): whether a state has an infinite feature, or an unexpectedly missing one."""
         return bad_readings(states, self.may_miss)
 
     def lost_since(self, episodes: Episodes) -> IndexArray:
-        """(episodes,): the step from which nothing is known, after a reward outside the bounds.
-
-        It is the number of steps of the episode if no reward was outside the declared bounds, as a
-        watch of the run would have it (method M18 in docs/methods.md).
-        """
+        """(episodes,): the step from which nothing is known, after a reward outside the bounds."""
         found, (low, high) = np.array(episodes.lengths), self.reward_bounds
         unbounded = (low, high) == (-math.inf, math.inf)
         if unbounded or not found.size or episodes._store.rewards is None:
@@ -436,11 +380,7 @@ class Fitted:
         return found
 
     def bad_feature(self, state: FloatArray) -> tuple[int, float] | None:
-        """The position and value of the first unusable feature of a state; None if there is none.
-
-        A feature is unusable if it is infinite, or if it is missing although it was never missing
-        in training.
-        """
+        """The position and value of the first unusable feature of a state, or None."""
         bad = np.isinf(state) | (np.isnan(state) & ~self.may_miss)
         if not bad.any():
             return None
@@ -468,10 +408,7 @@ class Fitted:
 
     @cached_property
     def assure_groups(self) -> IndexArray:
-        """(assure episodes,): the number of each episode's group.
-
-        Assure episodes are the held-out runs that back the promises.
-        """
+        """(assure episodes,): the number of each episode's group."""
         if self.assure is None:
             return np.empty(0, dtype=np.intp)
         return self.groups_in(self.assure)
@@ -483,21 +420,14 @@ class Fitted:
 
     @cached_property
     def observed(self) -> Episodes | None:
-        """The assure episodes that were not cut off, so that their outcome is known.
-
-        Assure episodes are the held-out runs that back the promises. See method M24 in
-        docs/methods.md.
-        """
+        """The assure episodes that were not cut off, so that their outcome is known (M24)."""
         if self.assure is None or self.known_outcomes.size == self.excess.size:
             return self.assure
         return self.assure.take(self.known_outcomes)
 
     @property
     def assured_runs(self) -> Unrounded | None:
-        """The outcomes of the assure episodes before rounding; None if there are none.
-
-        A model file numbers these episodes from 0, and then they have no ids.
-        """
+        """The outcomes of the assure episodes before rounding; None if there are none."""
         if self.observed is None:
             return None
         runs = self.observed._unrounded
@@ -506,11 +436,7 @@ class Fitted:
         return replace(runs, ids=None) if numbered else runs
 
     def check_sides(self, target: Target) -> None:
-        """Raise a `TargetError` if rounding changes whether a recorded run meets the target (M1).
-
-        The recorded runs are the assure episodes and the learning episodes, as far as they are
-        kept.
-        """
+        """Raise a `TargetError` if rounding changes whether a recorded run meets the target."""
         if self.assured_runs is not None:
             check_sides(self.assured_runs, target, self.grid)
         if self.rehearsal is not None:
@@ -518,26 +444,15 @@ class Fitted:
 
     @cached_property
     def clocks(self) -> Clocks:
-        """The features that behave like a clock: they only rise, or only fall, in every run.
-
-        The runs that are checked are the assure episodes (held-out runs).
-        """
+        """The features that behave like a clock: they only rise, or only fall, in every run."""
         return clocks_of(self.assure, self.state_schema)
 
     @cached_property
     def stopped(self) -> tuple[int, ...]:
-        """For each group, how many assure episodes (held-out runs) were cut off.
-
-        See method M24 in docs/methods.md.
-        """
+        """For each group, how many assure episodes (held-out runs) were cut off (M24)."""
         return tuple(int(np.count_nonzero(np.isinf(own))) for own in self.sorted_excess)
 
     @cached_property
     def sorted_excess(self) -> tuple[FloatArray, ...]:
-        """For each group, the excesses of its assure episodes, ascending and read-only.
-
-        Assure episodes are the held-out runs that back the promises. The excess of an episode is
-        the largest distance, over all steps, of its outcome from the middle of its predicted
-        distribution. See method M9 in docs/methods.md.
-        """
+        """For each group, the excesses of its assure episodes, ascending and read-only (M9)."""
         return tuple(read_only(np.sort(self.excess[own])) for own in self.members)

@@ -1,7 +1,4 @@
-"""Promises from the assure episodes (held-out runs): alarm thresholds, bands for the outcome.
-
-See methods M8 and M9 in docs/methods.md.
-"""
+"""Promises from the assure episodes (held-out runs): alarm thresholds, bands for the outcome."""
 
 from __future__ import annotations
 
@@ -23,8 +20,7 @@ from ontarget.conformal.levels import (
 from ontarget.conformal.ranks import Interval
 from ontarget.errors import Argument, FewEpisodesError
 from ontarget.evaluation import sustained
-from ontarget.fitted._curve_kernel import KNOTS
-from ontarget.fitted._kernels import SLACK
+from ontarget.fitted.kernels import KNOTS, SLACK
 from ontarget.fitted.law import StepLaw
 
 
@@ -93,10 +89,7 @@ def alarm_scores(
 
 
 def check_known(p: FloatArray) -> None:
-    """Raise a `FewEpisodesError` if p is known at no step of any episode.
-
-    An alarm threshold is computed from known p.
-    """
+    """Raise a `FewEpisodesError` if p is known at no step of any episode."""
     if np.isnan(p).all():
         raise FewEpisodesError(
             "a false-alarm rate needs episodes with a known p at some step, and there are none; "
@@ -113,15 +106,7 @@ def promised_threshold(
     confidence: Level | None = None,
     stopped: int = 0,
 ) -> Threshold:
-    """The highest alarm threshold whose false-alarm rate is at most ``rate``.
-
-    ``scores`` has the lowest p of each episode (more exactly, the result of `alarm_scores`), and
-    ``met`` says which episodes met the target. ``part`` is the name of the part of the split that
-    these episodes come from, for messages. ``stopped`` further episodes were cut off: in the worst
-    case each would have met the target and raised an alarm (method M24). With scores of learning
-    episodes the threshold is computed in the same way, but its rate is only measured, not promised
-    (method M16). See methods M8 and M20 in docs/methods.md.
-    """
+    """The highest alarm threshold whose false-alarm rate is at most ``rate``."""
     exact = exact_rate(rate)
     kept = np.sort(scores[met])
     m = int(kept.size) + stopped
@@ -148,37 +133,20 @@ def promised_threshold(
 
 
 def _others(kept: FloatArray, k: int, m: int, stopped: int) -> tuple[float, float]:
-    """The 5th and 95th percentile of the k-th lowest of m scores that are drawn from ``kept``.
-
-    It is the range in which the threshold would be with another set of episodes. ``stopped`` of the
-    m episodes were cut off.
-    """
+    """The 5th and 95th percentile of the k-th lowest of m scores that are drawn from ``kept``."""
     places = np.ceil(m * betaincinv(k, m + 1 - k, np.array([0.05, 0.95]))).astype(np.intp)
     low, high = kept[np.clip(places - stopped - 1, 0, kept.size - 1)].tolist()
     return low, high
 
 
 def band_depth(excess: FloatArray, level: Level, confidence: Level | None = None) -> float:
-    """How far the band for the outcome reaches from the predicted median, in probability.
-
-    A depth of 0.4 means the band from the 10 % to the 90 % quantile. ``excess`` has, for each of m
-    assure episodes (held-out runs), the largest distance of its outcome from the median at any
-    step; the depth is the k-th lowest of these numbers, with k = ⌈level (m + 1)⌉. It is +inf if m
-    episodes are too few for this level; the band is then the whole line. See methods M9 and M20 in
-    docs/methods.md.
-    """
+    """How far the band for the outcome reaches from the predicted median, in probability."""
     k = ceil_rank(level, excess.size, confidence)
     return math.inf if k > excess.size else float(np.sort(excess)[k - 1])
 
 
 def band_interval(step: StepLaw, X: FloatArray, depth: float) -> Interval:
-    """For each row, the band for the remainder (what is still to earn): a closed interval.
-
-    The band reaches from the predicted quantile at c⁻¹(½ − depth) to that at c⁻¹(½ + depth). Here c
-    is the step's calibration curve, from a predicted to a calibrated probability. With
-    ``preset="paper"``, c interpolates ranks instead: where the outcomes of calibration episodes
-    fell in their predicted distributions (method M19). See method M9 in docs/methods.md.
-    """
+    """For each row, the band for the remainder (what is still to earn): a closed interval."""
     low, high = _band_levels(step, depth)
     if math.isinf(high):
         whole = np.full(X.shape[0], math.inf)
@@ -189,22 +157,14 @@ def band_interval(step: StepLaw, X: FloatArray, depth: float) -> Interval:
 
 
 def in_band(step: StepLaw, X: FloatArray, y: FloatArray, depth: float) -> BoolArray:
-    """(rows,): whether each row's remainder y is in its band; no quantile is computed.
-
-    The remainder is what the run still has to earn. y is at or above the lower end of the band if
-    P(remainder <= y) reaches the lower quantile level. y is at or below the upper end if
-    P(remainder < y) does not exceed the upper quantile level.
-    """
+    """(rows,): whether each row's remainder y is in its band; no quantile is computed."""
     low, high = _band_levels(step, depth)
     below, up_to = step.cdf_limits(X, y)
     return (up_to >= max(low, 0.0)) & (below <= min(high, 1.0))
 
 
 def _band_levels(step: StepLaw, depth: float) -> tuple[float, float]:
-    """The quantile levels of a band's lower and upper end; infinite for the whole line.
-
-    ``depth`` is how far the band reaches from the median, in probability.
-    """
+    """The quantile levels of a band's lower and upper end; infinite for the whole line."""
     knots, heights = KNOTS, step.curve
     if not heights.size:
         knots = np.concatenate([[0.0], step.ranks.values, [1.0]])

@@ -1,7 +1,4 @@
-"""`StepLaw`: the predicted distribution of the remainder at one step, with its calibration.
-
-The remainder is what a run still has to earn.
-"""
+"""`StepLaw`: the predicted distribution of the remainder at one step, with its calibration."""
 
 from __future__ import annotations
 
@@ -15,18 +12,89 @@ import numpy as np
 from ontarget._arrays import read_only
 from ontarget._grid import snap
 from ontarget._threads import run_blocks
-from ontarget._typing import ArrayLike, FloatArray
+from ontarget._typing import ArrayLike, BoolArray, FloatArray, IndexArray
+from ontarget.conformal.limits import TargetEnds
 from ontarget.conformal.pcqr import PCQR
 from ontarget.conformal.ranks import FEWEST_THINNED, Interval, Ranks
 from ontarget.episodes import Behavior, Translation
-from ontarget.fitted._curve_kernel import KNOTS
-from ontarget.fitted._impossible_kernel import leave_out
-from ontarget.fitted._inputs import inputs_of
-from ontarget.fitted._kernels import DECIDED, NUMBERS, Stored, outlook_of_rows, shift_ends
-from ontarget.fitted.question import Question
-from ontarget.models._mixture import mixture_limits, mixture_quantile, quantile_of
+from ontarget.fitted.kernels import (
+    DECIDED,
+    KNOTS,
+    NUMBERS,
+    Stored,
+    leave_out,
+    outlook_of_rows,
+    shift_ends,
+)
 from ontarget.models.base import Side, check_values
 from ontarget.models.guided.run import RunGuide
+from ontarget.models.mixture import mixture_limits, mixture_quantile, quantile_of
+from ontarget.target import Target
+
+
+def bad_readings(states: FloatArray, may_miss: BoolArray) -> BoolArray:
+    """(runs,): whether a feature of the state is infinite, or is missing but must not be."""
+    bad: BoolArray = np.any(np.isinf(states) | (np.isnan(states) & ~may_miss), axis=1)
+    return bad
+
+
+def inputs_of(states: FloatArray, behavior: FloatArray | None, t: int | None) -> FloatArray:
+    """(runs, inputs): what a model reads of each run at one step."""
+    columns = [states]
+    if behavior is not None:
+        columns.append(behavior[:, None])
+    if t is not None:
+        columns.append(np.full((states.shape[0], 1), float(t)))
+    return np.concatenate(columns, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """One or more targets and their complements, as arrays that the kernels read.
+
+    Attributes
+    ----------
+    targets
+        The targets, with their bounds rounded like outcomes (to the grid).
+    values
+        The finite bounds of all targets, without repeats, ascending.
+    columns
+        (2, components): where each component finds its lower and its upper bound in the
+        concatenation ``[left | right | -inf | +inf]``. ``left`` and ``right`` are the predicted
+        probabilities of an outcome below each of ``values``, and of one up to it.
+    sides
+        (components, 4): lower bound, upper bound, and 1 or 0 for whether each of the two belongs to
+        the component.
+    first
+        Where the components of each target begin, then those of each target's complement.
+    """
+
+    targets: tuple[Target, ...]
+    values: FloatArray
+    columns: IndexArray
+    sides: FloatArray
+    first: IndexArray
+
+    @classmethod
+    def of(cls, targets: Target | Sequence[Target], grid: float) -> Question:
+        """These targets as arrays for the kernels; bounds are rounded to multiples of ``grid``."""
+        several = (targets,) if isinstance(targets, Target) else tuple(targets)
+        snapped = tuple(target.shift(0.0, grid) for target in several)
+        ends = TargetEnds.of([*snapped, *(target.complement() for target in snapped)], grid)
+        sides = np.array(ends.components, dtype=np.float64).reshape(-1, 4)
+        return cls(
+            targets=snapped,
+            values=ends.values,
+            columns=read_only(np.stack(ends.columns())),
+            sides=read_only(sides),
+            first=read_only(ends.first),
+        )
+
+    @property
+    def components(self) -> tuple[IndexArray, FloatArray, IndexArray]:
+        """The arrays ``columns``, ``sides`` and ``first``, which describe the targets."""
+        return self.columns, self.sides, self.first
+
 
 _BLOCK = 256
 NO_CURVE: FloatArray = read_only(np.empty(0))
@@ -35,10 +103,6 @@ NO_CURVE: FloatArray = read_only(np.empty(0))
 @dataclass(frozen=True, eq=False)
 class StepLaw:
     """The predicted distribution of the remainder at one step in one group, and its calibration.
-
-    The remainder is what the run still has to earn. The methods are those of a model, and take and
-    return remainders in the units of outcomes. (Only inside the models is a discounted remainder
-    scaled to the step; see method M18 in docs/methods.md.)
 
     Attributes
     ----------
@@ -99,11 +163,7 @@ class StepLaw:
         return float(self.behavior.scale(self.t))
 
     def inputs(self, states: FloatArray, so_far: FloatArray) -> FloatArray:
-        """(runs, inputs): the rows X of these runs, as the other methods take them.
-
-        They hold what the models read. If some outcomes are impossible, the behavior so far follows
-        as the last column.
-        """
+        """(runs, inputs): the rows X of these runs, as the other methods take them."""
         X = inputs_of(
             states,
             so_far if self.behavior.reads_so_far else None,
@@ -113,20 +173,14 @@ class StepLaw:
         return np.column_stack([X, so_far]) if self.impossible.size else X
 
     def cdf_limits(self, X: FloatArray, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """P(remainder < y) and P(remainder <= y) as predicted, at each row's values y.
-
-        The remainder is what the run still has to earn.
-        """
+        """P(remainder < y) and P(remainder <= y) as predicted, at each row's values y."""
         scaled = np.asarray(y, dtype=np.float64) * self.scale
         if self.moved:
             scaled = snap(scaled + self.moved, float(self.amounts[0]))
         return self._limits(X, scaled)
 
     def _limits(self, X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """P(value < y) and P(value <= y), where a value is a remainder in the scale of the models.
-
-        The remainder is what the run still has to earn.
-        """
+        """P(value < y) and P(value <= y), where a value is a remainder in the scales."""
         if not self.impossible.size:
             return mixture_limits(self.parts, [X] * len(self.parts), y)
         values, flat = check_values(y, X.shape[0])
@@ -139,10 +193,7 @@ class StepLaw:
         return (out[0][:, 0], out[1][:, 0]) if flat else out
 
     def quantile(self, X: FloatArray, q: ArrayLike, *, side: Side = "left") -> FloatArray:
-        """Predicted quantiles of the remainder; exact inverses of `cdf_limits`.
-
-        The remainder is what the run still has to earn.
-        """
+        """Predicted quantiles of the remainder; exact inverses of `cdf_limits`."""
         if self.impossible.size:
             found = quantile_of(self._limits, X, q, side)
         else:
@@ -159,34 +210,20 @@ class StepLaw:
     def outlook(
         self, states: FloatArray, so_far: FloatArray, question: Question, excess: FloatArray
     ) -> FloatArray:
-        """(runs, targets, numbers): the monitor's answers, such as p, for each run and target.
-
-        `ontarget.fitted._kernels` lists the numbers of an answer in order.
-
-        ``excess`` has one number per assure episode (held-out run), ascending: the largest
-        distance, over all steps, of its outcome from the middle of its prediction. If no model
-        answers at this step, the numbers of a run are NaN, unless arithmetic decides the run.
-        """
+        """(runs, targets, numbers): the monitor's answers, such as p, for each run and target."""
         if self.behavior.translation is Translation.OWN:
             return self._own_outlook(states, so_far, question, excess)
         return self._outlook(states, so_far, question, excess)
 
     def translated(self, question: Question, so_far: float) -> Question:
-        """The targets for the remainder (what is still to earn), given the behavior so far.
-
-        It is for a behavior class with its own `translate`. See method M18 in docs/methods.md.
-        """
+        """The targets for the remainder (what is still to earn), given the behavior so far."""
         grid, translate = float(self.amounts[0]), self.behavior.translate
         return Question.of([translate(one, so_far, self.t, grid) for one in question.targets], grid)
 
     def _own_outlook(
         self, states: FloatArray, so_far: FloatArray, question: Question, excess: FloatArray
     ) -> FloatArray:
-        """`outlook` for a behavior class that has its own method `translate`.
-
-        That method turns a target for the outcome into a target for what is still to come. Runs
-        with the same behavior so far are answered together.
-        """
+        """`outlook` for a behavior class that has its own method `translate`."""
         out = np.empty((so_far.size, len(question.targets), NUMBERS))
         for value in np.unique(so_far).tolist():
             own = np.flatnonzero((so_far == value) | (np.isnan(so_far) & math.isnan(value)))
@@ -220,11 +257,7 @@ class StepLaw:
     def limits_at(
         self, states: FloatArray, so_far: FloatArray, question: Question
     ) -> tuple[FloatArray, FloatArray]:
-        """(runs, bounds), twice: each run's predicted P(outcome < bound) and P(outcome <= bound).
-
-        The bounds are the finite bounds of the targets in ``question``. Both arrays are 0 if no
-        model answers at this step.
-        """
+        """(runs, bounds), twice: the predicted P(outcome < bound) and P(outcome <= bound)."""
         ends = np.empty((so_far.size, question.values.size))
         if not self.is_known:
             return np.zeros_like(ends), np.zeros_like(ends)
@@ -233,38 +266,24 @@ class StepLaw:
         return self._limits(self.inputs(states, so_far), ends) if ends.size else (ends, ends)
 
     def stored(self, excess: FloatArray) -> Stored:
-        """The arrays of this step that the kernels (compiled functions) read.
-
-        ``excess`` has one number per assure episode (held-out run), ascending: the largest
-        distance, over all steps, of its outcome from the middle of its prediction.
-        """
+        """The arrays of this step that the kernels (compiled functions) read."""
         return self.ranks.values, read_only(excess), self.curve, self.own_map
 
     def level_of(self, share: float) -> float:
-        """The quantile level whose quantile has this share of outcomes below it, after calibration.
-
-        If the model is well calibrated, the level is the share itself. The level is never 0 or 1,
-        so the quantile is finite.
-        """
+        """The quantile level whose quantile has this share of outcomes below it."""
         if self.curve.size:
             return float(np.interp(share, self.curve, KNOTS))
         n = self.ranks.n
         return float(self.ranks.order(min(max(round(share * (n + 1)), 1), n)))
 
     def likely(self, states: FloatArray, so_far: FloatArray, shares: Sequence[float]) -> FloatArray:
-        """(runs, shares): for each run, the outcomes below which these shares of similar runs end.
-
-        These are estimates, like p; `pcqr` gives promises.
-        """
+        """(runs, shares): the outcomes below which these shares of similar runs end."""
         levels = [self.level_of(share) for share in shares]
         remainders = self.quantile(self.inputs(states, so_far), levels)
         return self.behavior.combine(so_far[:, None], remainders)
 
     def pcqr(self) -> PCQR:
-        """A `PCQR` (the paper's method) for intervals and promises about this step's remainders.
-
-        The remainder is what a run still has to earn.
-        """
+        """A `PCQR` (the paper's method) for intervals and promises about this step's remainders."""
         return PCQR.from_ranks(
             self,  # type: ignore[arg-type]  # it answers like a model
             self.ranks,
@@ -273,9 +292,6 @@ class StepLaw:
         )
 
     def outcomes(self, so_far: FloatArray, remainders: Interval) -> Interval:
-        """An interval of remainders (what is still to earn) as an interval of outcomes.
-
-        See method M18 in docs/methods.md.
-        """
+        """An interval of remainders (what is still to earn) as an interval of outcomes (M18)."""
         combine = self.behavior.combine
         return Interval(combine(so_far, remainders.lower), combine(so_far, remainders.upper))

@@ -1,4 +1,7 @@
-"""Fits a monitor to episodes: blocks of steps, engines that run the work, checkpoints.
+"""Fits a monitor to episodes: `fit.fit_monitor`, in two phases.
 
-A block is a range of steps that share a model.
+A `recipe.Recipe` says what to fit. `ground` checks the parts of a split. Phase one fits the blocks
+(`tasks`), wherever one of the `engines` runs them, and `checkpoints` keep finished ones. Phase two
+(`ranking`) mixes their predictions and computes curves, ranks and excesses. `recalibrating` gives
+a fitted monitor new promises. The house words are those of `ontarget.fitted`.
 """

@@ -1,7 +1,4 @@
-"""Checkpoints: one file per fitted block, so that an interrupted fit can resume.
-
-A block is a range of steps that share a model.
-"""
+"""Checkpoints: one file per fitted block, so that an interrupted fit can resume."""
 
 from __future__ import annotations
 
@@ -14,28 +11,16 @@ from typing import Any
 import numpy as np
 
 from ontarget._arguments import usable_path
-from ontarget._typing import AnyArray
+from ontarget._typing import AnyArray, FloatArray
 from ontarget.errors import ModelFileError
-from ontarget.fitting.tasks import BlockResult, StepLimits, StepRows
+from ontarget.fitting.tasks import BlockResult, StepRows
 from ontarget.modelfile.container import Container, write_container
-from ontarget.models._entry import model_arrays
+from ontarget.models.entry import model_arrays
 from ontarget.models.registry import model_of_kind
 
 
 class Checkpoint:
-    """A folder with one file per fitted block (range of steps that share a model).
-
-    Parameters
-    ----------
-    folder
-        Where the files are; it is made if it does not exist.
-    key
-        A hash of data, parameters and seed; see `digest_of`.
-    asked
-        A function that gives, for a block's number, the rows that the block must have predictions
-        for, by the part of the split that they belong to. A file without exactly these predictions
-        counts as damaged.
-    """
+    """A folder with one file per fitted block (range of steps that share a model)."""
 
     def __init__(
         self,
@@ -82,12 +67,12 @@ class Checkpoint:
         model = result.model
         sections = {} if model is None else {"model": model_arrays(model)}
         for part, steps in result.limits.items():
-            for one in steps:
-                sections[f"{part}-{one.step:05d}"] = {"left": one.left, "right": one.right}
+            for step, (left, right) in steps.items():
+                sections[f"{part}-{step:05d}"] = {"left": left, "right": right}
         header = {
             "block": self._name(index),
             "kind": None if model is None else model.kind,
-            "steps": {part: [one.step for one in steps] for part, steps in result.limits.items()},
+            "steps": {part: list(steps) for part, steps in result.limits.items()},
         }
         write_container(self._path(index), header, sections)
 
@@ -101,10 +86,7 @@ class Checkpoint:
 def _result(
     container: Container, name: str, asked: Mapping[str, Sequence[StepRows]]
 ) -> BlockResult:
-    """The fitted block (model of a range of steps) in a checkpoint file.
-
-    It raises an error if the file does not hold the block that was asked for.
-    """
+    """The fitted block (model of a range of steps) in a checkpoint file."""
     if container.header["block"] != name:  # a file that was renamed
         raise ModelFileError(f"it contains another block, {container.header['block']!r}")
     kind, model = container.header["kind"], None
@@ -114,19 +96,14 @@ def _result(
     if container.header["steps"] != ({part: [] for part in asked} | answered):
         raise ModelFileError("it has predictions for other steps than this block should")
     limits = {
-        part: tuple(_limits(container, part, one) for one in (rows if model else ()))
+        part: {one.step: _limits(container, part, one) for one in (rows if model else ())}
         for part, rows in asked.items()
     }
     return BlockResult(model, limits)
 
 
-def _limits(container: Container, part: str, asked: StepRows) -> StepLimits:
-    """The stored predictions at one step, after checks: P(remainder < y) and P(remainder <= y).
-
-    The remainder is what is still to earn.
-
-    NaN means that every tree has seen the episode, so that it has no out-of-bag prediction.
-    """
+def _limits(container: Container, part: str, asked: StepRows) -> tuple[FloatArray, FloatArray]:
+    """The stored predictions at one step, after checks: P(remainder < y) and P(remainder <= y)."""
     arrays = container.section(f"{part}-{asked.step:05d}")
     left, right = arrays["left"], arrays["right"]
     pairs = left.shape == right.shape == asked.y.shape and left.dtype == right.dtype == np.float64
@@ -135,14 +112,11 @@ def _limits(container: Container, part: str, asked: StepRows) -> StepLimits:
         raise ModelFileError(
             f"part {part!r} at step {asked.step} needs one pair 0 <= left <= right <= 1 per episode"
         )
-    return StepLimits(asked.step, left, right)
+    return left, right
 
 
 def digest_of(description: dict[str, Any], arrays: Sequence[AnyArray]) -> str:
-    """A hash of the description and the arrays, as 16 hexadecimal digits.
-
-    The hash changes if the data, a parameter or the seed changes.
-    """
+    """A hash of the description and the arrays, as 16 hexadecimal digits."""
     digest = blake2b(json.dumps(description, sort_keys=True).encode(), digest_size=8)
     for array in arrays:
         digest.update(f"{array.dtype.str}{array.shape}".encode())

@@ -1,17 +1,120 @@
-"""Engines run the tasks of a fit: in this process, on a cluster, or on the user's executor."""
+"""Runs the tasks of a fit: in this process, on an executor, or on Dask or Ray."""
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
+from ontarget._package import require
 from ontarget._progress import progress_bar
 from ontarget._threads import n_threads
 from ontarget.errors import Argument, InputError
-from ontarget.fitting._clusters import cluster_of, is_lost
+
+# The errors that executors, Dask and Ray raise if the worker of a task died.
+_LOST = {
+    "BrokenExecutor",
+    "TerminatedWorkerError",
+    "KilledWorker",
+    "FutureCancelledError",
+    "WorkerCrashedError",
+    "NodeDiedError",
+    "OutOfMemoryError",
+    "ObjectLostError",
+}
+
+
+class Cluster(Protocol):
+    """An executor that also says how many tasks it should be given at a time."""
+
+    @property
+    def in_flight(self) -> int:
+        """How many tasks to start before waiting for the first result."""
+        ...
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
+        """Start the call on some worker; return a future. Its ``result()`` waits for the call."""
+        ...
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether the error means that a task's worker died, and not that the task itself failed."""
+    return any(kind.__name__ in _LOST for kind in type(error).__mro__)
+
+
+@contextmanager
+def cluster_of(name: str, address: str | None = None) -> Iterator[Cluster]:
+    """A context manager that gives a cluster: "dask" or "ray", at this address."""
+    with _on_dask(address) if name == "dask" else _on_ray(address) as found:
+        yield found
+
+
+@dataclass(frozen=True)
+class _Dask:
+    client: Any
+    in_flight: int
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
+        with warnings.catch_warnings():
+            # Episodes that are not prepared are sent with the task; Dask warns about their size.
+            warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
+            return self.client.submit(function, *arguments, pure=False)
+
+
+@contextmanager
+def _on_dask(address: str | None) -> Iterator[_Dask]:
+    distributed = require("distributed", extra="dask")
+    client, own = None, True
+    if address is None:
+        try:
+            client, own = distributed.get_client(), False
+        except ValueError:  # there is none
+            client = distributed.Client(dashboard_address=None)
+    else:
+        client = distributed.Client(address)
+    try:
+        yield _Dask(client, 2 * max(1, sum(client.nthreads().values())))
+    finally:
+        if own:
+            client.close()
+
+
+@dataclass(frozen=True)
+class _RayFuture:
+    ray: Any
+    reference: Any
+
+    def result(self) -> Any:
+        return self.ray.get(self.reference)
+
+
+@dataclass(frozen=True)
+class _Ray:
+    ray: Any
+    in_flight: int
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> _RayFuture:
+        # The caller repeats lost tasks, in the same way for all engines.
+        remote = self.ray.remote(max_retries=0)(function)
+        return _RayFuture(self.ray, remote.remote(*arguments))
+
+
+@contextmanager
+def _on_ray(address: str | None) -> Iterator[_Ray]:
+    ray = require("ray", extra="ray")
+    own = not ray.is_initialized()
+    if own:
+        ray.init(address=address, include_dashboard=None if address else False, log_to_driver=False)
+    try:
+        yield _Ray(ray, 2 * max(1, int(ray.cluster_resources().get("CPU", 1))))
+    finally:
+        if own:
+            ray.shutdown()
+
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -26,18 +129,12 @@ class Executor(Protocol):
     """Anything with a ``submit`` method, such as an executor of ``concurrent.futures``."""
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> _Future:
-        """Start the call ``function(*arguments)``.
-
-        Return a future, whose ``result()`` waits for the call to end.
-        """
+        """Start the call ``function(*arguments)``."""
         ...
 
 
 class Keeps(Protocol[Result]):
-    """The interface of an object that stores finished results by task number.
-
-    With it, an interrupted fit can resume.
-    """
+    """The interface of an object that stores finished results by task number."""
 
     def load(self, index: int) -> Result | None:
         """The stored result of this task, or None."""
@@ -64,30 +161,7 @@ def run_tasks(
     side_by_side: bool = False,
     doing: tuple[str, str] = ("fitting", "blocks of steps"),
 ) -> list[Result]:
-    """The function's result for each task, in the order of the tasks.
-
-    Only this process writes files.
-
-    Parameters
-    ----------
-    function
-        A pure function of one task.
-    make
-        A function that makes a task by its number, just before it runs.
-    n_tasks
-        How many tasks there are.
-    engine
-        ``"local"`` for this process; ``"dask"`` or ``"ray"``; an object with a ``submit`` method,
-        such as an executor; or an object that is called like ``joblib.Parallel``.
-    checkpoint
-        Where finished results are stored; results that are already there are not computed again.
-    progress
-        Whether to show a progress bar.
-    side_by_side
-        Whether tasks in this process may run in several threads at a time.
-    doing
-        What the progress bar says: the activity and the unit.
-    """
+    """The function's result for each task, in the order of the tasks."""
     run = _runner(engine, side_by_side)
     done: dict[int, Result] = {}
     bar = progress_bar(doing[0], n_tasks, unit=doing[1], shown=progress)
@@ -116,11 +190,7 @@ def check_engine(engine: str, address: str | None) -> None:
 
 @contextmanager
 def connected(engine: str, address: str | None = None) -> Iterator[Engine]:
-    """A context manager that gives an engine: this process, or a connection to a cluster.
-
-    Without an address, the cluster that this process is connected to is used. If there is none, a
-    cluster is started on this machine.
-    """
+    """A context manager that gives an engine: this process, or a connection to a cluster."""
     check_engine(engine, address)
     if engine == "local":
         yield "local"
@@ -184,10 +254,7 @@ def _on_cluster(name: str) -> _Run:
 
 
 def _in_batches(parallel: Callable[..., Any]) -> _Run:
-    """A function that runs tasks in batches with ``parallel``, a `joblib.Parallel`.
-
-    Because of the batches, only a few tasks take memory at the same time.
-    """
+    """A function that runs tasks in batches with ``parallel``, a `joblib.Parallel`."""
     from joblib import delayed
 
     def run(
@@ -203,10 +270,7 @@ def _in_batches(parallel: Callable[..., Any]) -> _Run:
 
 
 def _submitting(executor: Executor, in_flight: int | None = None) -> _Run:
-    """A function that runs a few tasks at a time, and repeats a task whose worker was lost.
-
-    The function yields the results in the order of the tasks.
-    """
+    """A function that runs a few tasks at a time, and repeats a task whose worker was lost."""
     most = 2 * n_threads() if in_flight is None else in_flight
 
     def run(

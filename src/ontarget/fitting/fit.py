@@ -15,43 +15,40 @@ from ontarget._typing import FloatArray
 from ontarget.episodes import Episodes, PaperSplit, Split
 from ontarget.episodes.facts import fingerprints, known_by
 from ontarget.errors import EpisodesWarning
-from ontarget.fitted._curves import CurveTable, learned_curves
 from ontarget.fitted.blocks import opened, plan_blocks
 from ontarget.fitted.choices import Choices
+from ontarget.fitted.curves import CurveTable, RankTable, learned_curves
 from ontarget.fitted.fitted import Fitted, Trained
-from ontarget.fitted.paths._maps import NO_MAPS, PathMaps
-from ontarget.fitted.ranks import RankTable
-from ontarget.fitted.recorded import RecordedRuns
-from ontarget.fitted.rehearsal import Rehearsal
-from ontarget.fitting._answering import (
-    Answerer,
-    kept_episodes,
-    limits_in_tasks,
-    ranks_in_tasks,
-)
-from ontarget.fitting._ground import Ground, ground_of
-from ontarget.fitting._impossible import (
-    Limits,
-    doubted_outcomes,
-    impossible_outcomes,
-    without_impossible,
-)
-from ontarget.fitting._opening import opening_share, with_opening
-from ontarget.fitting._path_ranks import learned_maps
-from ontarget.fitting._rehearsing import REHEARSAL, rehearsed
-from ontarget.fitting._spacing import Pilot, choose
+from ontarget.fitted.paths.gains import NO_MAPS, PathMaps
+from ontarget.fitted.recorded import RecordedRuns, Rehearsal
+from ontarget.fitting._rehearsing import REHEARSAL, learned_maps, rehearsed
+from ontarget.fitting._spacing import Pilot, choose, opening_share, with_opening
 from ontarget.fitting.checkpoints import Checkpoint, digest_of
 from ontarget.fitting.engines import Engine, run_tasks
-from ontarget.fitting.ranking import Part, blended_limits, rank_table, surprise, whole_run_excess
+from ontarget.fitting.ground import Ground, ground_of
+from ontarget.fitting.ranking import (
+    Part,
+    blended_limits,
+    doubted_outcomes,
+    impossible_outcomes,
+    kept_episodes,
+    predicted_limits,
+    rank_table,
+    ranks_in_tasks,
+    surprise,
+    whole_run_excess,
+    without_impossible,
+)
 from ontarget.fitting.recipe import Plan, Recipe, fit_numbered
 from ontarget.fitting.tasks import (
     PATHS,
     BlockResult,
+    Limits,
     fit_block,
     pace_of,
     step_rows,
 )
-from ontarget.models._entry import fits_side_by_side, honest_model, serves_whole_run
+from ontarget.models.entry import fits_side_by_side, honest_model, serves_whole_run
 
 Preset: TypeAlias = Literal["default", "paper"]
 
@@ -64,12 +61,7 @@ _SURELY, _ENOUGH_SURPRISES = 3.5, 50
 
 
 def preset_model(preset: Preset) -> Any:
-    """The unfitted model of a preset.
-
-    The paper gives no leaf size, so the forest of ``preset="paper"`` uses the default of
-    `QuantileForest`, as in `ontarget paper`. The model of the default preset is a `StackedForest`
-    with its own defaults (method M16 in docs/methods.md).
-    """
+    """The unfitted model of a preset (M16)."""
     if preset == "paper":
         from ontarget.models.forest.estimator import QuantileForest
 
@@ -87,24 +79,20 @@ def fit_monitor(
     progress: bool,
     checkpoint: str | Path | None,
 ) -> Fitted:
-    """The contents of a fitted monitor. They do not depend on the engine.
-
-    Phase one fits the blocks (ranges of steps that share a model), wherever the engine runs them.
-    Phase two runs in this process: it mixes the predictions of the blocks and computes calibration
-    curves, ranks (where outcomes fell in their predicted distributions) and excesses (the largest
-    distance, over all steps, of an outcome from the middle of its predicted distribution). The
-    curves come from the learning episodes, each predicted by models that have not seen it; ranks
-    and excesses come from the assure episodes, which no model has seen (method M16 in
-    docs/methods.md). With ``preset="paper"`` there are no curves, and the ranks come from the
-    calibrate episodes.
-    """
+    """The contents of a fitted monitor (M16)."""
     ground = ground_of(recipe, split)
     recipe, ground, chosen = _settled(recipe, ground)
     blended = _blended(recipe, chosen, ground, engine, progress=progress, checkpoint=checkpoint)
+    fitted = _without_promises(blended, ground)
+    learned = {} if ground.own is None else blended.limits(ground.own, ground.train)
+    fitted = replace(fitted, curves=_learned_curves(blended, ground, learned))
+    ranks, assure, excess = _assured(fitted, ground, learned, engine, progress=progress)
+    return replace(fitted, ranks=ranks, assure=assure, excess=excess)
+
+
+def _without_promises(blended: _Blended, ground: Ground) -> Fitted:
+    """What the learning episodes alone decide: no ranks, no curves, no assure episodes."""
     recipe, train = blended.recipe, ground.train
-    learned = {} if ground.own is None else blended.limits(ground.own, train)
-    curves = _learned_curves(blended, ground, learned)
-    ranks, assure, excess = _assured(blended, ground, curves, learned, engine, progress=progress)
     return Fitted(
         schema=ground.schema,
         behavior=train.behavior,
@@ -114,17 +102,17 @@ def fit_monitor(
         reward_bounds=recipe.reward_bounds,
         blocks=recipe.blocks,
         law=recipe.law,
-        models=blended.answerer.models,
-        ranks=ranks,
-        curves=curves,
+        models=tuple(result.model for result in blended.results),
+        ranks=RankTable.of([np.empty(0)] * (train.horizon * ground.n_groups), ground.n_groups),
+        curves=None,
         groups=ground.groups,
         min_calibration=recipe.min_calibration,
         may_miss=ground.may_miss,
-        assure=assure,
-        excess=excess,
+        assure=None,
+        excess=np.empty(0),
         guide=recipe.guide,
         pace=recipe.pace,
-        impossible=blended.answerer.impossible,
+        impossible=blended.impossible,
         trained=_trained(blended, ground),
         rehearsal=_rehearsal(blended, ground),
         runs=RecordedRuns.of(train, precedents=recipe.precedents, paths=bool(recipe.paths)),
@@ -135,23 +123,16 @@ def fit_monitor(
 
 @dataclass(frozen=True)
 class _Blended:
-    """The fitted blocks, and how their predictions are mixed: the input of a fit's second phase.
-
-    A block is a range of steps that share a model.
-    """
+    """The fitted blocks, and how their predictions are mixed: the input of a fit's second phase."""
 
     recipe: Recipe
     chosen: Choices
     plan: Plan
     results: list[BlockResult]
-    answerer: Answerer
+    impossible: FloatArray  # outcomes that get probability 0
 
     def limits(self, name: str, episodes: Episodes) -> Limits:
-        """For each step, the predicted P(remainder < y) and P(remainder <= y) of each row.
-
-        The remainder is what is still to earn. ``name`` is the name of a set of rows that the
-        fitted models answered for, and ``episodes`` are the episodes of these rows.
-        """
+        """For each step, the predicted P(remainder < y) and P(remainder <= y) of each row."""
         plan = self.plan
         found = blended_limits(self.results, self.recipe.law, name)
         if not plan.doubted.size:
@@ -160,59 +141,36 @@ class _Blended:
         if plan.stage is not None and name == REHEARSAL:
             asked = plan.stage.asking(asked)
         y = {one.step: one.y for one in asked}
-        return without_impossible(found, y, plan.doubted, self.answerer.impossible)
+        return without_impossible(found, y, plan.doubted, self.impossible)
 
 
 def _assured(
-    blended: _Blended,
-    ground: Ground,
-    curves: CurveTable | None,
-    learned: Limits,
-    engine: Engine,
-    *,
-    progress: bool,
+    fitted: Fitted, ground: Ground, learned: Limits, engine: Engine, *, progress: bool
 ) -> tuple[RankTable, Episodes | None, FloatArray]:
-    """The ranks, the assure episodes that the monitor keeps, and the excesses of these episodes.
-
-    A rank is where an outcome fell in its predicted distribution. Assure episodes are the held-out
-    runs that back the promises. The excess of an episode is the largest distance, over all steps,
-    of its outcome from the predicted median; see `whole_run_excess`. ``learned`` has the predicted
-    probabilities at the outcomes of the learning episodes.
-    """
-    answerer, n_groups, seed = blended.answerer, ground.n_groups, blended.recipe.seed
-    named, horizon = ground.named, ground.train.horizon
-    ranks = RankTable.of([np.empty(0)] * (horizon * n_groups), n_groups)
+    """The ranks, the assure episodes that the monitor keeps, and the excesses of these episodes."""
+    named, ranks, seed = ground.named, fitted.ranks, fitted.trained.seed
     every = named.get("assure")
     kept = None if every is None else kept_episodes(every, seed)
-    if every is not None and ground.ranked == "assure" and kept is every and not every.is_prepared:
-        # All episodes are kept, so the same predictions give the ranks and the excesses.
-        limits, part = limits_in_tasks(answerer, every), ground.part("assure")
-        ranks = rank_table(limits, part, horizon=horizon, n_groups=n_groups, seed=seed)
-        _warn_of_a_leak(ground, learned, limits, part)
-        return ranks, every.compact(), whole_run_excess(limits, part, ranks, curves)
-    if ground.ranked in named:
-        ranks = ranks_in_tasks(
-            answerer,
-            ground.part(ground.ranked),
-            n_groups=n_groups,
-            seed=seed,
-            engine=engine,
-            progress=progress,
-        )
+    # If all episodes are kept, the same predictions give the ranks and the excesses.
+    both = kept is every and ground.ranked == "assure"
+    both = both and kept is not None and not kept.is_prepared
+    if ground.ranked in named and not both:
+        part = ground.part(ground.ranked)
+        ranks = ranks_in_tasks(fitted, part, seed=seed, engine=engine, progress=progress)
     if kept is None:
         return ranks, None, np.empty(0)
     kept = kept.compact()
-    part, limits = ground.part_of("assure", kept), dict(answerer.limits(kept))
+    part = ground.part_of(kept)
+    limits = predicted_limits(fitted, part)
+    if both:
+        horizon, n_groups = ranks.counts.shape
+        ranks = rank_table(limits, part, horizon=horizon, n_groups=n_groups, seed=seed)
     _warn_of_a_leak(ground, learned, limits, part)
-    return ranks, kept, whole_run_excess(limits, part, ranks, curves)
+    return ranks, kept, whole_run_excess(limits, part, ranks, fitted.curves)
 
 
 def _warn_of_a_leak(ground: Ground, learned: Limits, assured: Limits, part: Part) -> None:
-    """Warn if outcomes of assure episodes are predicted worse than those of learning episodes.
-
-    Predictions of learning episodes come from models that did not learn from them, so they should
-    be as good. This only warns: nothing that is estimated may depend on it (method M29).
-    """
+    """Warn if outcomes of assure episodes are predicted worse than those of learning episodes."""
     if ground.own is None:
         return
     surprises = [surprise(learned, ground.part(ground.own)), surprise(assured, part)]
@@ -232,10 +190,7 @@ def _warn_of_a_leak(ground: Ground, learned: Limits, assured: Limits, part: Part
 
 
 def _settled(recipe: Recipe, ground: Ground) -> tuple[Recipe, Ground, Choices]:
-    """The recipe and the episodes after all choices that learning episodes make; these choices.
-
-    A recipe says what to fit. The choices are which steps share a model, and what models read.
-    """
+    """The recipe and the episodes after all choices that learning episodes make; these choices."""
     train, chosen = ground.train, Choices()
     if ground.own is not None:
         recipe = replace(recipe, model=honest_model(recipe.model))
@@ -263,10 +218,7 @@ def _blended(
     progress: bool,
     checkpoint: str | Path | None,
 ) -> _Blended:
-    """All fitted blocks (models of ranges of steps), ready to be mixed.
-
-    There is also a separate model of the first step, if that predicts better.
-    """
+    """All fitted blocks (models of ranges of steps), ready to be mixed."""
     train, own, pooled = ground.train, ground.own, recipe
     if chosen.trials and train.horizon > 1:
         blocks, law = with_opening(recipe.blocks, recipe.law)
@@ -290,14 +242,7 @@ def _blended(
     impossible = np.empty(0)
     if own is not None and plan.doubted.size:
         impossible = impossible_outcomes(blended_limits(results, recipe.law, own), plan.doubted)
-    answerer = Answerer(
-        models=tuple(result.model for result in results),
-        law=recipe.law,
-        doubted=plan.doubted,
-        impossible=impossible,
-        **plan.reading,
-    )
-    return _Blended(recipe, chosen, plan, results, answerer)
+    return _Blended(recipe, chosen, plan, results, impossible)
 
 
 def _learned_curves(blended: _Blended, ground: Ground, learned: Limits) -> CurveTable | None:
@@ -344,7 +289,7 @@ def _trained(blended: _Blended, ground: Ground) -> Trained:
         roles=train.roles,
         censoring=train.censoring,
         fingerprints=read_only(np.concatenate(known)),
-        chosen=blended.chosen.with_experts(blended.answerer.models),
+        chosen=blended.chosen.with_experts([result.model for result in blended.results]),
     )
 
 
@@ -363,10 +308,7 @@ def _fitted_blocks(
     progress: bool,
     checkpoint: str | Path | None,
 ) -> list[BlockResult]:
-    """Phase one of a fit: every fitted block, in order, wherever the engine fits them.
-
-    A block is a range of steps that share a model.
-    """
+    """Phase one of a fit: every fitted block, in order, wherever the engine fits them."""
     recipe, kept = plan.recipe, None
     if checkpoint is not None:
         kept = Checkpoint(checkpoint, _digest(recipe, named), lambda i: plan.task(i).asked)

@@ -13,8 +13,7 @@ from ontarget._typing import FloatArray
 from ontarget.episodes import Episodes
 from ontarget.episodes.schema import Unseen
 from ontarget.fitted.blocks import Block, LawTable, plan_blocks
-from ontarget.fitting._path_ranks import PathStage
-from ontarget.fitting._rehearsing import REHEARSAL, Stage
+from ontarget.fitting._rehearsing import REHEARSAL, PathStage, Stage
 from ontarget.fitting.tasks import (
     PATHS,
     BlockResult,
@@ -24,7 +23,7 @@ from ontarget.fitting.tasks import (
     step_rows,
     thinned,
 )
-from ontarget.models._entry import fresh_model, serves_whole_run, takes_weights, trees_of
+from ontarget.models.entry import fresh_model, serves_whole_run, takes_weights, trees_of
 from ontarget.models.guided.run import RunGuide
 
 LEAF_ENTRIES = 15_000_000
@@ -40,23 +39,7 @@ _MOST_ROWS_OF_RUN = 131_072
 
 @dataclass(frozen=True)
 class Recipe:
-    """What to fit: an unfitted model, the blocks of steps that share a model, and how to calibrate.
-
-    - ``law`` says which blocks make up the prediction at each step.
-    - ``parameters`` are the monitor's arguments, kept so that a loaded monitor can be fitted again.
-    - ``steps`` are the steps at which the monitor must answer (None for all). A block without any
-      of these steps is not fitted.
-    - With ``chooses_spacing``, the given blocks are replaced by overlapping blocks, and the
-      learning episodes decide how far apart these are. A model that serves the whole run gets one
-      block.
-    - With ``chooses_history`` too, they also decide whether the models read the run so far.
-    - ``leaf_entries`` limits, roughly, how many training rows the leaves of all forests may hold.
-    - ``pace`` is the reward that nearly every step earns; see `pace_of`.
-    - ``guide`` is a model of the mean for all steps, whose prediction the blocks' models read.
-    - ``precedents`` and ``paths`` say whether the monitor keeps the ids of the learning episodes,
-      and their behavior at every step. If ``paths`` is None, paths are kept unless they are very
-      long.
-    """
+    """What to fit: an unfitted model, the blocks of steps, and how to calibrate."""
 
     model: Any
     blocks: tuple[Block, ...]
@@ -98,16 +81,7 @@ class Reading(TypedDict):
 
 @dataclass(frozen=True)
 class Plan:
-    """A recipe and the episodes to learn from: all that determines the task of each block.
-
-    A block is a range of steps that share a model.
-
-    ``own`` is the name of the part that the models learn from, if that part also calibrates p; with
-    ``preset="paper"`` it does not, and ``own`` is None. ``sets_alarms`` says whether the learning
-    episodes also set alarm thresholds, because there are no assure episodes (held-out runs).
-    ``doubted`` are outcomes that may be impossible. A pickled plan of prepared episodes is small,
-    because it only names their folder.
-    """
+    """A recipe and the episodes to learn from: all that determines the task of each block."""
 
     recipe: Recipe
     train: Episodes
@@ -128,10 +102,7 @@ class Plan:
 
     @cached_property
     def stage(self) -> Stage | None:
-        """Which learning episodes are predicted as if they were new, and at which steps.
-
-        None with ``preset="paper"``. See method M16 in docs/methods.md.
-        """
+        """Which learning episodes are predicted as if they were new, and at which steps (M16)."""
         if self.own is None:
             return None
         recipe = self.recipe
@@ -139,20 +110,13 @@ class Plan:
 
     @cached_property
     def foretold(self) -> PathStage | None:
-        """The learning episodes that calibrate path bands (ranges for later steps), or None.
-
-        Path bands need recorded paths, and a model that predicts with recorded runs; if one of the
-        two is missing, the result is None.
-        """
+        """The learning episodes that calibrate path bands (ranges for later steps), or None."""
         recipe = self.recipe
         wanted = recipe.paths and hasattr(recipe.model, "out_of_bag_members")
         return PathStage.of(self.train, recipe.seed) if self.own and wanted else None
 
     def task(self, index: int) -> BlockTask:
-        """The task of fitting a block, by the block's number; the same on every machine.
-
-        A block is a range of steps that share a model.
-        """
+        """The task of fitting a block, by the block's number; the same on every machine."""
         recipe, block, stage = self.recipe, self.recipe.blocks[index], self.stage
         made = block_task(recipe, self.train, block, rows=_rows_per_block(recipe))
         answers = recipe.law.steps_of(block.index)
@@ -166,7 +130,7 @@ class Plan:
                 step_rows(stage.episodes, rehearsed, doubted=self.doubted, **self.reading)
             ),
         }
-        made = replace(made, asked=asked, own=tuple(asked))
+        made = replace(made, asked=asked)
         if self.foretold is None:
             return made
         there = set(answers) if made.train else set()
@@ -180,20 +144,13 @@ class Plan:
 
 
 def fit_numbered(numbered: tuple[Plan, int]) -> BlockResult:
-    """The fitted block, given a plan and the number of the block in the plan.
-
-    A block is a range of steps that share a model. The rows are read by the process that runs this
-    function, so they need not be sent to it.
-    """
+    """The fitted block, given a plan and the number of the block in the plan."""
     plan, index = numbered
     return fit_block(plan.task(index))
 
 
 def _rows_per_block(recipe: Recipe) -> int:
-    """The most rows that a block learns from, so that all leaves stay within ``leaf_entries``.
-
-    A block is a range of steps that share a model.
-    """
+    """The most rows that a block learns from, so that all leaves stay within ``leaf_entries``."""
     if serves_whole_run(recipe.model):
         return _MOST_ROWS_OF_RUN
     n_trees = trees_of(recipe.model)
@@ -202,10 +159,7 @@ def _rows_per_block(recipe: Recipe) -> int:
 
 
 def block_task(recipe: Recipe, train: Episodes, block: Block, *, rows: int) -> BlockTask:
-    """The task of fitting one block, from at most about ``rows`` rows.
-
-    A block is a range of steps that share a model. The task does not yet list rows to predict.
-    """
+    """The task of fitting one block, from at most about ``rows`` rows."""
     answers, steps = recipe.law.steps_of(block.index), block.train_steps
     wanted: Sequence[int] = steps if recipe.steps is None or recipe.steps & set(answers) else ()
     learned = step_rows(

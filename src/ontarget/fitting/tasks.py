@@ -1,7 +1,4 @@
-"""Fits one block (range of steps that share a model): a pure function from arrays to arrays.
-
-Because it is a pure function, it can run in this process or on another machine.
-"""
+"""Fits one block (range of steps that share a model): a pure function from arrays to arrays."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,9 +15,9 @@ from ontarget._grid import snap
 from ontarget._keyed import keyed_hash
 from ontarget._typing import FloatArray, IndexArray, KeyArray
 from ontarget.episodes import Episodes, Step, Translation
-from ontarget.fitted._inputs import inputs_of
-from ontarget.fitted.paths._gains import Cells, Gains
-from ontarget.models._entry import fit_model
+from ontarget.fitted.law import inputs_of
+from ontarget.fitted.paths.gains import Cells, Gains
+from ontarget.models.entry import fit_model
 from ontarget.models.guided.run import RunGuide
 
 # A model that is not a forest is fitted this many times more, each time without one fold, so that
@@ -62,71 +59,46 @@ class StepRows:
 
 @dataclass(frozen=True)
 class BlockTask:
-    """Everything that is needed to fit one block (range of steps that share a model).
-
-    ``train`` has the rows to learn from. ``asked`` has the rows that the model must then predict,
-    by the name of their part of the split. Rows of the parts in ``own`` belong to training
-    episodes; they are predicted by what the model learned from other episodes only. The same holds
-    for the rows under the name `PATHS`. Their predictions use ``gains``, the recorded paths of all
-    episodes.
-    """
+    """Everything that is needed to fit one block (range of steps that share a model)."""
 
     index: int
     model: Any
     categorical: tuple[int, ...]
     train: tuple[StepRows, ...]
     asked: dict[str, tuple[StepRows, ...]]
-    own: tuple[str, ...] = ()
     gains: Gains | None = None
 
 
-@dataclass(frozen=True)
-class StepLimits:
-    """Predictions at one step: P(remainder < y) and P(remainder <= y) for each row's values y.
-
-    The remainder is what is still to earn. Both arrays are (n,) for one value per row, or (n, m)
-    for m values.
-    """
-
-    step: int
-    left: FloatArray
-    right: FloatArray
+# P(remainder < y) and P(remainder <= y) at each row's values y; and the same by step.
+Sides: TypeAlias = tuple[FloatArray, FloatArray]
+Limits: TypeAlias = dict[int, Sides]
 
 
 @dataclass(frozen=True)
 class BlockResult:
-    """A fitted block (range of steps): its model, and its predictions for the task's rows.
-
-    The model is None if there was no episode to learn from.
-    """
+    """A fitted block (range of steps): its model, and its predictions for the task's rows."""
 
     model: Any
-    limits: dict[str, tuple[StepLimits, ...]]
+    limits: dict[str, Limits]
 
 
 def fit_block(task: BlockTask) -> BlockResult:
-    """The fitted block: the model of a range of steps, and its predictions. Phase one of a fit.
-
-    Afterwards the caller mixes the predictions of all blocks.
-    """
+    """The fitted block: the model of a range of steps, and its predictions."""
     if not task.train:
-        return BlockResult(None, dict.fromkeys(task.asked, ()))
-    unfitted = copy.deepcopy(task.model) if task.own else task.model
+        return BlockResult(None, {part: {} for part in task.asked})
+    asked = {part: steps for part, steps in task.asked.items() if part != PATHS}
+    unfitted = copy.deepcopy(task.model) if asked else task.model
     model = _fitted(task, task.model, task.train)
     _lead_to_episodes(model, task.train)
-    limits = {
-        part: tuple(_limits(model, rows) for rows in steps)
-        for part, steps in task.asked.items()
-        if part not in (*task.own, PATHS)
-    }
-    own = [rows for part in task.own for rows in task.asked[part]]
-    found = iter(_own_limits(task, own, unfitted, model))
-    limits |= {part: tuple(next(found) for _ in task.asked[part]) for part in task.own}
+    found = iter(
+        _own_limits(task, [rows for one in asked.values() for rows in one], unfitted, model)
+    )
+    limits = {part: {rows.step: next(found) for rows in one} for part, one in asked.items()}
     if task.gains is not None:
         learned = episodes_of(task.train)
-        limits[PATHS] = tuple(
-            _path_limits(model, rows, task.gains, learned) for rows in task.asked[PATHS]
-        )
+        limits[PATHS] = {
+            rows.step: _path_limits(model, rows, task.gains, learned) for rows in task.asked[PATHS]
+        }
     return BlockResult(model, limits)
 
 
@@ -159,21 +131,13 @@ def _lead_to_episodes(model: Any, train: Sequence[StepRows]) -> None:
     model.number_episodes(index[np.unique(keys, return_index=True)[1]])
 
 
-def _limits(model: Any, rows: StepRows) -> StepLimits:
-    return StepLimits(rows.step, *model.cdf_limits(rows.X, rows.y))
-
-
 def _own_limits(
     task: BlockTask, steps: Sequence[StepRows], unfitted: Any, model: Any
-) -> list[StepLimits]:
-    """Predictions for training episodes, by parts of the model that did not learn from them.
-
-    A forest uses the trees that did not see the episode. Any other model is fitted again several
-    times, each time without one part (fold) of the episodes.
-    """
+) -> list[Sides]:
+    """Predictions for training episodes, by parts of the model that did not learn from them."""
     if hasattr(model, "out_of_bag_limits"):
         return _out_of_bag(model, steps, episodes_of(task.train))
-    limits = [StepLimits(rows.step, *np.full((2, *rows.y.shape), np.nan)) for rows in steps]
+    limits = [tuple(np.full((2, *rows.y.shape), np.nan)) for rows in steps]
     for fold in range(_FOLDS if steps else 0):
         train = [_of_fold(rows, fold, inside=False) for rows in task.train]
         if not any(len(rows) for rows in train):
@@ -183,33 +147,26 @@ def _own_limits(
             held_out = _of_fold(rows, fold, inside=True)
             if len(held_out):
                 here = fold_of(rows.keys) == fold
-                answered = _limits(twin, held_out)
-                found.left[here], found.right[here] = answered.left, answered.right
+                found[0][here], found[1][here] = twin.cdf_limits(held_out.X, held_out.y)
     return limits
 
 
-def _out_of_bag(model: Any, steps: Sequence[StepRows], learned: KeyArray) -> list[StepLimits]:
+def _out_of_bag(model: Any, steps: Sequence[StepRows], learned: KeyArray) -> list[Sides]:
     """Predictions by trees that never saw the episode, for many steps per call."""
-    found = []
+    found: list[Sides] = []
     for some in _alike(steps):
         X, y, keys = (
             np.concatenate([getattr(rows, name) for rows in some]) for name in ("X", "y", "keys")
         )
         answers = honest_limits(model, X, y, keys, learned)
         ends = np.cumsum([len(rows) for rows in some])[:-1]
-        sides = (np.split(side, ends) for side in answers)
-        found += [
-            StepLimits(rows.step, left, right)
-            for rows, left, right in zip(some, *sides, strict=True)
-        ]
+        left, right = (np.split(side, ends) for side in answers)
+        found += zip(left, right, strict=True)
     return found
 
 
 def _alike(steps: Sequence[StepRows]) -> Iterator[list[StepRows]]:
-    """Groups of neighbouring steps whose rows can be predicted in one call.
-
-    All rows of a group ask about the same number of values, and the group is not too large.
-    """
+    """Groups of neighbouring steps whose rows can be predicted in one call."""
     for _, same in groupby(steps, key=lambda rows: rows.y.shape[1:]):
         some: list[StepRows] = []
         for rows in same:
@@ -227,17 +184,11 @@ def episodes_of(steps: Sequence[StepRows]) -> KeyArray:
 
 def honest_limits(
     model: Any, X: FloatArray, y: FloatArray, keys: KeyArray, learned: KeyArray
-) -> tuple[FloatArray, FloatArray]:
-    """P(remainder < y) and P(remainder <= y) by trees that never saw the row's episode.
-
-    The remainder is the part of the outcome that comes after the row. ``keys`` are the keys (hashed
-    ids) of the rows' episodes, ``learned`` those of the episodes that the model was fitted on. If
-    rows were subsampled, some episodes may have lost all their rows. No tree was fitted on such an
-    episode, so all trees answer for it.
-    """
+) -> Sides:
+    """P(remainder < y) and P(remainder <= y) by trees that never saw the row's episode."""
     own = np.isin(keys, learned)
     if own.all():
-        limits: tuple[FloatArray, FloatArray] = model.out_of_bag_limits(X, y, keys)
+        limits: Sides = model.out_of_bag_limits(X, y, keys)
         return limits
     left, right = np.empty(y.shape), np.empty(y.shape)
     if own.any():
@@ -246,15 +197,8 @@ def honest_limits(
     return left, right
 
 
-def _path_limits(model: Any, rows: StepRows, gains: Gains, learned: KeyArray) -> StepLimits:
-    """P(gain < own) and P(gain <= own) for each row, by trees that never saw its episode.
-
-    A gain is what a run adds after a step; ``own`` is the gain of the row's episode.
-
-    The probabilities are NaN for an episode that every tree has seen. ``learned`` are the keys
-    (hashed ids) of the episodes that the model was fitted on; all trees are used for other
-    episodes.
-    """
+def _path_limits(model: Any, rows: StepRows, gains: Gains, learned: KeyArray) -> Sides:
+    """P(gain < own) and P(gain <= own) for each row, by trees that never saw its episode."""
     left, right = np.full(rows.y.shape, np.nan), np.full(rows.y.shape, np.nan)
     cells = Cells(Cells.of(gains.scales.size - rows.step).leads, np.arange(rows.y.shape[1] + 1))
     own = np.isin(rows.keys, learned)
@@ -268,7 +212,7 @@ def _path_limits(model: Any, rows: StepRows, gains: Gains, learned: KeyArray) ->
             known = found.counts > 0
             sides = gains.limits(model, samples[known], rows.step, cells, rows.y[some[known]])
             left[some[known]], right[some[known]] = sides
-    return StepLimits(rows.step, left, right)
+    return left, right
 
 
 def fold_of(keys: KeyArray) -> IndexArray:
@@ -281,11 +225,7 @@ def _of_fold(rows: StepRows, fold: int, *, inside: bool) -> StepRows:
 
 
 def thinned(steps: Sequence[StepRows], every: int, seed: int) -> tuple[StepRows, ...]:
-    """The rows of only every n-th step of each episode, where n is ``every``.
-
-    The first of these steps is random for each episode. Steps of one run are similar, so little is
-    lost. Only very short episodes may lose all rows.
-    """
+    """The rows of only every n-th step of each episode, where n is ``every``."""
     found = []
     for rows in steps:
         phase = keyed_hash(rows.keys, seed, "phase") % np.uint64(every)
@@ -298,11 +238,7 @@ def thinned(steps: Sequence[StepRows], every: int, seed: int) -> tuple[StepRows,
 def drawn_near_ends(
     steps: Sequence[StepRows], episodes: Episodes, most: int, seed: int
 ) -> tuple[StepRows, ...]:
-    """About ``most`` of the rows, drawn at random so that rows before an early end are kept.
-
-    Few rows show how a run fails. So the last rows of runs that end before the horizon are drawn
-    ten times as often, and a row counts the more, the smaller its chance was (method M30).
-    """
+    """About ``most`` of the rows, drawn at random so that rows before an early end are kept."""
     whole = sum(float(_wanted(episodes, rows.step, rows.index).sum()) for rows in steps)
     drawn = (_drawn(rows, episodes, most / whole, seed) for rows in steps)
     return tuple(rows for rows in drawn if len(rows))
@@ -323,11 +259,7 @@ def _drawn(rows: StepRows, episodes: Episodes, share: float, seed: int) -> StepR
 
 
 def learned_guide(episodes: Episodes, *, grid: float, pace: float, seed: int) -> RunGuide:
-    """A model of the mean remainder for all steps of a run, from rows of all steps (method M30).
-
-    Rows before an early end are drawn more often, as in `drawn_near_ends`. Steps are read one after
-    the other, so all rows need not fit into memory.
-    """
+    """A model of the mean remainder for all steps of a run, from rows of all steps (M30)."""
     alive = (np.flatnonzero(episodes.lengths > t) for t in range(episodes.horizon))
     whole = sum(float(_wanted(episodes, t, index).sum()) for t, index in enumerate(alive))
     drawn = [
@@ -351,12 +283,7 @@ def step_rows(
     doubted: FloatArray | None = None,
     guide: RunGuide | None = None,
 ) -> tuple[StepRows, ...]:
-    """The rows of the episodes at each of these steps: models' inputs, and what to predict.
-
-    Steps that no episode reaches are left out. What to predict is the remainder, what the episode
-    still has to earn. With ``doubted`` outcomes, a row also asks about the remainders that would
-    lead to each of these outcomes. A ``guide`` adds its prediction as the last input.
-    """
+    """The rows of the episodes at each of these steps: models' inputs, and what to predict."""
     behavior, none = episodes.behavior, np.empty(0)
     found = []
     for t in steps:
@@ -382,13 +309,7 @@ def step_rows(
 
 
 def pace_of(episodes: Episodes) -> float:
-    """The reward that nearly every step of these episodes earns, or 0 if there is none.
-
-    Suppose that every step earns 1 as long as a run survives. Then the remainder (what is still to
-    earn) of a run that survives falls by 1 at every step t, and a model that several steps share
-    would blur it. The remainder plus the pace times t is the same number at all steps, so models
-    learn that number.
-    """
+    """The reward that nearly every step of these episodes earns, or 0 if there is none."""
     if episodes.behavior.translation is not Translation.SHIFT or episodes.behavior.scale(1) != 1.0:
         return 0.0
     earned = []
@@ -405,20 +326,12 @@ def pace_of(episodes: Episodes) -> float:
 
 
 def seen_remainders(step: Step, scale: float, moved: float, grid: float) -> FloatArray:
-    """(rows,): the remainder of each row (what is still to earn) in the scale of the models.
-
-    See method M18 in docs/methods.md.
-    """
+    """(rows,): the remainder of each row (what is still to earn) in the scale of the models."""
     return snap(step.response + moved, grid) if moved else step.response * scale
 
 
 def _asked(step: Step, own: FloatArray, doubted: tuple[FloatArray, float, float]) -> FloatArray:
-    """The values to predict a row at: its own remainder, and one for each doubted outcome.
-
-    The remainder is what is still to earn; the one for an outcome is what the run would have to
-    earn to end in it. Doubted outcomes are those that may be impossible. ``doubted`` has these
-    outcomes, the amount that is added to remainders for the models, and the unit of rounding.
-    """
+    """The values to predict a row at: its own remainder, and one for each doubted outcome."""
     outcomes, moved, grid = doubted
     if not outcomes.size:
         return own

@@ -18,11 +18,10 @@ import numpy as np
 from ontarget._typing import BoolArray, IndexArray
 from ontarget.episodes.judged import Reading
 from ontarget.errors import InputError
-from ontarget.fitted._kernels import P
-from ontarget.fitted.calibrating import map_target
 from ontarget.fitted.fitted import Fitted
-from ontarget.fitted.joint.asked import Asked
+from ontarget.fitted.joint.asked import Asked, map_target
 from ontarget.fitted.joint.joint import Joint
+from ontarget.fitted.kernels import P
 from ontarget.fitted.paths.bands import PathBands
 from ontarget.fitted.target_map import TargetMap
 from ontarget.goal import Goal

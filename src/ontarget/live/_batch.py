@@ -12,7 +12,8 @@ from ontarget._progress import Reached
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.episodes import Episodes
 from ontarget.errors import FewEpisodesError
-from ontarget.fitted._kernels import (
+from ontarget.fitted.joint.asked import Asked
+from ontarget.fitted.kernels import (
     ASSURANCE,
     DECIDED,
     HIGH,
@@ -24,7 +25,6 @@ from ontarget.fitted._kernels import (
     SPREAD_LOW,
     P,
 )
-from ontarget.fitted.joint.asked import Asked
 from ontarget.live._reasons import Reason, in_words, one_sided
 from ontarget.live.answers import Answers, Sheet
 from ontarget.live.outlook import Outlooks, Status

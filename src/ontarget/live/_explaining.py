@@ -20,9 +20,9 @@ from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.conformal.ranks import Interval
 from ontarget.episodes import Schema
 from ontarget.errors import Argument, CalibrationError, InputError
-from ontarget.fitted._kernels import P
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.joint.asked import Asked, Said
+from ontarget.fitted.kernels import P
 from ontarget.fitted.law import StepLaw
 from ontarget.live._shapley import shapley
 from ontarget.live.explanation import Contribution, Explanation, Precedent

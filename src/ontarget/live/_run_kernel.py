@@ -14,7 +14,7 @@ import numpy as np
 
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import BoolArray, FloatArray, IndexArray
-from ontarget.fitted._kernels import (
+from ontarget.fitted.kernels import (
     DECIDED,
     NUMBERS,
     Stored,

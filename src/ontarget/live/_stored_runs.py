@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ontarget.errors import InputError
-from ontarget.fitted._kernels import NUMBERS
 from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.kernels import NUMBERS
 from ontarget.live._reasons import Reason
 from ontarget.live.outlook import Status
 

@@ -15,7 +15,7 @@ import numpy as np
 from ontarget._arrays import NUMBER_KINDS, number_or_nan, shown
 from ontarget._typing import FloatArray
 from ontarget.episodes.judged import Reading as Signal
-from ontarget.fitted._kernels import (
+from ontarget.fitted.kernels import (
     ASSURANCE,
     DECIDED,
     HIGH,

@@ -18,8 +18,8 @@ from ontarget._typing import FloatArray
 from ontarget.conformal.levels import Level, bounds_at_once, exact_confidence
 from ontarget.errors import AlarmWarning, FewEpisodesError
 from ontarget.evaluation import alarm_curve, sustained
-from ontarget.fitted._kernels import DECIDED
 from ontarget.fitted.guarantee import promised_threshold
+from ontarget.fitted.kernels import DECIDED
 from ontarget.live.answers import Answers
 from ontarget.live.rules import AlarmRule, Trigger
 

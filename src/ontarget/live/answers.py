@@ -10,7 +10,8 @@ import numpy as np
 
 from ontarget._arrays import read_only
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
-from ontarget.fitted._kernels import (
+from ontarget.fitted.guarantee import alarm_scores, check_known
+from ontarget.fitted.kernels import (
     ASSURANCE,
     DECIDED,
     HIGH,
@@ -22,7 +23,6 @@ from ontarget.fitted._kernels import (
     SPREAD_LOW,
     P,
 )
-from ontarget.fitted.guarantee import alarm_scores, check_known
 from ontarget.fitted.recorded import check_room
 from ontarget.live._run_kernel import first_alarms_of_runs
 from ontarget.live.outlook import Outlook, Status
@@ -44,7 +44,7 @@ class Answers:
     ----------
     said
         (rows, numbers): the numbers of each answer, such as p, in the order listed in
-        `ontarget.fitted._kernels`; NaN if the monitor cannot answer.
+        `ontarget.fitted.kernels`; NaN if the monitor cannot answer.
     bad
         (rows,): whether a missing or unreadable value made the step unknown.
     counts

@@ -22,14 +22,11 @@ from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Translation
 from ontarget.episodes.judged import Reading
 from ontarget.errors import InputError
-from ontarget.fitted._curve_kernel import KNOTS
-from ontarget.fitted._impossible_kernel import leave_out
-from ontarget.fitted._kernels import NUMBERS
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.joint.asked import Asked
 from ontarget.fitted.joint.joint import Joint
-from ontarget.fitted.law import NO_CURVE
-from ontarget.fitted.question import Question
+from ontarget.fitted.kernels import KNOTS, NUMBERS, leave_out
+from ontarget.fitted.law import NO_CURVE, Question
 from ontarget.fitted.target_map import TargetMap
 from ontarget.goal import Goal
 from ontarget.live import _run_kernel as k
@@ -37,9 +34,9 @@ from ontarget.live._reasons import Reason, one_sided
 from ontarget.live._recall_kernel import recall_rows
 from ontarget.live.rules import AlarmRule, Below, Trigger
 from ontarget.live.runs import RunState, RunTable, admitted, stretches
-from ontarget.models._entry import check_width, live_model
-from ontarget.models._mixture_kernel import blend
 from ontarget.models.base import LiveModel
+from ontarget.models.entry import check_width, live_model
+from ontarget.models.kernels import blend
 from ontarget.target import Target
 
 # Runs per piece of work: one thread answers a piece, then takes the next.

@@ -19,8 +19,8 @@ from ontarget.conformal.levels import (
     rank_within,
 )
 from ontarget.errors import Argument, FewEpisodesError, InputError
-from ontarget.fitted._kernels import PLAUSIBILITY, P
 from ontarget.fitted.guarantee import Threshold, promised_threshold
+from ontarget.fitted.kernels import PLAUSIBILITY, P
 from ontarget.live.outlook import Outlook
 
 NO_ASSURE = "this monitor has no assure episodes; fit with a split that has some"

@@ -15,8 +15,8 @@ from ontarget._arrays import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Behavior
 from ontarget.errors import InputError
-from ontarget.fitted._kernels import NUMBERS
 from ontarget.fitted.fitted import Fitted
+from ontarget.fitted.kernels import NUMBERS
 from ontarget.live import _run_kernel as k
 from ontarget.live._reasons import Reason
 from ontarget.live._stored_runs import check_counts, check_values

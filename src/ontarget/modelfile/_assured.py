@@ -14,7 +14,7 @@ from ontarget.episodes.store import Roles, Store
 from ontarget.errors import ModelFileError
 from ontarget.fitted.fitted import Fitted
 from ontarget.modelfile._description import Description
-from ontarget.models._stored import flat_array
+from ontarget.models.stored import flat_array
 from ontarget.target import Closed, Target
 
 _CLOSED: Final[dict[tuple[bool, bool], Closed]] = {
@@ -26,10 +26,7 @@ _CLOSED: Final[dict[tuple[bool, bool], Closed]] = {
 
 
 def assure_arrays(fitted: Fitted) -> dict[str, AnyArray]:
-    """The arrays of a model file about the assure episodes (held out to back the promises).
-
-    For each target, the threshold of an alarm is computed from these episodes.
-    """
+    """The arrays of a model file about the assure episodes (held out to back the promises)."""
     arrays: dict[str, AnyArray] = {"excess": fitted.excess}
     if fitted.assure is not None:
         store = fitted.assure.compact()._store
@@ -50,11 +47,7 @@ def assure_arrays(fitted: Fitted) -> dict[str, AnyArray]:
 
 
 def _wanted_array(targets: Sequence[Target | None]) -> FloatArray:
-    """The target of each episode as an array with one row per interval of a target, (rows, 5).
-
-    A row has the episode's index, the interval's lower and upper end, and for each end 1 if it
-    belongs to the target, else 0.
-    """
+    """The target of each episode as an array with one row per interval of a target, (rows, 5)."""
     rows = [
         (i, *component)
         for i, target in enumerate(targets)
@@ -65,11 +58,7 @@ def _wanted_array(targets: Sequence[Target | None]) -> FloatArray:
 
 
 def _wanted(arrays: Mapping[str, AnyArray], n: int) -> tuple[Target | None, ...] | None:
-    """The target of each assure episode, an episode held out to back the promises.
-
-    None in place of a target means that this episode has none. None is returned if the file has no
-    targets.
-    """
+    """The target of each assure episode, an episode held out to back the promises."""
     if "wanted" not in arrays:
         return None
     found = arrays["wanted"]
@@ -98,13 +87,7 @@ def _named(groups: tuple[Any, ...], codes: AnyArray) -> AnyArray:
 
 
 def excess_in(arrays: Mapping[str, AnyArray]) -> FloatArray:
-    """The excess of each assure episode, (n,): how far its outcome ever was from the middle.
-
-    Assure episodes are held out to back the promises. At each step, a distribution of the outcome
-    is predicted; the distance of the outcome from its middle is measured in probability, from 0 to
-    0.5. The excess is the largest of these distances over the steps of the episode. It is infinite
-    if the episode was cut off.
-    """
+    """The excess of each assure episode, (n,): how far its outcome ever was from the middle."""
     excess = flat_array(arrays, "excess", np.float64)
     if not np.all(((excess >= 0.0) & (excess <= 0.5)) | (excess == np.inf)):
         raise ModelFileError(
@@ -124,11 +107,7 @@ def excess_in(arrays: Mapping[str, AnyArray]) -> FloatArray:
 def assure_in(
     arrays: Mapping[str, AnyArray], about: Description, behavior: Behavior
 ) -> Episodes | None:
-    """The assure episodes (held out to back the promises) in a model file, checked; or None.
-
-    They are made from the arrays of their section of the file. None if the file has no such
-    episodes.
-    """
+    """The assure episodes (held out to back the promises) in a model file, checked; or None."""
     if "lengths" not in arrays:
         return None
     lengths, codes = (flat_array(arrays, name, np.int64) for name in ("lengths", "groups"))
@@ -182,10 +161,6 @@ def assure_in(
 
 
 def unknown_before(before: FloatArray, behavior: Behavior) -> bool:
-    """Whether ``before`` has a number that is impossible for this behavior.
-
-    The behavior is the number that a run is judged by; ``before`` has its values before steps. They
-    must be finite and at most 1e300 in size. NaN is allowed if the behavior is read from a column.
-    """
+    """Whether ``before`` has a number that is impossible for this behavior."""
     known = np.abs(before) <= LARGEST_OUTCOME  # false for NaN
     return not bool(np.all(known | np.isnan(before) if behavior.reads_so_far else known))

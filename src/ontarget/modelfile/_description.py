@@ -29,12 +29,7 @@ _GROUP_TYPES = (str, int, float, bool)
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """What the header of a model file says about its monitor, as checked values.
-
-    The number that runs are judged by (the behavior) is still a name here, not an object. Of all
-    these values, only `horizon` and the number of groups decide how much memory is used later. Both
-    are first compared with the lengths of the file's arrays.
-    """
+    """What the header of a model file says about its monitor, as checked values."""
 
     schema: Schema
     history: History
@@ -243,10 +238,7 @@ def _bounds(ends: list[Any], name: str = "reward_bounds") -> tuple[float, float]
 
 
 def _groups(names: list[Any]) -> tuple[Any, ...]:
-    """The names of the groups of runs, checked.
-
-    All names must have the same type, so that one array can contain them.
-    """
+    """The names of the groups of runs, checked."""
     kinds = {type(name) for name in names}
     if len(kinds) != 1 or not kinds <= set(_GROUP_TYPES) or len(set(names)) != len(names):
         raise ModelFileError(f"'groups' in the header needs different names, got {names!r:.80}")
@@ -265,10 +257,7 @@ def _may_miss(flags: list[Any], width: int) -> BoolArray:
 
 
 def _sizes(sizes: dict[str, Any]) -> dict[str, int]:
-    """How many episodes were used for what, by name: learn (models) and assure (promises).
-
-    With ``preset="paper"`` the names are train, calibrate and assure.
-    """
+    """How many episodes were used for what, by name: learn (models) and assure (promises)."""
     names = _PARTS if "learn" in sizes else _PAPER_PARTS
     return {name: _whole("sizes", sizes[name]) for name in names}
 

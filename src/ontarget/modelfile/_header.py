@@ -1,14 +1,4 @@
-"""The header of a model file, which says what is in the file and where: writing and checking it.
-
-docs/model-file.md describes the file field by field. In short, it is a safetensors file. Its
-metadata is a JSON text with the user's header, and with the place of each section. A list of
-tensors (arrays) follows.
-
-There is exactly one way to write a file. So for each array in the list, the reader takes only its
-name, type and shape, writes the entry itself, and compares it with the one in the file. This
-also checks offsets, padding and order. Only the JSON text is parsed, after checking how much
-memory it can take.
-"""
+"""The header of a model file, which says what is in the file and where: writing and checking it."""
 
 from __future__ import annotations
 
@@ -81,10 +71,7 @@ class ArrayPlace(NamedTuple):
 
 
 class SectionPlace(NamedTuple):
-    """Where the arrays of one section of a model file are, and where they are listed.
-
-    It also has the checksum of the section.
-    """
+    """Where the arrays of one section of a model file are, and where they are listed."""
 
     start: int
     stop: int
@@ -95,10 +82,7 @@ class SectionPlace(NamedTuple):
 
 
 class Header(NamedTuple):
-    """The checked header of a model file.
-
-    It has the user's part, the place of each section of arrays, and the header's checksum.
-    """
+    """The checked header of a model file."""
 
     user: dict[str, Any]
     sections: dict[str, SectionPlace]
@@ -108,10 +92,7 @@ class Header(NamedTuple):
 
 
 def dtype_code(dtype: np.dtype[Any]) -> str:
-    """The code by which a model file names this NumPy type, in any byte order.
-
-    Types that a file cannot have are refused.
-    """
+    """The code by which a model file names this NumPy type, in any byte order."""
     code = _CODES.get(dtype.newbyteorder("<"))
     if code is None:
         raise InputError(
@@ -126,12 +107,7 @@ def encode_header(
     shapes: Mapping[str, Mapping[str, tuple[str, tuple[int, ...]]]],
     checksums: Mapping[str, str],
 ) -> bytes:
-    """The bytes at the start of a model file: the header's length, then the header.
-
-    ``shapes`` has the dtype code and the shape of every array, by section and array name.
-    ``checksums`` has the SHA-256 of every section. Names must be sorted, because the arrays' bytes
-    are written in this order.
-    """
+    """The bytes at the start of a model file: the header's length, then the header."""
     tensors: list[bytes] = []
     sections: dict[str, Any] = {}
     stop = 0
@@ -165,10 +141,7 @@ def encode_header(
 
 
 def decode_header(buffer: FileBuffer, size: int) -> Header:
-    """The header at the start of a file of ``size`` bytes; a ValueError says what is wrong with it.
-
-    The buffer may contain the header alone, without the arrays.
-    """
+    """The header of a file of ``size`` bytes; a ValueError says what is wrong with it."""
     end = _header_end(buffer, size)
     fingerprint = buffer[_SEAL].decode("ascii", "replace")
     if fingerprint != _seal(buffer, end):
@@ -197,10 +170,7 @@ def decode_header(buffer: FileBuffer, size: int) -> Header:
 def decode_arrays(
     buffer: FileBuffer, header: Header, name: str
 ) -> Iterator[tuple[str, ArrayPlace]]:
-    """The name and the place of each array of one section, in order.
-
-    A ValueError says what is wrong with the list of arrays in the file.
-    """
+    """The name and the place of each array of one section, in order."""
     place = header.sections[name]
     stop, position, before, n_arrays = place.start, place.list_start, "", 0
     while position < place.list_stop and n_arrays < place.n_arrays:
@@ -230,10 +200,7 @@ def decode_arrays(
 
 
 def _listed(name: str, code: str, shape: tuple[int, ...], start: int) -> tuple[bytes, int]:
-    """The text that lists one array and its padding in a model file, and where the padding ends.
-
-    The padding is zeros up to a multiple of 8 bytes. It is listed as an array of its own.
-    """
+    """The text that lists one array and its padding in a model file, and where the padding ends."""
     stop = start + _DTYPES[code].itemsize * math.prod(shape)
     text = _tensor(name, code, shape, start, stop)
     if gap := -stop % ALIGNMENT:  # safetensors forbids gaps, so the padding is listed as an array
@@ -286,10 +253,7 @@ def _header_end(buffer: FileBuffer, size: int) -> int:
 
 
 def _places(listed: Any, list_stop: int, end: int, size: int) -> dict[str, SectionPlace]:
-    """Where each section of arrays is in the file; refuses sections with gaps or overlaps.
-
-    Together they must cover all bytes after the header exactly.
-    """
+    """Where each section of arrays is in the file; refuses sections with gaps or overlaps."""
     if not isinstance(listed, dict) or list(listed) != sorted(listed):
         raise ValueError("its sections are not a sorted JSON object")
     places = {}
@@ -317,10 +281,7 @@ def _places(listed: Any, list_stop: int, end: int, size: int) -> dict[str, Secti
 
 
 def _array_place(code: str, shape: tuple[int, ...], start: int, size: int) -> ArrayPlace:
-    """Which bytes of a file of ``size`` bytes an array takes, from ``start`` on.
-
-    An array that is larger than the file is refused.
-    """
+    """Which bytes of a file of ``size`` bytes an array takes, from ``start`` on."""
     dtype = _DTYPES.get(code)
     if dtype is None:
         raise ValueError(f"an array has an unknown dtype: {code!r}")
@@ -338,10 +299,7 @@ def _check_keys(entry: Any, keys: set[str], where: str) -> None:
 
 
 def _dumped(about: dict[str, Any]) -> bytes:
-    """The value as JSON, written as one JSON string; equal values always give the same text.
-
-    The JSON is compact and has sorted keys.
-    """
+    """The value as JSON, written as one JSON string; equal values always give the same text."""
     try:
         _check_plain(about["user"])
         text = json.dumps(about, allow_nan=False, sort_keys=True, separators=(",", ":"))
@@ -384,10 +342,7 @@ def _check_memory(needed: int, size: int) -> None:
 
 
 def _check_plain(value: dict[str, Any]) -> None:
-    """Refuse a JSON object with keys that are not str, or nested deeper than `MAX_DEPTH`.
-
-    JSON would turn other keys into text, so that they would not read back the same.
-    """
+    """Refuse a JSON object with keys that are not str, or nested deeper than `MAX_DEPTH`."""
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
         below: list[Any] = []

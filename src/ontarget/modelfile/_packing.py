@@ -22,10 +22,7 @@ _MOST_NUMBERS: Final = 500_000
 
 
 def packed(section: str, arrays: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
-    """The arrays of a section as they are written to a file, each in the smallest exact type.
-
-    Only arrays of recorded numbers get a smaller type.
-    """
+    """The arrays of a section as they are written to a file, each in the smallest exact type."""
     named = set(_PACKED.get(section, ()))
     return {name: _narrowed(one) if name in named else one for name, one in arrays.items()}
 

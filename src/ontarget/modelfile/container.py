@@ -1,11 +1,4 @@
-"""The model file: named sections of arrays and a JSON header, checked and memory-mapped.
-
-On disk it is a safetensors file, which any safetensors reader opens (`_header` describes it). The
-safetensors package is not used here. Its writer orders arrays by type across the whole file, so the
-arrays of one section would not be next to each other, and its reader copies every array. The same
-header and the same arrays always give the same bytes, at any time, on any machine, and for any
-order of dictionaries.
-"""
+"""The model file: named sections of arrays and a JSON header, checked and memory-mapped."""
 
 from __future__ import annotations
 
@@ -166,16 +159,7 @@ again
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, copy: bool | None = False) -> Self:
-        """Open a model file; only its header is read and checked at once.
-
-        Parameters
-        ----------
-        path
-            A file that `write_container` wrote.
-        copy
-            Whether to read the file into memory instead of mapping it, so that nobody can change it
-            later. With None, files up to 64 MB are read.
-        """
+        """Open a model file; only its header is read and checked at once."""
         name = os.fspath(path)
         try:
             buffer = _read(Path(path), copy=copy)
@@ -186,10 +170,7 @@ again
 
     @classmethod
     def from_bytes(cls, data: bytes, *, name: str = "model") -> Self:
-        """An open model file, made from the bytes that `container_bytes` returned.
-
-        ``name`` is the name of the file in messages.
-        """
+        """An open model file, made from the bytes that `container_bytes` returned."""
         return cls(data, name=name)
 
     def section(self, name: str) -> dict[str, AnyArray]:
@@ -206,11 +187,7 @@ again
         return dict(arrays)
 
     def release(self, name: str) -> None:
-        """Give the memory of a section back to the system; the section can still be read again.
-
-        This helps because checking a section reads all of it into memory, while later calls often
-        need only a small part.
-        """
+        """Give the memory of a section back to the system; the section can still be read again."""
         if isinstance(self._buffer, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             place, page = self._header.sections[name], mmap.PAGESIZE
             start = -(-place.start // page) * page
@@ -219,11 +196,7 @@ again
                 self._buffer.madvise(mmap.MADV_DONTNEED, start, stop - start)
 
     def verify(self) -> None:
-        """Check every section of the file that was not checked yet, using all threads.
-
-        Do not call it inside a task of `run_blocks` (which runs tasks in parallel), because both
-        use the same threads.
-        """
+        """Check every section of the file that was not checked yet, using all threads."""
 
         def check(start: int, stop: int) -> None:
             for name in self.sections[start:stop]:
@@ -333,10 +306,7 @@ def _reason(error: OSError, verb: str) -> str:
 
 @contextmanager
 def _damage(name: str) -> Iterator[None]:
-    """A context that turns errors in a file's contents into a `ModelFileError`.
-
-    The message names the file.
-    """
+    """A context that turns errors in a file's contents into a `ModelFileError`."""
     try:
         yield
     except ValueError as error:

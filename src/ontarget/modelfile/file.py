@@ -14,21 +14,19 @@ from ontarget._typing import AnyArray, KeyArray
 from ontarget.episodes import Behavior, behavior_of
 from ontarget.episodes.facts import MOST_FINGERPRINTS
 from ontarget.errors import ModelFileError, OntargetError
-from ontarget.fitted._curves import CurveTable
 from ontarget.fitted.blocks import LawTable
+from ontarget.fitted.curves import CurveTable, RankTable
 from ontarget.fitted.fitted import Fitted, Trained
-from ontarget.fitted.paths._maps import NO_MAPS, PathMaps
-from ontarget.fitted.ranks import RankTable
-from ontarget.fitted.recorded import RecordedRuns
-from ontarget.fitted.rehearsal import Rehearsal
+from ontarget.fitted.paths.gains import NO_MAPS, PathMaps
+from ontarget.fitted.recorded import RecordedRuns, Rehearsal
 from ontarget.modelfile._assured import assure_arrays, assure_in, excess_in, unknown_before
 from ontarget.modelfile._description import Description
 from ontarget.modelfile._packing import packed, unpacked
 from ontarget.modelfile.container import Container, container_bytes, write_container
-from ontarget.models._entry import check_rows, check_width, model_arrays
-from ontarget.models._stored import flat_array
+from ontarget.models.entry import check_rows, check_width, model_arrays
 from ontarget.models.guided.run import RunGuide
 from ontarget.models.registry import model_of_kind
+from ontarget.models.stored import flat_array
 
 # The header may state up to this many pairs of a step and a group without as many ranks in the
 # file. A watch takes 250 bytes for each pair.
@@ -36,11 +34,7 @@ _ALWAYS = 100_000
 
 
 class Sections(Protocol):
-    """An open model file: a header and named sections of arrays.
-
-    If the monitor judges runs by several numbers (behaviors), it is the part of the file for one of
-    them.
-    """
+    """An open model file: a header and named sections of arrays."""
 
     @property
     def name(self) -> str:
@@ -67,18 +61,7 @@ def save(fitted: Fitted, path: Path) -> None:
 
 
 def load(path: Path, *, copy: bool | None = None, behavior: Behavior | None = None) -> Fitted:
-    """The fitted monitor in a model file. Each of its models is checked when it is first used.
-
-    Parameters
-    ----------
-    path
-        The file.
-    copy
-        Whether to read the file into memory instead of mapping it; None reads files up to 64 MB.
-    behavior
-        The behavior (the number that runs are judged by) of the monitor. Needed only if the user
-        wrote its class.
-    """
+    """The fitted monitor in a model file."""
     return fitted_in(Container.open(path, copy=copy), behavior)
 
 
@@ -93,13 +76,7 @@ def fitted_from_bytes(data: bytes, *, behavior: Behavior | None = None) -> Fitte
 
 
 def inspect_file(path: Path) -> dict[str, Any]:
-    """What the header of a model file says, the file's size, and what it stores of episodes.
-
-    ``mapped_from`` counts the episodes stored to learn how raw p of one particular target becomes
-    calibrated p. ``outcomes`` has the least and the greatest outcome of the learning episodes, and
-    of how many it is known; empty if of none. The checksum of every section is verified first. p is
-    the probability of meeting the target.
-    """
+    """What the header of a model file says, the file's size, and what it stores of episodes."""
     container = Container.open(path, copy=None)
     container.verify()
     with _forged(container.name):
@@ -121,22 +98,7 @@ def outcome_range(outcomes: AnyArray) -> dict[str, float]:
 
 
 class FiledModels:
-    """The fitted models in a file, one per range of steps, each opened and checked on first use.
-
-    A range of steps that share a model is called a block.
-
-    Parameters
-    ----------
-    container
-        The open file.
-    kinds
-        The kind of model of each block; None for a block that no episode reached, which has no
-        model.
-    width
-        How many numbers every model gets about a run at a step.
-    learned
-        The largest number of episodes that a model can have learned from, and the horizon.
-    """
+    """The fitted models in a file, one per range of steps, each opened and checked on first use."""
 
     def __init__(
         self,
@@ -158,10 +120,7 @@ class FiledModels:
         return self._opened[index]
 
     def release(self) -> None:
-        """Give the memory of the models that were opened back to the system.
-
-        The models can be read again.
-        """
+        """Give the memory of the models that were opened back to the system."""
         for index in self._opened:
             if self._kinds[index] is not None:
                 self._container.release(_block_name(index))
@@ -180,11 +139,7 @@ class FiledModels:
 
 @contextmanager
 def _forged(where: str) -> Iterator[None]:
-    """A context that turns any error from a file's contents into a `ModelFileError`.
-
-    Even a file with correct checksums may be forged, so its contents can be anything. ``where``
-    names the file in the message.
-    """
+    """A context that turns any error from a file's contents into a `ModelFileError`."""
     try:
         yield
     except ModelFileError as error:
@@ -228,11 +183,7 @@ def sections_of(fitted: Fitted) -> dict[str, Mapping[str, AnyArray]]:
 
 
 def fitted_in(container: Sections, given: Behavior | None) -> Fitted:
-    """The fitted monitor in an open model file, or in the part of it for one of several behaviors.
-
-    A behavior is a number that runs are judged by. ``given`` is the behavior, if the user wrote its
-    class.
-    """
+    """The fitted monitor in an open model file, or in its part for one of several behaviors."""
     named = ("assure", "curves", "episodes", "law", "learn", "paths", "ranks", "rehearsal")
     sections = {name: unpacked(name, container.section(name)) for name in named}
     with _forged(container.name):
@@ -293,22 +244,14 @@ def fitted_in(container: Sections, given: Behavior | None) -> Fitted:
 
 
 def _curves(arrays: Mapping[str, AnyArray], about: Description) -> CurveTable | None:
-    """The calibration curves in the file, which turn raw p into calibrated p.
-
-    None with ``preset="paper"``, which has no such curves. p is the probability of meeting the
-    target.
-    """
+    """The calibration curves in the file, which turn raw p into calibrated p."""
     if "learn" not in about.sizes:
         return None
     return CurveTable.from_arrays(arrays, about.horizon, about.n_groups)
 
 
 def _ranks(arrays: Mapping[str, AnyArray], about: Description) -> RankTable:
-    """For each step and group of runs, the ranks from which promises are computed.
-
-    A rank is where an outcome fell in its predicted distribution, from 0 to 1. With
-    ``preset="paper"``, there must be enough ranks for the number of steps and groups.
-    """
+    """For each step and group of runs, the ranks from which promises are computed."""
     found = RankTable.from_arrays(arrays, about.horizon, about.n_groups)
     pairs = about.horizon * about.n_groups
     if "learn" not in about.sizes and pairs > max(_ALWAYS, found.values.size):
@@ -320,11 +263,7 @@ def _ranks(arrays: Mapping[str, AnyArray], about: Description) -> RankTable:
 
 
 def _n_recorded(arrays: Mapping[str, AnyArray], about: Description) -> int:
-    """How many runs the models learned from.
-
-    After a recalibration, the header may count more runs as "learn" than the models learned from,
-    because the calibration of p also used newer runs. p is the probability of meeting the target.
-    """
+    """How many runs the models learned from."""
     n = next(iter(about.sizes.values()))
     return min(n, arrays["outcomes"].size) if "outcomes" in arrays else n
 
@@ -332,10 +271,7 @@ def _n_recorded(arrays: Mapping[str, AnyArray], about: Description) -> int:
 def _runs(
     arrays: Mapping[str, AnyArray], behavior: Behavior, learned: tuple[int, int]
 ) -> RecordedRuns:
-    """What the file stores about the episodes that models learned from, after checking it.
-
-    ``learned`` is the number of these episodes, and the horizon (most steps of a run).
-    """
+    """What the file stores about the episodes that models learned from, after checking it."""
     found = RecordedRuns.from_arrays(arrays, n=learned[0], horizon=learned[1])
     if found.before is not None and unknown_before(found.before, behavior):
         raise ModelFileError("learn array 'before' needs finite numbers up to 1e300")
@@ -343,25 +279,14 @@ def _runs(
 
 
 def _path_maps(arrays: Mapping[str, AnyArray], horizon: int) -> PathMaps:
-    """The corrections for predicted paths in a model file.
-
-    A path is the number that a run is judged by, at all later steps. The corrections were learned
-    from the episodes that models learned from. A file has no corrections if the monitor does not
-    predict paths, with ``preset="paper"``, or if no model stores the rows it learned from.
-    """
+    """The corrections for predicted paths in a model file."""
     return PathMaps.from_arrays(arrays, horizon) if "steps" in arrays else NO_MAPS
 
 
 def _rehearsal(
     arrays: Mapping[str, AnyArray], about: Description, behavior: Behavior, *, assured: bool
 ) -> Rehearsal | None:
-    """The stored predictions about learning episodes, each as if it had not been learned from.
-
-    From these predictions, the calibration of p for one particular target is learned. ``assured``
-    says whether the file has assure episodes (held out to back the promises); without them, alarm
-    thresholds come from these predictions too. None with ``preset="paper"``, which stores none. p
-    is the probability of meeting the target.
-    """
+    """The stored predictions about learning episodes, each as if it had not been learned from."""
     if "learn" not in about.sizes:
         return None
     found = Rehearsal.from_arrays(
@@ -378,10 +303,7 @@ def _rehearsal(
 
 
 def _fingerprints(arrays: Mapping[str, AnyArray], sizes: Mapping[str, int]) -> KeyArray:
-    """A 64-bit hash of each episode that was used for fitting, one part of the split after another.
-
-    If a part has more than `MOST_FINGERPRINTS` episodes, the file has only that many hashes of it.
-    """
+    """A 64-bit hash of each episode that was used for fitting, part after part of the split."""
     found = flat_array(arrays, "fingerprints", np.uint64)
     n = sum(min(size, MOST_FINGERPRINTS) for size in sizes.values())
     if found.size != n:
@@ -390,10 +312,7 @@ def _fingerprints(arrays: Mapping[str, AnyArray], sizes: Mapping[str, int]) -> K
 
 
 def _behavior(spec: str, given: object) -> Behavior:
-    """The built-in behavior (the number runs are judged by) that a file names, or ``given``.
-
-    ``given`` must have the name in the file.
-    """
+    """The built-in behavior (the number runs are judged by) that a file names, or ``given``."""
     if given is None:
         if spec.startswith("own:"):
             raise ModelFileError(

@@ -1,7 +1,4 @@
-"""The model file of a monitor that judges runs by several numbers (behaviors).
-
-Every behavior has its own sections in the file; their names begin with the behavior's name.
-"""
+"""The model file of a monitor that judges runs by several numbers (behaviors)."""
 
 from __future__ import annotations
 
@@ -55,11 +52,7 @@ def load_any(
     copy: bool | None = None,
     behavior: Behavior | Mapping[str, Behavior] | None = None,
 ) -> Joint:
-    """The fitted monitor in a model file, whether it judges runs by one number or by several.
-
-    Such a number is a behavior. ``behavior`` is the behavior that the monitor was fitted with, if
-    the user wrote its class. For several behaviors, it is a mapping from their names to behaviors.
-    """
+    """The fitted monitor in a model file, whether it judges runs by one number or by several."""
     container = Container.open(path, copy=copy)
     if _BEHAVIORS not in container.header:
         return Joint.of(fitted_in(container, behavior))  # type: ignore[arg-type]
@@ -88,12 +81,7 @@ def load_any(
 
 
 def inspect_any(path: Path) -> dict[str, Any]:
-    """What `inspect_file` returns, for a file of one behavior or of several.
-
-    A behavior is a number that runs are judged by. For several behaviors, the result describes the
-    monitor of the first one, and adds a dictionary from the name of each behavior to its text, such
-    as "min:distance".
-    """
+    """What `inspect_file` returns, for a file of one behavior or of several."""
     container = Container.open(path, copy=None)
     if _BEHAVIORS not in container.header:
         return inspect_file(path)
@@ -131,10 +119,7 @@ def _section(behavior: str, section: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """The part of a model file for one of several behaviors (numbers that runs are judged by).
-
-    It has the methods of a `Container`, an open model file.
-    """
+    """The part of a model file for one of several behaviors (numbers that runs are judged by)."""
 
     container: Container
     behavior: str
@@ -142,17 +127,11 @@ class _Part:
 
     @property
     def name(self) -> str:
-        """The path of the file, and which of several behaviors this part is for.
-
-        It is used in messages. A behavior is a number that runs are judged by.
-        """
+        """The path of the file, and which of several behaviors this part is for."""
         return f"{self.container.name}, behavior {self.behavior}"
 
     def section(self, name: str) -> dict[str, AnyArray]:
-        """The arrays of one section of the file, for one of several behaviors.
-
-        A behavior is a number that runs are judged by.
-        """
+        """The arrays of one section of the file, for one of several behaviors."""
         return self.container.section(_section(self.behavior, name))
 
     def release(self, name: str) -> None:

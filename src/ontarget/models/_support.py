@@ -1,7 +1,4 @@
-"""`Support`: the distinct training outcomes, and how probabilities of these become a CDF.
-
-The formulas are in method M2 in docs/methods.md.
-"""
+"""The support of a predicted distribution: its outcomes, which of them are atoms, and its tail."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from ontarget._arrays import read_only
 from ontarget._grid import LARGEST_OUTCOME
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.errors import ModelFileError
-from ontarget.models._stored import flat_array
+from ontarget.models.stored import flat_array
 
 _MIX = 1e-6
 # 1 - (1 - mix) is exact in floats, so that the two parts of the mixture sum to exactly 1.
@@ -24,23 +21,7 @@ _EXACT_MIX = 1.0 - (1.0 - _MIX)
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """The sorted distinct training outcomes, which of them are atoms, and the tails beyond them.
-
-    A model gives probabilities to ``values``. An *atom* is a value that keeps its probability, so
-    the CDF jumps there. The probability of any other value is spread evenly over the gap before the
-    value. The gap before the first value is as wide as the mean gap. One millionth of all
-    probability follows a logistic distribution around the training median, with the interquartile
-    range as its scale. So the CDF is strictly increasing on the whole line.
-
-    If **all** values are atoms, or there is only one value, nothing is spread out and the CDF is a
-    step function. The millionth then follows the distribution of all training outcomes, so that no
-    outcome that was seen has probability 0. In a model without smoothing, the CDF is a step
-    function and there is no such millionth.
-
-    ``tail`` holds four numbers: the start of the first gap, and the centre, scale and share of the
-    logistic part. A scale of 0 means that all values are atoms. A share of 0 means that the model
-    is not smoothed.
-    """
+    """The sorted distinct training outcomes, which of them are atoms, and the tails beyond them."""
 
     values: FloatArray
     atoms: BoolArray
@@ -78,13 +59,7 @@ class Support:
 
     @classmethod
     def of(cls, values: FloatArray, atoms: BoolArray, mass: FloatArray, *, smooth: bool) -> Self:
-        """The `Support` of training outcomes: how the probability of each outcome is spread out.
-
-        ``values`` are the distinct outcomes, sorted. ``atoms`` says which of these keep their
-        probability; the probability of any other value is spread over the gap before it. ``mass``
-        is the total weight of the training rows with each value. Without ``smooth``, every value
-        keeps its probability.
-        """
+        """The `Support` of training outcomes: how the probability of each outcome is spread out."""
         if not smooth or atoms.all() or values.size == 1:
             atoms = np.ones(values.size, dtype=np.bool_)
             tail = np.array([0.0, 0.0, 0.0, _EXACT_MIX if smooth else 0.0])
@@ -121,14 +96,7 @@ class Support:
 
 
 def find_atoms(ranks: IndexArray, episodes: IndexArray, steps: IndexArray) -> BoolArray:
-    """Which of the distinct outcomes are atoms (values that keep a positive probability).
-
-    For each row, ``ranks`` is the index of its outcome among the distinct outcomes, and
-    ``episodes`` and ``steps`` are the numbers, from 0 up, of its episode and its step. A value is
-    an atom if two different episodes have it at the same step. If, over all steps, more than half
-    of the episodes' outcomes are shared with another episode at the same step, every value counts
-    as an atom. See method M2 in docs/methods.md.
-    """
+    """Which of the distinct outcomes are atoms (values that keep a positive probability) (M2)."""
     n_values, n_steps, n_episodes = (int(part.max()) + 1 for part in (ranks, steps, episodes))
     values_at_steps, place = np.unique(ranks * n_steps + steps, return_inverse=True)
     # One entry per (value, step, episode): an episode counts once however many rows it has.
@@ -140,3 +108,15 @@ def find_atoms(ranks: IndexArray, episodes: IndexArray, steps: IndexArray) -> Bo
         atoms[:] = True
     atoms[values_at_steps[shared] // n_steps] = True
     return atoms
+
+
+def location(known: FloatArray) -> tuple[float, float]:
+    """The mean and the standard deviation of a feature's numbers; a deviation near 0 becomes 0."""
+    size = float(np.abs(known).max(initial=0.0))
+    if size == 0.0:
+        return 0.0, 0.0
+    scaled = known / size
+    centre = float(scaled.mean())
+    spread = float(np.sqrt(np.square(scaled - centre).mean()))
+    # A spread beyond rounding, and one whose inverse is a number.
+    return centre * size, spread * size if spread > 1e-12 and spread * size > 1e-300 else 0.0

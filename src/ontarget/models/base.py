@@ -1,8 +1,4 @@
-"""The protocols that models of a conditional distribution follow, and the checks that they share.
-
-A conditional distribution gives, for a row of features, the predicted distribution of the outcome
-(method M2 in docs/methods.md).
-"""
+"""The protocols of models of a conditional distribution, and the checks that they share."""
 
 from __future__ import annotations
 
@@ -123,12 +119,7 @@ class LiveModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TrainingRows:
-    """Training rows that have been checked; rows of weight 0 are left out.
-
-    ``weight`` is None if all weights are equal. ``episodes`` and ``steps`` hold, for each row, the
-    place of its episode among the sorted ids, and of its step among the sorted steps. If no ids
-    were given, every row is its own episode. If no steps were given, all rows are at one step.
-    """
+    """Training rows that have been checked; rows of weight 0 are left out."""
 
     X: FloatArray
     y: FloatArray
@@ -175,10 +166,7 @@ class TrainingRows:
 
     @property
     def units(self) -> IndexArray:
-        """The number of each row's episode; rows with the same number always stay together.
-
-        If no ids were given, each row is an episode and its number is its position.
-        """
+        """The number of each row's episode; rows with the same number always stay together."""
         return self.episodes if self.has_ids else np.arange(self.y.size)
 
     def take(self, order: IndexArray) -> Self:
@@ -205,10 +193,7 @@ def check_features(X: FloatArray) -> None:
 
 
 def check_labels(name: str, labels: ArrayLike, n_rows: int) -> AnyArray:
-    """The labels as an array; an `InputError` if there is not one label for each row.
-
-    ``name`` is the argument that they were passed as: ``ids`` or ``steps``.
-    """
+    """The labels as an array; an `InputError` if there is not one label for each row."""
     array = np.asarray(labels)
     if array.shape != (n_rows,):
         raise InputError(
@@ -223,11 +208,7 @@ def check_labels(name: str, labels: ArrayLike, n_rows: int) -> AnyArray:
 
 
 def episodes_of(keys: KeyArray | None, ids: ArrayLike, n_rows: int) -> IndexArray:
-    """The number of each row's training episode; an `InputError` if an id was not in `fit`.
-
-    ``keys`` has a hash of the id of each training episode, in the order of the episode numbers. It
-    is None if the model was fitted without ids.
-    """
+    """The number of each row's training episode; an `InputError` if an id was not in `fit`."""
     if keys is None:
         raise InputError(
             "out-of-bag answers need to know which rows belong to one episode, but the model was "
@@ -248,10 +229,7 @@ def episodes_of(keys: KeyArray | None, ids: ArrayLike, n_rows: int) -> IndexArra
 
 
 def check_values(y: ArrayLike, n_rows: int) -> tuple[FloatArray, bool]:
-    """The values as an array of shape (n_rows, k), and whether the answer should be flat.
-
-    The answer is flat, (n_rows,), if ``y`` is a number or has one number per row.
-    """
+    """The values as an array of shape (n_rows, k), and whether the answer should be flat."""
     values = np.asarray(y, dtype=np.float64)
     if values.ndim == 0:
         values, flat = np.full((n_rows, 1), values), True
@@ -271,10 +249,7 @@ def check_values(y: ArrayLike, n_rows: int) -> tuple[FloatArray, bool]:
 
 
 def check_levels(q: ArrayLike) -> tuple[FloatArray, bool]:
-    """The levels of quantiles as a flat array, and whether ``q`` was a single number.
-
-    For a single number, the answer should have one number per row.
-    """
+    """The levels of quantiles as a flat array, and whether ``q`` was a single number."""
     levels = np.asarray(q, dtype=np.float64)
     if levels.ndim > 1:
         raise InputError(

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, Self
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
 from ontarget._arrays import read_only
 from ontarget._typing import AnyArray, ArrayLike, FloatArray
-from ontarget.models._estimator import DistributionEstimator
-from ontarget.models._marginal_kernel import marginal_limits, marginal_quantiles
-from ontarget.models._stored import flat_array, require, stored_width
+from ontarget.models._estimator import StoredEstimator
 from ontarget.models._support import Support, find_atoms
+from ontarget.models.base import TrainingRows
+from ontarget.models.kernels import marginal_limits, marginal_quantiles
+from ontarget.models.stored import flat_array, require, stored_width
 
 
-class Marginal(DistributionEstimator):
+class Marginal(StoredEstimator):
     """A model that ignores the features: every row gets the distribution of the training outcomes.
 
     Parameters
@@ -34,35 +35,23 @@ class Marginal(DistributionEstimator):
     """
 
     kind: ClassVar[str] = "marginal"
+    _fitted_by: ClassVar[str] = "support_"
 
     def __init__(self, smooth: bool = True) -> None:
         self.smooth = smooth
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        ids: ArrayLike | None = None,
-        steps: ArrayLike | None = None,
-        categorical: Sequence[int] | None = None,
-    ) -> Self:
-        """Learn the distribution of the outcomes y; of X, only the number of columns matters."""
-        rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
+    def _fit(self, rows: TrainingRows, categorical: tuple[int, ...]) -> None:
         values, ranks = np.unique(rows.y, return_inverse=True)
         mass = np.bincount(ranks, weights=rows.weight, minlength=values.size).astype(np.float64)
         atoms = find_atoms(ranks, rows.episodes, rows.steps)
         self.support_ = Support.of(values, atoms, mass, smooth=self.smooth)
         total = np.cumsum(mass)
         self.mass_: FloatArray = read_only(np.concatenate(([0.0], total / total[-1])))
-        return self
 
-    def _limits(
-        self, rows: FloatArray, values: FloatArray, left: FloatArray, right: FloatArray
-    ) -> None:
+    def limits(self, X: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
+        """Write `cdf_limits` into ``left`` and ``right``, in this thread; nothing is checked."""
         marginal_limits(
-            values.ravel(), self.mass_, self.support_.as_tuple(), left.ravel(), right.ravel()
+            y.ravel(), self.mass_, self.support_.as_tuple(), left.ravel(), right.ravel()
         )
 
     def _quantiles(
@@ -77,20 +66,14 @@ class Marginal(DistributionEstimator):
         n_rows = self._query_rows(X).shape[0]
         return np.full(n_rows, np.diff(self.mass_) @ self.support_.values)
 
-    def to_arrays(self) -> dict[str, AnyArray]:
-        """Everything the fitted model needs to answer, as flat read-only arrays by name."""
-        self._check_fitted()
+    def _arrays(self) -> dict[str, AnyArray]:
         width = read_only(np.array([self.n_features_in_], dtype=np.int64))
         return {**self.support_.to_arrays(), "mass": self.mass_, "n_features": width}
 
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
-        """The fitted model, made from the arrays that `to_arrays` returned."""
-        model = cls()
+    def _restore(self, arrays: Mapping[str, AnyArray]) -> None:
         support, mass = Support.from_arrays(arrays), flat_array(arrays, "mass", np.float64)
         require(mass.size == support.values.size + 1, "mass needs one number more than support")
         rising = mass[0] == 0.0 and mass[-1] == 1.0 and (mass[1:] >= mass[:-1]).all()
         require(bool(rising), "mass needs to rise from 0 to 1")
-        model.support_, model.mass_ = support, mass
-        model.n_features_in_ = stored_width(arrays)
-        return model
+        self.support_, self.mass_ = support, mass
+        self.n_features_in_ = stored_width(arrays)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 from sklearn.base import BaseEstimator, clone
@@ -11,8 +12,26 @@ from sklearn.utils.metaestimators import available_if
 
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.errors import UnfittedError
-from ontarget.models._keywords import accepted
 from ontarget.models.base import Side
+
+
+def accepted(function: Callable[..., Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords that the function has a parameter for; all of them if it has ``**kwargs``.
+
+    Examples
+    --------
+    >>> accepted(lambda X, y, *, ids=None: None, {"ids": [1], "steps": [0]})
+    {'ids': [1]}
+    """
+    parameters = inspect.signature(function).parameters
+    if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+        return dict(keywords)
+    by_name = {
+        name
+        for name, one in parameters.items()
+        if one.kind in (one.KEYWORD_ONLY, one.POSITIONAL_OR_KEYWORD)
+    }
+    return {name: value for name, value in keywords.items() if name in by_name}
 
 
 class PipelineDistribution(BaseEstimator):  # type: ignore[misc]  # untyped base

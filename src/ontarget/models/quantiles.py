@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import clone
@@ -12,16 +11,14 @@ from sklearn.utils import get_tags
 
 from ontarget._arguments import whole_number
 from ontarget._arrays import read_only
-from ontarget._threads import run_blocks
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.errors import Argument, InputError
 from ontarget.models._estimator import DistributionEstimator
-from ontarget.models._knots_kernel import knot_limits, knot_means, knot_quantiles
 from ontarget.models.base import TrainingRows
+from ontarget.models.kernels import knot_limits, knot_means, knot_quantiles
 
 # Parameters that hold the level of a regressor with one level per fit.
 _LEVEL_NAMES = ("quantile", "alpha")
-_BLOCK = 4096
 
 
 class RegressorQuantiles(DistributionEstimator):
@@ -57,6 +54,10 @@ class RegressorQuantiles(DistributionEstimator):
     True
     """
 
+    takes_threads: ClassVar[bool] = False  # a regressor may run threads itself
+    _fitted_by: ClassVar[str] = "levels_"
+    _block: ClassVar[int] = 4096
+
     levels_: FloatArray
     floor_: float  # the smallest scale of a tail
 
@@ -64,21 +65,10 @@ class RegressorQuantiles(DistributionEstimator):
         self.regressor = regressor
         self.n_levels = n_levels
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        ids: ArrayLike | None = None,
-        steps: ArrayLike | None = None,
-        categorical: Sequence[int] | None = None,
-    ) -> Self:
-        """Fit the regressor to these rows; ``steps`` and ``categorical`` are not passed to it."""
+    def _fit(self, rows: TrainingRows, categorical: tuple[int, ...]) -> None:
         n_levels = whole_number("n_levels", self.n_levels, least=3)
         levels = read_only(np.arange(1, n_levels + 1) / (n_levels + 1))
         level_name = _level_name(self.regressor)
-        rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
         if level_name is None:
             self.fitted_ = [_fit(clone(self.regressor), rows)]
         else:
@@ -89,50 +79,17 @@ class RegressorQuantiles(DistributionEstimator):
         self.by_call_ = level_name is None
         self.floor_ = _outcome_floor(rows)
         self.levels_ = levels
-        return self
 
-    @classmethod
-    def prefit(cls, regressors: Mapping[float, Any], *, floor: float = 1e-9) -> Self:
-        """A model made from regressors that are already fitted.
-
-        ``regressors`` maps each level, such as 0.1, to the regressor that predicts this quantile.
-        ``floor`` is the smallest scale that a tail of the distribution may have, in units of the
-        outcome.
-        """
-        levels = np.array(sorted(regressors), dtype=np.float64)
-        if levels.size < 3 or not (levels[0] > 0.0 and levels[-1] < 1.0):
-            raise InputError(
-                Argument("regressors"),
-                f" needs at least three levels between 0 and 1 as keys, got {levels.tolist()}",
-            )
-        if not (np.isfinite(floor) and floor > 0.0):
-            raise InputError(Argument("floor"), f" needs a positive number, got {floor}")
-        model = cls(n_levels=int(levels.size))
-        model.fitted_ = [regressors[level] for level in sorted(regressors)]
-        model.n_features_in_ = int(model.fitted_[0].n_features_in_)
-        model.by_call_, model.floor_ = False, float(floor)
-        model.training_keys_ = None
-        model.levels_ = read_only(levels)
-        return model
-
-    def _limits(
-        self, rows: FloatArray, values: FloatArray, left: FloatArray, right: FloatArray
-    ) -> None:
-        def fill(a: int, b: int) -> None:
-            limits = np.empty((*values[a:b].shape, 2))
-            knot_limits(self._knots(rows[a:b]), self.levels_, self.floor_, values[a:b], limits)
-            left[a:b], right[a:b] = limits[..., 0], limits[..., 1]
-
-        run_blocks(fill, rows.shape[0], block=_BLOCK)
+    def limits(self, X: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
+        """Write `cdf_limits` into ``left`` and ``right``, in this thread; nothing is checked."""
+        limits = np.empty((*y.shape, 2))
+        knot_limits(self._knots(X), self.levels_, self.floor_, y, limits)
+        left[...], right[...] = limits[..., 0], limits[..., 1]
 
     def _quantiles(
         self, rows: FloatArray, levels: FloatArray, strictly: bool, found: FloatArray
     ) -> None:
-        def fill(a: int, b: int) -> None:
-            knots = self._knots(rows[a:b])
-            found[a:b] = knot_quantiles(knots, self.levels_, self.floor_, levels, strictly)
-
-        run_blocks(fill, rows.shape[0], block=_BLOCK)
+        found[...] = knot_quantiles(self._knots(rows), self.levels_, self.floor_, levels, strictly)
 
     def predict(self, X: ArrayLike) -> FloatArray:
         """The mean of each row's predicted distribution, including its tails."""
@@ -142,7 +99,7 @@ class RegressorQuantiles(DistributionEstimator):
         def fill(a: int, b: int) -> None:
             means[a:b] = knot_means(self._knots(rows[a:b]), self.levels_, self.floor_)
 
-        run_blocks(fill, rows.shape[0], block=_BLOCK)
+        self._in_blocks(fill, rows.shape[0])
         return means
 
     def __sklearn_tags__(self) -> Any:
@@ -150,9 +107,6 @@ class RegressorQuantiles(DistributionEstimator):
         if hasattr(self.regressor, "__sklearn_tags__"):
             tags.input_tags.allow_nan = get_tags(self.regressor).input_tags.allow_nan
         return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "levels_")
 
     def _knots(self, rows: FloatArray) -> FloatArray:
         """The quantiles of each row at ``levels_``, in ascending order: (rows, levels)."""
@@ -166,10 +120,7 @@ class RegressorQuantiles(DistributionEstimator):
 
 
 def _level_name(regressor: Any) -> str | None:
-    """The parameter of the regressor that holds the quantile level, such as ``"alpha"``.
-
-    None if the regressor's ``predict`` takes ``quantiles=``.
-    """
+    """The parameter of the regressor that holds the quantile level, such as ``"alpha"``."""
     if callable(getattr(regressor, "predict", None)):
         if "quantiles" in inspect.signature(regressor.predict).parameters:
             return None
@@ -192,12 +143,7 @@ def _fit(regressor: Any, rows: TrainingRows) -> Any:
 
 
 def _outcome_floor(rows: TrainingRows) -> float:
-    """The smallest scale of a distribution's tail, for outcomes like those of these rows.
-
-    It is a thousandth of the interquartile range of the outcomes. If this range is 0, the whole
-    range of the outcomes is used instead; if that is 0, the size of an outcome; and if that is 0
-    too, 1. So the result is always above 0.
-    """
+    """The smallest scale of a distribution's tail, for outcomes like those of these rows."""
     order = np.argsort(rows.y)
     mass = np.cumsum(np.ones(order.size) if rows.weight is None else rows.weight[order])
     spots = np.searchsorted(mass, [0.25 * mass[-1], 0.75 * mass[-1]])

@@ -79,11 +79,7 @@ def register(kind: str, model_class: Any = None) -> Any:
 
 
 def model_of_kind(kind: str) -> type[StoredDistribution]:
-    """The class of models that is registered under the name ``kind``.
-
-    The name may come from an untrusted file, so only built-in models and installed entry points of
-    the group ``ontarget.models`` are imported.
-    """
+    """The class of models that is registered under the name ``kind``."""
     check_kind(kind)
     if kind in _registered:
         return _registered[kind]

@@ -16,9 +16,9 @@ from ontarget._typing import FloatArray, IndexArray
 from ontarget.conformal.levels import Level
 from ontarget.conformal.ranks import Interval
 from ontarget.errors import Argument, CalibrationError, InputError
-from ontarget.fitted._kernels import excess_of_rows
 from ontarget.fitted.guarantee import band_depth, band_interval
 from ontarget.fitted.joint.joint import Joint, assured_limits
+from ontarget.fitted.kernels import excess_of_rows
 
 
 def so_far_of(joint: Joint, behavior: Any, n: int) -> dict[str, FloatArray]:

@@ -7,9 +7,9 @@ from scipy.stats import mannwhitneyu
 
 from ontarget._text import percent
 from ontarget.conformal.levels import floor_rank, needed_successes, needed_within
-from ontarget.fitted._spread_kernel import SPREAD_LEVEL, share_bounds
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.guarantee import Threshold
+from ontarget.fitted.kernels import SPREAD_LEVEL, share_bounds
 
 _RATES = ("0.1", "0.05", "0.01")
 # With this many assure episodes, an alarm's true rate is near the promised one.

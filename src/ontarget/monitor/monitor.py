@@ -29,9 +29,9 @@ from ontarget.fitted.blocks import StepsPerModel, plan_blocks
 from ontarget.fitted.choices import HeldOut
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.joint.joint import Joint, checked_target, goal_over
-from ontarget.fitting._ground import with_learned_horizon
 from ontarget.fitting.engines import Engine
 from ontarget.fitting.fit import Preset, fit_monitor, preset_model
+from ontarget.fitting.ground import with_learned_horizon
 from ontarget.fitting.recipe import Recipe
 from ontarget.goal import Goal
 from ontarget.live._assured import Contracts
@@ -404,7 +404,7 @@ class GoalMonitor(Judging):
         >>> monitor.recalibrate(walks.take(range(300, 360)))
         <GoalMonitor: horizon 3, 1 feature, behavior sum; 240 learn, 60 assure>
         """
-        from ontarget.fitting._recalibrating import recalibrated
+        from ontarget.fitting.recalibrating import recalibrated
 
         whole = whole_number("seed", seed, least=0)
 

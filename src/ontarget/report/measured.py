@@ -42,9 +42,9 @@ from ontarget.evaluation import (
     reliability,
     squared_errors,
 )
-from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.guarantee import band_depth, in_band
+from ontarget.fitted.kernels import KNOTS
 from ontarget.fitted.target_map import TargetMap
 from ontarget.goal import Goal
 from ontarget.live._assured import Contracts

@@ -18,7 +18,7 @@ from ontarget.evaluation import (
     pooled_mean,
     squared_errors,
 )
-from ontarget.fitted._kernels import DECIDED
+from ontarget.fitted.kernels import DECIDED
 from ontarget.live.outlook import Status
 from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.report.measured import Measured

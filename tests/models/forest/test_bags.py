@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import pickle
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 from scipy.stats import kstest
 
 from leaves import mass_by_outcome
-from ontarget.errors import InputError, UnfittedError
+from ontarget.errors import InputError
 from ontarget.models import QuantileForest, StackedForest
 from refusals import refuses
 
@@ -147,21 +146,6 @@ def test_steps_that_were_no_training_rows_are_answered_by_the_same_trees(name: s
     assert np.allclose(near[:, IDS == 7], found[:, IDS == 7], atol=0.01, equal_nan=True)
 
 
-@pytest.mark.parametrize("name", list(MODELS))
-def test_order_and_threads_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ONTARGET_THREADS", "1")
-    model = copy.deepcopy(MODELS[name])
-    wanted = np.array(model.fit(X, Y, ids=IDS).out_of_bag_limits(X, VALUES, IDS))
-    order = RNG.permutation(400)
-    monkeypatch.setenv("ONTARGET_THREADS", "3")
-    model.fit(X[order], Y[order], ids=IDS[order])
-    found = np.array(model.out_of_bag_limits(X[order], VALUES[order], IDS[order]))
-    assert np.array_equal(found, wanted[:, order], equal_nan=True)
-    for i in (0, 7, 399):
-        alone = model.out_of_bag_limits(X[i : i + 1], VALUES[i : i + 1], IDS[i : i + 1])
-        assert np.array_equal(alone, wanted[:, i : i + 1], equal_nan=True)
-
-
 KINDS = {
     "negative": np.arange(80) - 50,
     "keys": np.arange(80, dtype=np.uint64) + np.uint64(2**64 - 100),
@@ -180,32 +164,7 @@ def test_ids_of_any_kind_are_found_again(kind: str) -> None:
     assert np.array_equal(found, wanted, equal_nan=True)
 
 
-def test_an_episode_that_was_not_in_fit_is_named() -> None:
-    forest = QuantileForest(5).fit(X, Y, ids=KINDS["text"][IDS])
-    with refuses(InputError, "ids", "'run 9'", "row 1"):
-        forest.out_of_bag_limits(X[:2], 0.0, ["run 001", "run 9"])
-    with refuses(InputError, "ids", "(1,)"):
-        forest.out_of_bag_limits(X[:2], 0.0, ["run 001"])
-
-
-def test_models_that_cannot_tell_say_why() -> None:
-    with pytest.raises(UnfittedError, match="not fitted"):
-        QuantileForest().out_of_bag_limits(X, Y, IDS)
-    with refuses(InputError, None, "ids="):
-        QuantileForest(3).fit(X, Y).out_of_bag_limits(X, Y, IDS)
+def test_trees_that_drew_every_episode_cannot_tell() -> None:
     whole = QuantileForest(3, bootstrap=False).fit(X, Y, ids=IDS)
     with refuses(InputError, None, "bootstrap=False", "max_samples=1.0"):
         whole.out_of_bag_limits(X, Y, IDS)
-
-
-@pytest.mark.parametrize("name", list(MODELS))
-def test_copies_and_arrays_keep_no_episodes(name: str) -> None:
-    model = copy.deepcopy(MODELS[name]).fit(X, Y, ids=IDS)
-    for copied in (
-        pickle.loads(pickle.dumps(model)),
-        copy.deepcopy(model),
-        type(model).from_arrays(model.to_arrays()),
-    ):
-        assert np.array_equal(copied.cdf(X, Y), model.cdf(X, Y))
-        with refuses(InputError, None, type(model).__name__, "loaded"):
-            copied.out_of_bag_limits(X, Y, IDS)

@@ -7,10 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
 from leaves import mass_by_outcome
-from ontarget import _threads as threads
 from ontarget.errors import InputError, ModelFileError
 from ontarget.models import QuantileForest
 from refusals import refuses
@@ -24,53 +22,6 @@ QUERIES = RNG.normal(size=(50, 5))
 def arrays_equal(a: QuantileForest, b: QuantileForest) -> bool:
     first, second = a.to_arrays(), b.to_arrays()
     return all(np.array_equal(first[key], second[key]) for key in first)
-
-
-SKIPPED = {"check_array_api_input": "needs SCIPY_ARRAY_API"}
-EXPECTED_TO_FAIL = {
-    "check_sample_weight_equivalence_on_dense_data": "a bootstrap draws rows, not weights"
-}
-
-
-def expected_failures(estimator: object) -> dict[str, str]:
-    return EXPECTED_TO_FAIL
-
-
-@parametrize_with_checks([QuantileForest(n_trees=10)], expected_failed_checks=expected_failures)
-def test_scikit_learn_accepts_the_estimator(estimator: object, check: object) -> None:
-    if check.func.__name__ in SKIPPED:  # type: ignore[attr-defined]
-        pytest.skip(SKIPPED[check.func.__name__])  # type: ignore[attr-defined]
-    check(estimator)  # type: ignore[operator]
-
-
-def test_only_the_weight_check_is_expected_to_fail() -> None:
-    names = {check.func.__name__ for _, check in estimator_checks_generator(QuantileForest())}
-    assert EXPECTED_TO_FAIL.keys() <= names
-    assert len(names) > 40
-
-
-def test_same_rows_in_any_order_give_the_same_forest() -> None:
-    order = RNG.permutation(400)
-    rounded = np.round(Y)  # ties, so that other columns must tell rows apart
-    for y in (Y, rounded):
-        assert arrays_equal(
-            QuantileForest(10).fit(X, y), QuantileForest(10).fit(X[order], y[order])
-        )
-        ids = np.repeat(np.arange(100), 4)
-        assert arrays_equal(
-            QuantileForest(10).fit(X, y, ids=ids),
-            QuantileForest(10).fit(X[order], y[order], ids=ids[order]),
-        )
-
-
-def test_threads_do_not_change_the_forest(monkeypatch: pytest.MonkeyPatch) -> None:
-    forests = []
-    for n_threads in ("1", "2", "5"):
-        monkeypatch.setenv("ONTARGET_THREADS", n_threads)
-        forests.append(QuantileForest(12).fit(X, Y))
-        assert threads.n_threads() == int(n_threads)
-    assert arrays_equal(forests[0], forests[1])
-    assert arrays_equal(forests[0], forests[2])
 
 
 def test_each_seed_has_a_forest_of_its_own_and_every_tree_differs() -> None:

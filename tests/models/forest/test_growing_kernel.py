@@ -10,15 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ontarget.models.forest._binning import bin_features, choose_bins
-from ontarget.models.forest._draw_kernel import (
+from ontarget.models.forest._growing import SPLIT_SCORES
+from ontarget.models.forest._growing_kernel import grow_tree
+from ontarget.models.forest._presorted_kernel import (
+    SMALL,
+    GrowthRules,
+    TrainingTable,
     draw_below,
     draw_with_replacement,
     draw_without_replacement,
 )
-from ontarget.models.forest._growing import SPLIT_SCORES
-from ontarget.models.forest._growing_kernel import grow_tree
-from ontarget.models.forest._presorted_kernel import SMALL
-from ontarget.models.forest._split_kernel import GrowthRules, TrainingTable
 
 LOW32 = 0xFFFF_FFFF
 SIZES = np.arange(1, 21)

@@ -7,7 +7,7 @@ import pytest
 
 from ontarget._kernel import kernel
 from ontarget._typing import IntArray
-from ontarget.models.forest._leaf_kernel import LONG, SPAN, counts_in_leaf
+from ontarget.models.forest._asking_kernel import LONG, SPAN, counts_in_leaf
 
 
 @kernel

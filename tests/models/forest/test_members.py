@@ -9,7 +9,7 @@ import pytest
 
 from ontarget._typing import FloatArray
 from ontarget.models import QuantileForest, StackedForest
-from ontarget.models.forest._members import Members
+from ontarget.models.forest.base import Members
 
 rng = np.random.default_rng(3)
 N, STEPS = 60, 5

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ontarget.models import QuantileForest
-from ontarget.models.forest._own_codes import in_own_codes, owners_of
-from ontarget.models.forest._split_kernel import TrainingTable
+from ontarget.models.forest._growing import in_own_codes, owners_of
+from ontarget.models.forest._presorted_kernel import TrainingTable
 
 
 def table(codes: np.ndarray, n_codes: int, scores: np.ndarray) -> TrainingTable:

@@ -8,8 +8,7 @@ import pytest
 from ontarget.models.guided._boosting import NO_TREES, Learned, bin_rows, boost_by_fold
 from ontarget.models.guided._boosting_kernel import BoostedGuide, BoostingRules
 from ontarget.models.guided._guides import guide_rows
-from ontarget.models.guided._guides_kernel import Guides
-from ontarget.models.guided._ridge_kernel import LinearGuide
+from ontarget.models.guided._guides_kernel import Guides, LinearGuide
 
 N, N_FOLDS = 600, 3
 RULES = BoostingRules(n_trees=60, depth=2, rate=0.3, least_weight=10.0, penalty=1.0, patience=20)

@@ -14,8 +14,7 @@ from ontarget.models.guided._boosting_kernel import (
     squared_errors,
     start_boosting,
 )
-from ontarget.models.guided._guides_kernel import Guides, append_guides_of_rows
-from ontarget.models.guided._ridge_kernel import LinearGuide
+from ontarget.models.guided._guides_kernel import Guides, LinearGuide, append_guides_of_rows
 
 RNG = np.random.default_rng(0)
 RULES = BoostingRules(n_trees=4, depth=3, rate=0.3, least_weight=5.0, penalty=1.0)

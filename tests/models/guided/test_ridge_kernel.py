@@ -7,10 +7,11 @@ import pytest
 
 from ontarget.models.forest._binning_kernel import BinTable
 from ontarget.models.guided._boosting_kernel import BoostedGuide
-from ontarget.models.guided._guides_kernel import Guides, append_guides_of_rows
-from ontarget.models.guided._ridge_kernel import (
+from ontarget.models.guided._guides_kernel import (
     FURTHEST,
+    Guides,
     LinearGuide,
+    append_guides_of_rows,
     solve_ridge,
     sums_by_fold,
 )

@@ -7,11 +7,11 @@ import pytest
 
 from ontarget._arrays import read_only
 from ontarget.models._support import Support
-from ontarget.models.network._law_kernel import (
+from ontarget.models.kernels import quantiles_of_masses
+from ontarget.models.network._kernel import (
     RankedOutcomes,
     limits_of_knots,
     masses_of_knots,
-    quantiles_of_knots,
 )
 
 RNG = np.random.default_rng(0)
@@ -69,7 +69,9 @@ def test_limits_are_straight_between_outcomes_and_jump_at_atoms() -> None:
 
 def test_quantiles_are_where_the_limits_cross_their_level() -> None:
     q, found = np.array([0.1, 0.5, 0.93]), np.empty((4, 3))
-    quantiles_of_knots(table(False), X, KNOTS, (q, False), found)
+    masses = np.empty((len(X), table(False).mass.size))
+    masses_of_knots(table(False), X, KNOTS, masses)
+    quantiles_of_masses(masses, table(False).support, (q, False), found)
     left, right = np.empty((4, 3)), np.empty((4, 3))
     limits_of_knots(table(False), X, KNOTS, found, (left, right))
     assert right == pytest.approx(np.tile(q, (4, 1)), abs=1e-9)

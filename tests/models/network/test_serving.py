@@ -15,7 +15,7 @@ from ontarget import Episodes, GoalMonitor, Target
 from ontarget.errors import MissingExtraError, ModelFileError
 from ontarget.models import Marginal, QuantileNetwork
 from ontarget.models.network import _fitting
-from ontarget.models.network._network_kernel import knots_of_rows
+from ontarget.models.network._kernel import knots_of_rows
 from refusals import refuses
 
 RNG = np.random.default_rng(0)
@@ -76,7 +76,7 @@ def test_training_episodes_are_answered_by_the_network_that_never_saw_them(
     left, right = model.out_of_bag_limits(X, Y, IDS)
     assert np.all((left >= 0.0) & (left <= right) & (right <= 1.0))
     assert not np.allclose(right, model.cdf(X, Y), atol=0.01)
-    without, fold, _ = model._learned_
+    without, fold = model._learned_.without, model._learned_.fold
     row = int(np.argmax(fold[IDS] == 1))
     knots = plain_knots(model, range(1, 2))[row]
     odds = without[1].levels.reshape(5, -1)[STEPS[row]]

@@ -13,7 +13,7 @@ from ontarget import Episodes, GoalMonitor, Target
 from ontarget.errors import InputError
 from ontarget.models import Marginal, QuantileNetwork
 from ontarget.models.network import _training
-from ontarget.models.network._network_kernel import inputs_of_rows, knots_of_rows
+from ontarget.models.network._kernel import inputs_of_rows, knots_of_rows
 from refusals import refuses
 
 torch = pytest.importorskip("torch", reason="networks are trained with PyTorch: ontarget[network]")

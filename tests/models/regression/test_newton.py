@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from ontarget.models.regression._newton import Problem, minimise
-from ontarget.models.regression._newton_kernel import curvature, slope, squares
+from ontarget.models.regression._newton import Problem, curvature, minimise, slope, squares
 
 RNG = np.random.default_rng(0)
 

@@ -8,14 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ontarget import _threads
 from ontarget.errors import InputError, ModelFileError
 from ontarget.models import QuantileForest, StackedForest
 from ontarget.models.stacked._experts import EXPERTS
 from ontarget.models.stacked._shift import ShiftLaw
-from ontarget.models.stacked._shift_kernel import ShiftTable
+from ontarget.models.stacked._stack_kernel import ShiftTable
 from ontarget.models.stacked._weights import learned_weights
 from refusals import refuses
 
@@ -29,33 +28,9 @@ def small(**options: object) -> StackedForest:
     return StackedForest(**{"n_trees": 15, **options})  # type: ignore[arg-type]
 
 
-SKIPPED = {"check_array_api_input": "needs SCIPY_ARRAY_API"}
-
-
-def expected_failures(estimator: object) -> dict[str, str]:
-    return {"check_sample_weight_equivalence_on_dense_data": "trees draw rows, not weights"}
-
-
-@parametrize_with_checks([small(n_trees=5)], expected_failed_checks=expected_failures)
-def test_scikit_learn_accepts_the_estimator(estimator: object, check: object) -> None:
-    if check.func.__name__ in SKIPPED:  # type: ignore[attr-defined]
-        pytest.skip(SKIPPED[check.func.__name__])  # type: ignore[attr-defined]
-    check(estimator)  # type: ignore[operator]
-
-
 def arrays_equal(a: StackedForest | QuantileForest, b: StackedForest | QuantileForest) -> bool:
     first, second = a.to_arrays(), b.to_arrays()
     return all(np.array_equal(first[key], second[key]) for key in first)
-
-
-@pytest.mark.parametrize("ids", [None, np.arange(N) // 5], ids=["rows", "episodes"])
-def test_same_rows_in_any_order_give_the_same_model(ids: np.ndarray | None) -> None:
-    order = RNG.permutation(N)
-    # With ties, so that other columns must tell rows apart.
-    for y in (X[:, 0] + X[:, 1], np.round(X[:, 0] + X[:, 1])):
-        one = small(n_trees=5).fit(X, y, ids=ids)
-        other = small(n_trees=5).fit(X[order], y[order], ids=ids if ids is None else ids[order])
-        assert arrays_equal(one, other)
 
 
 @pytest.mark.parametrize("model", [QuantileForest(10), small(n_trees=5)])

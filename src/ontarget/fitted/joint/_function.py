@@ -1,10 +1,4 @@
-"""p of a goal that is given by a Python function of the outcomes (method M21 in docs/methods.md).
-
-Each learning episode gives one possible set of outcomes of the new run. For each behavior, the
-episode has a rank: where its outcome fell in its predicted distribution, from 0 to 1. The new run's
-quantile at this level is its possible outcome. p is the share of the learning episodes whose
-outcomes, obtained in this way, meet the goal.
-"""
+"""p of a goal that is given by a Python function of the outcomes (M21)."""
 
 from __future__ import annotations
 
@@ -15,11 +9,11 @@ import numpy as np
 
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.conformal.ranks import Interval
-from ontarget.fitted._curve_kernel import KNOTS
-from ontarget.fitted._kernels import (
+from ontarget.fitted.kernels import (
     ASSURANCE,
     DECIDED,
     HIGH,
+    KNOTS,
     LOW,
     NUMBERS,
     PLAUSIBILITY,
@@ -28,8 +22,8 @@ from ontarget.fitted._kernels import (
     SPREAD_LOW,
     UNPROVED,
     P,
+    share_bounds,
 )
-from ontarget.fitted._spread_kernel import share_bounds
 from ontarget.fitted.law import StepLaw
 from ontarget.goal import Goal
 
@@ -39,11 +33,7 @@ _ROWS = 128
 
 @dataclass(frozen=True, eq=False)
 class AskedLaw:
-    """One behavior's predicted distribution at a step, and the runs to ask it about.
-
-    ``values`` are remainders (what a run may still earn). The distribution function is computed at
-    these values, and taken as linear between two of them.
-    """
+    """One behavior's predicted distribution at a step, and the runs to ask it about."""
 
     law: StepLaw
     states: FloatArray
@@ -69,30 +59,7 @@ def answers_by_function(
     stored: tuple[int, FloatArray],
     grids: Mapping[str, float],
 ) -> FloatArray:
-    """(runs, numbers): the monitor's answer (p and other numbers) about the goal for each run.
-
-    Parameters
-    ----------
-    goal
-        The goal.
-    asked
-        The predicted distribution of each behavior.
-    episodes
-        Three arrays. (behaviors, n): the number of each learning episode when they are sorted by
-        rank (where the outcome fell in its predicted distribution), as in `Members`; then (runs,)
-        the position of each run among these episodes, -1 for a new run; then (m, behaviors) the
-        ranks of the assure episodes.
-    stored
-        How many further assure episodes (held-out runs) were cut off; and the map that corrects p
-        for this goal, as its values at the fixed probabilities `KNOTS` (empty without a map).
-    grids
-        The grid to which each behavior's outcomes are rounded.
-
-    Notes
-    -----
-    For a goal that is a function, there is no guarantee over all steps together. So such a goal is
-    never ruled out or assured, and ``low`` and ``high`` are 0 and 1.
-    """
+    """(runs, numbers): the monitor's answer (p and other numbers) about the goal for each run."""
     ranks, own, assured = episodes
     n, laws = ranks.shape[1], list(asked.values())
     levels = [
@@ -115,11 +82,7 @@ def answers_by_function(
 
 
 def _shares(met: BoolArray, own: IndexArray) -> FloatArray:
-    """(rows,): the share of learning episodes that meet the goal, except the row's own episode.
-
-    ``met`` says, for each row and learning episode, whether the outcomes meet the goal. ``own`` is
-    the position of the row's own episode, or -1 if the row is a new run.
-    """
+    """(rows,): the share of learning episodes that meet the goal, except the row's own episode."""
     counted = met.astype(np.float64)
     known = own >= 0
     counted[known, own[known]] = 0.0
@@ -128,12 +91,7 @@ def _shares(met: BoolArray, own: IndexArray) -> FloatArray:
 
 
 def _write(out: FloatArray, assured: BoolArray, stored: tuple[int, FloatArray]) -> None:
-    """Write p and its spread; the raw probability, ``out[:, RAW]``, is already filled in.
-
-    ``assured`` says, for each run and assure episode (held-out run), whether the run would meet the
-    goal if its outcomes fell at the same places in its predicted distributions as the outcomes of
-    the assure episode did in theirs.
-    """
+    """Write p and its spread; the raw probability, ``out[:, RAW]``, is already filled in."""
     stopped, own_map = stored
     p = np.clip(out[:, RAW], UNPROVED, 1.0 - UNPROVED)
     if own_map.size:

@@ -1,8 +1,4 @@
-"""Computes the monitor's answers about goals over several behaviors.
-
-`pieces_of_rows` finds where a behavior's targets lie in its own predicted distribution.
-`goals_of_rows` joins the behaviors. See method M21 in docs/methods.md.
-"""
+"""Computes the monitor's answers about goals over several behaviors (M21)."""
 
 from __future__ import annotations
 
@@ -12,8 +8,7 @@ import numpy as np
 
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import FloatArray, IndexArray
-from ontarget.fitted._curve_kernel import on_curve
-from ontarget.fitted._kernels import (
+from ontarget.fitted.kernels import (
     ASSURANCE,
     DECIDED,
     HIGH,
@@ -28,9 +23,11 @@ from ontarget.fitted._kernels import (
     Stored,
     distance,
     gather,
+    on_curve,
     outlook_of_row,
+    share_high,
+    share_low,
 )
-from ontarget.fitted._spread_kernel import share_high, share_low
 
 # A piece (interval) of a target: the probabilities at its two ends, calibrated and uncalibrated.
 N_SIDES: Final = 4
@@ -90,12 +87,7 @@ def pieces_of_rows(
 
 @inner_kernel
 def _cover(pieces: FloatArray, ranks: FloatArray, covered: FloatArray) -> None:
-    """Write how much of each episode's cell the pieces (intervals) of a target cover, from 0 to 1.
-
-    The range (0, 1] of probabilities is divided into n equal cells, one per learning episode; the
-    episode with the lowest rank (where its outcome fell in its predicted distribution) has the
-    first cell, and so on.
-    """
+    """Write how much of each episode's cell the pieces of a target cover, from 0 to 1."""
     n = ranks.size
     covered[:] = 0.0
     for c in range(pieces.shape[0]):
@@ -113,15 +105,7 @@ def _share(
     learned: tuple[FloatArray, int],
     room: FloatArray,
 ) -> float:
-    """The probability of a goal: how much of the learning episodes' cells its boxes cover.
-
-    For each behavior, the probabilities from 0 to 1 are divided into equal cells, one per episode,
-    in the order of the episodes' ranks (where their outcomes fell in their predicted
-    distributions). A box asks several behaviors to meet one target each. ``boxes`` must be
-    disjoint. ``learned`` has the position of each episode in this order, (behaviors, episodes), and
-    the position of the row's own episode, which is left out (-1 for none). ``room`` is (3,
-    episodes), to work in.
-    """
+    """The probability of a goal: how much of the learning episodes' cells its boxes cover."""
     ranks, own = learned
     total, inside, covered = room[0], room[1], room[2]
     total[:] = 0.0
@@ -144,11 +128,7 @@ def _share(
 
 @inner_kernel
 def _ranks_inside(pieces: FloatArray, row: int, boxes: IndexArray, ranks: FloatArray) -> int:
-    """How many assure episodes (held-out runs) have their ranks inside any of the boxes.
-
-    A rank is where an outcome fell in its predicted distribution. A box has one target for each of
-    some behaviors.
-    """
+    """How many assure episodes (held-out runs) have their ranks inside any of the boxes."""
     inside = 0
     for i in range(ranks.shape[0]):
         for b in range(boxes.shape[0]):
@@ -168,10 +148,7 @@ def _ranks_inside(pieces: FloatArray, row: int, boxes: IndexArray, ranks: FloatA
 
 @inner_kernel
 def _decided(numbers: FloatArray, row: int, boxes: IndexArray) -> int:
-    """1 if the run is certain to meet some box, 0 if it can meet none any more, otherwise -1.
-
-    A box asks each of some behaviors to meet one target. A goal is met if any of its boxes is.
-    """
+    """1 if the run is certain to meet some box, 0 if it can meet none any more, otherwise -1."""
     possible = False
     for b in range(boxes.shape[0]):
         certain, open_still = True, True
@@ -188,10 +165,7 @@ def _decided(numbers: FloatArray, row: int, boxes: IndexArray) -> int:
 
 @inner_kernel
 def _bound(numbers: FloatArray, row: int, boxes: IndexArray, out: FloatArray) -> None:
-    """Write ``low`` and ``high`` of the goal, from those of each behavior's targets.
-
-    The two bounds hold however the behaviors depend on each other.
-    """
+    """Write ``low`` and ``high`` of the goal, from those of each behavior's targets."""
     out[LOW], out[HIGH] = 0.0, 0.0
     for b in range(boxes.shape[0]):
         missed, high = 0.0, 1.0
@@ -205,13 +179,7 @@ def _bound(numbers: FloatArray, row: int, boxes: IndexArray, out: FloatArray) ->
 
 @inner_kernel
 def _away(away: FloatArray, row: int, boxes: IndexArray, complement: bool) -> float:
-    """How far the goal (or its complement) is from the medians, in probability; +inf if impossible.
-
-    A box asks each of some behaviors to meet one target. The distance of a box is the largest
-    distance of its targets; the distance of a union of boxes is the smallest distance of a box. For
-    complements it is the other way round: the smallest over the targets of a box, then the largest
-    over the boxes.
-    """
+    """How far the goal is from the medians, in probability; +inf if impossible."""
     found = 0.0 if complement else np.inf
     for b in range(boxes.shape[0]):
         own = np.inf if complement else 0.0
@@ -226,11 +194,7 @@ def _away(away: FloatArray, row: int, boxes: IndexArray, complement: bool) -> fl
 
 @inner_kernel
 def _plausible(excess: FloatArray, away: float) -> float:
-    """The plausibility of a goal at this distance from the medians; 0 if the goal is impossible.
-
-    It is (1 + k)/(m + 1): of m assure episodes (held-out runs), k were ever at least this far from
-    the medians. ``excess`` says how far each assure episode ever was, ascending.
-    """
+    """The plausibility of a goal at this distance from the medians; 0 if the goal is impossible."""
     if away == np.inf:
         return 0.0
     below = np.searchsorted(excess, away - SLACK)
@@ -245,25 +209,7 @@ def goals_of_rows(
     stored: tuple[FloatArray, FloatArray],
     out: FloatArray,
 ) -> None:
-    """Write the monitor's answer about a goal for each run: p and other numbers.
-
-    Parameters
-    ----------
-    parts
-        What `pieces_of_rows` wrote, for each behavior.
-    boxes
-        Two arrays (boxes, behaviors) with the number of each behavior's target in a box, or -1: the
-        boxes of the goal itself, and disjoint boxes that cover the same set.
-    episodes
-        Three arrays. (behaviors, n): the number of each learning episode when they are sorted by
-        rank (where the outcome fell in its predicted distribution), as in `Members`; then (runs,)
-        the position of each run among these episodes, -1 for a new run; then (m, behaviors) the
-        ranks of the assure episodes.
-    stored
-        Two arrays: how far the outcomes of each assure episode (held-out run) ever were from the
-        medians, ascending; and the map that corrects p for this goal, at the fixed probabilities
-        `KNOTS` (empty without a map).
-    """
+    """Write the monitor's answer about a goal for each run: p and other numbers."""
     numbers, pieces, away = parts
     given, apart = boxes
     learned, own, assured = episodes

@@ -1,14 +1,9 @@
-"""`Asked`: a target, or a goal over several behaviors, asked of a fitted monitor.
-
-It is the one place where the models' limits become answers: about live runs, recorded runs and
-learning episodes alike. A target is a goal over one behavior. Each behavior answers for itself;
-only a goal over several behaviors joins them (method M21 in docs/methods.md).
-"""
+"""A fitted monitor with the target or goal that is asked about: the answers about any runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
@@ -19,17 +14,54 @@ from ontarget._threads import run_blocks
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Episodes
 from ontarget.episodes.rounding import check_goal_sides, check_sides
-from ontarget.fitted._kernels import DECIDED, NUMBERS, Stored
-from ontarget.fitted._rehearsed import AskedStep, RehearsedStep, rehearsed_laws
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.joint._function import AskedLaw, answers_by_function
 from ontarget.fitted.joint._joint_kernel import N_SIDES, Pieces, goals_of_rows, pieces_of_rows
 from ontarget.fitted.joint.joint import Joint
-from ontarget.fitted.law import NO_CURVE, StepLaw
-from ontarget.fitted.question import Question
-from ontarget.fitted.target_map import TargetMap
+from ontarget.fitted.kernels import DECIDED, KNOTS, NUMBERS, P, Stored
+from ontarget.fitted.law import NO_CURVE, Question, StepLaw
+from ontarget.fitted.target_map import FOLDS, StepAnswers, TargetMap, fit_maps, folds_of
 from ontarget.goal import Box, Goal
 from ontarget.target import Target
+
+
+class RehearsedStep(NamedTuple):
+    """The monitor's answers (outlooks) about some learning episodes of one group at one step."""
+
+    t: int
+    group: int
+    episodes: IndexArray
+    numbers: FloatArray
+
+
+class AskedStep(NamedTuple):
+    """The predicted distributions of some learning episodes of one group at one step."""
+
+    step: StepLaw
+    group: int
+    episodes: IndexArray
+    before: FloatArray
+
+
+def rehearsed_laws(fitted: Fitted, places: Iterable[int]) -> Iterator[AskedStep]:
+    """Predicted distributions of learning episodes as if they were new, by step and group."""
+    rehearsal, curves = fitted.rehearsal, fitted.curves
+    assert rehearsal is not None
+    assert curves is not None
+    for place in places:
+        t, (rows, index) = int(rehearsal.steps[place]), rehearsal.rows_at(place)
+        known = ~np.isnan(rehearsal.ranks[rows])
+        for g in range(fitted.n_groups):
+            own = np.flatnonzero(known & (rehearsal.groups[index] == g))
+            if not own.size or fitted.unknown(t, g):
+                continue
+            n = int(fitted.learned[t, g])
+            law = rehearsal.law(place, rows.start + own, curves.at(t, g), n)
+            # The stored distributions already give impossible outcomes probability 0.
+            plain = replace(fitted.at(t, g), impossible=NO_CURVE)
+            step = replace(plain, parts=((1.0, law),), curve=KNOTS)
+            yield AskedStep(step, g, index[own], rehearsal.before[rows][own])
+
 
 _BLOCK = 64
 # For each bound of the targets: the predicted P(outcome < bound), and P(outcome <= bound).
@@ -38,12 +70,7 @@ _NOBODY = read_only(np.full(1, -1, dtype=np.intp))
 
 
 class Said(NamedTuple):
-    """The monitor's answers about some runs at one step, as numbers.
-
-    ``numbers`` is (runs, targets, numbers); `ontarget.fitted._kernels` lists the numbers of an
-    answer. ``parts`` is (behaviors, runs, numbers): the answers about each behavior by itself, and
-    the target that the goal implies for it. A goal given by a function has no parts.
-    """
+    """The monitor's answers about some runs at one step, as numbers."""
 
     numbers: FloatArray
     parts: FloatArray
@@ -102,10 +129,7 @@ class Asked:
 
     @cached_property
     def targets(self) -> tuple[tuple[Target, ...], ...]:
-        """For each behavior, the targets that its models are asked about.
-
-        The first target of a goal's behavior contains all values with which the goal can be met.
-        """
+        """For each behavior, the targets that its models are asked about."""
         goal = self.target
         if not isinstance(goal, Goal):
             return (goal if isinstance(goal, tuple) else (goal,),)
@@ -124,11 +148,7 @@ class Asked:
 
     @cached_property
     def boxes(self) -> tuple[IndexArray, IndexArray]:
-        """(boxes, behaviors), twice: the number of each behavior's target in a box, or −1.
-
-        A *box* asks several behaviors to meet one target each, all at once; the goal is met if any
-        of its boxes is. First the boxes of the goal itself, then disjoint ones that cover the same.
-        """
+        """(boxes, behaviors), twice: the number of each behavior's target in a box, or −1."""
         assert isinstance(self.target, Goal)
         return self._places(self.target.boxes), self._places(self.target.disjoint())
 
@@ -159,10 +179,7 @@ class Asked:
         return tuple(one.observed for one in self.parts if one.observed is not None)
 
     def met(self, episodes: Sequence[Episodes]) -> BoolArray:
-        """Whether each of these episodes met the target; they are given once for each behavior.
-
-        A `TargetError` is raised if rounding changes the answer (M1).
-        """
+        """Whether each of these episodes met the target; they are given once for each behavior."""
         self._check_sides(episodes)
         return self.contains([one.outcomes for one in episodes])
 
@@ -182,11 +199,7 @@ class Asked:
         return NO_CURVE if self.own_map is None else self.own_map.knots_at(t, group)
 
     def said(self, t: int, group: int, states: FloatArray, so_far: Sequence[FloatArray]) -> Said:
-        """The monitor's answers about several runs of one group at one step.
-
-        ``states`` is (runs, features). ``so_far`` has one array (runs,) per behavior. If no model
-        answers at the step, the numbers of a run are NaN, unless arithmetic decides the run.
-        """
+        """The monitor's answers about several runs of one group at one step."""
         laws = [fitted.at(t, group) for fitted in self.parts]
         if not self.is_joint:
             law = laws[0] if self.own_map is None else self.own_map.at(laws[0], group)
@@ -318,12 +331,7 @@ class Asked:
         return self.contains([self.joint.rehearsal(name).outcomes[:n] for name in self.names])
 
     def rehearsed(self, places: Sequence[int]) -> Iterator[RehearsedStep]:
-        """The monitor's answers about learning episodes, each as if it were a new run.
-
-        Bounds and plausibility are not filled in, and p is not corrected by ``own_map``. Such
-        predictions exist only at the *rehearsed* steps; ``places`` are positions in the list of
-        these steps. See method M17 in docs/methods.md.
-        """
+        """The monitor's answers about learning episodes, each as if it were a new run (M17)."""
         for place in places:
             each = [
                 {one.group: one for one in rehearsed_laws(fitted, [place])} for fitted in self.parts
@@ -334,10 +342,7 @@ class Asked:
                     yield RehearsedStep(each[0][group].step.t, group, *found)
 
     def _rehearsed_at(self, asked: Sequence[AskedStep]) -> tuple[IndexArray, FloatArray] | None:
-        """The episodes with predictions for every behavior at a step, and the answers about them.
-
-        Episodes are given by position. The result is None if no episode has all predictions.
-        """
+        """The episodes that every behavior predicts at a step, and the answers about them."""
         if not self.is_joint:
             (one,) = asked
             states = np.arange(one.episodes.size, dtype=np.float64)[:, None]
@@ -375,11 +380,7 @@ class Room(NamedTuple):
 
 
 class JointStep(NamedTuple):
-    """What the kernels read at one step and group to join the limits of several behaviors.
-
-    ``parts`` has, for each behavior, the first arguments of `pieces_of_rows`. ``boxes``, ``ranks``
-    (of the learning and of the assure episodes) and ``rest`` are those of `goals_of_rows`.
-    """
+    """What the kernels read at one step and group to join the limits of several behaviors."""
 
     parts: Sequence[tuple[Stored, Any, int, tuple[float, float], FloatArray]]
     boxes: tuple[IndexArray, IndexArray]
@@ -394,13 +395,77 @@ class JointStep(NamedTuple):
         out: FloatArray,
         own: IndexArray = _NOBODY,
     ) -> None:
-        """Write the numbers of the answer about each run, from the limits for each behavior.
-
-        ``out`` is (runs, numbers); ``room`` then has the answers about each behavior. ``own`` has
-        the place of each run among the learning episodes, −1 for a new run.
-        """
+        """Write the numbers of the answer about each run, from the limits for each behavior."""
         each = zip(self.parts, limits, so_far, room.each, strict=True)
         for (kept, components, translation, (least, most), amounts), here, had, into in each:
             pieces_of_rows(kept, here, components, (translation, had, least, most), amounts, into)
         episodes = self.ranks[0], own, self.ranks[1]
         goals_of_rows(room.whole, self.boxes, episodes, self.rest, out)
+
+
+# A target map is learned at this many steps at most. A group with fewer episodes than this
+# shares the map of all groups.
+_MOST_STEPS, _ENOUGH_EPISODES = 20, 100
+
+
+def map_target(asked: Asked) -> TargetMap | None:
+    """The target map, which corrects p for this target; None with ``preset="paper"`` (M17)."""
+    first = asked.parts[0]
+    if first.rehearsal is None:
+        return None
+    steps = first.rehearsal.steps
+    places = _map_places(steps.size)
+    return _learned_map(first, asked.rehearsed_met, steps[places], asked.rehearsed(places))
+
+
+def _map_places(n: int) -> list[int]:
+    """The steps at which a correction of p is learned, as positions among n rehearsed steps."""
+    found: list[int] = np.unique(np.linspace(0, n - 1, _MOST_STEPS).round().astype(int)).tolist()
+    return found
+
+
+def _learned_map(
+    fitted: Fitted,
+    met: BoolArray,
+    steps: IndexArray,
+    answers: Iterable[RehearsedStep],
+) -> TargetMap:
+    """The function that corrects p for a target or goal, learned from learning episodes."""
+    place_of = {int(t): place for place, t in enumerate(steps)}
+    said: list[list[StepAnswers]] = [[] for _ in steps]
+    for one in answers:
+        undecided = one.numbers[:, DECIDED] < 0.0
+        said[place_of[one.t]].append(
+            StepAnswers(one.episodes[undecided], one.numbers[undecided, P])
+        )
+    pooled = [_together(answers) for answers in said]
+    shape = (FOLDS + 1, steps.size, fitted.n_groups, KNOTS.size)
+    tables, identity, folds = np.empty(shape), np.empty(shape[1:3]), folds_of(met)
+    for g in range(fitted.n_groups):
+        assert fitted.rehearsal is not None  # the answers are about its episodes
+        inside = fitted.rehearsal.groups[: met.size] == g
+        few = np.count_nonzero(inside) < _ENOUGH_EPISODES
+        own = pooled if few else [_among(answers, inside) for answers in pooled]
+        # A file of 0.2 keeps the maps that it had.
+        maps = fit_maps(own, met, folds, fading=fitted.unrounded)
+        tables[:, :, g], identity[:, g] = maps.tables, maps.weights[:, 0]
+    return TargetMap(
+        horizon=fitted.horizon,
+        steps=steps,
+        tables=read_only(tables),
+        identity=read_only(identity),
+        folds=read_only(folds),
+    )
+
+
+def _together(answers: list[StepAnswers]) -> StepAnswers:
+    """The p values of all groups at one step, merged in the order of the episodes."""
+    episodes = np.concatenate([np.empty(0, dtype=np.intp), *(one.episodes for one in answers)])
+    p = np.concatenate([np.empty(0), *(one.p for one in answers)])
+    order = np.argsort(episodes)
+    return StepAnswers(episodes[order], p[order])
+
+
+def _among(answers: StepAnswers, inside: BoolArray) -> StepAnswers:
+    own = inside[answers.episodes]
+    return StepAnswers(answers.episodes[own], answers.p[own])

@@ -1,12 +1,4 @@
-"""Joins the predicted distributions of several behaviors over the same episodes.
-
-Each behavior keeps its own predicted distribution, as in a monitor of that behavior alone. How the
-outcomes depend on each other is learned from ranks: where the outcomes of each learning episode
-fell in the distributions predicted by models that did not learn from it (statisticians call this a
-copula). If low outcomes in one behavior went with high ones in another, p of a new run takes that
-into account. For a goal over one behavior, p is the same as p of its target. See method M21 in
-docs/methods.md.
-"""
+"""Joins the predicted distributions of several behaviors over the same episodes (M21)."""
 
 from __future__ import annotations
 
@@ -26,7 +18,7 @@ from ontarget.episodes.rounding import check_goal_sides
 from ontarget.errors import Argument, InputError
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.law import NO_CURVE
-from ontarget.fitted.rehearsal import Rehearsal
+from ontarget.fitted.recorded import Rehearsal
 from ontarget.goal import Goal
 from ontarget.target import Target
 
@@ -36,10 +28,7 @@ _ENOUGH_EPISODES = 100
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """The result of a fit: a fitted monitor of each behavior, by name.
-
-    A single behavior needs no name; its name is then empty.
-    """
+    """The result of a fit: a fitted monitor of each behavior, by name."""
 
     parts: Mapping[str, Fitted]
     signals: Mapping[str, str | None]  # the column each behavior reads; None for the default one
@@ -87,10 +76,7 @@ class Joint:
         return cls({"": fitted}, {"": None}, fitted.trained.target)
 
     def checked(self, target: Any) -> Target | Goal:
-        """The target or goal itself; an `InputError` if this monitor does not take it.
-
-        A monitor of a single behavior without a name takes a `Target`, any other monitor a `Goal`.
-        """
+        """The target or goal itself; an `InputError` if this monitor does not take it."""
         if not self.is_single:
             return goal_over(tuple(self.parts), target)
         if isinstance(target, Goal):
@@ -119,10 +105,7 @@ class Joint:
                 )
 
     def alike(self, episodes: Episodes, *, any_horizon: bool = False) -> dict[str, Episodes]:
-        """For each behavior, by name, the same episodes judged by this behavior alone.
-
-        Categories are coded as in the monitor.
-        """
+        """For each behavior, by name, the same episodes judged by this behavior alone."""
         if self.is_single:
             return {"": self.first.alike(episodes, any_horizon=any_horizon)}
         if tuple(sorted(episodes.names)) != tuple(sorted(self.parts)):
@@ -158,21 +141,12 @@ class Joint:
 
     @cached_property
     def excess(self) -> FloatArray:
-        """(assure episodes,): the largest distance of the outcomes from their predicted medians.
-
-        Assure episodes are the held-out runs that back the promises. For each episode, the largest
-        distance over all steps and all behaviors counts. The distance is measured in probability,
-        from 0 to ½ (method M21 in docs/methods.md).
-        """
+        """(assure episodes,): the largest distance of the outcomes from their predicted medians."""
         return read_only(np.max([one.excess for one in self.parts.values()], axis=0))
 
     @cached_property
     def sorted_excess(self) -> tuple[FloatArray, ...]:
-        """For each group, the values of `excess` of its assure episodes, ascending.
-
-        Assure episodes are held-out runs. The excess of an episode is the largest distance, over
-        all steps and behaviors, of its outcomes from the middle of their predictions.
-        """
+        """For each group, the values of `excess` of its assure episodes, ascending."""
         return tuple(read_only(np.sort(self.excess[own])) for own in self.first.members)
 
     def unknown(self, t: int, group: int) -> bool:
@@ -199,11 +173,7 @@ class Joint:
         return found
 
     def learned_places(self, names: tuple[str, ...], t: int, group: int) -> Members:
-        """The learning episodes of a group, and their order by rank in each behavior, near step t.
-
-        A rank is where an episode's outcome fell in its predicted distribution. It is taken at the
-        step nearest to t at which learning episodes are predicted as if they were new.
-        """
+        """The episodes of a group, and their order by rank in each behavior, near step t."""
         steps = self.rehearsal(names[0]).steps
         place = int(np.argmin(np.abs(steps - t)))
         key = ("learned", names, place, group)
@@ -212,10 +182,7 @@ class Joint:
         return self._kept[key]  # type: ignore[return-value]
 
     def remainders(self, name: str, t: int, group: int) -> FloatArray:
-        """The values at which a behavior's predicted distribution is read near step t, ascending.
-
-        They are remainders (what a run may still earn), and are used for goals given by a function.
-        """
+        """The values at which a behavior's prediction is read near step t, ascending."""
         rehearsal = self.rehearsal(name)
         place = int(np.argmin(np.abs(rehearsal.steps - t)))
         key = ("remainders", name, place, group)
@@ -247,11 +214,7 @@ class Joint:
         return Members(who, read_only(np.stack(places).astype(np.float64)))
 
     def assured_ranks(self, names: tuple[str, ...], t: int, group: int) -> FloatArray:
-        """(episodes, behaviors): where outcomes fell in their predicted distributions, from 0 to 1.
-
-        These are the ranks of the group's assure episodes (held-out runs) in the predictions of
-        step t. There are none if no model answers at this step. See method M3 in docs/methods.md.
-        """
+        """(episodes, behaviors): where outcomes fell in their predictions, from 0 to 1."""
         if self.unknown(t, group):
             return read_only(np.empty((0, len(names))))
         key = ("assured", names, t, group)
@@ -318,23 +281,14 @@ def _same_episodes(one: Fitted, other: Fitted) -> bool:
 
 
 class Members(NamedTuple):
-    """Positions of learning episodes, and their order by rank in each behavior.
-
-    A rank is where an episode's outcome fell in its predicted distribution. The order is an array
-    (behaviors, episodes): the episode with the lowest rank in a behavior has the number 0, the next
-    one 1, and so on.
-    """
+    """Positions of learning episodes, and their order by rank in each behavior."""
 
     who: IndexArray
     ranks: FloatArray
 
 
 class AssuredLimits(NamedTuple):
-    """Positions of assure episodes (held-out runs), and predicted probabilities at one step.
-
-    ``left`` is the predicted P(outcome < y) at each episode's own outcome y, ``right`` is P(outcome
-    <= y).
-    """
+    """Positions of assure episodes (held-out runs), and predicted probabilities at one step."""
 
     episodes: IndexArray
     left: FloatArray
@@ -342,12 +296,7 @@ class AssuredLimits(NamedTuple):
 
 
 def assured_limits(fitted: Fitted, t: int, group: int) -> AssuredLimits | None:
-    """The predicted probabilities at the outcomes of a group's assure episodes, at step t.
-
-    Assure episodes are the held-out runs that back the promises. Only episodes that reach step t
-    and have a usable state there are included. The result is None if no assure episode is that
-    long.
-    """
+    """The predicted probabilities at the outcomes of a group's assure episodes, at step t."""
     observed: Episodes | None = fitted.observed
     if observed is None or t >= observed.horizon:
         return None

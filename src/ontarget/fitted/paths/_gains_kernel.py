@@ -1,7 +1,4 @@
-"""Reads from recorded paths what runs gained after a recorded row.
-
-See method M22 in docs/methods.md.
-"""
+"""Reads from recorded paths what runs gained after a recorded row (M22)."""
 
 from __future__ import annotations
 
@@ -9,20 +6,14 @@ import numpy as np
 
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import FloatArray, IndexArray, IntArray
-from ontarget.fitted._kernels import snap_value
+from ontarget.fitted.kernels import snap_value
 
 
 @kernel
 def even_samples(
     members: tuple[IntArray, IntArray, FloatArray], n_rows: int, samples: IntArray
 ) -> None:
-    """Write, for each run, a sample of training rows that each stand for an equal weight.
-
-    ``members`` are the training rows that make up each run's prediction: how many, which, and their
-    weights. Training rows are numbered in the order of their outcomes, so the sample is spread
-    evenly over the outcomes. If no training rows make up a run's prediction, the run gets
-    ``n_rows``, which is no training row.
-    """
+    """Write, for each run, a sample of training rows that each stand for an equal weight."""
     counts, rows, mass = members
     n_samples = samples.shape[1]
     dense = np.zeros(n_rows)
@@ -51,11 +42,7 @@ def _gain(
     way: tuple[bool, FloatArray, float],
     amounts: FloatArray,
 ) -> float:
-    """What a recorded run gained in ``lead`` steps after its row.
-
-    For a behavior that is not a sum, the result is the value of the behavior at that step.
-    ``origin`` is the episode and the step of the row; ``way`` is as for `gains_of_samples`.
-    """
+    """What a recorded run gained in ``lead`` steps after its row."""
     episode, step = origin
     adds_up, scales, scale = way
     later = paths[episode, min(step + lead, paths.shape[1] - 1)]
@@ -76,65 +63,14 @@ def gains_of_samples(
     """Write what recorded runs gained after a row, for each of several numbers of steps.
 
     The result is (runs, leads, samples).
-
-    Parameters
-    ----------
-    samples
-        (runs, samples): numbers of training rows.
-    recorded
-        The episode and the step of each training row, and the path of each episode: the behavior
-        before every step, and after the last, (episodes, steps + 1).
-    leads
-        How many steps after its row each gain is taken.
-    way
-        Three things: whether the behavior is a sum, so that a gain is a difference; the factor by
-        which the models of each step scale what is still to earn; and this factor at the step that
-        is asked about (method M18 in docs/methods.md).
-    amounts
-        How values are rounded, as for `snap_value`.
     """
     episodes, steps, paths = recorded
     for i in range(samples.shape[0]):
-        for c in range(leads.size):
-            for j in range(samples.shape[1]):
-                row = samples[i, j]
-                gains[i, c, j] = _gain(paths, (episodes[row], steps[row]), leads[c], way, amounts)
-
-
-@kernel
-def limits_of_paths(
-    samples: IntArray,
-    recorded: tuple[IndexArray, IndexArray, FloatArray],
-    cells: tuple[IndexArray, IndexArray],
-    way: tuple[bool, FloatArray, float],
-    amounts: FloatArray,
-    values: FloatArray,
-    out: tuple[FloatArray, FloatArray],
-) -> None:
-    """Write which share of the sampled gains is below each value of a path, and at most as high.
-
-    A gain is what a recorded run added after its row. A cell is a range of later steps. ``cells``
-    has the lead (number of steps ahead) of each cell, and where the values of each cell begin and
-    end. Each value is compared with the gains at its cell's lead. ``values`` and both arrays in
-    ``out`` are (runs, values); the rest is as for `gains_of_samples`.
-    """
-    episodes, steps, paths = recorded
-    leads, starts = cells
-    n_samples = samples.shape[1]
-    gains = np.empty((leads.size, n_samples))
-    for i in range(samples.shape[0]):
-        for j in range(n_samples):
+        for j in range(samples.shape[1]):
             row = samples[i, j]
             if j > 0 and row == samples[i, j - 1]:
-                gains[:, j] = gains[:, j - 1]
+                gains[i, :, j] = gains[i, :, j - 1]
                 continue
             origin = episodes[row], steps[row]
             for c in range(leads.size):  # along a path, which is contiguous in memory
-                gains[c, j] = _gain(paths, origin, leads[c], way, amounts)
-        for c in range(leads.size):
-            for h in range(starts[c], starts[c + 1]):
-                below, upto = 0, 0
-                for j in range(n_samples):
-                    below += 1 if gains[c, j] < values[i, h] else 0
-                    upto += 1 if gains[c, j] <= values[i, h] else 0
-                out[0][i, h], out[1][i, h] = below / n_samples, upto / n_samples
+                gains[i, c, j] = _gain(paths, origin, leads[c], way, amounts)

@@ -1,8 +1,4 @@
-"""Asks a forest about one row: the row goes down all trees at once, for all its values.
-
-`_batch_kernel` asks about many rows with the same descent, the same leaves and the same order of
-sums, so that the answers of both agree to the last bit.
-"""
+"""Asks a forest about one row: the row goes down all trees at once, for all its values."""
 
 from __future__ import annotations
 
@@ -12,10 +8,79 @@ import numpy as np
 
 from ontarget._kernel import inner_kernel, room_kernel
 from ontarget._typing import BoolArray, FloatArray, IntArray
-from ontarget.models._support_kernel import cdf_in_cell, quantile_in_cell, reaches
 from ontarget.models.forest._binning_kernel import MISSING, BinTable, bin_row, write_code
-from ontarget.models.forest._leaf_kernel import counts_in_leaf
-from ontarget.models.forest._node_kernel import LOW16, LOW31, LOW32
+from ontarget.models.kernels import cdf_in_cell, quantile_in_cell, reaches
+
+LOW16 = 0xFFFF
+LOW31 = 0x7FFF_FFFF
+LOW32 = 0xFFFF_FFFF
+MAX_SLOTS = 1 << 15
+_LEAF = np.int64(-(1 << 63))
+
+
+@inner_kernel
+def pack_split(slot: int, code: int, child: int) -> int:
+    """The node, as one number, that sends rows to the node ``child`` or to the node after it.
+
+    A row goes to ``child`` if its bin code at ``slot`` (a feature) is at most ``code``.
+    """
+    return int((np.int64(slot) << 48) | (np.int64(code) << 32) | np.int64(child))
+
+
+@inner_kernel
+def pack_leaf(start: int, size: int) -> int:
+    """The leaf, as one number, with ``size`` training rows, listed from index ``start`` on."""
+    return int(_LEAF | (np.int64(size) << 32) | np.int64(start))
+
+
+# Entries that are compared together.
+SPAN = 32
+# Leaves with more entries than these are halved.
+LONG = 256
+
+
+@inner_kernel
+def counts_in_leaf(
+    entries: IntArray, start: np.uint64, size: np.uint64, rows: tuple[np.uint64, np.uint64]
+) -> tuple[np.uint64, np.uint64]:
+    """How many entries of a leaf are below ``rows[0]``, and how many are at most ``rows[1]``.
+
+    The entries of a leaf are numbers of training rows: ``entries[start : start + size]``,
+    ascending. Both rows are at most the largest number that an entry can hold.
+    """
+    if size > np.uint64(LONG):
+        first = last = _place_of(entries, start, start + size, rows[0])
+        if first < start + size and entries[first] <= rows[1]:
+            last = _place_of(entries, first, start + size, rows[1] + np.uint64(1))
+        return first - start, last - start
+    # Sums of 32 bits, of which twice as many fit into one instruction.
+    low, high = np.uint32(rows[0]), np.uint32(rows[1])
+    at, end, span = start, start + size, np.uint64(SPAN)
+    while at + span <= end and entries[at + span - np.uint64(1)] < low:
+        at += span
+    below = upto = np.uint32(at - start)
+    while True:
+        stop = min(at + span, end)
+        for e in range(at, stop):
+            entry = np.uint32(entries[e])
+            below = np.uint32(below + np.uint32(entry < low))
+            upto = np.uint32(upto + np.uint32(entry <= high))
+        if stop == end or entries[stop] > high:
+            return np.uint64(below), np.uint64(upto)
+        at = stop
+
+
+@inner_kernel
+def _place_of(entries: IntArray, start: np.uint64, end: np.uint64, row: np.uint64) -> np.uint64:
+    """The first index from start whose entry is at least ``row``; ``end`` if there is none."""
+    one, none = np.uint64(1), np.uint64(0)
+    base, size = start, end - start
+    while size > one:
+        half = size >> one
+        base += half if entries[base + half - one] < row else none
+        size -= half
+    return base + (one if size > none and entries[base] < row else none)
+
 
 # A quantile among so few outcomes, or out of leaves this long on average, is sought by halving.
 _FEW_VALUES = 64
@@ -23,10 +88,7 @@ _LONG_LEAF = 256
 
 
 class ForestTable(NamedTuple):
-    """A fitted forest, as kernels take it; all arrays are read-only.
-
-    ``nodes`` are in the format of `_node_kernel`. ``support`` is `Support.as_tuple`.
-    """
+    """A fitted forest, as kernels take it; all arrays are read-only."""
 
     bins: BinTable
     nodes: IntArray
@@ -39,10 +101,7 @@ class ForestTable(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Work arrays for several descents (ways from a tree's root to a leaf) at once.
-
-    The descents are those of one row down all trees, or of many rows down one tree.
-    """
+    """Work arrays for several descents (ways from a tree's root to a leaf) at once."""
 
     codes: IntArray  # (rows * 2 * features,) uint16; where trees have own codes, one row per tree
     shared: IntArray  # (rows * features,) uint16: codes before a tree's own; empty if it has none
@@ -184,10 +243,7 @@ def masses_of_sums(
 
 @inner_kernel
 def _masses(forest: ForestTable, leaves: IntArray, rank: int) -> tuple[float, float]:
-    """The forest's probability of outcomes below outcome number ``rank``, and up to it.
-
-    Both are means over trees of the leaf's share, added in the order of the trees.
-    """
+    """The forest's probability of outcomes below outcome number ``rank``, and up to it."""
     if rank == forest.support[0].size:
         return 1.0, 1.0
     below, upto = 0.0, 0.0

@@ -1,20 +1,16 @@
-"""Asks a forest about many rows at once.
-
-One tree fits into the fastest memory, but a forest does not. So a block of rows goes down one tree
-after another, all rows step by step together, and sums are added up tree by tree. `_asking_kernel`
-adds them in the same order for a single row, so both give the same bits.
-"""
+"""Asks a forest about many rows, tree by tree."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from ontarget._kernel import inner_kernel, kernel, room_kernel
 from ontarget._typing import BoolArray, FloatArray, IntArray
-from ontarget.models._support_kernel import cdf_in_cell
 from ontarget.models.forest._asking_kernel import (
+    LOW31,
+    LOW32,
     ForestTable,
     Scratch,
     fill_buckets,
@@ -30,6 +26,7 @@ from ontarget.models.forest._asking_kernel import (
     shares_of_leaf,
 )
 from ontarget.models.forest._binning_kernel import bin_values, write_code
+from ontarget.models.kernels import cdf_in_cell
 
 # So few rows are asked about one by one: down a single tree their cache misses would not overlap.
 _FEW = 16
@@ -100,10 +97,7 @@ def _limits_of_block(
 def _add_shares(
     forest: ForestTable, leaves: IntArray, ranks: IntArray, sums: tuple[FloatArray, FloatArray]
 ) -> None:
-    """Add, for each row, the share of its leaf's outcomes below a value, and at most the value.
-
-    ``ranks`` is the index of each row's value among the distinct training outcomes.
-    """
+    """Add, for each row, the share of its leaf's outcomes below a value, and at most the value."""
     below, upto = sums
     for i in range(leaves.size):
         less, no_more = _shares(forest, leaves[i], ranks[i])
@@ -113,10 +107,7 @@ def _add_shares(
 
 @inner_kernel
 def _shares(forest: ForestTable, leaf: int, rank: int) -> tuple[float, float]:
-    """The share of a leaf's outcomes below the outcome number ``rank``, and the share up to it.
-
-    ``rank`` may also be one more than the number of the last outcome; both shares are then 1.
-    """
+    """The share of a leaf's outcomes below the outcome number ``rank``, and the share up to it."""
     n_values = forest.support[0].size
     # Entries of two bytes cannot be compared with the row after the last one.
     less, no_more = shares_of_leaf(forest, leaf, rows_of_rank(forest, min(rank, n_values - 1)))
@@ -199,11 +190,7 @@ def _new_memory(n_rows: int, n_values: int) -> _Memory:
 
 @inner_kernel
 def _find_leaders(ranks: IntArray, memory: _Memory) -> None:
-    """Note which neighbouring rows ask about the same first values, and how many values these are.
-
-    The first of such rows is their leader. ``ranks`` holds the index of each value among the
-    distinct training outcomes, (rows, values).
-    """
+    """Note which neighbouring rows ask about the same first values, and about how many."""
     n_rows, n_values = ranks.shape
     first = 0
     for i in range(n_rows):
@@ -228,12 +215,7 @@ def _add_shares_of_row(
     memory: _Memory,
     sums: tuple[FloatArray, FloatArray],
 ) -> None:
-    """Add the share of a leaf's outcomes below each of a row's values, and at most each, to sums.
-
-    Neighbouring rows that ask about the same first values have a leader, the first of these rows.
-    ``place`` is the row's leader, and how many first values the rows have in common. The shares at
-    these values are kept for the other rows.
-    """
+    """Add the shares of a leaf's outcomes below and up to each of a row's values to sums."""
     forest, leaf, ranks = asked
     leader, common = place
     below, upto = sums
@@ -372,3 +354,61 @@ def means_of_rows(
             else:
                 means[i] += mean_of_leaf(forest, outcomes, leaf)
     means /= forest.roots.size
+
+
+# So many rows stand for a larger leaf, evenly spread over its outcomes.
+MOST_OF_LEAF: Final = 64
+
+
+@kernel
+def add_members_of_rows(
+    forest: ForestTable,
+    X: FloatArray,
+    skipped: BoolArray,
+    weight: float,
+    out: tuple[IntArray, IntArray, FloatArray],
+) -> None:
+    """Append the training rows in each row's leaves to ``out``, with their probability."""
+    counts, rows, mass = out
+    scratch = new_scratch(forest)
+    for i in range(X.shape[0]):
+        row_to_leaves(forest, X[i], scratch)
+        counts[i] = _add_members(
+            forest, scratch.leaves, skipped[i], weight, (counts[i], rows[i], mass[i])
+        )
+
+
+@inner_kernel
+def _add_members(
+    forest: ForestTable,
+    leaves: IntArray,
+    skipped: BoolArray,
+    weight: float,
+    out: tuple[int, IntArray, FloatArray],
+) -> int:
+    """Append the training rows in one row's leaves; return how many the row has then."""
+    at, rows, mass = out
+    n_trees = leaves.size
+    for t in range(skipped.size):
+        n_trees -= 1 if skipped[t] else 0
+    for t in range(leaves.size):
+        if skipped.size > 0 and skipped[t]:
+            continue
+        node = forest.nodes[leaves[t]]
+        start, size = int(node & LOW32), int((node >> 32) & LOW31)
+        n = min(size, MOST_OF_LEAF)
+        share = weight / (n_trees * n)
+        before = 0.0
+        for j in range(n):
+            entry = start + (2 * j + 1) * size // (2 * n)
+            if forest.shares.size > 0:
+                if n < size:
+                    level = (j + 0.5) / n
+                    entry = start + int(np.searchsorted(forest.shares[start : start + size], level))
+                else:
+                    share = weight * (forest.shares[entry] - before) / n_trees
+                    before = forest.shares[entry]
+            rows[at] = forest.entries[entry]
+            mass[at] = share
+            at += 1
+    return int(at)

@@ -22,11 +22,7 @@ _FEW_NUMBERS = 4096
 
 
 class Distinct(NamedTuple):
-    """The distinct values of a feature, without missing ones, and how often each occurs.
-
-    For each row in which the feature is not missing, ``place`` is the index of its value in
-    ``values``. For a numeric feature, ``place`` may be empty.
-    """
+    """The distinct values of a feature, without missing ones, and how often each occurs."""
 
     values: FloatArray
     counts: IntArray
@@ -75,13 +71,7 @@ def choose_bins(
     max_bins: int,
     distinct: Sequence[Distinct] | None = None,
 ) -> BinTable:
-    """The bins of every feature: one per distinct value, or quantile bins if there are too many.
-
-    A bin is a range of a feature's values; its number is its code. The codes of a categorical
-    feature are in the order of the mean outcome of its categories. So a cut between two codes
-    separates categories with lower outcomes from those with higher ones. ``distinct`` may be the
-    result of `distinct_values`, if it has been computed before.
-    """
+    """The bins of every feature: one per distinct value, or quantile bins if there are too many."""
     orders: dict[int, IntArray] = {}
     edges = []
     for f, own in enumerate(distinct_values(X, categorical) if distinct is None else distinct):
@@ -97,11 +87,7 @@ def choose_bins(
 def bin_by_value(
     X: FloatArray, categorical: Collection[int], *, max_bins: int, distinct: Sequence[Distinct]
 ) -> tuple[BinTable, IntArray, IntArray]:
-    """The bins of each feature, the code of each feature and row, and the numbers of bins.
-
-    A bin is a range of a feature's values, or a category; its number is its code. Codes and numbers
-    are as `bin_features` gives them. Categories are in the order of their numbers.
-    """
+    """The bins of each feature, the code of each feature and row, and the numbers of bins."""
     edges = [
         _categories(own, f) if f in categorical else _edges(own, max_bins)
         for f, own in enumerate(distinct)
@@ -111,11 +97,7 @@ def bin_by_value(
 
 
 def _bin_table(edges: list[FloatArray], orders: dict[int, IntArray]) -> BinTable:
-    """The bins of all features (ranges of values, or categories) as flat arrays.
-
-    ``edges`` holds, for each feature, the edges between its bins, or its categories. ``orders``
-    holds, for each categorical feature, the code of each category.
-    """
+    """The bins of all features (ranges of values, or categories) as flat arrays."""
     sizes = [part.size for part in edges]
     categorical = np.array([f in orders for f in range(len(edges))], dtype=np.bool_)
     order = [
@@ -130,11 +112,7 @@ def _bin_table(edges: list[FloatArray], orders: dict[int, IntArray]) -> BinTable
 
 
 def bin_features(X: FloatArray, bins: BinTable) -> tuple[IntArray, IntArray]:
-    """The code of each feature and row, (features, rows), and the number of bins of each feature.
-
-    A bin is a range of a feature's values, or a category; its number is its code. A missing value
-    has the code after its feature's last bin.
-    """
+    """The code of each feature and row,, and the number of bins of each feature."""
     n_rows, n_features = X.shape
     codes = np.empty((n_features, n_rows), dtype=np.uint16)
     n_bins = _bins_of(bins)
@@ -149,18 +127,12 @@ def bin_features(X: FloatArray, bins: BinTable) -> tuple[IntArray, IntArray]:
 
 
 def _bins_of(bins: BinTable) -> IntArray:
-    """The number of bins of each feature.
-
-    A categorical feature has as many bins as edges (its categories); a numeric one has one more.
-    """
+    """The number of bins of each feature."""
     return np.diff(bins.start) + np.where(bins.categorical, 0, 1)
 
 
 def _edges(distinct: Distinct, max_bins: int) -> FloatArray:
-    """Cuts halfway between neighbouring values of a feature, at most ``max_bins`` - 1 of them.
-
-    If there are more values than bins, the cuts are at quantiles.
-    """
+    """Cuts halfway between neighbouring values of a feature, at most ``max_bins`` - 1 of them."""
     values, counts = distinct.values, distinct.counts
     if values.size <= 1:
         return np.empty(0)

@@ -14,12 +14,7 @@ MISSING = 65_535
 
 
 class BinTable(NamedTuple):
-    """The bins of all features, flat: those of feature f are from ``start[f]`` to ``start[f+1]``.
-
-    The code of a number is how many of its feature's edges are smaller. For a categorical feature,
-    the edges are the numbers of its categories, and ``order`` gives their codes. ``order`` is empty
-    if no feature is categorical.
-    """
+    """The bins of all features, flat: those of f are from ``start[f]`` to ``start[f+1]``."""
 
     edges: FloatArray
     start: IntArray

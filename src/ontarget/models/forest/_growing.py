@@ -1,20 +1,29 @@
-"""Grows a forest: sorts the rows, draws episodes for each tree, and grows the trees."""
+"""Grows forests: which episodes each tree draws, its own codes of categories, and its trees."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import cached_property
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 
 from ontarget._arrays import read_only
+from ontarget._keyed import keyed_hash, keys_of
 from ontarget._threads import run_blocks
-from ontarget._typing import AnyArray, FloatArray, IndexArray
+from ontarget._typing import (
+    AnyArray,
+    BoolArray,
+    FloatArray,
+    IndexArray,
+    IntArray,
+    KeyArray,
+)
+from ontarget.errors import InputError
 from ontarget.models._support import Support, find_atoms
 from ontarget.models.base import TrainingRows
 from ontarget.models.forest._asking_kernel import ForestTable
-from ontarget.models.forest._bags import Bags, Sampling
 from ontarget.models.forest._binning import (
     Distinct,
     bin_by_value,
@@ -24,9 +33,121 @@ from ontarget.models.forest._binning import (
 )
 from ontarget.models.forest._binning_kernel import BinTable
 from ontarget.models.forest._growing_kernel import grow_tree
-from ontarget.models.forest._own_codes import Owners, in_own_codes, owners_of
-from ontarget.models.forest._split_kernel import GrowthRules, TrainingTable
+from ontarget.models.forest._presorted_kernel import (
+    GrowthRules,
+    TrainingTable,
+    draw_with_replacement,
+    draw_without_replacement,
+)
 from ontarget.models.forest._store import Tree, assemble, entry_type
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How each tree of a forest draws the episodes that it learns from, as checked values."""
+
+    n_trees: int
+    bootstrap: bool
+    share: float  # of the episodes, for each tree
+    most_rows: int  # before which a tree stops drawing
+    seed: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Bags:
+    """The bags of a forest: which of the training episodes each tree draws."""
+
+    sampling: Sampling
+    n_rows: IntArray  # of each episode
+    keys: KeyArray | None  # of the episodes, in their order; None without ids
+
+    @classmethod
+    def of(cls, rows: TrainingRows, sampling: Sampling) -> Self:
+        """The bags of a forest on these rows; trees draw episodes or, without ids, single rows."""
+        return cls(sampling, read_only(np.bincount(rows.units)), rows.keys)
+
+    def draw(self, tree: int) -> tuple[IntArray, KeyArray]:
+        """How often this tree draws each episode, and the random state for its further choices."""
+        seed = self.sampling.seed
+        state = keyed_hash(keys_of(np.array([tree])), seed[0], *seed[1:], "tree")
+        counts = np.zeros(self.n_rows.size, dtype=np.int64)
+        n_draws = max(1, round(self.sampling.share * counts.size))
+        draw = draw_with_replacement if self.sampling.bootstrap else draw_without_replacement
+        draw(state, (n_draws, self.sampling.most_rows), self.n_rows, counts)
+        return counts, state
+
+    def note(self, held: BoolArray) -> None:
+        """Store which tree drew which episode, (trees, episodes), after all trees were grown."""
+        self.__dict__["_drawn"] = held
+
+    @cached_property
+    def _drawn(self) -> BoolArray:
+        return np.stack([self.draw(tree)[0] > 0 for tree in range(self.sampling.n_trees)])
+
+    @cached_property
+    def held(self) -> BoolArray:
+        """Whether each tree drew each episode: (trees, episodes)."""
+        held = self._drawn
+        if held.shape[1] > 1 and held.all() and not self.sampling.bootstrap:
+            raise InputError(
+                "out-of-bag answers need trees that leave episodes out, but with bootstrap=False "
+                f"and max_samples={self.sampling.share} every tree drew every episode; fit with "
+                "bootstrap=True or a smaller max_samples"
+            )
+        return held
+
+
+# Categories with fewer drawn episodes are coded together: their own means would be noise.
+_FEWEST = 10
+
+
+class Owners(NamedTuple):
+    """Which episodes have which category of one feature, each pair once."""
+
+    feature: int
+    episodes: IndexArray
+    codes: IntArray
+
+
+def owners_of(table: TrainingTable, categorical: list[int], episodes: IndexArray) -> list[Owners]:
+    """For each categorical feature, the episodes that have each category in at least one row."""
+    found = []
+    for f in categorical:
+        n_codes = int(table.n_bins[f]) + 1
+        pairs = np.unique(episodes * n_codes + table.codes[f])
+        pairs = pairs[pairs % n_codes < table.n_bins[f]]  # the last code is missing
+        found.append(Owners(f, pairs // n_codes, pairs % n_codes))
+    return found
+
+
+def in_own_codes(
+    table: TrainingTable, owners: list[Owners], drawn: IntArray, episodes: IndexArray
+) -> tuple[TrainingTable, IntArray]:
+    """The training rows with one tree's own codes of categories, and these codes."""
+    if not owners:
+        return table, np.empty(0, dtype=np.uint16)
+    mass = drawn[episodes].astype(np.float64)
+    if table.weight.size:
+        mass *= table.weight
+    score = mass * table.scores[:, 0]
+    codes, n_bins, recodes = table.codes.copy(), table.n_bins.copy(), []
+    for feature, of_pair, code in owners:
+        n = int(n_bins[feature])
+        n_drawn = np.bincount(code[drawn[of_pair] > 0], minlength=n)
+        group = np.where(n_drawn < _FEWEST, n, np.arange(n))
+        of_row = np.append(group, n + 1)[codes[feature]]
+        sums = np.bincount(of_row, weights=score, minlength=n + 2)
+        masses = np.bincount(of_row, weights=mass, minlength=n + 2)
+        seen = masses > 0.0
+        means = np.where(seen, sums / np.where(seen, masses, 1.0), score.sum() / mass.sum())
+        used, place = np.unique(group, return_inverse=True)
+        own = np.empty(used.size + 1, dtype=np.uint16)
+        own[np.argsort(means[used], kind="stable")] = np.arange(used.size)
+        own[used.size] = used.size  # missing
+        recode = own[np.append(place, used.size)]
+        codes[feature], n_bins[feature] = recode[codes[feature]], used.size
+        recodes.append(recode[:n])
+    return table._replace(codes=codes, n_bins=n_bins), np.concatenate(recodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +164,7 @@ class GrowthPlan:
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """The prepared training data, made once by `prepare_ground`.
-
-    Forests that have the same rows, split rule and bins share it.
-    """
+    """The prepared training data, made once by `prepare_ground`."""
 
     table: TrainingTable
     bins: BinTable
@@ -62,11 +180,7 @@ def prepare_ground(
     categorical: Sequence[int],
     distinct: Sequence[Distinct] | None = None,
 ) -> Ground:
-    """The training data prepared for growing trees: bins, scores and distinct outcomes.
-
-    Bins are ranges of a feature's values; scores are the numbers by which splits are judged. The
-    rows must be sorted by outcome (`in_canonical_order`). ``distinct`` is as for `choose_bins`.
-    """
+    """The training data prepared for growing trees: bins, scores and distinct outcomes."""
     weight = np.empty(0) if rows.weight is None else rows.weight
     values, ranks = np.unique(rows.y, return_inverse=True)
     mass = np.bincount(ranks, weights=weight if weight.size else None).astype(np.float64)
@@ -94,11 +208,7 @@ def prepare_ground(
 
 
 def grow_forest(rows: TrainingRows, plan: GrowthPlan, ground: Ground) -> tuple[ForestTable, Bags]:
-    """The forest of these rows, and which episodes each tree drew (its *bag*).
-
-    The rows must be sorted by outcome (`in_canonical_order`). The result does not depend on the
-    number of threads.
-    """
+    """The forest of these rows, and which episodes each tree drew (its *bag*)."""
     bags = Bags.of(rows, plan.sampling)
     trees = _grow_trees(ground, bags, rows.units, plan.rules)
     return assemble(trees, ground.bins, ground.support, np.bincount(ground.ranks)), bags
@@ -123,10 +233,7 @@ def _grow_trees(ground: Ground, bags: Bags, episodes: IndexArray, rules: GrowthR
 
 
 def in_canonical_order(rows: TrainingRows) -> TrainingRows:
-    """The rows sorted by outcome and, among equal outcomes, by all their other values.
-
-    So a model does not depend on the order in which the rows were passed.
-    """
+    """The rows sorted by outcome and, among equal outcomes, by all their other values."""
     order: IndexArray = np.argsort(rows.y, kind="stable")
     ordered = rows.y[order]
     if (ordered[1:] > ordered[:-1]).all():
@@ -138,10 +245,7 @@ def in_canonical_order(rows: TrainingRows) -> TrainingRows:
 
 
 def _variance_scores(values: FloatArray, mass: FloatArray) -> FloatArray:
-    """The score by which splits are chosen: the standardised outcome, (outcomes, 2).
-
-    This is the classic rule of regression trees. The second score is 0.
-    """
+    """The score by which splits are chosen: the standardised outcome, (outcomes, 2)."""
     # Scaled first, so that squares stay finite; sums by NumPy, because those of BLAS may depend on
     # its number of threads.
     scaled = values / max(float(np.abs(values).max()), np.finfo(np.float64).tiny)
@@ -154,14 +258,7 @@ def _variance_scores(values: FloatArray, mass: FloatArray) -> FloatArray:
 
 
 def _distribution_scores(values: FloatArray, mass: FloatArray) -> FloatArray:
-    """Two scores for each outcome: its standardised value, and its distance from the median.
-
-    A split explains as much variance of both scores as possible, so it looks for differences in
-    location and in spread. The second score is cos(2πu)/2, where u is the rank of the outcome: the
-    share of training outcomes that are lower. The reason is that the CRPS, a score of predicted
-    distributions, has the eigenfunctions cos(kπu)/k. The function for k = 1 is about the location,
-    for which the outcome itself works better. The function for k = 2 is about the spread.
-    """
+    """Two scores for each outcome: its standardised value, and its distance from the median."""
     scores = _variance_scores(values, mass)
     middle_rank = (np.cumsum(mass) - 0.5 * mass) / mass.sum()
     spread = 0.5 * np.cos(2.0 * np.pi * middle_rank)

@@ -1,13 +1,4 @@
-"""Grows one tree on binned features.
-
-A tree learns from the distinct rows that it drew; each row counts as often as it was drawn. Rows
-are sorted by outcome, and splits keep their order. So the rows of a leaf are sorted, and a node
-whose first and last outcome are equal need not be split.
-
-A node with many rows is split with histograms: for each feature, one pass over the rows adds them
-up by code. As soon as a node is small, its rows are copied next to each other, and the whole part
-of the tree below it is grown there, inside the processor's cache (`_presorted_kernel`).
-"""
+"""Grows one tree on binned features."""
 
 from __future__ import annotations
 
@@ -17,27 +8,25 @@ import numpy as np
 
 from ontarget._kernel import inner_kernel, kernel, room_kernel
 from ontarget._typing import FloatArray, IntArray, KeyArray
-from ontarget.models.forest._node_kernel import pack_split
+from ontarget.models.forest._asking_kernel import pack_split
 from ontarget.models.forest._presorted_kernel import (
+    NO_SPLIT,
     SMALL,
     Growth,
-    OfRow,
-    SmallPart,
-    grow_small,
-    new_small_part,
-    push,
-    write_leaf,
-)
-from ontarget.models.forest._split_kernel import (
-    NO_SPLIT,
     GrowthRules,
     Index,
+    OfRow,
+    SmallPart,
     Split,
     Sums,
     TrainingTable,
     draw_feature,
     gain_of,
+    grow_small,
     least_gain,
+    new_small_part,
+    push,
+    write_leaf,
 )
 
 
@@ -175,10 +164,7 @@ def _best_split(
     histogram: FloatArray,
     rules: GrowthRules,
 ) -> Split:
-    """The best split of a node.
-
-    Random features are tried until enough of them were not constant in the node.
-    """
+    """The best split of a node."""
     table, bag, (first, last) = node
     count, weight, one, two = 0.0, 0.0, 0.0, 0.0
     for i in range(np.uint64(first), np.uint64(last)):
@@ -206,11 +192,7 @@ def _best_split(
 
 @inner_kernel
 def _add(histogram: FloatArray, code: Index, sums: FloatArray, i: Index) -> None:
-    """Add a row's four sums to those of its bin.
-
-    All numbers are loaded before any is stored, so that the processor needs one load and one store
-    each.
-    """
+    """Add a row's four sums to those of its bin."""
     one, weight, first, second = sums[i, 0], sums[i, 1], sums[i, 2], sums[i, 3]
     a, b = histogram[code, 0] + one, histogram[code, 1] + weight
     c, d = histogram[code, 2] + first, histogram[code, 3] + second
@@ -266,10 +248,7 @@ def _clear(histogram: FloatArray, code: Index) -> None:
 
 @inner_kernel
 def _partition(column: tuple[IntArray, int], bag: _Bag, span: tuple[int, int], split: Split) -> int:
-    """Move the rows that go left before those that go right; return where the right side begins.
-
-    Each side keeps its order.
-    """
+    """Move the rows that go left before those that go right; return where the right side begins."""
     codes, missing = column
     first, last = span
     order, sums, spare_order, spare_sums = bag.order, bag.sums, bag.spare_order, bag.spare_sums

@@ -1,39 +1,144 @@
-"""Grows the part of a tree whose rows fit in the processor's cache, with sorted lists.
-
-Most splits of a tree are among few rows. Here each feature has a list of the node's rows in the
-order of its codes. A split divides all lists and keeps their order, so nothing is sorted again, and
-the search for a split is one pass over a list. One more list is in the order of the outcomes, in
-which a leaf stores its rows.
-"""
+"""Grows a small part of a tree on lists that are sorted once; and what all growing shares."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from ontarget._kernel import inner_kernel, room_kernel
-from ontarget._typing import FloatArray, IntArray, KeyArray
-from ontarget.models.forest._node_kernel import pack_leaf, pack_split
-from ontarget.models.forest._split_kernel import (
-    NO_SPLIT,
-    GrowthRules,
-    Split,
-    Sums,
-    draw_feature,
-    gain_of,
-    least_gain,
-)
+from ontarget._kernel import inner_kernel, kernel, room_kernel
+from ontarget._keyed import GAMMA, mix_word
+from ontarget._typing import AnyArray, FloatArray, IntArray, KeyArray
+from ontarget.models.forest._asking_kernel import pack_leaf, pack_split
+
+_S32 = np.uint64(32)
+
+
+@kernel
+def draw_below(state: KeyArray, bound: int) -> int:
+    """A random whole number from 0 up to, not including, the bound, which is below 2**32."""
+    z = mix_word(state[0])
+    state[0] += GAMMA
+    return int(np.int64(((z >> _S32) * np.uint64(bound)) >> _S32))
+
+
+@kernel
+def draw_with_replacement(
+    state: KeyArray, limits: tuple[int, int], sizes: IntArray, counts: AnyArray
+) -> None:
+    """Draw items at random with replacement; add to ``counts`` how often each was drawn.
+
+    ``limits`` is how many to draw, and a limit on the sum of their sizes. Drawing stops before the
+    sum exceeds the limit, but at least one item is drawn.
+    """
+    n_draws, most = limits
+    total = 0
+    for k in range(n_draws):
+        item = draw_below(state, counts.size)
+        total += sizes[item]
+        if k > 0 and total > most:
+            return
+        counts[item] += 1
+
+
+@kernel
+def draw_without_replacement(
+    state: KeyArray, limits: tuple[int, int], sizes: IntArray, counts: AnyArray
+) -> None:
+    """Draw items at random without replacement; ``counts`` becomes 1 for them, 0 for the others.
+
+    ``limits`` is as in `draw_with_replacement`.
+    """
+    n_draws, most = limits
+    left, total = n_draws, 0
+    for i in range(counts.size):
+        # Knuth's selection sampling: every set of n_draws items is equally likely.
+        chosen = draw_below(state, counts.size - i) < left
+        counts[i] = 1 if chosen else 0
+        left -= 1 if chosen else 0
+        total += sizes[i] if chosen else 0
+    if total <= most:
+        return
+    drawn = np.flatnonzero(counts)
+    total = 0
+    for k in range(drawn.size):  # in random order, so that no item is favoured by its place
+        pick = k + draw_below(state, drawn.size - k)
+        item = drawn[pick]
+        drawn[pick] = drawn[k]
+        total += sizes[item]
+        if k > 0 and total > most:
+            counts[item] = 0
+
+
+# An unsigned index spares the question whether it counts from the end.
+Index: TypeAlias = int | np.unsignedinteger
+# Rows, weight, and the weighted sums of both scores.
+Sums: TypeAlias = tuple[float, float, float, float]
+
+
+class TrainingTable(NamedTuple):
+    """All training rows, sorted by outcome, with codes of bins in place of numbers."""
+
+    codes: IntArray  # (features, rows) uint16
+    n_bins: IntArray  # (features,)
+    scores: FloatArray  # (rows, 2)
+    weight: FloatArray  # (rows,), empty where all rows weigh the same
+    ranks: IntArray  # (rows,) place among the distinct outcomes
+
+
+class GrowthRules(NamedTuple):
+    """The smallest leaf, the largest depth, and how many features to try at each split."""
+
+    min_leaf: int
+    max_depth: int
+    n_tried: int
+
+
+class Split(NamedTuple):
+    """The best split of a node found so far; ``feature`` is -1 if there is none yet."""
+
+    gain: float
+    feature: int
+    code: int  # the highest on the left
+    missing_left: bool
+
+
+NO_SPLIT = Split(-1.0, -1, 0, False)
+
+
+@inner_kernel
+def gain_of(weight: float, one: float, two: float, total: Sums) -> float:
+    """How good a split is: squared sums of both scores over weight, added up for both sides.
+
+    ``weight``, ``one`` and ``two`` are the sums of the left side, ``total`` those of the node.
+    """
+    rest, rest_one, rest_two = total[1] - weight, total[2] - one, total[3] - two
+    on_left, on_right = one * one + two * two, rest_one * rest_one + rest_two * rest_two
+    return (on_left * rest + on_right * weight) / (weight * rest)
+
+
+@inner_kernel
+def least_gain(total: Sums) -> float:
+    """The value of `gain_of` that a split must exceed; less would be rounding error."""
+    return (total[2] * total[2] + total[3] * total[3]) / total[1] * (1.0 + 1e-12) + 1e-12
+
+
+@inner_kernel
+def draw_feature(features: IntArray, k: int, state: KeyArray) -> int:
+    """The k-th feature in a random order; one step of a shuffle in place."""
+    pick = k + draw_below(state, features.size - k)
+    feature = features[pick]
+    features[pick] = features[k]
+    features[k] = feature
+    return int(feature)
+
 
 # Rows of which codes, sums and lists of ten features fit in a second-level cache.
 SMALL = 4096
 
 
 class SmallPart(NamedTuple):
-    """The rows of a small part of a tree, copied next to each other in the order of their outcomes.
-
-    There are at most `SMALL` rows.
-    """
+    """The rows of a small part of a tree, side by side in the order of their outcomes."""
 
     codes: IntArray  # (features, rows) uint16
     sums: FloatArray  # (rows, 4): weight, two weighted scores, unused
@@ -56,10 +161,7 @@ class Growth(NamedTuple):
 
 
 class OfRow(NamedTuple):
-    """The data that a leaf stores about each row.
-
-    ``ranks`` is the position of the row's outcome among the sorted distinct outcomes.
-    """
+    """The data that a leaf stores about each row."""
 
     numbers: IntArray  # uint32, in the order of all training rows
     ranks: IntArray  # place among the distinct outcomes
@@ -141,10 +243,7 @@ def push(stack: IntArray, at: int, node: tuple[int, int, int, int]) -> None:
 
 @inner_kernel
 def _sort_lists(part: SmallPart, n_bins: IntArray, n_rows: int) -> None:
-    """Fill the list of each feature: rows sorted by code, and by outcome if codes are equal.
-
-    This is a radix sort, by one byte or two.
-    """
+    """Fill the list of each feature: rows sorted by code, and by outcome if codes are equal."""
     for i in range(n_rows):
         part.lists[n_bins.size, i] = i
     starts = part.starts
@@ -176,10 +275,7 @@ def _best_split(
     span: tuple[int, int],
     limits: tuple[IntArray, GrowthRules],
 ) -> Split:
-    """The best split of a node.
-
-    Random features are tried until enough of them were not constant in the node.
-    """
+    """The best split of a node."""
     first, last = span
     n_bins, rules = limits
     by_outcome = part.lists[n_bins.size]
@@ -246,10 +342,7 @@ def _walk(
 def _walk_with_missing(
     node: tuple[IntArray, IntArray, FloatArray], total: Sums, search: tuple[int, Split, GrowthRules]
 ) -> Split:
-    """As `_walk`, for a feature that is missing in some rows, which are last in its list.
-
-    Each cut is tried with these rows on the left and on the right.
-    """
+    """As `_walk`, for a feature that is missing in some rows, which are last in its list."""
     codes, rows, sums = node
     feature, best, rules = search
     missing = codes[rows[rows.size - 1]]

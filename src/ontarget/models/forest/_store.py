@@ -1,29 +1,72 @@
-"""Puts trees together into a forest of flat arrays, and reads and checks such arrays."""
+"""Forests as flat arrays: put together from trees, and written to and checked from model files."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from ontarget._arrays import read_only
 from ontarget._typing import AnyArray, FloatArray, IntArray
 from ontarget.errors import InputError
-from ontarget.models._stored import flat_array, partitions, require, rises_within
 from ontarget.models._support import Support
-from ontarget.models.forest._asking_kernel import ForestTable
+from ontarget.models.base import TrainingRows
+from ontarget.models.forest._asking_kernel import LOW31, LOW32, MAX_SLOTS, ForestTable
 from ontarget.models.forest._binning_kernel import MISSING, BinTable
-from ontarget.models.forest._node_kernel import LOW31, LOW32, MAX_SLOTS
+from ontarget.models.stored import flat_array, partitions, require, rises_within
+
+_SMALL = np.iinfo(np.uint16).max
+
+
+class RowOrigins(NamedTuple):
+    """The episode and the step of each training row, rows sorted as by `in_canonical_order`."""
+
+    episode: IntArray  # uint16, or uint32 where a number needs it; so is the step
+    step: IntArray
+
+    @classmethod
+    def of(cls, rows: TrainingRows) -> Self:
+        """The episode and the step of each row; rows must be sorted as by `in_canonical_order`."""
+        labels = rows.step_labels
+        kept = labels.dtype.kind in "iu" and labels[0] >= 0 and labels[-1] < 2**32
+        step = labels[rows.steps] if kept else rows.steps
+        return cls(in_few_bytes(rows.units), in_few_bytes(step))
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray], n_rows: int) -> Self:
+        """The episode and the step of each training row, from arrays, or a `ModelFileError`."""
+        return cls(_numbers(arrays, "row_episode", n_rows), _numbers(arrays, "row_step", n_rows))
+
+    def to_arrays(self) -> dict[str, AnyArray]:
+        """The episode and the step of each training row, as flat read-only arrays by name."""
+        return {"row_episode": self.episode, "row_step": self.step}
+
+
+def in_few_bytes(numbers: AnyArray) -> IntArray:
+    """Whole numbers from 0 up as 16-bit integers, or as 32-bit integers if one needs it."""
+    return read_only(numbers.astype(_type_of(numbers)))
+
+
+def _numbers(arrays: Mapping[str, AnyArray], name: str, n_rows: int) -> IntArray:
+    wide = name in arrays and arrays[name].dtype == np.uint32
+    found: IntArray = flat_array(arrays, name, np.uint32 if wide else np.uint16)
+    require(found.size == n_rows, f"{name} needs one number per training row ({n_rows})")
+    require(
+        found.dtype == _type_of(found), f"{name} needs two-byte numbers unless one is above 65,535"
+    )
+    return found
+
+
+def _type_of(numbers: AnyArray) -> type[np.unsignedinteger]:
+    return np.uint16 if numbers.max() <= _SMALL else np.uint32
+
 
 _CODES = "tree_codes needs one code per tree and category"
 
 
 class Tree(NamedTuple):
-    """One grown tree; its nodes, and the entries of its leaves (training rows), as arrays.
-
-    Nodes and entries are numbered from 0.
-    """
+    """One grown tree; its nodes, and the entries of its leaves (training rows), as arrays."""
 
     nodes: IntArray
     entries: IntArray
@@ -37,10 +80,7 @@ def entry_type(n_rows: int) -> type[np.unsignedinteger]:
 
 
 def assemble(trees: list[Tree], bins: BinTable, support: Support, n_rows: IntArray) -> ForestTable:
-    """The forest of these trees; ``n_rows`` is the number of training rows with each outcome.
-
-    The list of trees is emptied on the way, so that memory holds every tree only once.
-    """
+    """The forest of these trees; ``n_rows`` is the number of training rows with each outcome."""
     n_nodes = sum(tree.nodes.size for tree in trees)
     n_entries = sum(tree.entries.size for tree in trees)
     if max(n_nodes, n_entries) > LOW32:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
 from ontarget._arguments import seed_parts, share, whole_number
-from ontarget._threads import run_blocks, threads_at_most
+from ontarget._threads import threads_at_most
 from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray
 from ontarget.errors import Argument, InputError, ModelFileError
 from ontarget.models.base import (
     TrainingRows,
-    check_categorical,
-    check_values,
 )
-from ontarget.models.forest._asking_kernel import ForestTable
-from ontarget.models.forest._bags import Bags, Sampling
+from ontarget.models.forest._asking_kernel import LOW32, MAX_SLOTS, ForestTable
 from ontarget.models.forest._batch_kernel import (
+    add_members_of_rows,
     leaves_of_rows,
     limits_of_rows,
     means_of_leaves,
@@ -28,22 +26,24 @@ from ontarget.models.forest._batch_kernel import (
     quantiles_of_rows,
 )
 from ontarget.models.forest._binning import MAX_BINS
-from ontarget.models.forest._estimator import ForestEstimator
 from ontarget.models.forest._growing import (
     SPLIT_SCORES,
+    Bags,
     Ground,
     GrowthPlan,
+    Sampling,
     grow_forest,
     in_canonical_order,
     prepare_ground,
 )
-from ontarget.models.forest._live import LiveForest
-from ontarget.models.forest._members import Members, by_row, most_members
-from ontarget.models.forest._members_kernel import add_members_of_rows
-from ontarget.models.forest._node_kernel import LOW32, MAX_SLOTS
-from ontarget.models.forest._origins import RowOrigins
-from ontarget.models.forest._split_kernel import GrowthRules
-from ontarget.models.forest._store import table_from_arrays, table_to_arrays
+from ontarget.models.forest._presorted_kernel import GrowthRules
+from ontarget.models.forest._store import RowOrigins, table_from_arrays, table_to_arrays
+from ontarget.models.forest.base import (
+    ForestEstimator,
+    Members,
+    by_row,
+    every_tree,
+)
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -51,9 +51,7 @@ if TYPE_CHECKING:
 SplitRule: TypeAlias = Literal["distribution", "variance"]
 CategoryOrder: TypeAlias = Literal["bag", "all"]
 
-# Rows that one thread answers before it takes the next block. A tree that was fetched for one row
-# serves all rows of a block; with many values, fewer rows fit into the fastest memory.
-_BLOCK, _MOST_ANSWERS = 256, 4096
+_MOST_ANSWERS = 4096  # of one call, beyond the first rows
 _MOST_ALIKE = 1024  # rows of which many ask about the same values and fall into the same leaf
 _NO_LIMIT = 2**31 - 1
 # However small the budget of entries is, a tree may have this many leaves.
@@ -138,6 +136,7 @@ class QuantileForest(ForestEstimator):
     """
 
     kind: ClassVar[str] = "quantile_forest"
+    _fitted_by: ClassVar[str] = "table_"
 
     table_: ForestTable
     _learned_: Bags
@@ -173,123 +172,40 @@ class QuantileForest(ForestEstimator):
         self.category_order = category_order
         self.n_jobs = n_jobs
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        ids: ArrayLike | None = None,
-        steps: ArrayLike | None = None,
-        categorical: Sequence[int] | None = None,
-    ) -> Self:
-        """Grow the forest on these rows; returns the model.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            Features (NaN is missing), outcomes, and weights from 0 up.
-        ids, steps
-            The episode and the step of each row. Trees draw whole episodes, and an outcome that two
-            episodes have at the same step is an atom (keeps a positive probability). If ``ids`` is
-            not given, every row is an episode; if ``steps`` is not given, all rows are at one step.
-        categorical
-            The columns of X that hold category numbers, whose order has no meaning.
-        """
-        rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
-        plan = self._plan(rows.X.shape[1])
-        columns = check_categorical(categorical, rows.X.shape[1])
-        rows = in_canonical_order(rows)
-        with threads_at_most(self.n_jobs):
-            ground = prepare_ground(rows, plan, columns)
-        return self._grow(rows, plan, ground)
+    def _fit(self, rows: TrainingRows, categorical: tuple[int, ...]) -> None:
+        plan, rows = self._plan(rows.X.shape[1]), in_canonical_order(rows)
+        self._grow(rows, plan, prepare_ground(rows, plan, categorical))
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
-        """The fitted model, made from the arrays that `to_arrays` returned.
-
-        It raises a `ModelFileError` if the arrays are damaged.
-        """
+        """The fitted model in the arrays of `to_arrays`; a `ModelFileError` if they are damaged."""
         if "imagined" in arrays:
             raise ModelFileError(
                 "forests that store imagined outcomes (successors=True) are gone; fit the monitor "
                 "again, or use ontarget 0.2"
             )
-        table = table_from_arrays(arrays)
-        origins = RowOrigins.from_arrays(arrays, int(table.row_start[-1]))
-        smooth = bool(table.support[2][3] > 0.0)
-        return cls(n_trees=table.roots.size, smooth=smooth)._hold(table, origins)
+        model = super().from_arrays(arrays)
+        model.n_trees = model.table_.roots.size
+        model.smooth = bool(model.table_.support[2][3] > 0.0)
+        return model
 
-    def to_arrays(self) -> dict[str, AnyArray]:
-        """Everything the fitted forest needs to answer, as flat read-only arrays by name."""
-        self._check_fitted()
+    def _arrays(self) -> dict[str, AnyArray]:
         origins = RowOrigins(self.training_episodes_, self.training_steps_)
         return {**table_to_arrays(self.table_), **origins.to_arrays()}
 
-    def _limits(
-        self, rows: FloatArray, values: FloatArray, left: FloatArray, right: FloatArray
-    ) -> None:
-        table = self.table_
+    def _restore(self, arrays: Mapping[str, AnyArray]) -> None:
+        table = table_from_arrays(arrays)
+        self._hold(table, RowOrigins.from_arrays(arrays, int(table.row_start[-1])))
 
-        def answer(a: int, b: int) -> None:
-            limits_of_rows(table, rows[a:b], values[a:b], (left[a:b], right[a:b]))
+    def limits(self, X: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
+        """Write `cdf_limits` into ``left`` and ``right``, in this thread; nothing is checked."""
+        limits_of_rows(self.table_, X, y, (left, right))
 
-        self._answer(answer, rows.shape[0], most=_MOST_ANSWERS // max(1, values.shape[1]))
+    def _tables(self) -> tuple[ForestTable, ...]:
+        return (self.table_,)
 
-    def out_of_bag_limits(
-        self, X: ArrayLike, y: ArrayLike, ids: ArrayLike
-    ) -> tuple[FloatArray, FloatArray]:
-        """As `cdf_limits`, for rows of training episodes, by trees that never saw the episode.
-
-        A row is answered only by the trees that did not draw its episode, about 37 of 100 by
-        default. So the answer is like one for a new episode, although the forest learned from this
-        one.
-
-        Parameters
-        ----------
-        X
-            Rows of training episodes. They may be of steps that `fit` did not get.
-        y
-            The values, as in `cdf_limits`.
-        ids
-            The episode of each row, as in `fit`.
-
-        Returns
-        -------
-        left, right
-            As `cdf_limits`; NaN for a row whose episode every tree drew.
-
-        Notes
-        -----
-        The forest must have been fitted with ``ids``. Models that were loaded or copied do not keep
-        which tree drew which episode, so this works only with the fitted object itself.
-
-        Examples
-        --------
-        If outcomes are pure noise, only trees that saw them can tell which ones are below 0:
-
-        >>> rng = np.random.default_rng(0)
-        >>> X, y, ids = rng.random((500, 2)), rng.normal(size=500), np.arange(500)
-        >>> forest = QuantileForest(min_leaf=1).fit(X, y, ids=ids)
-        >>> seen, unseen = forest.cdf(X, 0.0), forest.out_of_bag_limits(X, 0.0, ids)[1]
-        >>> print(seen[y < 0].mean().round(1), unseen[y < 0].mean().round(1))
-        0.8 0.5
-        """
-        rows, bags = self._query_rows(X), self._learned()
-        return self._out_of_bag(rows, y, bags.episodes_of(ids, rows.shape[0]))
-
-    def out_of_bag_members(self, X: ArrayLike, ids: ArrayLike) -> Members:
-        """As `members`, for rows of training episodes, by trees that never saw the episode.
-
-        Members are the training rows that a prediction is made from, each with its weight. ``X``
-        and ``ids`` are as for `out_of_bag_limits`, with the same limitations. A row whose episode
-        every tree drew has no members.
-        """
-        rows = self._query_rows(X)
-        episodes = self._learned().episodes_of(ids, rows.shape[0])
-        found = Members.room(rows.shape[0], most_members(self.table_))
-        self._add_out_of_bag_members(rows, episodes, 1.0, found)
-        return found
+    def _add_members(self, rows: FloatArray, found: Members) -> None:
+        add_members_of_rows(self.table_, rows, every_tree(len(rows)), 1.0, found.parts)
 
     def _add_out_of_bag_members(
         self, rows: FloatArray, episodes: IndexArray, weight: float, found: Members
@@ -300,12 +216,11 @@ class QuantileForest(ForestEstimator):
             skipped = np.ascontiguousarray(held[:, episodes[a:b]].T)
             add_members_of_rows(table, rows[a:b], skipped, weight, found.between(a, b).parts)
 
-        self._answer(answer, rows.shape[0])
+        self._in_blocks(answer, rows.shape[0])
 
     def _out_of_bag(
-        self, rows: FloatArray, y: ArrayLike, episodes: IndexArray
+        self, rows: FloatArray, values: FloatArray, episodes: IndexArray
     ) -> tuple[FloatArray, FloatArray]:
-        values, flat = check_values(y, rows.shape[0])
         left, right = np.empty(values.shape), np.empty(values.shape)
         table, held = self.table_, self._learned().held
 
@@ -314,18 +229,13 @@ class QuantileForest(ForestEstimator):
             out_of_bag_limits_of_rows(table, query, held, (left[a:b], right[a:b]))
 
         most = max(_MOST_ALIKE, _MOST_ANSWERS // max(1, values.shape[1]))
-        self._answer(answer, rows.shape[0], most=most)
-        return (left[:, 0], right[:, 0]) if flat else (left, right)
+        self._in_blocks(answer, rows.shape[0], most=most)
+        return left, right
 
     def _quantiles(
         self, rows: FloatArray, levels: FloatArray, strictly: bool, found: FloatArray
     ) -> None:
-        table = self.table_
-
-        def answer(a: int, b: int) -> None:
-            quantiles_of_rows(table, rows[a:b], (levels, strictly), found[a:b])
-
-        self._answer(answer, rows.shape[0])
+        quantiles_of_rows(self.table_, rows, (levels, strictly), found)
 
     def predict(self, X: ArrayLike) -> FloatArray:
         """The conditional mean of each row: the mean of the training outcomes in its leaves."""
@@ -341,7 +251,7 @@ class QuantileForest(ForestEstimator):
         def answer(a: int, b: int) -> None:
             means_of_rows(table, rows[a:b], (outcomes, of_nodes), means[a:b])
 
-        self._answer(answer, rows.shape[0])
+        self._in_blocks(answer, rows.shape[0])
         return means
 
     def row_weights(self, X: ArrayLike) -> csr_array:
@@ -362,7 +272,7 @@ class QuantileForest(ForestEstimator):
         """
         rows, table = self._query_rows(X), self.table_
         leaves = np.empty((rows.shape[0], table.roots.size), dtype=np.uint32)
-        self._answer(lambda a, b: leaves_of_rows(table, rows[a:b], leaves[a:b]), rows.shape[0])
+        self._in_blocks(lambda a, b: leaves_of_rows(table, rows[a:b], leaves[a:b]), rows.shape[0])
         return by_row(leaves, table)
 
     @property
@@ -373,14 +283,6 @@ class QuantileForest(ForestEstimator):
         """
         self._check_fitted()
         return np.repeat(self.table_.support[0], np.diff(self.table_.row_start))
-
-    def live(self) -> LiveForest:
-        """The model, prepared to be asked at every step of a run (a `LiveModel`).
-
-        It does not check the rows that it gets.
-        """
-        self._check_fitted()
-        return LiveForest(self.table_)
 
     def _grow(self, rows: TrainingRows, plan: GrowthPlan, ground: Ground) -> Self:
         """Grow the forest on rows that are sorted as by `in_canonical_order`; returns the model."""
@@ -393,10 +295,6 @@ class QuantileForest(ForestEstimator):
         self.training_episodes_, self.training_steps_ = origins
         self.n_features_in_ = table.bins.categorical.size
         return self
-
-    def _answer(self, task: Callable[[int, int], object], n_rows: int, *, most: int = 0) -> None:
-        with threads_at_most(self.n_jobs):
-            run_blocks(task, n_rows, block=_BLOCK, most=most)
 
     def _plan(self, n_features: int) -> GrowthPlan:
         """The constructor's arguments, after checks."""
@@ -431,15 +329,6 @@ class QuantileForest(ForestEstimator):
             smooth=bool(self.smooth),
             own_order=self.category_order == "bag",
         )
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "table_")
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if "table_" in state:
-            # Copies come back writable, and the kernels would compile once more for them.
-            self.table_ = table_from_arrays(table_to_arrays(self.table_))
 
 
 def _most_rows(max_entries: object, n_trees: int, min_leaf: int) -> int:

@@ -1,8 +1,4 @@
-"""Fits boosted trees that predict the mean, as guides (additional features) of a forest.
-
-The trees are fitted several times: without each fold (part of the episodes) in turn, and on all
-rows. All fits have the same number of trees.
-"""
+"""Fits boosted trees that predict the mean, as guides (additional features) of a forest."""
 
 from __future__ import annotations
 
@@ -47,10 +43,7 @@ class Learned(NamedTuple):
 
 
 class Binned(NamedTuple):
-    """The rows with each feature's number replaced by the number of its bin (its *code*).
-
-    ``codes`` has the shape (features, rows), and ``n_bins`` is the number of bins of each feature.
-    """
+    """The rows with each feature's number replaced by the number of its bin (its *code*)."""
 
     bins: BinTable
     codes: IntArray
@@ -60,11 +53,9 @@ class Binned(NamedTuple):
 def bin_rows(
     X: FloatArray, categorical: Collection[int], distinct: Sequence[Distinct] | None = None
 ) -> Binned:
-    """The rows with each number replaced by the code of its bin, for all fits of boosted trees.
-
-    All known categories are in one bin, which no tree splits: trees would tell a rare category's
-    own outcome (M29).
-    """
+    """The rows with each number replaced by the code of its bin, for all fits of boosted trees."""
+    # All known categories are in one bin, which no tree splits: trees would tell a rare category's
+    # own outcome (M29).
     known = distinct_values(X, categorical) if distinct is None else distinct
     told = [_NOTHING if f in categorical else own for f, own in enumerate(known)]
     return Binned(*bin_by_value(X, (), max_bins=_MOST_BINS, distinct=told))
@@ -76,11 +67,7 @@ def boost_by_fold(
     rules: BoostingRules,
     binned: Binned,
 ) -> list[BoostedGuide]:
-    """Boosted trees fitted without each fold (part of the episodes) in turn, and last on all rows.
-
-    All fits have the same number of trees: the number with the smallest error on the rows that a
-    fit has not learned from. ``rest[k]`` holds, for every row, the residual that fit k learns.
-    """
+    """Boosted trees fitted without each fold in turn, and last on all rows."""
     n_folds = len(rest) - 1
     starts = [k for k in range(n_folds + 1) if (rows.folds != k).any()]
     fits: dict[int, _Fit] = {}

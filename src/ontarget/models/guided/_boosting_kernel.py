@@ -1,13 +1,4 @@
-"""Small boosted trees on binned features: how they grow, and their prediction for a row.
-
-Every tree is complete: all its leaves have the same depth, and a node without a split sends every
-row to its first child. So a tree needs no pointers: the children of node k are the nodes 2k + 1 and
-2k + 2, and a descent need not check whether it has reached a leaf.
-
-The residuals of rows are stored as whole numbers of a tiny unit. Sums of whole numbers are exact in
-any order. So of two child nodes only the smaller one is summed; the sums of the other are those of
-the parent minus those of the smaller one.
-"""
+"""Small boosted trees on binned features: how they grow, and their prediction for a row."""
 
 from __future__ import annotations
 
@@ -17,8 +8,8 @@ import numpy as np
 
 from ontarget._kernel import inner_kernel, kernel, room_kernel
 from ontarget._typing import AnyArray, FloatArray, IntArray
+from ontarget.models.forest._asking_kernel import LOW16, pack_split
 from ontarget.models.forest._binning_kernel import BinTable
-from ontarget.models.forest._node_kernel import LOW16, pack_split
 
 # The highest code of any bin: no known value lies beyond it.
 _HIGHEST = 65_534
@@ -30,10 +21,7 @@ _LEAST_GAIN = 1e-12
 
 
 class BoostedGuide(NamedTuple):
-    """Boosted trees, as kernels take them; flat read-only arrays.
-
-    T trees of depth D have T (2^D - 1) nodes, in the format of `pack_split`, and T 2^D leaf values.
-    """
+    """Boosted trees, as kernels take them; flat read-only arrays."""
 
     bins: BinTable
     nodes: IntArray
@@ -74,14 +62,7 @@ def boosted_value(codes: AnyArray, guide: BoostedGuide) -> float:
 
 
 class BoostedRows(NamedTuple):
-    """Rows of training data, and their residuals after the trees so far.
-
-    A row's *pull* is its weight times its residual, in whole numbers of a unit. The rows of each
-    node are neighbours in ``order``.
-
-    If all rows weigh 1, pull and weight are stored in one number, pull · 2^shift + 1, and sums of
-    such numbers contain both sums. That halves the memory to go through. Otherwise ``shift`` is 0.
-    """
+    """Rows of training data, and their residuals after the trees so far."""
 
     codes: IntArray  # (features, rows)
     n_bins: IntArray  # (features,)
@@ -96,10 +77,7 @@ class BoostedRows(NamedTuple):
 
 
 class _Split(NamedTuple):
-    """The best split of a node found so far; ``slot`` is -1 if there is none yet.
-
-    ``pull`` is the sum of weighted residuals on the left side.
-    """
+    """The best split of a node found so far; ``slot`` is -1 if there is none yet."""
 
     gain: float
     slot: int
@@ -208,10 +186,7 @@ def start_boosting(
 
 @room_kernel
 def _cells_of(codes: IntArray, n_bins: IntArray) -> tuple[IntArray, IntArray]:
-    """The histogram cell of each row and feature, and the first cell of each feature.
-
-    All features share one histogram, one cell per bin and one for missing values.
-    """
+    """The histogram cell of each row and feature, and the first cell of each feature."""
     start = np.zeros(n_bins.size + 1, dtype=np.int64)
     cells = np.empty((codes.shape[1], n_bins.size), dtype=np.uint32)
     for f in range(n_bins.size):
@@ -234,11 +209,7 @@ def _grow_tree(
     tree: tuple[IntArray, FloatArray],
     rules: BoostingRules,
 ) -> None:
-    """Write one tree's nodes and leaf values, and subtract its predictions from the residuals.
-
-    ``room`` is two work arrays: the stack of nodes that wait to be split, and the histogram of each
-    of them, at the same index.
-    """
+    """Write one tree's nodes and leaf values, and subtract its predictions from the residuals."""
     stack, sums = room
     spare = sums[sums.shape[0] - 1].reshape(-1)
     nodes, steps = tree
@@ -288,10 +259,7 @@ def _grow_tree(
 
 @inner_kernel
 def _push(at: IntArray, node: tuple[int, int, int], sums: tuple[int, int]) -> None:
-    """Put a node on the stack.
-
-    It is stored as its number, its span of rows, its sum of weighted residuals and its weight.
-    """
+    """Put a node on the stack."""
     at[0], at[1], at[2], at[3], at[4] = node[0], node[1], node[2], sums[0], sums[1]
 
 
@@ -328,10 +296,7 @@ def _sum_by_cell(
 def _best_split(
     rows: BoostedRows, sums: IntArray, total: tuple[int, int], rules: BoostingRules
 ) -> _Split:
-    """The best split of a node over all features and codes.
-
-    Missing values are tried on the left and on the right.
-    """
+    """The best split of a node over all features and codes."""
     n_features = rows.n_bins.size
     whole, pull = total[1] * rows.units[1], total[0] * rows.units[0]
     before = pull * pull / (whole + rules.penalty)
@@ -363,10 +328,7 @@ def _gain(
     units: tuple[float, float],
     rules: BoostingRules,
 ) -> float:
-    """How good a split is: squared sum of weighted residuals over weight, added for both sides.
-
-    It is 0 if either side weighs too little.
-    """
+    """How good a split is: squared sum of weighted residuals over weight, added for both sides."""
     weight, rest = left[1] * units[1], (total[1] - left[1]) * units[1]
     if weight < rules.least_weight or rest < rules.least_weight:
         return 0.0
@@ -386,10 +348,7 @@ def _column_of(rows: BoostedRows, split: _Split) -> tuple[int, int]:
 
 @inner_kernel
 def _partition(rows: BoostedRows, span: tuple[int, int], split: _Split) -> int:
-    """Move the rows that go left before those that go right; return where the right side begins.
-
-    Each side keeps its order.
-    """
+    """Move the rows that go left before those that go right; return where the right side begins."""
     order, spare = rows.order, rows.spare
     feature, missing = _column_of(rows, split)
     codes, one = rows.codes[feature], np.uint64(1)

@@ -1,8 +1,4 @@
-"""Fits guides: predictions of the mean that other models read as additional features.
-
-The guides of a training row come from fits without the row's episode; those of a new row come from
-a fit to all rows. See method M14 in docs/methods.md.
-"""
+"""Fits guides: predictions of the mean that other models read as additional features (M14)."""
 
 from __future__ import annotations
 
@@ -16,13 +12,20 @@ from ontarget._arrays import read_only
 from ontarget._keyed import keyed_hash, keys_of
 from ontarget._threads import run_blocks
 from ontarget._typing import FloatArray, IndexArray
-from ontarget.models._location import location
+from ontarget.models._support import location
 from ontarget.models.base import TrainingRows
 from ontarget.models.forest._binning import Distinct
 from ontarget.models.guided._boosting import NO_TREES, Binned, Learned, bin_rows, boost_by_fold
 from ontarget.models.guided._boosting_kernel import BoostedGuide, BoostingRules
-from ontarget.models.guided._guides_kernel import Guides, append_guides_of_rows, count_guides
-from ontarget.models.guided._ridge_kernel import TERM_WIDTH, LinearGuide, solve_ridge, sums_by_fold
+from ontarget.models.guided._guides_kernel import (
+    TERM_WIDTH,
+    Guides,
+    LinearGuide,
+    append_guides_of_rows,
+    count_guides,
+    solve_ridge,
+    sums_by_fold,
+)
 
 _BLOCK = 256
 # Of a categorical feature, at most so many of the most frequent categories have an effect of their
@@ -46,21 +49,13 @@ class GuidePlan:
 
 @dataclass(frozen=True, slots=True)
 class FoldGuides:
-    """For each fold (part) of the training episodes, guides that were fitted without this part.
-
-    Guides are small models that predict the mean; a forest reads their predictions as additional
-    features.
-    """
+    """For each fold (part) of the training episodes, guides that were fitted without this part."""
 
     without: tuple[Guides, ...]  # each fold in turn
     fold: IndexArray  # of each episode
 
     def guide_rows(self, X: FloatArray, episodes: IndexArray) -> FloatArray:
-        """The rows, with the predictions of small models (guides) as additional columns.
-
-        Guides predict the mean outcome. A row gets the predictions of guides that have not learned
-        from the row's episode.
-        """
+        """The rows, with the predictions of small models (guides) as additional columns."""
         n_guides = count_guides(self.without[0])
         guided = np.concatenate([X, np.zeros((X.shape[0], n_guides))], axis=1)
         folds = self.fold[episodes]
@@ -81,11 +76,7 @@ class _Rows(NamedTuple):
 
 
 class GuideGround(NamedTuple):
-    """Prepared data that all guides of the same training rows can share, whatever they predict.
-
-    Guides are small models that predict the mean. The data are the fold (part held out together) of
-    each episode, the columns of the regression, and the bins of the trees.
-    """
+    """Prepared data that all guides of the same training rows can share, whatever they predict."""
 
     fold: IndexArray  # of each episode
     columns: _Columns
@@ -98,11 +89,7 @@ def guide_ground(
     categorical: Collection[int],
     distinct: Sequence[Distinct] | None = None,
 ) -> GuideGround:
-    """Prepared data that all guides (models that predict the mean) of these rows can share.
-
-    ``distinct`` may be the result of `distinct_values` for these rows, if it has been computed
-    before.
-    """
+    """Prepared data that all guides (models that predict the mean) of these rows can share."""
     return GuideGround(
         fold=_folds_of_guides(int(rows.units.max()) + 1, plan),
         columns=_columns(rows, categorical),
@@ -116,15 +103,7 @@ def fit_guides(
     categorical: Collection[int],
     ground: GuideGround | None = None,
 ) -> tuple[Guides, FoldGuides]:
-    """The guides for new rows and, for training episodes, the guides fitted without each fold.
-
-    Guides are small models that predict the mean; a fold is a part of the training episodes.
-
-    The rows must be sorted by outcome (`in_canonical_order`), so that sums are the same to the last
-    bit. Guides predict how far the outcome is from its mean, in units of its spread. The mean
-    itself is left out on purpose: if a row's own fold has low outcomes, the mean of the other folds
-    is high, so a tree could tell from it which fold the row is in.
-    """
+    """The guides for new rows and, for training episodes, the guides fitted without each fold."""
     shared = guide_ground(rows, plan, categorical) if ground is None else ground
     folds = shared.fold[rows.units]
     learn = _Rows(rows.X, _standardised(rows), _weights(rows), folds)
@@ -148,10 +127,7 @@ def guide_rows(guides: Guides, X: FloatArray) -> FloatArray:
 
 
 def _folds_of_guides(n_episodes: int, plan: GuidePlan) -> IndexArray:
-    """The fold of each episode, drawn at random by the seed; all folds have similar sizes.
-
-    A fold is a part of the episodes that is held out together.
-    """
+    """The fold of each episode, drawn at random by the seed; all folds have similar sizes."""
     keys = keyed_hash(keys_of(np.arange(n_episodes)), plan.seed[0], *plan.seed[1:], "fold")
     order = np.argsort(keys, kind="stable")
     folds = np.empty(n_episodes, dtype=np.intp)
@@ -164,10 +140,7 @@ def _weights(rows: TrainingRows) -> FloatArray:
 
 
 def _standardised(rows: TrainingRows) -> FloatArray:
-    """The outcomes minus their mean, in units of their spread.
-
-    They are scaled first, so that their squares neither overflow nor vanish.
-    """
+    """The outcomes minus their mean, in units of their spread."""
     size = np.abs(rows.y).max()
     scaled = rows.y / size if size > 0.0 else rows.y
     centred = scaled - scaled.mean()
@@ -222,11 +195,9 @@ def _columns(rows: TrainingRows, categorical: Collection[int]) -> _Columns:
 
 
 def _frequent(values: FloatArray, episodes: IndexArray) -> FloatArray:
-    """The categories that have an effect of their own, ascending.
-
-    Fitted without an episode, the effect of a rare category leans away from this very episode's
-    outcome, and other models would read it as a sign of that outcome (M29).
-    """
+    """The categories that have an effect of their own, ascending."""
+    # Fitted without an episode, the effect of a rare category leans away from this very episode's
+    # outcome, and other models would read it as a sign of that outcome (M29).
     found, place = np.unique(values, return_inverse=True)
     n_episodes = int(episodes.max(initial=0)) + 1
     each = np.unique(place * n_episodes + episodes) // n_episodes  # once an episode
@@ -237,11 +208,7 @@ def _frequent(values: FloatArray, episodes: IndexArray) -> FloatArray:
 
 
 def _fit_linear(rows: _Rows, columns: _Columns) -> list[LinearGuide]:
-    """Ridge regressions, fitted without each fold (part of the episodes), and last on all rows.
-
-    With many columns, the penalty is the one with the least squared error on held-out folds: noise
-    in a hundred columns would drown the few that matter.
-    """
+    """Ridge regressions, fitted without each fold (part of the episodes), and last on all rows."""
     n_folds = int(rows.folds.max()) + 1
     n_columns = columns.design.shape[1]
     sums = np.zeros((n_folds, n_columns, n_columns + 1))
@@ -291,10 +258,7 @@ def _linear_guide(columns: _Columns, solved: FloatArray) -> LinearGuide:
 def _fit_boosted(
     rows: _Rows, rules: BoostingRules, binned: Binned, linear: list[LinearGuide]
 ) -> list[BoostedGuide]:
-    """Boosted trees, fitted without each fold (part of the episodes) in turn, last on all rows.
-
-    The trees learn the residuals of the ridge regression that was fitted to the same rows.
-    """
+    """Boosted trees, fitted without each fold (part of the episodes) in turn, last on all rows."""
     rest = [rows.y - guide_rows(Guides(guide, NO_TREES), rows.X)[:, -1] for guide in linear]
     learn = Learned(rows.X, rows.weight, rows.folds)
     return boost_by_fold(learn, rest, rules, binned)

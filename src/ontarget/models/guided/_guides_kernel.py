@@ -1,7 +1,4 @@
-"""Appends the guides (predictions of the mean) to the features of rows.
-
-Rows of runs in progress and batches use the same kernel, so their answers agree to the last bit.
-"""
+"""Fits the linear guide, and appends the guides of a row to it."""
 
 from __future__ import annotations
 
@@ -10,21 +7,89 @@ from typing import NamedTuple
 import numpy as np
 
 from ontarget._kernel import inner_kernel, kernel
-from ontarget._typing import AnyArray, FloatArray
+from ontarget._typing import AnyArray, FloatArray, IntArray
 from ontarget.models.forest._binning_kernel import bin_row
 from ontarget.models.guided._boosting_kernel import BoostedGuide, boosted_value
-from ontarget.models.guided._ridge_kernel import LinearGuide, linear_value
+from ontarget.models.kernels import factor, solve
+
+# Numbers per feature: its centre, one over its spread, its slope, and the effect of missing it.
+TERM_WIDTH = 4
+# How many spreads from its centre a feature counts at most, so that no sum overflows.
+FURTHEST = 1e6
+
+
+class LinearGuide(NamedTuple):
+    """A linear prediction from the features of a row; flat read-only arrays."""
+
+    terms: FloatArray
+    start: IntArray
+    categories: FloatArray
+    effects: FloatArray
+
+
+@inner_kernel
+def linear_value(row: FloatArray, guide: LinearGuide) -> float:
+    """The prediction for a row; a category that was not in training has no effect."""
+    terms, n_features = guide.terms, guide.start.size - 1
+    total: float = terms[TERM_WIDTH * n_features]
+    for f in range(n_features):
+        value, at = row[f], TERM_WIDTH * f
+        first, last = guide.start[f], guide.start[f + 1]
+        if np.isnan(value):
+            total += terms[at + 3]
+        elif first < last:
+            place = first + np.searchsorted(guide.categories[first:last], value)
+            if place < last and guide.categories[place] == value:
+                total += guide.effects[place]
+        elif terms[at + 2] != 0.0:
+            spreads = (value - terms[at]) * terms[at + 1]
+            total += terms[at + 2] * min(max(spreads, -FURTHEST), FURTHEST)
+    return total
+
+
+@kernel
+def sums_by_fold(
+    design: FloatArray, y: FloatArray, weight: FloatArray, folds: IntArray, sums: AnyArray
+) -> None:
+    """For each fold (part of the episodes), add up weighted products of columns and the outcome.
+
+    The products are those of each pair of columns, and of each column with the outcome. ``sums``
+    has the shape (folds, columns, columns + 1). Only its lower triangle and its last column are
+    filled.
+    """
+    n_columns = design.shape[1]
+    for i in range(design.shape[0]):
+        own = sums[folds[i]]
+        for a in range(n_columns):
+            weighted = weight[i] * design[i, a]
+            if weighted != 0.0:
+                for b in range(a + 1):
+                    own[a, b] += weighted * design[i, b]
+                own[a, n_columns] += weighted * y[i]
+
+
+@kernel
+def solve_ridge(sums: FloatArray, penalty: FloatArray) -> FloatArray:
+    """The coefficients b of (S + diag(penalty)) b = r, by Cholesky's method.
+
+    S is ``sums`` without its last column, and r is that column.
+    """
+    n = penalty.size
+    gram = sums[:, :n].copy()
+    least = np.empty(n)
+    for a in range(n):
+        gram[a, a] += penalty[a]
+        least[a] = 1e-12 * (1.0 + sums[a, a])
+    factor(gram, least, np.inf)
+    return solve(gram, sums[:, n].copy())
+
 
 # Guides are in units of the outcome's spread, so this is a billionth of it.
 _SCALE = 2.0**30
 
 
 class Guides(NamedTuple):
-    """The two guides of a forest: a ridge regression and boosted trees.
-
-    A guide with empty arrays is not used. If both are used, the trees correct the regression: the
-    second guide is the sum of both predictions.
-    """
+    """The two guides of a forest: a ridge regression and boosted trees."""
 
     linear: LinearGuide
     boosted: BoostedGuide
@@ -38,20 +103,13 @@ def count_guides(guides: Guides) -> int:
 
 @inner_kernel
 def _rounded(value: float) -> float:
-    """The prediction of a guide (model of the mean), rounded to about 1e-9 of the outcome's spread.
-
-    A training row's guide is fitted without one part of the episodes. Without rounding, trees could
-    tell from rounding errors which part that is.
-    """
+    """The prediction of a guide, rounded to about 1e-9 of the outcome's spread."""
     return float(np.rint(value * _SCALE) / _SCALE)
 
 
 @inner_kernel
 def _append_guides(guides: Guides, row: FloatArray, codes: AnyArray, out: FloatArray) -> None:
-    """Write a row's features, and after them its guides (predictions of the mean), into ``out``.
-
-    ``codes`` is a work array with two numbers per feature.
-    """
+    """Write a row's features, and after them its guides (predictions of the mean), into ``out``."""
     n_features = row.size
     for f in range(n_features):
         out[f] = row[f]

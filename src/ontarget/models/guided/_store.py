@@ -7,12 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from ontarget._typing import AnyArray
-from ontarget.models._stored import flat_array, partitions, require, rises_within
 from ontarget.models.forest._binning_kernel import MISSING, BinTable
 from ontarget.models.forest._store import check_bins
 from ontarget.models.guided._boosting_kernel import BoostedGuide
-from ontarget.models.guided._guides_kernel import Guides
-from ontarget.models.guided._ridge_kernel import TERM_WIDTH, LinearGuide
+from ontarget.models.guided._guides_kernel import TERM_WIDTH, Guides, LinearGuide
+from ontarget.models.stored import flat_array, partitions, require, rises_within
 
 # Guides are in units of the outcome's spread, so theirs are small; beyond this a sum may overflow.
 _LARGEST = 1e100

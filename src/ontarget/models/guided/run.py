@@ -1,9 +1,4 @@
-"""`RunGuide`: a prediction of the mean outcome, learned from all steps of the runs at once.
-
-Each block (range of steps) has its own models. What happens rarely at each step and alike at all of
-them, such as a robot about to fall, shows only in all steps together. So the models of all blocks
-read the run's guide as one more number. See method M30 in docs/methods.md.
-"""
+"""`RunGuide`: a prediction of the mean outcome, learned from all steps of the runs at once."""
 
 from __future__ import annotations
 
@@ -16,13 +11,13 @@ import numpy as np
 from ontarget._arrays import read_only
 from ontarget._kernel import kernel
 from ontarget._typing import AnyArray, FloatArray, IndexArray, IntArray, KeyArray
-from ontarget.models._stored import flat_array, require
 from ontarget.models.base import TrainingRows
 from ontarget.models.forest._growing import in_canonical_order
 from ontarget.models.guided._boosting_kernel import BoostingRules
 from ontarget.models.guided._guides import FoldGuides, GuidePlan, fit_guides
 from ontarget.models.guided._guides_kernel import Guides, append_guides_of_rows
 from ontarget.models.guided._store import guides_from_arrays, guides_to_arrays, width_of
+from ontarget.models.stored import flat_array, require
 
 _FOLDS = 5
 # Boosting ends when 20 trees have not lowered the error in rows that they have not seen.
@@ -34,10 +29,6 @@ _BOOSTING = BoostingRules(
 @dataclass(frozen=True, eq=False)
 class RunGuide:
     """A model of the mean outcome for all steps of a run, whose prediction other models read.
-
-    It reads no categories: a mean over the other runs of a rare category would tell a forest this
-    run's own outcome (method M29). A run that it learned from gets the prediction of a fit without
-    the run's fold (part of the runs).
 
     Attributes
     ----------
@@ -75,10 +66,7 @@ class RunGuide:
         return cls(read_only(columns.astype(np.int64)), guides, folds, np.unique(keys))
 
     def appended(self, X: FloatArray, keys: KeyArray | None = None) -> FloatArray:
-        """The rows with the guide's prediction as the last column.
-
-        ``keys`` are the keys of the rows' runs, if the guide may have learned from some of them.
-        """
+        """The rows with the guide's prediction as the last column."""
         out = np.empty((X.shape[0], X.shape[1] + 1))
         out[:, :-1] = X
         self.fill(out)

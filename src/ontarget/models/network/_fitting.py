@@ -1,27 +1,131 @@
-"""Fits networks: computes ranks and inputs, trains, and makes the arrays of a fitted model.
-
-The rank of an outcome is the share of the training outcomes around the same step that are lower.
-"""
+"""Fits quantile networks: ranks around each step, and networks that predict a row's rank."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from ontarget._arrays import read_only
+from ontarget._grid import LARGEST_OUTCOME
 from ontarget._keyed import keyed_hash, keys_of
 from ontarget._progress import progress_bar
-from ontarget._typing import AnyArray, IndexArray
+from ontarget._typing import AnyArray, FloatArray, IndexArray, KeyArray
+from ontarget.models._ranked import (
+    LARGEST_LEVEL,
+    check_law,
+    columns_of,
+    cut_outcomes,
+    folds_of,
+    levels_by_node,
+    time_feature,
+)
+from ontarget.models._support import Support
 from ontarget.models.base import TrainingRows
-from ontarget.models.network._law_kernel import RankedOutcomes
-from ontarget.models.network._network_kernel import TIMES, Networks, inputs_of_rows
-from ontarget.models.network._ranks import Ranked, learned_ranks
+from ontarget.models.network._kernel import TIMES, Networks, RankedOutcomes, inputs_of_rows
 from ontarget.models.network._training import Examples, TrainingRules, Weights, train
-from ontarget.models.ranked._columns import columns_of
-from ontarget.models.ranked._levels import folds_of
+from ontarget.models.stored import flat_array, require
+
+# Continuous outcomes are cut at so many quantiles, and levels kept at so many nodes.
+_MOST_VALUES, _MOST_NODES = 2000, 64
+# A row has so many knots.
+_KNOTS = 64
+
+
+class Ranked(NamedTuple):
+    """The training outcomes, and the rank of each row among the outcomes around its step."""
+
+    table: RankedOutcomes
+    without: tuple[RankedOutcomes, ...]
+    low: FloatArray
+    high: FloatArray
+    weight: FloatArray  # the mean row weighs 1
+
+
+def learned_ranks(rows: TrainingRows, fold: IndexArray) -> Ranked:
+    """The outcomes of training rows, and the rank of each row among those around its step."""
+    outcomes, time = cut_outcomes(rows, _MOST_VALUES), time_feature(rows)
+    at = rows.X[:, time] if time >= 0 else np.zeros(rows.y.size)
+    clock = np.array([at.min(), at.max()])
+    times = (at - clock[0]) / (clock[1] - clock[0]) if time >= 0 else at
+    levels = levels_by_node(rows, times, outcomes, fold, most_nodes=_MOST_NODES)
+    table = RankedOutcomes(
+        time=read_only(np.array([time], dtype=np.int64)),
+        clock=read_only(clock),
+        levels=read_only(levels[-1].flatten()),
+        mass=outcomes.mass,
+        support=outcomes.support.as_tuple(),
+        odds=read_only(_odds(_KNOTS)),
+    )
+    without = (table._replace(levels=read_only(one.flatten())) for one in levels[:-1])
+    low, high = (_shares(levels[-1], times, outcomes.ranks + k) for k in (0, 1))
+    # As log odds, no rank may be infinite.
+    least = 0.25 / rows.y.size
+    low, high = np.maximum(low, least), np.minimum(high, 1.0 - least)
+    return Ranked(table, tuple(without), low, high, outcomes.weight)
+
+
+def _odds(n_knots: int) -> FloatArray:
+    """The levels of a row's quantiles (its *knots*), as log odds."""
+    levels = (np.arange(n_knots) + 0.5) / n_knots
+    odds: FloatArray = np.log(levels / (1.0 - levels))
+    return odds
+
+
+def _shares(levels: AnyArray, times: FloatArray, cuts: IndexArray) -> FloatArray:
+    """The share of outcomes, around each row's step, that are before the row's cut."""
+    n_nodes, n_cuts = levels.shape
+    shares = np.zeros((n_nodes, n_cuts + 2))
+    shares[:, -1] = 1.0
+    place = times * (n_nodes - 1)
+    node = np.clip(place.astype(np.intp), 0, max(n_nodes - 2, 0))
+    weight, after = place - node, np.minimum(node + 1, n_nodes - 1)
+    shares[:, 1:-1] = levels
+    inner = (cuts > 0) & (cuts <= n_cuts)
+    level = (1.0 - weight) * shares[node, cuts] + weight * shares[after, cuts]
+    found: FloatArray = np.where(inner, 1.0 / (1.0 + np.exp(-level)), shares[0, cuts])
+    return found
+
+
+def ranks_to_arrays(table: RankedOutcomes) -> dict[str, AnyArray]:
+    """The training outcomes around each step as flat read-only arrays by name."""
+    own = {name: getattr(table, name) for name in ("time", "clock", "levels", "mass", "odds")}
+    arrays = {f"rank_{name}": array for name, array in own.items()}
+    return arrays | Support(*table.support).to_arrays()
+
+
+def ranks_from_arrays(arrays: Mapping[str, AnyArray]) -> RankedOutcomes:
+    """The table of the training outcomes around each step, from these arrays, after checks."""
+    table = RankedOutcomes(
+        time=flat_array(arrays, "rank_time", np.int64),
+        clock=flat_array(arrays, "rank_clock", np.float64),
+        levels=flat_array(arrays, "rank_levels", np.float32),
+        mass=flat_array(arrays, "rank_mass", np.float64),
+        support=Support.from_arrays(arrays).as_tuple(),
+        odds=flat_array(arrays, "rank_odds", np.float64),
+    )
+    time, clock, mass, odds = table.time, table.clock, table.mass, table.odds
+    require(time.size == 1, "rank_time needs one number")
+    small = clock.size == 2 and (np.abs(clock) <= LARGEST_OUTCOME).all()
+    require(
+        bool(small and (time[0] < 0 or clock[0] < clock[1])),
+        "rank_clock needs a first step and a later last step",
+    )
+    n_values = table.support[0].size
+    check_law(table.levels, mass, n_values, "rank_")
+    rising = odds.size >= 2 and bool((np.abs(odds) <= LARGEST_LEVEL).all())
+    require(
+        rising and bool((odds[1:] > odds[:-1]).all()),
+        f"rank_odds needs at least two rising numbers, at most {LARGEST_LEVEL:g} in size",
+    )
+    return table
+
+
+def check_time(table: RankedOutcomes, n_features: int) -> None:
+    """Raise a `ModelFileError` unless the feature that is said to hold the step exists."""
+    require(bool(-1 <= table.time[0] < n_features), "rank_time needs a feature that exists, or -1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,29 +142,21 @@ class NetworkPlan:
 
 
 class FittedNetworks(NamedTuple):
-    """Trained networks, and the training outcomes with which they compare a row's outcome.
-
-    ``without`` holds the training outcomes without each fold (part of the episodes), for answers
-    about training episodes.
-    """
+    """Trained networks, and the training outcomes with which they compare a row's outcome."""
 
     ranks: RankedOutcomes
     networks: Networks
     without: tuple[RankedOutcomes, ...]  # each fold in turn
     fold: IndexArray  # of each episode
+    keys: KeyArray | None  # of the episodes, in their order; None without ids
 
 
 def fit_networks(
     rows: TrainingRows, plan: NetworkPlan, categorical: Collection[int]
 ) -> FittedNetworks:
-    """One network per fold (part of the episodes), trained on the other folds.
-
-    For new rows, all networks answer together. The rows must be sorted by outcome
-    (`in_canonical_order`). If they have no ids, every row is an episode. If there is only one
-    episode, or only one outcome, nothing is trained: every row gets the distribution of the
-    training outcomes around its step.
-    """
-    if rows.keys is None:
+    """One network per fold (part of the episodes), trained on the other folds."""
+    keys = rows.keys
+    if keys is None:
         places = np.arange(rows.y.size)
         rows = replace(rows, keys=keys_of(places), episodes=places)
     fold = folds_of(rows, plan.n_folds, plan.seed)
@@ -78,7 +174,7 @@ def fit_networks(
     untold = np.setdiff1d(np.arange(inputs.shape[1]), told)
     weights.first[:, untold] = weights.head[:, plan.width + untold] = 0.0
     networks = Networks(columns, *(read_only(one.ravel()) for one in weights))
-    return FittedNetworks(ranked.table, networks, ranked.without, fold)
+    return FittedNetworks(ranked.table, networks, ranked.without, fold, keys)
 
 
 def _taught(ranked: Ranked, inputs: AnyArray, fold: IndexArray, plan: NetworkPlan) -> Weights:

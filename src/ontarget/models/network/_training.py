@@ -1,7 +1,4 @@
-"""Trains the networks with PyTorch, all of them at the same time.
-
-Only this module needs PyTorch, and only while a model is fitted.
-"""
+"""Trains the networks with PyTorch, all of them at the same time."""
 
 from __future__ import annotations
 
@@ -29,13 +26,7 @@ _RISING, _FEWEST_STEPS = 0.1, 20
 
 
 class Examples(NamedTuple):
-    """The data that networks learn from: each row's inputs, and the ranks of its outcome.
-
-    A rank is the share of training outcomes around the same step that are smaller. An outcome
-    shared by several rows covers the ranks from ``low`` to ``high``. The episodes are divided into
-    parts (folds), with one network for each. Every network learns from a row, except the network of
-    the row's own part.
-    """
+    """The data that networks learn from: each row's inputs, and the ranks of its outcome."""
 
     inputs: AnyArray
     low: AnyArray
@@ -56,11 +47,7 @@ class TrainingRules(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """The weights of trained networks: (networks, inputs, outputs); biases are (networks, outputs).
-
-    ``head`` holds the weight of each hidden unit for each quantile, then the weight of each input,
-    and last a constant.
-    """
+    """The weights of trained networks: (networks, inputs, outputs); biases are."""
 
     first: AnyArray
     first_bias: AnyArray
@@ -70,13 +57,7 @@ class Weights(NamedTuple):
 
 
 def train(examples: Examples, rules: TrainingRules, reached: Reached) -> Weights:
-    """One trained network per fold (part of the episodes), which learns from the other folds.
-
-    Of the weights that a network has during training, those that predict its own fold best are
-    kept. The first candidate is the untrained network, which gives every row the distribution of
-    the outcomes around its step. ``reached`` moves a progress bar. Training uses one thread, so
-    that the result does not depend on the number of threads.
-    """
+    """One trained network per fold (part of the episodes), which learns from the other folds."""
     torch = require("torch", extra="network")
     with _one_thread(torch):
         return _Training(torch, examples, rules).run(reached)
@@ -146,10 +127,7 @@ class _Training:
         return self._weights(best)
 
     def _untrained(self, n: int, n_inputs: int, width: int) -> list[Any]:
-        """The parameters before training.
-
-        The head is 0, so every row gets the distribution of the outcomes around its step.
-        """
+        """The parameters before training."""
         torch = self._torch
 
         def normal(*shape: int) -> Any:
@@ -170,12 +148,7 @@ class _Training:
         ]
 
     def _heads(self, parameters: list[Any], levels: Any) -> Any:
-        """The weights of the last layer for quantiles at these levels.
-
-        The shape is (networks, hidden + inputs + 1, levels). A level is given to the network as
-        cosines, and also as log odds, so that the network can easily shift and stretch a
-        distribution.
-        """
+        """The weights of the last layer for quantiles at these levels."""
         torch = self._torch
         waves = torch.cos(math.pi * torch.arange(_COSINES) * levels[:, None])
         embedded = torch.relu(waves @ parameters[4] + parameters[5][:, None, :])
@@ -184,13 +157,7 @@ class _Training:
         return (torch.cat([embedded, plain], dim=2) @ parameters[6]).transpose(1, 2)
 
     def _loss(self, rows: Any, within: Any, levels: Any) -> Any:
-        """The mean pinball loss of each network at these levels.
-
-        The networks predict ranks (the share of the training outcomes around the same step that are
-        lower), as log odds. ``rows`` is (networks, rows); a row of -1 does not count. An outcome
-        shared by several rows covers a range of ranks; ``within``, from 0 to 1, says which rank in
-        this range to use.
-        """
+        """The mean pinball loss of each network at these levels."""
         torch, own = self._torch, self._parameters
         inputs = self._inputs[rows]
         hidden = torch.relu(torch.baddbmm(own[1][:, None, :], inputs, own[0]))
@@ -211,10 +178,7 @@ class _Training:
             return self._loss(self._held_out, middle, levels)
 
     def _padded(self, fold: IndexArray, n_networks: int) -> Any:
-        """(networks, rows): the rows that each network is judged by; shorter lists end with -1.
-
-        These are the rows of the fold (part of the episodes) that the network does not learn from.
-        """
+        """(networks, rows): the rows that each network is judged by; shorter lists end with -1."""
         places = [np.flatnonzero(fold == k) for k in range(n_networks)]
         places = [part[:: -(-part.size // _MOST_HELD_OUT)] for part in places]
         table = np.full((n_networks, max(part.size for part in places)), -1)
@@ -226,11 +190,7 @@ class _Training:
         return self._torch.randperm(n, generator=self._random)
 
     def _drawn(self, shape: Any) -> Any:
-        """Random numbers from 0 to 1, drawn for each batch.
-
-        A rank is the share of outcomes that are lower. An outcome shared by several rows covers a
-        range of ranks; the numbers say which rank in this range to use.
-        """
+        """Random numbers from 0 to 1, drawn for each batch."""
         return self._torch.rand(shape, generator=self._random)
 
     def _drawn_levels(self) -> Any:

@@ -1,39 +1,84 @@
-"""`QuantileNetwork`: the implicit quantile network as a scikit-learn estimator."""
+"""`QuantileNetwork`: a neural network that predicts quantiles of the outcome's rank."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
 from ontarget._arguments import seed_parts, share, whole_number
-from ontarget._threads import run_blocks, threads_at_most
-from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray, KeyArray
+from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.errors import Argument, InputError
-from ontarget.models._estimator import DistributionEstimator
+from ontarget.models._ranked import RankedEstimator, columns_from_arrays
 from ontarget.models.base import (
-    check_categorical,
-    check_values,
-    episodes_of,
+    TrainingRows,
 )
 from ontarget.models.forest._growing import in_canonical_order
-from ontarget.models.network._fitting import NetworkPlan, fit_networks
-from ontarget.models.network._law_kernel import (
+from ontarget.models.network._fitting import (
+    FittedNetworks,
+    NetworkPlan,
+    check_time,
+    fit_networks,
+    ranks_from_arrays,
+    ranks_to_arrays,
+)
+from ontarget.models.network._kernel import (
+    TIMES,
+    Networks,
     RankedOutcomes,
+    knots_of_rows,
     limits_of_knots,
     masses_of_knots,
-    quantiles_of_knots,
 )
-from ontarget.models.network._network_kernel import Networks, knots_of_rows
-from ontarget.models.network._ranks import check_time, ranks_from_arrays, ranks_to_arrays
-from ontarget.models.network._store import LARGEST_WEIGHT, networks_from_arrays, networks_to_arrays
+from ontarget.models.stored import flat_array, require
+
+_PREFIX = "network_"
+# Inputs are standardised, so weights are small; far beyond this a sum may overflow.
+LARGEST_WEIGHT = 1e4
+# Wider than any that trains in reasonable time; with it, sums stay far below what float32 holds.
+_WIDEST_STORED = 4096
+_WEIGHTS = ("first", "first_bias", "second", "second_bias", "head")
+
+
+def networks_to_arrays(model: Networks) -> dict[str, AnyArray]:
+    """The networks as flat read-only arrays by name; all names begin with ``network_``."""
+    arrays = model.columns._asdict() | {name: getattr(model, name) for name in _WEIGHTS}
+    return {_PREFIX + name: array for name, array in arrays.items()}
+
+
+def networks_from_arrays(arrays: Mapping[str, AnyArray], n_knots: int) -> Networks:
+    """The networks in these arrays, after checking that every index is in bounds."""
+    columns = columns_from_arrays(arrays, _PREFIX)
+    weights = {name: flat_array(arrays, _PREFIX + name, np.float32) for name in _WEIGHTS}
+    for name, values in weights.items():
+        small = bool((np.abs(values) <= LARGEST_WEIGHT).all())  # NaN is not
+        require(small, f"network_{name} needs numbers up to {LARGEST_WEIGHT:g} in size")
+    # Whole numbers of Python, which never wrap around.
+    sizes = {name: int(values.size) for name, values in weights.items()}
+    total = sizes["first_bias"]
+    width = sizes["second"] // total if total else 0
+    require(
+        1 <= width <= _WIDEST_STORED and total % width == 0,
+        "network_second needs whole square matrices, one per network",
+    )
+    n_networks, n_inputs = total // width, int(columns.codes.size) + TIMES
+    wanted = {
+        "first": n_networks * n_inputs * width,
+        "first_bias": total,
+        "second": n_networks * width * width,
+        "second_bias": total,
+        "head": n_networks * (width + n_inputs + 1) * n_knots,
+    }
+    for name, size in wanted.items():
+        require(sizes[name] == size, f"network_{name} needs {size} numbers, got {sizes[name]}")
+    return Networks(columns, **weights)
+
 
 _WIDEST = 1024
-_BLOCK = 256
 
 
-class QuantileNetwork(DistributionEstimator):
+class QuantileNetwork(RankedEstimator):
     """A conditional distribution whose quantiles come from a neural network.
 
     It is an implicit quantile network, which answers for every level: two hidden layers read the
@@ -96,11 +141,11 @@ class QuantileNetwork(DistributionEstimator):
 
     kind: ClassVar[str] = "quantile_network"
     whole_run: ClassVar[bool] = True
+    _fitted_by: ClassVar[str] = "ranks_"
 
     networks_: Networks
     ranks_: RankedOutcomes
-    # The outcomes around each step without each fold, the fold of each episode, the episodes' ids.
-    _learned_: tuple[tuple[RankedOutcomes, ...], IndexArray, KeyArray | None]
+    _learned_: FittedNetworks
 
     def __init__(
         self,
@@ -123,167 +168,60 @@ class QuantileNetwork(DistributionEstimator):
         self.progress = progress
         self.n_jobs = n_jobs
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        ids: ArrayLike | None = None,
-        steps: ArrayLike | None = None,
-        categorical: Sequence[int] | None = None,
-    ) -> Self:
-        """Train the networks on these rows; returns the model.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            Features (NaN is missing), outcomes, and weights from 0 up.
-        ids, steps
-            The episode and the step of each row. A row is ranked among outcomes around its step. A
-            feature that equals the step in every row is used as the time.
-        categorical
-            The columns of X that hold category numbers, whose order has no meaning.
-        """
-        plan = self._plan()
-        rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
-        columns = check_categorical(categorical, rows.X.shape[1])
-        with threads_at_most(self.n_jobs):
-            fitted = fit_networks(in_canonical_order(rows), plan, columns)
+    def _fit(self, rows: TrainingRows, categorical: tuple[int, ...]) -> None:
+        fitted = fit_networks(in_canonical_order(rows), self._plan(), categorical)
         largest = max(float(np.abs(one).max()) for one in fitted.networks[1:])
         if not largest <= LARGEST_WEIGHT:
             raise InputError(
                 f"training a QuantileNetwork diverged: a weight became {largest:g}; lower ",
                 Argument("learning_rate", self.learning_rate),
             )
-        self.ranks_, self.networks_ = fitted.ranks, fitted.networks
-        self._learned_ = fitted.without, fitted.fold, rows.keys
-        return self
+        self.ranks_, self.networks_, self._learned_ = fitted.ranks, fitted.networks, fitted
 
-    def _limits(
-        self, rows: FloatArray, values: FloatArray, left: FloatArray, right: FloatArray
-    ) -> None:
-        left[...], right[...] = self._limits_by(self.ranks_, self._all, rows, values)
+    def limits(self, X: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
+        """Write `cdf_limits` into ``left`` and ``right``, in this thread; nothing is checked."""
+        limits_of_knots(self.ranks_, X, self._knots(X), y, (left, right))
 
-    def out_of_bag_limits(
-        self, X: ArrayLike, y: ArrayLike, ids: ArrayLike
+    def _out_of_bag(
+        self, rows: FloatArray, values: FloatArray, episodes: IndexArray
     ) -> tuple[FloatArray, FloatArray]:
-        """As `cdf_limits`, for rows of training episodes, by a network without the row's episode.
-
-        The episodes are divided into parts (folds). A row is answered by the network that left out
-        the part with its episode, so the answer is like one for a new episode.
-
-        Parameters
-        ----------
-        X
-            Rows of training episodes. They may be of steps that `fit` did not get.
-        y
-            The values, as in `cdf_limits`.
-        ids
-            The episode of each row, as in `fit`.
-
-        Returns
-        -------
-        left, right
-            As `cdf_limits`; NaN if there was only one training episode.
-        """
-        rows = self._query_rows(X)
-        without, fold, keys = self._learned()
-        own = fold[episodes_of(keys, ids, rows.shape[0])]
-        values, flat = check_values(y, rows.shape[0])
-        left, right = np.full(values.shape, np.nan), np.full(values.shape, np.nan)
-        for k, ranks in enumerate(without):
-            here = np.flatnonzero(own == k)
-            left[here], right[here] = self._limits_by(ranks, (k, k + 1), rows[here], values[here])
-        return (left[:, 0], right[:, 0]) if flat else (left, right)
-
-    def _quantiles(
-        self, rows: FloatArray, levels: FloatArray, strictly: bool, found: FloatArray
-    ) -> None:
-        def fill(a: int, b: int) -> None:
-            knots = self._knots(self._all, rows[a:b])
-            quantiles_of_knots(self.ranks_, rows[a:b], knots, (levels, strictly), found[a:b])
-
-        run_blocks(fill, rows.shape[0], block=_BLOCK)
-
-    def predict(self, X: ArrayLike) -> FloatArray:
-        """The mean of each row's predicted distribution.
-
-        A millionth of the probability lies in wide tails; the mean leaves it out.
-        """
-        rows = self._query_rows(X)
-        values, atoms, tail = self.ranks_.support
-        starts = np.concatenate(([tail[0]], values[:-1]))
-        middles = np.where(atoms, values, 0.5 * starts + 0.5 * values)
-        means = np.empty(rows.shape[0])
+        learned = self._learned()
+        own = learned.fold[episodes]
+        left, right = np.full((2, *values.shape), np.nan)
 
         def fill(a: int, b: int) -> None:
-            masses = np.empty((b - a, values.size + 1))
-            masses_of_knots(self.ranks_, rows[a:b], self._knots(self._all, rows[a:b]), masses)
-            means[a:b] = (np.diff(masses, axis=1) * middles).sum(axis=1)
+            for k, ranks in enumerate(learned.without):
+                here = a + np.flatnonzero(own[a:b] == k)
+                some, knots = rows[here], self._knots(rows[here], (k, k + 1))
+                found = np.empty((2, here.size, values.shape[1]))
+                limits_of_knots(ranks, some, knots, values[here], (found[0], found[1]))
+                left[here], right[here] = found
 
-        with threads_at_most(self.n_jobs):
-            run_blocks(fill, rows.shape[0], block=_BLOCK)
-        return means
+        self._in_blocks(fill, rows.shape[0])
+        return left, right
 
-    def live(self) -> LiveNetwork:
-        """The model, prepared to be asked at every step of a run (a `LiveModel`).
+    def _support_of_law(self) -> tuple[FloatArray, AnyArray, FloatArray]:
+        return self.ranks_.support
 
-        It does not check the rows that it gets.
-        """
-        self._check_fitted()
-        return LiveNetwork(self)
+    def _masses(self, rows: FloatArray) -> FloatArray:
+        masses = np.empty((rows.shape[0], self.ranks_.mass.size))
+        masses_of_knots(self.ranks_, rows, self._knots(rows), masses)
+        return masses
 
-    @property
-    def _all(self) -> tuple[int, int]:
-        """All networks, which answer together for new rows: from the first to behind the last."""
-        width = self.networks_.second.size // self.networks_.first_bias.size
-        return 0, self.networks_.first_bias.size // width
-
-    def _knots(self, which: tuple[int, int], rows: FloatArray) -> FloatArray:
-        """(rows, levels): the quantiles of each row's rank that some networks predict, as log odds.
-
-        The rank of an outcome is the share of the training outcomes around the same step that are
-        lower. The quantiles, the *knots*, are ascending.
-        """
+    def _knots(self, rows: FloatArray, which: tuple[int, int] | None = None) -> FloatArray:
+        """(rows, levels): the quantiles of each row's rank, as log odds, by some networks."""
+        if which is None:
+            width = self.networks_.second.size // self.networks_.first_bias.size
+            which = 0, self.networks_.first_bias.size // width
         odds = self.ranks_.odds
         knots = np.empty((rows.shape[0], odds.size))
         knots_of_rows(self.networks_, odds, which, rows, knots)
         return knots
 
-    def _limits_by(
-        self,
-        ranks: RankedOutcomes,
-        which: tuple[int, int],
-        rows: FloatArray,
-        values: FloatArray,
-    ) -> tuple[FloatArray, FloatArray]:
-        left, right = np.empty(values.shape), np.empty(values.shape)
-
-        def fill(a: int, b: int) -> None:
-            knots = self._knots(which, rows[a:b])
-            limits_of_knots(ranks, rows[a:b], knots, values[a:b], (left[a:b], right[a:b]))
-
-        with threads_at_most(self.n_jobs):
-            run_blocks(fill, rows.shape[0], block=_BLOCK)
-        return left, right
-
-    def to_arrays(self) -> dict[str, AnyArray]:
-        """Everything the fitted model needs to answer, as flat read-only arrays by name."""
-        self._check_fitted()
+    def _arrays(self) -> dict[str, AnyArray]:
         return networks_to_arrays(self.networks_) | ranks_to_arrays(self.ranks_)
 
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
-        """The fitted model, made from the arrays that `to_arrays` returned.
-
-        It raises a `ModelFileError` if the arrays are damaged.
-        """
-        model = cls()
-        model._hold(arrays)
-        return model
-
-    def _hold(self, arrays: Mapping[str, AnyArray]) -> None:
+    def _restore(self, arrays: Mapping[str, AnyArray]) -> None:
         self.ranks_ = ranks_from_arrays(arrays)
         self.networks_ = networks_from_arrays(arrays, self.ranks_.odds.size)
         self.n_features_in_ = self.networks_.columns.start.size - 1
@@ -300,38 +238,3 @@ class QuantileNetwork(DistributionEstimator):
             seed=seed_parts(self.seed),
             progress=bool(self.progress),
         )
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if "networks_" in state:
-            # Copies come back writable, and the kernels would compile once more for them.
-            self._hold(self.to_arrays())
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "ranks_")
-
-
-class LiveNetwork:
-    """A network that answers at every step of a run, for several threads at once.
-
-    The rows are not checked.
-    """
-
-    __slots__ = ("_all", "_model")
-
-    takes_threads: ClassVar[bool] = True
-
-    def __init__(self, model: QuantileNetwork) -> None:
-        self._model, self._all = model, model._all
-
-    def limits(self, X: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
-        """Write ``P(Y < y | x)`` into ``left`` and ``P(Y <= y | x)`` into ``right``.
-
-        X has the shape (rows, features); ``y``, ``left`` and ``right`` have the shape (rows,
-        values). All are contiguous float64 arrays.
-        """
-        knots = self._model._knots(self._all, X)
-        limits_of_knots(self._model.ranks_, X, knots, y, (left, right))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return LiveNetwork, (self._model,)

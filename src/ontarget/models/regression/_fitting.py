@@ -12,16 +12,17 @@ from ontarget._arrays import read_only
 from ontarget._keyed import keyed_hash, keyed_uniform
 from ontarget._threads import run_blocks
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray, KeyArray
-from ontarget.models.base import TrainingRows
-from ontarget.models.ranked._columns import columns_of, times_of
-from ontarget.models.ranked._columns_kernel import Columns
-from ontarget.models.ranked._levels import (
+from ontarget.models._ranked import (
     Outcomes,
+    columns_of,
     cut_outcomes,
     folds_of,
     levels_by_node,
     row_keys,
+    times_of,
 )
+from ontarget.models._ranked_kernel import Columns
+from ontarget.models.base import TrainingRows
 from ontarget.models.regression._law_kernel import (
     GLOBALS,
     WIDTH,
@@ -29,8 +30,7 @@ from ontarget.models.regression._law_kernel import (
     fill_design,
     limits_of_rows,
 )
-from ontarget.models.regression._newton import Problem, minimise
-from ontarget.models.regression._newton_kernel import squares
+from ontarget.models.regression._newton import Problem, minimise, squares
 
 # Continuous outcomes are cut at so many quantiles, and levels kept at so many nodes.
 _MOST_VALUES, _MOST_NODES = 1000, 24
@@ -76,11 +76,7 @@ class FoldRegressions:
     def limits(
         self, X: FloatArray, y: FloatArray, episodes: IndexArray
     ) -> tuple[FloatArray, FloatArray]:
-        """P(Y < y) and P(Y <= y) at the values y, (rows, values), as two arrays.
-
-        Each row is answered by the regression that has not learned from the row's episode. The
-        answer is NaN if there was no other episode in training.
-        """
+        """P(Y < y) and P(Y <= y) at the values y, (rows, values), as two arrays."""
         left, right = np.full(y.shape, np.nan), np.full(y.shape, np.nan)
         folds = self.fold[episodes]
         for fold, model in enumerate(self.without):
@@ -90,11 +86,7 @@ class FoldRegressions:
 
 
 class _Asked(NamedTuple):
-    """The data that the regression learns from: rows of X, and a cut between outcomes for each.
-
-    A *cut* divides the sorted outcomes into lower and higher ones. The label of a row says whether
-    its outcome is before the cut.
-    """
+    """The data that the regression learns from: rows of X, and a cut between outcomes for each."""
 
     rows: IndexArray
     cuts: IndexArray
@@ -108,11 +100,7 @@ class _Asked(NamedTuple):
 def fit_regression(
     rows: TrainingRows, plan: RegressionPlan, categorical: Collection[int]
 ) -> tuple[Regression, FoldRegressions | None]:
-    """The regression for new rows, and one regression without each fold for training episodes.
-
-    The folds are parts of the training episodes. The rows must be sorted by outcome
-    (`in_canonical_order`). If they have no ids, there are no folds.
-    """
+    """The regression for new rows, and one regression without each fold for training episodes."""
     outcomes = cut_outcomes(rows, _MOST_VALUES)
     n_values = outcomes.support.values.size
     encoding = _choose_columns(rows, categorical, several_cuts=n_values > 2)
@@ -150,10 +138,7 @@ def _solve(
     held_out: IndexArray,
     plan: RegressionPlan,
 ) -> FloatArray:
-    """The coefficients (*effects*) fitted without each fold in turn, and last on all rows.
-
-    A fold is a part of the training episodes; ``held_out`` is the fold of each row.
-    """
+    """The coefficients (*effects*) fitted without each fold in turn, and last on all rows."""
     rows, encoding, asked = learn
     problem = _problem(rows, encoding, asked, levels[-1])
     penalty = _penalty(problem, encoding, plan)
@@ -188,12 +173,7 @@ def _regression(
 
 
 def _thresholds(rows: TrainingRows, outcomes: Outcomes, plan: RegressionPlan) -> _Asked:
-    """The thresholds at which the regression learns from each row, drawn at random.
-
-    A threshold is the outcome of another row of the same step. Half of the thresholds are cuts just
-    after this outcome, and half just before it. So an atom (an outcome with positive probability)
-    is equally often on either side of a cut.
-    """
+    """The thresholds at which the regression learns from each row, drawn at random."""
     n_rows, n_cuts = rows.y.size, outcomes.support.values.size - 1
     seed, keys = plan.seed, row_keys(rows)
     kept = np.arange(n_rows)
@@ -229,10 +209,7 @@ def _problem(rows: TrainingRows, encoding: _Encoding, asked: _Asked, levels: Any
 
 
 def _penalty(problem: Problem, encoding: _Encoding, plan: RegressionPlan) -> FloatArray:
-    """The penalty on each effect (coefficient), scaled as if every column had a spread of 1.
-
-    The effect of a constant column is kept at 0.
-    """
+    """The penalty on each effect (coefficient), scaled as if every column had a spread of 1."""
     square, spread = squares(problem.design, problem.weights)
     pull = plan.penalty * np.where(encoding.is_main, 1.0, _ON_INTERACTIONS) * spread
     pull[spread <= 1e-9 * square] = _HELD
@@ -241,12 +218,7 @@ def _penalty(problem: Problem, encoding: _Encoding, plan: RegressionPlan) -> Flo
 
 
 def _from_a_quarter(problem: Problem) -> tuple[FloatArray, FloatArray]:
-    """The coefficients that minimise the loss, and a Cholesky factor, as `minimise` returns them.
-
-    If there are many rows, the minimum on every fourth row is found first. Most of the time goes
-    into the second derivative, and the second derivative of a quarter of the rows is good enough to
-    find the minimum on all rows.
-    """
+    """The coefficients that minimise the loss, and a Cholesky factor."""
     start = np.zeros(problem.penalty.size)
     if problem.labels.size < _MANY:
         return minimise(problem, start)
@@ -257,11 +229,7 @@ def _from_a_quarter(problem: Problem) -> tuple[FloatArray, FloatArray]:
 def _choose_columns(
     rows: TrainingRows, categorical: Collection[int], *, several_cuts: bool
 ) -> _Encoding:
-    """The input columns for these rows, and which effects (coefficients) to fit.
-
-    ``several_cuts`` is false if there are only two distinct outcomes, and so only one threshold.
-    Then no effect depends on the threshold, and the model is a plain logistic regression.
-    """
+    """The input columns for these rows, and which effects (coefficients) to fit."""
     columns, given = columns_of(rows, categorical)
     return _Encoding(columns, *_effects(columns, given, several_cuts))
 
@@ -269,10 +237,7 @@ def _choose_columns(
 def _effects(
     columns: Columns, given: IndexArray, several_cuts: bool
 ) -> tuple[IndexArray, BoolArray]:
-    """The indices of the effects (coefficients) to fit, and which of these are main effects.
-
-    Squares and interactions are added, the most useful first, up to 80 effects in total.
-    """
+    """The indices of the effects (coefficients) to fit, and which of these are main effects."""
     has_time = bool(columns.time[0] >= 0)
     spline, slopes = range(1, 4) if has_time else (), range(4, 8) if several_cuts else ()
     changing = range(8, 10) if has_time and several_cuts else ()

@@ -1,16 +1,4 @@
-"""The predicted distribution of a row by a distribution regression: its CDF and its quantiles.
-
-A *cut* j divides the sorted distinct training outcomes into the first j and the rest. For each cut,
-the regression gives the log odds of the probability before it:
-
-base(x, t) + the integral from 0 to z of a slope(x, t), which is constant on each of four pieces of
-z.
-
-Here x is the row, t its time from 0 to 1, and z(j, t) the log odds of the share of training
-outcomes before the cut, around time t. No slope is below `_LEAST_SLOPE`, so the probability rises
-with the cut, in floating point too: every term rises with z, and rounding keeps that order. See
-method M16 in docs/methods.md.
-"""
+"""The predicted distribution of a row by a distribution regression: its CDF and its quantiles."""
 
 from __future__ import annotations
 
@@ -21,10 +9,8 @@ import numpy as np
 
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import AnyArray, FloatArray, IntArray
-from ontarget.models._marginal_kernel import marginal_quantiles
-from ontarget.models._support_kernel import cdf_in_cell
-from ontarget.models.ranked._columns_kernel import Columns, column_of, time_of
-from ontarget.models.ranked._levels_kernel import level_of, node_at
+from ontarget.models._ranked_kernel import Columns, column_of, level_of, node_at, time_of
+from ontarget.models.kernels import cdf_in_cell
 
 # Effects that no feature has a part in: the spline in t (4), the slope of each piece of z (4), and
 # how the two inner slopes change with t.
@@ -41,13 +27,7 @@ Lines: TypeAlias = tuple[float, float, float, float, float, int, float]
 
 
 class Regression(NamedTuple):
-    """A fitted distribution regression, as kernels take it.
-
-    A *cut* j divides the sorted distinct training outcomes into the first j and the rest.
-    ``levels`` holds, for each of several evenly spaced times (*nodes*), the log odds of the share
-    of outcomes before each cut. ``mass`` is the share of all training outcomes before each cut,
-    from 0 to 1. ``effects`` are the coefficients.
-    """
+    """A fitted distribution regression, as kernels take it."""
 
     columns: Columns
     effects: FloatArray
@@ -69,11 +49,7 @@ def _pieces(z: float) -> tuple[float, float, float, float]:
 
 @inner_kernel
 def _lines(row: FloatArray, model: Regression) -> Lines:
-    """The parts of a row's predicted log odds that do not depend on the threshold.
-
-    Returns the base, the four slopes, the last node at or before the row's time, and the weight of
-    the next node. A *node* is one of the evenly spaced times at which levels are stored.
-    """
+    """The parts of a row's predicted log odds that do not depend on the threshold."""
     columns, e = model.columns, model.effects
     t = time_of(row, columns)
     a, b = max(t - _HINGES[0], 0.0), max(t - _HINGES[1], 0.0)
@@ -100,11 +76,7 @@ def _lines(row: FloatArray, model: Regression) -> Lines:
 
 @inner_kernel
 def _mass(cut: int, lines: Lines, model: Regression) -> float:
-    """The row's probability of the first ``cut`` distinct outcomes.
-
-    If all outcomes are atoms (values with positive probability), a millionth of the probability
-    follows the distribution of all training outcomes (method M2 in docs/methods.md).
-    """
+    """The row's probability of the first ``cut`` distinct outcomes (M2)."""
     n_cuts = model.support[0].size - 1
     if cut == 0:
         return 0.0
@@ -138,36 +110,13 @@ def limits_of_rows(
             left[i, k], right[i, k] = cdf_in_cell(y[i, k], j, below, upto, model.support)
 
 
-@inner_kernel
-def _fill_masses(model: Regression, row: FloatArray, masses: FloatArray) -> None:
-    lines = _lines(row, model)
-    for cut in range(masses.size):
-        masses[cut] = _mass(cut, lines, model)
-
-
 @kernel
 def masses_of_rows(model: Regression, X: FloatArray, out: FloatArray) -> None:
-    """Write each row's probability of the first k distinct outcomes, for every k from 0 up.
-
-    The numbers of a row rise from 0 to 1.
-    """
+    """Write the probability before each outcome of the support, for each row."""
     for i in range(X.shape[0]):
-        _fill_masses(model, X[i], out[i])
-
-
-@kernel
-def quantiles_of_rows(
-    model: Regression, X: FloatArray, asked: tuple[FloatArray, bool], found: FloatArray
-) -> None:
-    """Write the quantiles of each row: (rows, levels).
-
-    ``asked`` is the levels, and whether the CDF must exceed a level instead of reaching it.
-    """
-    q, strictly = asked
-    masses = np.empty(model.mass.size)
-    for i in range(X.shape[0]):
-        _fill_masses(model, X[i], masses)
-        marginal_quantiles(q, strictly, masses, model.support, found[i])
+        lines = _lines(X[i], model)
+        for cut in range(out.shape[1]):
+            out[i, cut] = _mass(cut, lines, model)
 
 
 @kernel
@@ -178,13 +127,7 @@ def fill_design(
     active: IntArray,
     out: tuple[FloatArray, FloatArray],
 ) -> None:
-    """Write the columns of the logistic regression, and the offset of its log odds.
-
-    Each row of the design asks one row of X about one cut between outcomes. ``marginal`` is the
-    columns, the levels (log odds of the share of outcomes before each cut) and the number of cuts.
-    ``asked`` is the row of X and the cut for each row of the design. ``active`` says which effects
-    have a column. The offset is the level of the cut at the row's time.
-    """
+    """Write the columns of the logistic regression, and the offset of its log odds."""
     columns, levels, n_cuts = marginal
     rows, cuts = asked
     design, offset = out

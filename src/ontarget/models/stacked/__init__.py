@@ -1,1 +1,1 @@
-"""Four models (experts) that answer together: two forests, a shifted shape and a regression."""
+"""The stacked forest: models (experts) that answer together, each with a weight."""

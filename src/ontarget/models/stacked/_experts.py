@@ -10,11 +10,10 @@ import numpy as np
 
 from ontarget._arrays import read_only
 from ontarget._typing import FloatArray, IndexArray, KeyArray
-from ontarget.models._mixture import weighted
 from ontarget.models.base import TrainingRows
 from ontarget.models.forest._binning import Distinct, distinct_values
 from ontarget.models.forest._growing import in_canonical_order, prepare_ground
-from ontarget.models.forest._members import Members
+from ontarget.models.forest.base import Members
 from ontarget.models.forest.estimator import QuantileForest
 from ontarget.models.guided._guides import (
     FoldGuides,
@@ -24,10 +23,17 @@ from ontarget.models.guided._guides import (
     guide_ground,
 )
 from ontarget.models.guided._guides_kernel import Guides
+from ontarget.models.mixture import weighted
 from ontarget.models.regression._fitting import FoldRegressions, RegressionPlan, fit_regression
 from ontarget.models.stacked._shift import NO_SHIFT, ShiftLaw, learned_shift, spread_around_mean
-from ontarget.models.stacked._shift_kernel import ShiftTable, shifts_of_guides
-from ontarget.models.stacked._stack_kernel import FOREST, LINEAR, SHIFT, Stack
+from ontarget.models.stacked._stack_kernel import (
+    FOREST,
+    LINEAR,
+    SHIFT,
+    ShiftTable,
+    Stack,
+    shifts_of_guides,
+)
 from ontarget.models.stacked._store import no_forest, no_guides, no_regression
 from ontarget.models.stacked._weights import learned_weights, some_rows, thresholds_of
 
@@ -50,11 +56,7 @@ class StackPlan:
 
 
 class Rows(NamedTuple):
-    """Rows of training episodes, with guide values from models that did not see the episode.
-
-    Guides are small helper models that predict the mean; ``guided`` has their predictions as
-    additional columns.
-    """
+    """Rows of training episodes, with guide values from models that did not see the episode."""
 
     X: FloatArray
     guided: FloatArray
@@ -62,10 +64,7 @@ class Rows(NamedTuple):
 
 
 class _Honest(Protocol):
-    """An expert (model) that answers about its own training episodes as if they were new.
-
-    A row is answered only by parts of the expert that have not learned from the row's episode.
-    """
+    """An expert (model) that answers about its own training episodes as if they were new."""
 
     def limits(self, rows: Rows, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """P(Y < y) and P(Y <= y) of each row at its values y, as two arrays (rows, values)."""
@@ -101,10 +100,7 @@ class _HonestLinear:
 
 @dataclass(frozen=True, slots=True)
 class HonestStack:
-    """The experts (models) of a stacked forest, for rows of its own training episodes.
-
-    A row is answered only by parts that have not learned from its episode, as if it were new.
-    """
+    """The experts (models) of a stacked forest, for rows of its own training episodes."""
 
     guides: FoldGuides
     experts: dict[int, _Honest]  # by place
@@ -114,11 +110,7 @@ class HonestStack:
     def limits(
         self, X: FloatArray, y: FloatArray, episodes: IndexArray
     ) -> tuple[FloatArray, FloatArray]:
-        """P(Y < y) and P(Y <= y) of the mixture at the values y, as two arrays (rows, values).
-
-        The mixture is that of the experts (models). A row is answered by parts of the experts that
-        have not learned from the row's episode.
-        """
+        """P(Y < y) and P(Y <= y) of the mixture at the values y, as two arrays (rows, values)."""
         rows = self.rows(X, episodes)
         counted = np.flatnonzero(self.weights > 0.0).tolist()
         found = [self.experts[place].limits(rows, y) for place in counted]
@@ -127,11 +119,7 @@ class HonestStack:
         return left, weighted(weights, [one for _, one in found])
 
     def add_members(self, X: FloatArray, episodes: IndexArray, found: Members) -> None:
-        """Append to ``found`` the training rows that each row's prediction is made from.
-
-        Each training row comes with its weight. These are the training rows in the leaves that the
-        row reaches, in trees that never saw the row's episode.
-        """
+        """Append to ``found`` the training rows that each row's prediction is made from."""
         rows = self.rows(X, episodes)
         for place, honest in self.experts.items():
             weight = float(self.weights[place])
@@ -140,24 +128,14 @@ class HonestStack:
                 forest._add_out_of_bag_members(rows.guided, episodes, weight, found)
 
     def rows(self, X: FloatArray, episodes: IndexArray) -> Rows:
-        """The rows, with guide values from models that were not trained on the row's episode.
-
-        Guides are small helper models that predict the mean.
-        """
+        """The rows, with guide values from models that were not trained on the row's episode."""
         return Rows(X, self.guides.guide_rows(X, episodes), episodes)
 
 
 def fit_stack(
     rows: TrainingRows, plan: StackPlan, categorical: Sequence[int]
 ) -> tuple[Stack, HonestStack]:
-    """The fitted stack for new rows, and its version for rows of training episodes.
-
-    A stack is a weighted mixture of experts: a forest, a shifted shape and a regression. The
-    training rows must be sorted by outcome (`in_canonical_order`). The forest and the shifted
-    shape share one set of guides, small models that predict the mean. The weights come from answers
-    about training episodes, by parts of the experts that have not learned from the episode. An
-    expert of weight 0 is left out.
-    """
+    """The fitted stack for new rows, and its version for rows of training episodes."""
     distinct = distinct_values(rows.X, categorical)
     ground: GuideGround | None = guide_ground(rows, plan.guides, categorical, distinct)
     guides, folds = fit_guides(rows, plan.guides, categorical, ground)
@@ -198,11 +176,7 @@ def fit_stack(
 
 
 def places_of(table: ShiftTable, guided: FloatArray, spread: FloatArray) -> FloatArray:
-    """(rows, 2): where and how wide each row's predicted distribution is (location and scale).
-
-    ``guided`` and ``spread`` are rows with guides, predictions by small models. The last column of
-    ``guided`` predicts the location, that of ``spread`` the scale.
-    """
+    """(rows, 2): where and how wide each row's predicted distribution is (location and scale)."""
     places = np.empty((guided.shape[0], 2))
     shifts_of_guides(table, guided[:, -1].copy(), spread[:, -1].copy(), places)
     return places
@@ -214,11 +188,7 @@ def _fit_forest(
     categorical: Sequence[int],
     distinct: Sequence[Distinct],
 ) -> QuantileForest:
-    """The fitted forest of the mixture, grown on rows with guide values.
-
-    Guides are small models that predict the mean; the forest reads these predictions as features.
-    ``distinct`` is the result of `distinct_values` for the rows without guides.
-    """
+    """The fitted forest of the mixture, grown on rows with guide values."""
     told = distinct_values(guided.X[:, len(distinct) :], ())
     growth = forest._plan(guided.X.shape[1])
     ground = prepare_ground(guided, growth, categorical, [*distinct, *told])
@@ -234,11 +204,7 @@ def _fit_shift(
     location: FloatArray,
     atoms: bool,
 ) -> tuple[ShiftTable, Guides, _HonestShift] | None:
-    """The shift expert, the models that predict its scale, and its version for training episodes.
-
-    The shift moves and stretches one shape of distribution for each row. The result is None if all
-    outcomes are the same, or if every outcome equals its predicted location.
-    """
+    """The shift expert, the models of its scale, and its version for training episodes."""
     mean, spread_of_y = spread_around_mean(rows.y)
     distance = np.abs(rows.y - (mean + spread_of_y * location))
     spread, folds = fit_guides(replace(rows, y=distance), plan.guides, categorical, ground)
@@ -248,10 +214,7 @@ def _fit_shift(
 
 
 def _weights(rows: TrainingRows, plan: StackPlan, twin: HonestStack) -> FloatArray:
-    """The weight of each expert (model) in the mixture, by its place in a stack.
-
-    If the rows have no ids, or come from one episode, only the forest counts.
-    """
+    """The weight of each expert (model) in the mixture, by its place in a stack."""
     places = list(twin.experts)
     weights = np.zeros(LINEAR + 1)
     if rows.keys is None or rows.keys.size < 2 or len(places) == 1:

@@ -1,7 +1,4 @@
-"""The shift: one shape of distribution, shifted and stretched for each row.
-
-See method M15 in docs/methods.md.
-"""
+"""The shift: one shape of distribution, shifted and stretched for each row (M15)."""
 
 from __future__ import annotations
 
@@ -14,9 +11,9 @@ import numpy as np
 from ontarget._arrays import read_only
 from ontarget._grid import LARGEST_OUTCOME
 from ontarget._typing import AnyArray, ArrayLike, FloatArray
-from ontarget.models._stored import flat_array, require
 from ontarget.models.base import Side, TrainingRows, check_values
-from ontarget.models.stacked._shift_kernel import ShiftTable, limits_of_shifts
+from ontarget.models.stacked._stack_kernel import ShiftTable, limits_of_shifts
+from ontarget.models.stored import flat_array, require
 
 # The scale of a row is at least this share of the mean distance.
 _LEAST_SCALE = 0.05
@@ -28,10 +25,7 @@ NO_SHIFT: Final = ShiftTable(_NONE, _NONE, _NONE)
 
 @dataclass(frozen=True, slots=True)
 class ShiftLaw:
-    """The shift (one shape, moved and stretched for each row) as a part of a mixture of models.
-
-    The "row" that it reads holds two numbers: the location and the scale that were predicted.
-    """
+    """The shift (one shape, moved and stretched for each row) as a part of a mixture of models."""
 
     table: ShiftTable
 
@@ -40,10 +34,7 @@ class ShiftLaw:
         return self
 
     def cdf_limits(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """``P(Y < y | x)`` and ``P(Y <= y | x)`` for each row, as two arrays.
-
-        X holds the location and the scale of each row, (rows, 2).
-        """
+        """``P(Y < y | x)`` and ``P(Y <= y | x)`` for each row, as two arrays."""
         places = np.ascontiguousarray(X, dtype=np.float64)
         values, flat = check_values(y, places.shape[0])
         left, right = np.empty(values.shape), np.empty(values.shape)
@@ -64,24 +55,7 @@ class ShiftLaw:
 def learned_shift(
     rows: TrainingRows, location: FloatArray, scale: FloatArray, *, atoms: bool
 ) -> ShiftTable | None:
-    """The distribution of (outcome − location) / scale over these rows: a shape for all rows.
-
-    The result is None if all outcomes are the same, or if every outcome equals its location.
-
-    Parameters
-    ----------
-    rows
-        The training rows.
-    location
-        Each row's predicted outcome, minus the mean outcome, in units of the outcomes' spread. The
-        prediction comes from models that have not learned from the row's episode.
-    scale
-        Each row's predicted distance between outcome and location, minus the mean distance, in
-        units of the distances' spread. This prediction, too, comes from models that have not
-        learned from the row's episode.
-    atoms
-        Whether every outcome is an atom (keeps a positive probability).
-    """
+    """The distribution of (outcome − location) / scale over these rows: a shape for all rows."""
     y = rows.y
     mean, spread = spread_around_mean(y)
     distance = np.abs(y - (mean + spread * location))
@@ -102,11 +76,7 @@ def learned_shift(
 
 
 def spread_around_mean(y: FloatArray) -> tuple[float, float]:
-    """The mean and the standard deviation of the outcomes.
-
-    Guides predict how far an outcome is from this mean, in units of this deviation. The outcomes
-    are scaled first, so that their squares neither overflow nor vanish.
-    """
+    """The mean and the standard deviation of the outcomes."""
     size = float(np.abs(y).max())
     if size == 0.0:
         return 0.0, 0.0
@@ -125,10 +95,7 @@ def shift_to_arrays(table: ShiftTable) -> dict[str, AnyArray]:
 
 
 def shift_from_arrays(arrays: Mapping[str, AnyArray]) -> ShiftTable:
-    """The shift (one shape of distribution for all rows) in these arrays, after checks.
-
-    It is `NO_SHIFT` if the arrays are empty.
-    """
+    """The shift (one shape of distribution for all rows) in these arrays, after checks."""
     units, shape, values = (
         flat_array(arrays, f"shift_{name}", np.float64) for name in ShiftTable._fields
     )

@@ -9,19 +9,18 @@ import numpy as np
 
 from ontarget._arrays import read_only
 from ontarget._typing import AnyArray
-from ontarget.models._stored import flat_array, require
+from ontarget.models._ranked_kernel import Columns
 from ontarget.models.forest._asking_kernel import ForestTable
 from ontarget.models.forest._binning_kernel import BinTable
 from ontarget.models.forest._store import table_from_arrays, table_to_arrays
 from ontarget.models.guided._boosting_kernel import BoostedGuide
-from ontarget.models.guided._guides_kernel import Guides, count_guides
-from ontarget.models.guided._ridge_kernel import LinearGuide
+from ontarget.models.guided._guides_kernel import Guides, LinearGuide, count_guides
 from ontarget.models.guided._store import guides_from_arrays, guides_to_arrays, width_of
-from ontarget.models.ranked._columns_kernel import Columns
 from ontarget.models.regression._law_kernel import Regression
-from ontarget.models.regression._store import regression_from_arrays, regression_to_arrays
+from ontarget.models.regression.estimator import regression_from_arrays, regression_to_arrays
 from ontarget.models.stacked._shift import NO_SHIFT, shift_from_arrays, shift_to_arrays
 from ontarget.models.stacked._stack_kernel import FOREST, LINEAR, SECOND, SHIFT, Stack
+from ontarget.models.stored import flat_array, require
 
 # The prefix of each forest's arrays in a file, its field, and its place.
 _FORESTS = (("small", "forest", FOREST), ("large", "second", SECOND))
@@ -92,10 +91,7 @@ def stack_from_arrays(arrays: Mapping[str, AnyArray]) -> Stack:
 
 
 def no_forest(like: ForestTable) -> ForestTable:
-    """A forest without trees, whose arrays have the same types as those of ``like``.
-
-    With equal types, kernels are compiled only once.
-    """
+    """A forest without trees, whose arrays have the same types as those of ``like``."""
 
     def emptied(part: Any) -> Any:
         if isinstance(part, np.ndarray):

@@ -1,9 +1,4 @@
-"""Learns the weight of each expert (model) in a mixture.
-
-The weights are those that give the most probability to the outcomes of held-out episodes.
-
-See "Weights" in method M16 in docs/methods.md.
-"""
+"""Learns the weight of each expert (model) in a mixture (M16)."""
 
 from __future__ import annotations
 
@@ -32,10 +27,7 @@ def some_rows(rows: TrainingRows, seed: tuple[int, ...]) -> IndexArray:
 
 
 def thresholds_of(rows: TrainingRows, which: IndexArray, seed: tuple[int, ...]) -> FloatArray:
-    """Random thresholds for each of the rows ``which``: (rows, thresholds).
-
-    A threshold is the outcome of a row at the same step, drawn at random.
-    """
+    """Random thresholds for each of the rows ``which``: (rows, thresholds)."""
     by_step = np.argsort(rows.steps, kind="stable")
     size = np.bincount(rows.steps)
     start = np.cumsum(size) - size
@@ -49,22 +41,7 @@ def thresholds_of(rows: TrainingRows, which: IndexArray, seed: tuple[int, ...]) 
 
 
 def learned_weights(answers: FloatArray, below: FloatArray, n_episodes: int) -> FloatArray:
-    """The weight of each expert (model) in a mixture; weights add up to 1, some may be exactly 0.
-
-    The method is expectation–maximisation on the log score. Each expert starts with as much
-    evidence as one episode gives, so that with few episodes the weights stay close together.
-
-    Parameters
-    ----------
-    answers
-        P(Y <= c) for each expert, row and threshold c: (experts, rows, thresholds). The answer
-        comes from parts of the expert that never saw the row's episode; NaN where there is no such
-        part.
-    below
-        (rows, thresholds): 1 where the row's outcome is at most the threshold, 0 elsewhere.
-    n_episodes
-        How many episodes the rows come from.
-    """
+    """The weight of each expert in a mixture; weights add up to 1, some may be exactly 0."""
     n_experts = answers.shape[0]
     known = ~np.isnan(answers).any(axis=0)
     if n_experts == 1 or not known.any():

@@ -8,25 +8,23 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from ontarget._arguments import seed_parts, whole_number
-from ontarget._threads import run_blocks, threads_at_most
-from ontarget._typing import AnyArray, ArrayLike, FloatArray
+from ontarget._threads import threads_at_most
+from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray, IntArray
 from ontarget.errors import Argument, InputError
-from ontarget.models._mixture import mixture_quantile
 from ontarget.models.base import (
     ConditionalDistribution,
     Side,
-    check_categorical,
-    check_values,
-    episodes_of,
+    TrainingRows,
 )
 from ontarget.models.forest._asking_kernel import ForestTable
-from ontarget.models.forest._estimator import ForestEstimator
+from ontarget.models.forest._batch_kernel import add_members_of_rows
 from ontarget.models.forest._growing import in_canonical_order
-from ontarget.models.forest._members import Members, most_members
-from ontarget.models.forest._origins import RowOrigins
+from ontarget.models.forest._store import RowOrigins
+from ontarget.models.forest.base import ForestEstimator, Members, every_tree
 from ontarget.models.forest.estimator import QuantileForest
 from ontarget.models.guided._boosting_kernel import BoostingRules
 from ontarget.models.guided._guides import GuidePlan, guide_rows
+from ontarget.models.mixture import mixture_quantile
 from ontarget.models.regression._fitting import RegressionPlan
 from ontarget.models.regression.estimator import DistributionRegression
 from ontarget.models.stacked._experts import (
@@ -37,23 +35,23 @@ from ontarget.models.stacked._experts import (
     fit_stack,
     places_of,
 )
-from ontarget.models.stacked._live import LiveStackedForest
 from ontarget.models.stacked._shift import ShiftLaw
 from ontarget.models.stacked._stack_kernel import (
     FOREST,
     LINEAR,
     SECOND,
     SHIFT,
+    Kinds,
     Stack,
+    kinds_of,
+    limits_of_stacked_rows,
+    pack,
 )
 from ontarget.models.stacked._store import stack_from_arrays, stack_to_arrays
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-# A tree that was fetched for one row serves all rows of a block; with many values, fewer rows fit
-# into the fastest memory.
-_BLOCK, _MOST_ANSWERS = 256, 4096
 # Boosting ends when 20 trees have not lowered the error in rows that they have not seen.
 _BOOSTING = BoostingRules(
     n_trees=200, depth=3, rate=0.1, least_weight=20.0, penalty=1.0, patience=20
@@ -118,10 +116,12 @@ class StackedForest(ForestEstimator):
 
     kind: ClassVar[str] = "stacked_forest"
     fits_side_by_side: ClassVar[bool] = True
+    _fitted_by: ClassVar[str] = "stack_"
 
     stack_: Stack
     _learned_: HonestStack
-    _live_: LiveStackedForest
+    _packed_: IntArray
+    _kinds_: Kinds
 
     def __init__(
         self,
@@ -154,33 +154,10 @@ class StackedForest(ForestEstimator):
         self.max_bins = max_bins
         self.n_jobs = n_jobs
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        *,
-        ids: ArrayLike | None = None,
-        steps: ArrayLike | None = None,
-        categorical: Sequence[int] | None = None,
-    ) -> Self:
-        """Fit all models of the mixture, and their weights, to these rows; returns the model.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            Features (NaN is missing), outcomes, and weights from 0 up.
-        ids, steps
-            The episode and the step of each row, as in `QuantileForest.fit`.
-        categorical
-            The columns of X that hold category numbers, whose order has no meaning.
-        """
-        rows = self._training_rows(X, y, sample_weight, ids=ids, steps=steps)
-        columns, plan = check_categorical(categorical, rows.X.shape[1]), self._plan()
+    def _fit(self, rows: TrainingRows, categorical: tuple[int, ...]) -> None:
         rows = in_canonical_order(rows)
-        with threads_at_most(self.n_jobs):
-            stack, self._learned_ = fit_stack(rows, plan, columns)
-        return self._hold(stack, RowOrigins.of(rows))
+        stack, self._learned_ = fit_stack(rows, self._plan(), categorical)
+        self._hold(stack, RowOrigins.of(rows))
 
     @property
     def weights_(self) -> dict[str, float]:
@@ -191,46 +168,29 @@ class StackedForest(ForestEstimator):
         _, _, shift, linear = self.stack_.weights.tolist()
         return {"forest": self.row_share, "shift": shift, "linear": linear}
 
-    def _limits(
-        self, rows: FloatArray, values: FloatArray, left: FloatArray, right: FloatArray
-    ) -> None:
-        live = self.live()
+    def limits(self, X: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
+        """Write `cdf_limits` into ``left`` and ``right``, in this thread; nothing is checked."""
+        limits_of_stacked_rows(self._packed_, self._kinds_, X, y, (left, right))
 
-        def answer(a: int, b: int) -> None:
-            live.limits(rows[a:b], values[a:b], left[a:b], right[a:b])
-
-        run_blocks(
-            answer, rows.shape[0], block=_BLOCK, most=_MOST_ANSWERS // max(1, values.shape[1])
-        )
-
-    def out_of_bag_limits(
-        self, X: ArrayLike, y: ArrayLike, ids: ArrayLike
+    def _out_of_bag(
+        self, rows: FloatArray, values: FloatArray, episodes: IndexArray
     ) -> tuple[FloatArray, FloatArray]:
-        """As `cdf_limits`, for rows of training episodes, by parts that never saw the episode.
-
-        The forests answer by the trees that did not draw the row's episode. The guides (models that
-        predict the mean) and the regression answer by fits that left out the part of the episodes
-        (fold) with this episode. See `QuantileForest.out_of_bag_limits`.
-        """
-        rows, honest = self._query_rows(X), self._learned()
-        episodes = episodes_of(honest.keys, ids, rows.shape[0])
-        values, flat = check_values(y, rows.shape[0])
-        with threads_at_most(self.n_jobs):
-            left, right = honest.limits(rows, values, episodes)
-        return (left[:, 0], right[:, 0]) if flat else (left, right)
-
-    def out_of_bag_members(self, X: ArrayLike, ids: ArrayLike) -> Members:
-        """As `members`, for rows of training episodes, by trees that never saw the episode.
-
-        Members are the training rows that a prediction is made from, each with its weight. ``ids``
-        are the episodes of the rows. See `QuantileForest.out_of_bag_members`.
-        """
-        rows, honest = self._query_rows(X), self._learned()
-        episodes = episodes_of(honest.keys, ids, rows.shape[0])
-        found = Members.room(rows.shape[0], most_members(self.stack_.forest, self.stack_.second))
-        with threads_at_most(self.n_jobs):
-            honest.add_members(rows, episodes, found)
+        found: tuple[FloatArray, FloatArray] = self._learned().limits(rows, values, episodes)
         return found
+
+    def _tables(self) -> tuple[ForestTable, ...]:
+        return self.stack_.forest, self.stack_.second
+
+    def _add_members(self, rows: FloatArray, found: Members) -> None:
+        guided, skipped = guide_rows(self.stack_.guides, rows), every_tree(len(rows))
+        for place, table in zip((FOREST, SECOND), self._tables(), strict=True):
+            if (weight := float(self.stack_.weights[place])) > 0.0:
+                add_members_of_rows(table, guided, skipped, weight, found.parts)
+
+    def _add_out_of_bag_members(
+        self, rows: FloatArray, episodes: IndexArray, weight: float, found: Members
+    ) -> None:
+        self._learned().add_members(rows, episodes, found)
 
     @property
     def row_share(self) -> float:
@@ -282,19 +242,14 @@ class StackedForest(ForestEstimator):
             found = sum(weight / whole * forest.predict(guided) for weight, forest in forests)
         return np.asarray(found)
 
-    def live(self) -> LiveStackedForest:
-        """The model, prepared to be asked at every step of a run (a `LiveModel`).
-
-        It does not check the rows that it gets.
-        """
-        self._check_fitted()
-        return self._live_
-
-    def to_arrays(self) -> dict[str, AnyArray]:
-        """Everything the fitted model needs to answer, as flat read-only arrays by name."""
-        self._check_fitted()
+    def _arrays(self) -> dict[str, AnyArray]:
         origins = RowOrigins(self.training_episodes_, self.training_steps_)
         return {**stack_to_arrays(self.stack_), **origins.to_arrays()}
+
+    def _restore(self, arrays: Mapping[str, AnyArray]) -> None:
+        stack = stack_from_arrays(arrays)
+        some = stack.forest if stack.weights[FOREST] > 0.0 else stack.second
+        self._hold(stack, RowOrigins.from_arrays(arrays, int(some.row_start[-1])))
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Self:
@@ -302,29 +257,24 @@ class StackedForest(ForestEstimator):
 
         It raises a `ModelFileError` if the arrays are damaged.
         """
-        stack = stack_from_arrays(arrays)
+        model = super().from_arrays(arrays)
+        stack = model.stack_
         some = stack.forest if stack.weights[FOREST] > 0.0 else stack.second
-        origins = RowOrigins.from_arrays(arrays, int(some.row_start[-1]))
         places = dict(zip(EXPERTS[1:], (SHIFT, LINEAR), strict=True))
         others = [name for name, at in places.items() if stack.weights[at] > 0.0]
         used: tuple[Expert, ...] = ("forest", *others)
-        return cls(n_trees=some.roots.size, experts=used)._hold(stack, origins)
+        model.n_trees, model.experts = some.roots.size, used
+        return model
 
     def _hold(self, stack: Stack, origins: RowOrigins) -> Self:
-        self._serve(stack)
+        self.stack_ = stack  # which keeps alive what is packed
+        self._packed_, self._kinds_ = pack(stack), kinds_of(stack)  # as long as ten rows take
         self.training_episodes_, self.training_steps_ = origins
         self.n_features_in_ = stack.guides.linear.start.size - 1
         return self
 
-    def _serve(self, stack: Stack) -> None:
-        self.stack_ = stack
-        self._live_ = LiveStackedForest(stack)  # packed once: that takes as long as ten rows
-
     def _forests(self) -> list[tuple[float, QuantileForest]]:
-        """The forests with a weight above 0, as (weight, forest) pairs.
-
-        They read rows to which the guides (predictions of the mean) have been appended.
-        """
+        """The forests with a weight above 0, as (weight, forest) pairs."""
         origins = RowOrigins(self.training_episodes_, self.training_steps_)
         tables: list[tuple[int, ForestTable]] = [
             (FOREST, self.stack_.forest),
@@ -339,10 +289,7 @@ class StackedForest(ForestEstimator):
     def _parts(
         self, rows: FloatArray
     ) -> tuple[list[tuple[float, ConditionalDistribution]], list[FloatArray]]:
-        """The (weight, expert) pairs of the experts (models) in use, and the rows that each reads.
-
-        An expert is in use if its weight is above 0.
-        """
+        """The pairs of the experts (models) in use, and the rows that each reads."""
         stack, guided = self.stack_, guide_rows(self.stack_.guides, rows)
         parts: list[tuple[float, ConditionalDistribution]] = [*self._forests()]
         inputs = [guided] * len(parts)
@@ -380,14 +327,6 @@ class StackedForest(ForestEstimator):
         own = {name: mine[name] for name in names}
         return QuantileForest(**{**own, "seed": seed, "category_order": "bag"})
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "stack_")
-
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "_live_"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if "stack_" in state:
-            # Copies come back writable, and the kernels would compile once more for them.
-            self._serve(stack_from_arrays(stack_to_arrays(self.stack_)))
+        packed = ("_packed_", "_kinds_")  # addresses in this process
+        return {name: one for name, one in super().__getstate__().items() if name not in packed}

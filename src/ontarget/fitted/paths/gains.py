@@ -1,10 +1,8 @@
-"""How much the behavior of recorded runs rose after each step: the basis of predicted paths.
-
-See method M22 in docs/methods.md.
-"""
+"""What runs add to their behavior after a step, and the curves that calibrate path bands (M22)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,10 +12,12 @@ from scipy.special import expit, logit
 from ontarget._arrays import read_only
 from ontarget._grid import snap, typical_size
 from ontarget._threads import run_blocks
-from ontarget._typing import FloatArray, IndexArray, IntArray
+from ontarget._typing import AnyArray, FloatArray, IndexArray, IntArray
 from ontarget.episodes import Behavior, Translation
-from ontarget.fitted.paths._gains_kernel import even_samples, gains_of_samples, limits_of_paths
-from ontarget.models.forest._members import Members
+from ontarget.errors import ModelFileError
+from ontarget.fitted.paths._gains_kernel import even_samples, gains_of_samples
+from ontarget.models.forest.base import Members
+from ontarget.models.stored import flat_array
 
 MOST_CELLS = 50
 TAIL = 1e-6
@@ -29,12 +29,7 @@ _BLOCK = 32
 
 
 class Tail(NamedTuple):
-    """A logistic distribution that gets a millionth of the probability: its centre and scale.
-
-    It is mixed into every predicted distribution. So no path has probability 0, and of two paths,
-    the one farther from the median is also farther from it in probability. See method M2 in
-    docs/methods.md.
-    """
+    """A logistic distribution that gets a millionth of the probability: its centre and scale."""
 
     centre: FloatArray
     scale: FloatArray
@@ -44,42 +39,28 @@ class Tail(NamedTuple):
         return Tail(self.centre[which], self.scale[which])
 
     def mixed_in(self, limits: FloatArray, values: FloatArray) -> FloatArray:
-        """Values of a distribution function at these points, after mixing in the tail.
-
-        The tail is a logistic distribution that gets a millionth of the probability.
-        """
+        """Values of a distribution function at these points, after mixing in the tail."""
         reach = _ALL_OF_A_TAIL * self.scale  # beyond it a quotient might overflow
         away = np.clip(values - self.centre, -reach, reach)
         tail: FloatArray = expit(away / self.scale)
         return (1.0 - TAIL) * limits + TAIL * tail
 
     def reaching(self, level: float, before: FloatArray) -> FloatArray:
-        """The point at which the mixture with the tail reaches the probability ``level``.
-
-        ``before`` is the probability that the other part of the mixture has below this point.
-        """
+        """The point at which the mixture with the tail reaches the probability ``level``."""
         share = np.clip((level - (1.0 - TAIL) * before) / TAIL, 0.0, 1.0)
         found: FloatArray = self.centre + self.scale * logit(share)
         return found
 
 
 class Cells(NamedTuple):
-    """The later steps, divided into at most fifty ranges of steps (*cells*).
-
-    The steps of a cell share one predicted distribution. ``leads`` is the number of steps ahead at
-    which each cell's distribution is computed; ``starts`` says where each cell begins, and then
-    where the last one ends.
-    """
+    """The later steps, divided into at most fifty ranges of steps (*cells*)."""
 
     leads: IndexArray
     starts: IndexArray
 
     @classmethod
     def of(cls, n_leads: int) -> Cells:
-        """The cells (ranges of later steps) for this many later steps; at most fifty.
-
-        If there are up to fifty later steps, each has its own cell.
-        """
+        """The cells (ranges of later steps) for this many later steps; at most fifty."""
         n_cells = min(n_leads, MOST_CELLS)
         starts = np.rint(np.linspace(0, n_leads, n_cells + 1)).astype(np.intp)
         return cls(read_only((starts[:-1] + starts[1:] + 1) // 2), read_only(starts))
@@ -125,11 +106,7 @@ class Gains:
         return self.translation is Translation.SHIFT
 
     def own(self, paths: FloatArray, t: int, leads: IndexArray) -> FloatArray:
-        """(paths, leads): what these paths gained up to each of some later steps.
-
-        ``leads`` are the numbers of steps after step t. Paths are stored up to the end of the
-        longest run; after that, nothing more is gained.
-        """
+        """(paths, leads): what these paths gained up to each of some later steps."""
         last = paths.shape[1] - 1
         later = paths[:, np.minimum(t + leads, last)]
         if not self.adds_up:
@@ -138,11 +115,7 @@ class Gains:
         return snap(later - now[:, None], float(self.amounts[0]))
 
     def ends(self, paths: FloatArray, t: int, cells: Cells) -> FloatArray:
-        """(paths, cells × 2): the least and the greatest gain in each cell of steps after step t.
-
-        A cell is a range of later steps; a gain is what a path adds after step t. The numbers equal
-        the minimum and maximum of `own` in each cell, but need less memory.
-        """
+        """(paths, cells × 2): the least and the greatest gain in each cell after step t."""
         last = paths.shape[1] - 1
         # After the end of the longest run, every cell reads its last step again.
         later = np.concatenate([paths[:, min(t + 1, last) :], paths[:, last:]], axis=1)
@@ -156,12 +129,7 @@ class Gains:
     def kept(
         self, left: FloatArray, right: FloatArray, values: FloatArray, now: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """The probabilities below and up to each value, given the run's maximum or minimum so far.
-
-        A maximum never falls and a minimum never rises. So a recorded value below the run's present
-        maximum (or above its present minimum) counts as equal to that maximum (or minimum). ``now``
-        is (runs,), the present value of the behavior.
-        """
+        """The limits at each value, given the run's maximum or minimum so far."""
         here = values == now[:, None]
         if self.translation is Translation.FLOOR:
             return np.where(here, 0.0, left), right
@@ -170,11 +138,7 @@ class Gains:
         return left, right
 
     def tail(self, t: int, leads: IndexArray) -> Tail:
-        """The tail of the prediction for each number of steps ahead (``leads``), from step t.
-
-        The tail is a wide distribution with a millionth of the probability; its centre and scale
-        come from the gains of the learning episodes.
-        """
+        """The tail of the prediction for each number of steps ahead (``leads``), from step t."""
         found = self.own(self.paths, t, leads)
         low, middle, high = np.quantile(found, [0.25, 0.5, 0.75], axis=0)
         scale = np.maximum((high - low) / (2.0 * np.log(3.0)), np.abs(found - middle).mean(axis=0))
@@ -182,11 +146,7 @@ class Gains:
         return Tail(middle, np.maximum(scale, least))
 
     def samples(self, model: Any, members: Members) -> IntArray:
-        """(runs, samples): training rows of equal weight that represent each run's prediction.
-
-        ``members`` are the training rows that each run's prediction is made from, with their
-        weights. A training row of large weight is repeated in the samples.
-        """
+        """(runs, samples): training rows of equal weight that represent each run's prediction."""
         found = np.zeros((members.counts.size, _SAMPLES), dtype=np.int64)
         n_rows = model.training_episodes_.size
 
@@ -199,27 +159,19 @@ class Gains:
     def limits(
         self, model: Any, samples: IntArray, t: int, cells: Cells, values: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """(runs, values), twice: P(gain < value) and P(gain <= value) by one model.
-
-        A gain is what a recorded run added after a step. ``values`` are grouped by cell (range of
-        later steps), and each value is compared with the gains in its own cell.
-        """
-        out = np.empty(values.shape), np.empty(values.shape)
-        recorded, way = self._recorded(model), self._way(t)
+        """(runs, values), twice: P(gain < value) and P(gain <= value) by one model."""
+        left, right = np.empty((2, *values.shape))
 
         def answer(a: int, b: int) -> None:
-            sides = out[0][a:b], out[1][a:b]
-            limits_of_paths(samples[a:b], recorded, cells, way, self.amounts, values[a:b], sides)
+            gains = self.gains(model, samples[a:b], t, cells.leads)[:, cells.of_lead]
+            left[a:b] = (gains < values[a:b, :, None]).mean(axis=2)
+            right[a:b] = (gains <= values[a:b, :, None]).mean(axis=2)
 
         run_blocks(answer, len(values), block=_BLOCK)
-        return out
+        return left, right
 
     def gains(self, model: Any, samples: IntArray, t: int, leads: IndexArray) -> FloatArray:
-        """(runs, leads, samples): the recorded gains that make up one model's prediction.
-
-        A gain is what a recorded run added to its behavior up to a later step; ``leads`` says how
-        many steps later.
-        """
+        """(runs, leads, samples): the recorded gains that make up one model's prediction."""
         found = np.empty((len(samples), leads.size, samples.shape[1]))
         recorded, way = self._recorded(model), self._way(t)
         gains_of_samples(samples, recorded, leads, way, self.amounts, found)
@@ -231,3 +183,86 @@ class Gains:
 
     def _way(self, t: int) -> tuple[bool, FloatArray, float]:
         return self.adds_up, self.scales, float(self.scales[t])
+
+
+MOST_STEPS = 12  # enough, because these curves change slowly from step to step
+# A rank is stored in two bytes by its log odds, up to ±21, so that ranks very close to 0 or 1 stay
+# distinct from 0 and 1.
+_TOP, _FARTHEST = 65_535, 21.0
+LEVELS: FloatArray = read_only(np.sin(np.linspace(0.0, np.pi / 2.0, 65)) ** 2)
+
+
+@dataclass(frozen=True, eq=False)
+class PathMaps:
+    """Calibration curves for path bands, for some steps and for every cell of later steps.
+
+    Attributes
+    ----------
+    steps
+        The steps that have curves, ascending; a step in between uses those of the nearest one.
+    ranks
+        (steps, 50 cells, levels): the quantile at each of `LEVELS` of the learning episodes' ranks
+        (where their paths fell in their predictions), ascending from 0 to 1, rounded to what two
+        bytes can store. Cells that a step does not have are not used.
+    """
+
+    steps: IndexArray
+    ranks: FloatArray
+
+    @classmethod
+    def of(cls, found: Mapping[int, list[FloatArray]]) -> PathMaps:
+        """The calibration curves that follow from ranks, one sorted array per step and cell."""
+        table = np.broadcast_to(LEVELS, (len(found), MOST_CELLS, LEVELS.size)).copy()
+        for place, cells in enumerate(found.values()):
+            for cell, ranks in enumerate(cells):
+                knots = np.concatenate([[0.0], ranks, [1.0]])
+                table[place, cell] = np.interp(LEVELS, np.linspace(0.0, 1.0, knots.size), knots)
+        stored = _ranks(_codes(table))
+        return cls(np.array(list(found), dtype=np.intp), read_only(stored))
+
+    def at(self, t: int, horizon: int) -> FloatArray:
+        """(cells, levels): the calibration curve of each cell (range of later steps) at step t."""
+        leads = Cells.of(horizon - t).leads
+        if not self.steps.size:
+            return np.broadcast_to(LEVELS, (leads.size, LEVELS.size))
+        place = int(np.abs(self.steps - t).argmin())
+        known = Cells.of(horizon - int(self.steps[place])).leads
+        found: FloatArray = self.ranks[place, np.abs(known - leads[:, None]).argmin(axis=1)]
+        return found
+
+    def to_arrays(self) -> dict[str, AnyArray]:
+        """The calibration curves of path bands as arrays for the model file."""
+        return {"steps": self.steps.astype(np.int64), "ranks": _codes(self.ranks)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray], horizon: int) -> PathMaps:
+        """The curves that `to_arrays` wrote; a `ModelFileError` if the arrays are damaged."""
+        steps, ranks = flat_array(arrays, "steps", np.int64), arrays["ranks"]
+        rising = bool((steps[1:] > steps[:-1]).all()) and steps.size <= MOST_STEPS
+        if not (rising and bool(((steps >= 0) & (steps < horizon)).all())):
+            raise ModelFileError(f"path maps need up to {MOST_STEPS} steps below {horizon}")
+        shape = (steps.size, MOST_CELLS, LEVELS.size)
+        if ranks.shape != shape or ranks.dtype != np.uint16:
+            raise ModelFileError(f"path maps need ranks of shape {shape}")
+        inside = (ranks[..., 0] == 0) & (ranks[..., -1] == _TOP)
+        if not (inside.all() and (ranks[..., 1:] >= ranks[..., :-1]).all()):
+            raise ModelFileError(f"path maps need ranks that rise from 0 to {_TOP}")
+        return cls(steps.astype(np.intp), read_only(_ranks(ranks)))
+
+
+def _codes(ranks: FloatArray) -> AnyArray:
+    """Ranks from 0 to 1 as two-byte whole numbers, spaced evenly in log odds."""
+    share = (np.clip(logit(ranks), -_FARTHEST, _FARTHEST) / _FARTHEST + 1.0) / 2.0
+    between = 1 + np.round(share * (_TOP - 2))
+    return np.where(ranks <= 0.0, 0, np.where(ranks >= 1.0, _TOP, between)).astype(np.uint16)
+
+
+def _ranks(codes: AnyArray) -> FloatArray:
+    """The ranks (from 0 to 1) that these two-byte codes stand for; the inverse of `_codes`."""
+    share = (codes.astype(np.float64) - 1.0) / (_TOP - 2)
+    found = expit(_FARTHEST * (2.0 * share - 1.0))
+    ranks: FloatArray = np.where(codes == 0, 0.0, np.where(codes == _TOP, 1.0, found))
+    return ranks
+
+
+NO_MAPS = PathMaps(np.empty(0, np.intp), np.empty((0, MOST_CELLS, LEVELS.size)))

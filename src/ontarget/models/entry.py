@@ -1,8 +1,4 @@
-"""How a monitor checks, copies, fits, asks and stores a model that the user passes.
-
-Any object with the three methods of `ConditionalDistribution` can be used. Optional methods are
-used if a model has them.
-"""
+"""How fits, monitors and files use any model: its checks, copies, fits and live form."""
 
 from __future__ import annotations
 
@@ -18,10 +14,9 @@ from sklearn.utils import get_tags
 from ontarget._keyed import keyed_hash, keys_of
 from ontarget._typing import AnyArray, ArrayLike, FloatArray
 from ontarget.errors import Argument, InputError, ModelFileError
-from ontarget.models._keywords import accepted
-from ontarget.models._mixture import mixture_limits
 from ontarget.models.base import ConditionalDistribution, LiveModel
-from ontarget.models.pipeline import PipelineDistribution
+from ontarget.models.mixture import mixture_limits
+from ontarget.models.pipeline import PipelineDistribution, accepted
 
 _METHODS = ("fit", "cdf_limits", "quantile")
 
@@ -82,11 +77,7 @@ def trees_of(model: object) -> int:
 
 
 def check_width(model: object, width: int) -> None:
-    """Raise a `ModelFileError` if a fitted model reads another number of features than ``width``.
-
-    Models that are asked at every step of a run do not check their rows, so the width is checked
-    once, beforehand.
-    """
+    """Raise a `ModelFileError` if a fitted model reads another number of features."""
     reads = getattr(model, "n_features_in_", width)
     if reads != width:
         raise ModelFileError(
@@ -97,11 +88,7 @@ def check_width(model: object, width: int) -> None:
 
 
 def check_rows(model: object, n_episodes: int, n_steps: int) -> None:
-    """Raise a `ModelFileError` if a forest's training rows refer to unknown episodes or steps.
-
-    There are ``n_episodes`` episodes and ``n_steps`` steps, both numbered from 0. Code that looks
-    up the episode of a row does not check again.
-    """
+    """Raise a `ModelFileError` if a forest's training rows refer to unknown episodes or steps."""
     for name, most in (("episode", n_episodes), ("step", n_steps)):
         numbers = getattr(model, f"training_{name}s_", None)
         if numbers is not None and int(numbers.max(initial=0)) >= most:
@@ -111,21 +98,7 @@ def check_rows(model: object, n_episodes: int, n_steps: int) -> None:
 def fresh_model(
     model: ConditionalDistribution | Pipeline, *, seed: tuple[int, ...], n_steps: float
 ) -> ConditionalDistribution:
-    """An unfitted copy of the model with this seed, for one block of steps.
-
-    A block is a range of steps that share a model.
-
-    Parameters
-    ----------
-    model
-        The user's model. A Pipeline becomes a `PipelineDistribution`.
-    seed
-        Becomes the model's ``seed`` if it has one. Every ``random_state``, also of estimators
-        within the model, becomes a whole number derived from it.
-    n_steps
-        How many rows an episode has in the block, on average. The leaf sizes of a forest are
-        multiplied by it, so that they count episodes and not rows (method M14 in docs/methods.md).
-    """
+    """An unfitted copy of the model with this seed, for one block of steps (M14)."""
     given = _distribution(model)
     fresh = clone(given) if hasattr(given, "get_params") else copy.deepcopy(given)
     if hasattr(fresh, "pooled_over"):
@@ -156,10 +129,7 @@ def fit_model(
 
 
 def live_model(model: ConditionalDistribution) -> LiveModel:
-    """The fitted model as a `LiveModel`, prepared to be asked at every step of a run.
-
-    It is the result of the model's own ``live()`` if it has one, otherwise a wrapper.
-    """
+    """The fitted model as a `LiveModel`, prepared to be asked at every step of a run."""
     own = getattr(model, "live", None)
     live: LiveModel = _LiveLimits(model) if own is None else own()
     return live
@@ -189,11 +159,7 @@ class _LiveLimits:
         self._model = model
 
     def limits(self, X: FloatArray, y: FloatArray, left: FloatArray, right: FloatArray) -> None:
-        """Write ``P(Y < y | x)`` into ``left`` and ``P(Y <= y | x)`` into ``right``.
-
-        X has the shape (rows, features). ``y``, ``left`` and ``right`` have the shape (rows,
-        values).
-        """
+        """Write ``P(Y < y | x)`` into ``left`` and ``P(Y <= y | x)`` into ``right``."""
         if y.size:
             left[...], right[...] = mixture_limits([(1.0, self._model)], [X], y)
 

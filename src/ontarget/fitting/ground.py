@@ -1,4 +1,4 @@
-"""Checks the parts of a split (such as learn and assure) that a fit starts from."""
+"""The parts of a split, checked and coded alike."""
 
 from __future__ import annotations
 
@@ -22,22 +22,14 @@ from ontarget.errors import (
     FewEpisodesError,
     GroupError,
 )
-from ontarget.fitting._answering import kept_episodes
-from ontarget.fitting.ranking import Part
+from ontarget.fitting.ranking import Part, kept_episodes
 from ontarget.fitting.recipe import Recipe
-from ontarget.models._entry import check_model, takes_missing
+from ontarget.models.entry import check_model, takes_missing
 
 
 @dataclass(frozen=True)
 class Ground:
-    """The parts of a split, checked against each other, and the groups of their episodes.
-
-    ``named`` has the parts by name; models learn from the first part. ``own`` is the name of the
-    first part if that part also calibrates p; with ``preset="paper"`` it does not, and ``own`` is
-    None. ``ranked`` is the name of the part whose ranks (where outcomes fell in their predicted
-    distributions) the monitor keeps. ``may_miss`` says for each column of a state whether values
-    may be missing.
-    """
+    """The parts of a split, checked against each other, and the groups of their episodes."""
 
     named: Mapping[str, Episodes]
     schema: Schema
@@ -57,12 +49,12 @@ class Ground:
         return 1 if self.groups is None else len(self.groups)
 
     def part(self, name: str) -> Part:
-        """One part of the split, such as learn or assure, with the group of each episode."""
-        return self.part_of(name, self.named[name])
+        """One part of the split, as `rank_table` takes it."""
+        return self.part_of(self.named[name])
 
-    def part_of(self, name: str, episodes: Episodes) -> Part:
-        """Some episodes of one part of the split, with the group of each episode."""
-        return Part(name, episodes, self.codes(episodes), self.may_miss)
+    def part_of(self, episodes: Episodes) -> Part:
+        """Some episodes of a part, as `rank_table` takes them."""
+        return Part(episodes, self.codes(episodes), self.may_miss)
 
     def recalling(self, history: History) -> Ground:
         """The same parts, whose states also say this about the run so far."""
@@ -76,11 +68,7 @@ class Ground:
 
 
 def with_learned_horizon(split: Split | PaperSplit) -> Split | PaperSplit:
-    """The same split; if nobody declared the horizon, it is the longest run of the first part.
-
-    Runs of other parts may be longer. Their steps past the horizon are not used, as in a live run,
-    so p does not depend on how long they are.
-    """
+    """The same split; if nobody declared the horizon, it is the longest run of the first part."""
     first = split[0]
     if first.horizon_declared:
         return split
@@ -93,10 +81,7 @@ def with_learned_horizon(split: Split | PaperSplit) -> Split | PaperSplit:
 
 
 def ground_of(recipe: Recipe, split: Split | PaperSplit) -> Ground:
-    """The checked parts of a split; an error if the episodes or the model cannot be used.
-
-    A split divides the episodes into parts, such as learn and assure.
-    """
+    """The checked parts of a split; an error if the episodes or the model cannot be used."""
     check_model(recipe.model)
     named = _on_one_grid(_named(split))
     train = next(iter(named.values()))
@@ -116,10 +101,7 @@ def ground_of(recipe: Recipe, split: Split | PaperSplit) -> Ground:
 
 
 def _named(split: Split | PaperSplit) -> dict[str, Episodes]:
-    """The parts of a split that exist, by name; models learn from the first.
-
-    Episodes that were cut off, so that their outcome is unknown, are taken out of the first part.
-    """
+    """The parts of a split that exist, by name; models learn from the first."""
     named = {
         name: part for name, part in split._asdict().items() if part is not None and name != "rest"
     }
@@ -223,11 +205,7 @@ def _texts(episodes: Episodes) -> list[bool]:
 
 
 def _unseen(recipe: Recipe) -> Unseen:
-    """How to treat a category that was not in training, by what the model accepts.
-
-    It counts as a missing value if the recipe asks for that and the model accepts missing values;
-    otherwise it is an error.
-    """
+    """How to treat a category that was not in training, by what the model accepts."""
     return "missing" if recipe.unseen == "missing" and takes_missing(recipe.model) else "error"
 
 
@@ -261,11 +239,7 @@ def _codes(episodes: Episodes, groups: Sequence[Any] | None) -> IndexArray:
 
 
 def _may_miss(train: Episodes, schema: Schema) -> BoolArray:
-    """(columns,): whether a column of the state may have missing values later.
-
-    A column may if it has missing values in training, or if a category that was not in training
-    counts as missing.
-    """
+    """(columns,): whether a column of the state may have missing values later."""
     columns = state_schema(schema, train.history).features
     found = np.array([one.unseen == "missing" for one in columns], dtype=np.bool_)
     for t in range(train.horizon):

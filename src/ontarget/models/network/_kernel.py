@@ -1,10 +1,4 @@
-"""The forward pass of trained networks: from a row's features to its predicted quantiles.
-
-The quantiles of a row are called its *knots*; they are quantiles of the outcome's rank, as log odds
-(method M27 in docs/methods.md). The rank is the share of the training outcomes around the same step
-that are lower. Weights and hidden units are float32, as in training. Sums are added in the same
-order for every row, so the answer for a row does not depend on the other rows of a call.
-"""
+"""Answers of quantile networks."""
 
 from __future__ import annotations
 
@@ -14,20 +8,107 @@ from typing import NamedTuple
 import numpy as np
 
 from ontarget._kernel import inner_kernel, kernel
-from ontarget._typing import AnyArray, FloatArray
-from ontarget.models.ranked._columns_kernel import Columns, column_of, time_of
+from ontarget._typing import AnyArray, FloatArray, IntArray
+from ontarget.models._ranked_kernel import Columns, column_of, level_of, node_at, time_of
+from ontarget.models.kernels import cdf_in_cell
+
+
+class RankedOutcomes(NamedTuple):
+    """The training outcomes around each step, as kernels take them; flat read-only arrays."""
+
+    time: IntArray  # the feature that holds the step, or -1
+    clock: FloatArray  # the first and the last step
+    levels: AnyArray  # float32
+    mass: FloatArray
+    support: tuple[FloatArray, AnyArray, FloatArray]
+    odds: FloatArray
+
+
+@inner_kernel
+def _at(row: FloatArray, table: RankedOutcomes) -> tuple[int, float]:
+    """The last node at or before the row's step, and the weight of the next node."""
+    n_cuts = table.support[0].size - 1
+    if n_cuts == 0:
+        return 0, 0.0
+    return node_at(time_of(row, table), table.levels.size // n_cuts)
+
+
+@inner_kernel
+def _log_odds(z: float, knots: FloatArray, odds: FloatArray) -> float:
+    """The log odds of the row's predicted CDF at z, a rank as log odds."""
+    last = knots.size - 1
+    if z <= knots[0]:
+        return float(odds[0] + (z - knots[0]))
+    if z > knots[last]:
+        return float(odds[last] + (z - knots[last]))
+    low, high = 0, last
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if knots[middle] < z:
+            low = middle
+        else:
+            high = middle
+    part = (z - knots[low]) / (knots[high] - knots[low])
+    return float(min(odds[low] + part * (odds[high] - odds[low]), odds[high]))
+
+
+@inner_kernel
+def _mass(cut: int, at: tuple[int, float], knots: FloatArray, table: RankedOutcomes) -> float:
+    """The row's probability of the first ``cut`` distinct outcomes (M2)."""
+    n_cuts = table.support[0].size - 1
+    if cut == 0:
+        return 0.0
+    if cut > n_cuts:
+        return 1.0
+    z = level_of(table.levels, n_cuts, cut, at)
+    mass = 1.0 / (1.0 + math.exp(-_log_odds(z, knots, table.odds)))
+    tail = table.support[2]
+    if tail[2] > 0.0:
+        return mass
+    return float((1.0 - tail[3]) * mass + tail[3] * table.mass[cut])
+
+
+@kernel
+def limits_of_knots(
+    table: RankedOutcomes,
+    X: FloatArray,
+    knots: FloatArray,
+    y: FloatArray,
+    out: tuple[FloatArray, FloatArray],
+) -> None:
+    """Write P(Y < y) and P(Y <= y) of each row at each of its values y.
+
+    ``knots`` is (rows, levels), ``y`` is (rows, values), and ``out`` holds two arrays of the shape
+    of ``y``.
+    """
+    values = table.support[0]
+    left, right = out
+    for i in range(X.shape[0]):
+        at = _at(X[i], table)
+        for k in range(y.shape[1]):
+            j = np.searchsorted(values, y[i, k])
+            below = _mass(j, at, knots[i], table)
+            upto = _mass(min(j + 1, values.size), at, knots[i], table)
+            left[i, k], right[i, k] = cdf_in_cell(y[i, k], j, below, upto, table.support)
+
+
+@kernel
+def masses_of_knots(
+    table: RankedOutcomes, X: FloatArray, knots: FloatArray, out: FloatArray
+) -> None:
+    """Write the probability before each outcome of the support, for each row."""
+    for i in range(X.shape[0]):
+        at = _at(X[i], table)
+        for cut in range(out.shape[1]):
+            out[i, cut] = _mass(cut, at, knots[i], table)
+
 
 # After the columns a network reads the time: as it is, and as logarithms from either end.
 TIMES = 3
 
 
 class Networks(NamedTuple):
-    """Networks of two hidden layers that answer together; flat read-only float32 arrays.
-
-    For n networks with h units in each hidden layer, ``first`` is (n, inputs, h), ``second`` is (n,
-    h, h), and both biases are (n, h). ``head`` is (n, h + inputs + 1, knots): the weight of each
-    hidden unit for each quantile, then the weight of each input, and last a constant.
-    """
+    """Networks of two hidden layers that answer together; flat read-only float32 arrays."""
 
     columns: Columns
     first: AnyArray
@@ -39,10 +120,7 @@ class Networks(NamedTuple):
 
 @inner_kernel
 def _fill_inputs(row: FloatArray, columns: Columns, places: AnyArray, numbers: AnyArray) -> int:
-    """Write the inputs of a row that are not 0; return how many there are.
-
-    ``places`` gets the indices of these inputs, and ``numbers`` their values.
-    """
+    """Write the inputs of a row that are not 0; return how many there are."""
     count = 0
     for f in range(row.size):
         k, v = column_of(row, f, columns)

@@ -1,23 +1,83 @@
-"""The calibration curve of every step, from a predicted probability to a calibrated one.
-
-A curve is learned from the *ranks* of the learning episodes, the recorded runs that models learn
-from. The rank of an episode is where its outcome fell in its predicted distribution, from 0 to 1.
-The prediction comes from trees that never saw the episode. See method M17 in docs/methods.md.
-"""
+"""Ranks and calibration curves of every step."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ontarget._arrays import read_only
 from ontarget._typing import AnyArray, FloatArray, IndexArray
+from ontarget.conformal.ranks import Ranks
 from ontarget.errors import ModelFileError
-from ontarget.fitted._curve_kernel import KNOTS
-from ontarget.fitted.ranks import RankTable
+from ontarget.fitted.kernels import KNOTS
+from ontarget.models.stored import flat_array
+
+
+@dataclass(frozen=True, eq=False)
+class RankTable:
+    """The sorted ranks of each step and group, one set after the other in one flat array.
+
+    Attributes
+    ----------
+    values
+        All ranks, numbers from 0 to 1; ascending within each set.
+    spans
+        (steps, groups, 2): where each set begins and ends in ``values``.
+    """
+
+    values: FloatArray
+    spans: IndexArray
+
+    @classmethod
+    def of(cls, sets: Sequence[FloatArray], n_groups: int) -> RankTable:
+        """The table of these sets of ranks, ordered by step and, within a step, by group."""
+        ends = np.cumsum([one.size for one in sets])
+        return cls._spanned(np.concatenate(sets), ends, n_groups)
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, AnyArray], horizon: int, n_groups: int) -> RankTable:
+        """The table that `to_arrays` wrote; a `ModelFileError` if the arrays are damaged."""
+        values = flat_array(arrays, "values", np.float64)
+        ends = flat_array(arrays, "ends", np.int64)
+        if ends.size != horizon * n_groups or not ends.size:
+            raise ModelFileError(
+                f"ranks need one end for each of {horizon} steps and {n_groups} groups, "
+                f"got {ends.size}"
+            )
+        if ends[0] < 0 or ends[-1] != values.size or not np.all(ends[1:] >= ends[:-1]):
+            raise ModelFileError(
+                f"'ends' of the ranks need to rise from 0 to the number of ranks, {values.size}"
+            )
+        if not np.all((values >= 0.0) & (values <= 1.0)):
+            raise ModelFileError("ranks need to be numbers from 0 to 1")
+        descents = np.flatnonzero(values[1:] < values[:-1]) + 1
+        if not np.all(np.isin(descents, ends)):
+            raise ModelFileError("the ranks of a step need to be in ascending order")
+        return cls._spanned(values, ends, n_groups)
+
+    @classmethod
+    def _spanned(cls, values: FloatArray, ends: AnyArray, n_groups: int) -> RankTable:
+        starts = np.concatenate([[0], ends[:-1]])
+        spans = np.stack([starts, ends], axis=1).reshape(-1, n_groups, 2).astype(np.intp)
+        return cls(read_only(values), read_only(spans))
+
+    def to_arrays(self) -> dict[str, AnyArray]:
+        """The table as flat arrays for the model file."""
+        return {"values": self.values, "ends": self.spans[:, :, 1].ravel().astype(np.int64)}
+
+    @property
+    def counts(self) -> IndexArray:
+        """(steps, groups): how many episodes have a rank at each step, in each group."""
+        return self.spans[:, :, 1] - self.spans[:, :, 0]
+
+    def at(self, t: int, group: int) -> Ranks:
+        """The sorted ranks of one step and group, without copying them."""
+        start, stop = self.spans[t, group].tolist()
+        return Ranks(self.values[start:stop])
+
 
 # With this many episodes, the ranks and the uncalibrated model count half each (M17).
 _PRIOR = 300.0
@@ -66,10 +126,7 @@ class CurveTable:
         return {"curves": self.values, "learned": self.counts.astype(np.int64)}
 
     def at(self, t: int, group: int) -> FloatArray:
-        """(knots,): the calibration curve of one step and group, as a view that copies nothing.
-
-        It holds the calibrated probability for each predicted probability in `KNOTS`.
-        """
+        """(knots,): the calibration curve of one step and group, as a view that copies nothing."""
         found: FloatArray = self.values[t, group]
         return found
 
@@ -95,14 +152,7 @@ def calibrating_curve(ranks: FloatArray) -> FloatArray:
 
 
 def learned_curves(ranks: RankTable, least: int = 0) -> CurveTable:
-    """The calibration curve of each step, from the ranks of the learning episodes.
-
-    A rank is where an episode's outcome fell in the distribution that was predicted by trees that
-    never saw the episode. The curves of a step and its neighbours are averaged, with larger weights
-    for nearer steps. The fewer episodes a step has, the nearer its curve stays to the identity,
-    which leaves the model's probabilities as they are. A step with fewer than ``least`` episodes
-    has the curve of the last earlier step with as many.
-    """
+    """The calibration curve of each step, from the ranks of the learning episodes."""
     horizon, n_groups = ranks.counts.shape
     reach = max(1.0, horizon * _REACH) + 1.0  # where a neighbour's weight has fallen to 0
     own = np.stack(
@@ -154,26 +204,14 @@ def without_one(curve: FloatArray, n: int, own: FloatArray, a: FloatArray) -> Fl
 
 
 def _trust(mean: FloatArray, n: int) -> float:
-    """How much the ranks of n episodes count in a calibration curve, from 0 to 1.
-
-    With 0, the model's probabilities are used as they are; with 1, the curve comes from the ranks
-    (where outcomes fell in their predicted distributions) alone. ``mean`` is the curve of the
-    ranks. Few episodes count little, unless their curve differs from the identity by more than
-    chance explains. So a group whose outcomes the model gets wrong is corrected even if it has few
-    episodes.
-    """
+    """How much the ranks of n episodes count in a calibration curve, from 0 to 1."""
     apart = _apart(mean)
     surely = 1.0 - _BEYOND_CHANCE / (6.0 * n * apart) if n * apart > 0.0 else 0.0
     return min(max(n / (n + _PRIOR), surely), _MOST_TRUST)
 
 
 def _trust_in(curve: FloatArray, n: int) -> float:
-    """How much the ranks of n episodes counted when a calibration curve was learned, from 0 to 1.
-
-    The finished curve is a mixture of the identity and the curve of the ranks (where outcomes fell
-    in their predicted distributions). This function recovers, from the finished curve, the weight
-    that `_trust` gave to the ranks.
-    """
+    """How much the ranks of n episodes counted when a curve was learned, from 0 to 1."""
     apart = _apart(curve)
     if n * apart == 0.0:
         return n / (n + _PRIOR)

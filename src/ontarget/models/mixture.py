@@ -1,4 +1,4 @@
-"""A weighted mixture of fitted models: its CDF, and quantiles that invert it exactly."""
+"""Predictions of a weighted mixture of models."""
 
 from __future__ import annotations
 
@@ -20,18 +20,7 @@ _SIGN = np.uint64(1 << 63)
 def mixture_limits(
     parts: Parts, inputs: Sequence[Any], y: ArrayLike
 ) -> tuple[FloatArray, FloatArray]:
-    """``P(Y < y | x)`` and ``P(Y <= y | x)`` of a mixture of models for each row, as two arrays.
-
-    Parameters
-    ----------
-    parts
-        Weights and models, summed in this order. A single model of weight 1 gives exactly its own
-        answers.
-    inputs
-        For each part, the rows as its model reads them.
-    y
-        The values, as in `ConditionalDistribution.cdf_limits`.
-    """
+    """``P(Y < y | x)`` and ``P(Y <= y | x)`` of a mixture of models for each row, as two arrays."""
     found = [_limits(model, X, y) for (_, model), X in zip(parts, inputs, strict=True)]
     weights = [weight for weight, _ in parts]
     left = weighted(weights, [one for one, _ in found])
@@ -41,12 +30,7 @@ def mixture_limits(
 def mixture_quantile(
     parts: Parts, inputs: Sequence[Any], q: ArrayLike, side: Side = "left"
 ) -> FloatArray:
-    """The quantiles of a mixture of models at level q, which invert `mixture_limits` exactly.
-
-    A number q gives an array of shape (n,) for n rows. A list of m levels gives shape (n, m).
-    ``side="left"`` is ``inf{y : F(y) >= q}`` and ``side="right"`` is ``inf{y : F(y) > q}``, where F
-    is the CDF. For ``parts`` and ``inputs`` see `mixture_limits`.
-    """
+    """The quantiles of a mixture of models at level q, which invert `mixture_limits` exactly."""
     if len(parts) == 1:
         return parts[0][1].quantile(inputs[0], q, side=side)
     levels, flat = check_levels(q)
@@ -78,11 +62,7 @@ def quantile_of(
     q: ArrayLike,
     side: Side = "left",
 ) -> FloatArray:
-    """The quantiles at level q of any distribution whose CDF is known, found by bisection.
-
-    ``limits(rows, y)`` gives P(Y < y) and P(Y <= y) for each row. The quantiles invert it exactly,
-    to the last bit.
-    """
+    """The quantiles at level q of any distribution whose CDF is known, found by bisection."""
     levels, flat = check_levels(q)
     strictly = check_side(side) == "right"
 
@@ -99,10 +79,7 @@ def quantile_of(
 
 
 def _limits(model: ConditionalDistribution, X: Any, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """What the model's `cdf_limits` returns, as two arrays of floats.
-
-    An answer of another shape is refused, because NumPy might broadcast it silently.
-    """
+    """What the model's `cdf_limits` returns, as two arrays of floats."""
     left, right = (np.asarray(one, dtype=np.float64) for one in model.cdf_limits(X, y))
     shape = np.shape(y) or (len(X),)
     if left.shape != shape or right.shape != shape:
@@ -114,10 +91,7 @@ def _limits(model: ConditionalDistribution, X: Any, y: ArrayLike) -> tuple[Float
 
 
 def weighted(weights: Sequence[float], limits: Sequence[FloatArray]) -> FloatArray:
-    """The weighted sum of the CDF values that several models give, added in the given order.
-
-    The sum is at most 1, and exactly 1 where every model gives 1.
-    """
+    """The weighted sum of the CDF values that several models give, added in the given order."""
     total = weights[0] * limits[0]
     if len(weights) == 1:
         return total
@@ -131,11 +105,7 @@ def weighted(weights: Sequence[float], limits: Sequence[FloatArray]) -> FloatArr
 def _first_reached(
     reached: Callable[[IndexArray, FloatArray], BoolArray], low: FloatArray, high: FloatArray
 ) -> FloatArray:
-    """The smallest float at which ``reached`` is true, above ``low`` and at most ``high``.
-
-    ``reached`` is false up to some value and true from there on. The search halves the range of
-    floats, in the order of their bit patterns, so 64 rounds are enough.
-    """
+    """The smallest float at which ``reached`` is true, above ``low`` and at most ``high``."""
     below, at = _places(low), _places(high)
     while (open_rows := np.flatnonzero((at - below > 1).any(axis=1))).size:
         a, b = below[open_rows], at[open_rows]

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ontarget._arrays import read_only
-from ontarget._typing import FloatArray, KeyArray
+from ontarget._typing import KeyArray
 from ontarget.episodes import Episodes
 from ontarget.episodes.facts import MOST_FINGERPRINTS, known_by, seen_before
 from ontarget.errors import CalibrationError, FewEpisodesError, GroupError
 from ontarget.fitted.fitted import Fitted
-from ontarget.fitted.rehearsal import Rehearsal
-from ontarget.fitting._answering import kept_episodes
-from ontarget.fitting._impossible import Limits
+from ontarget.fitted.recorded import Rehearsal
 from ontarget.fitting._rehearsing import Stage, rehearsed
-from ontarget.fitting.ranking import Part, rank_table, whole_run_excess
-from ontarget.fitting.tasks import step_rows
+from ontarget.fitting.ranking import (
+    Part,
+    kept_episodes,
+    predicted_limits,
+    ranks_in_tasks,
+    whole_run_excess,
+)
+from ontarget.fitting.tasks import Limits, step_rows
 
 
 def recalibrated(fitted: Fitted, episodes: Episodes, *, seed: int, renew_p: bool) -> Fitted:
-    """The same models, with promises that are computed from these new episodes.
-
-    If ``renew_p`` is false, all new episodes become assure episodes, which back the promises. If it
-    is true, a hash of the ids divides them in halves: one half replaces the learning episodes from
-    which corrections of p for single targets are learned, the other half becomes assure episodes.
-    With ``preset="paper"``, one half always becomes the calibrate episodes, from which p is
-    computed.
-    """
+    """The same models, with promises that are computed from these new episodes."""
     new = _admitted(fitted, episodes)
     in_halves = renew_p or fitted.curves is None
     first, second = _halves(new, seed) if in_halves else (None, new)
@@ -43,15 +39,10 @@ def recalibrated(fitted: Fitted, episodes: Episodes, *, seed: int, renew_p: bool
         second = kept_episodes(second, seed)  # their ranks all have to be kept
     _check_groups(fitted, second)
     kept = kept_episodes(second, seed).compact()
-    own = _Answered(fitted, kept)
+    own = _part(fitted, kept)
     by_ranks = fitted.curves is None and first is not None
-    ranked = _Answered(fitted, first if by_ranks and first is not None else second)
-    ranks = rank_table(
-        ranked,
-        ranked.part,
-        horizon=fitted.horizon,
-        n_groups=fitted.n_groups,
-        seed=seed,
+    ranks = ranks_in_tasks(
+        fitted, _part(fitted, first if by_ranks and first is not None else second), seed=seed
     )
     teaches = first if fitted.curves is not None else None
     rehearsal = fitted.rehearsal
@@ -62,7 +53,7 @@ def recalibrated(fitted: Fitted, episodes: Episodes, *, seed: int, renew_p: bool
         fitted,
         ranks=ranks,
         assure=kept,
-        excess=whole_run_excess(own, own.part, ranks, fitted.curves),
+        excess=whole_run_excess(predicted_limits(fitted, own), own, ranks, fitted.curves),
         rehearsal=rehearsal,
         trained=replace(
             fitted.trained,
@@ -76,10 +67,7 @@ def recalibrated(fitted: Fitted, episodes: Episodes, *, seed: int, renew_p: bool
 
 
 def _admitted(fitted: Fitted, episodes: Episodes) -> Episodes:
-    """The new episodes, with categories coded as in the monitor.
-
-    Raises an error if the monitor has already used any of these episodes.
-    """
+    """The new episodes, with categories coded as in the monitor."""
     new = fitted.alike(episodes, cut_off=True)
     seen = seen_before(new, fitted.trained.fingerprints)
     if seen.size:
@@ -96,10 +84,7 @@ def _admitted(fitted: Fitted, episodes: Episodes) -> Episodes:
 
 
 def _halves(new: Episodes, seed: int) -> tuple[Episodes | None, Episodes | None]:
-    """Two halves of the new episodes: one to estimate p from, one for promises.
-
-    The first half is without episodes that were cut off. A half may be None.
-    """
+    """Two halves of the new episodes: one to estimate p from, one for promises."""
     if len(new) < 2:
         return None, None
     parts = new.split(0.5, 0.5, seed=seed, by_group=None if new.groups is None else "stratify")
@@ -121,11 +106,7 @@ def _check_groups(fitted: Fitted, assure: Episodes) -> None:
 def _seen(
     fitted: Fitted, first: Episodes | None, second: Episodes
 ) -> tuple[dict[str, int], KeyArray]:
-    """How many episodes each part of the split now has, and hashes of all these episodes.
-
-    The former assure episodes, which backed the promises before, are no longer in any part, because
-    nothing depends on them now.
-    """
+    """How many episodes each part of the split now has, and hashes of all these episodes."""
     trained = fitted.trained
     sizes = dict(trained.sizes)
     found = {name: trained.fingerprints_of(name) for name in sizes}
@@ -138,46 +119,12 @@ def _seen(
     return sizes, np.concatenate(list(found.values()))
 
 
-@dataclass(frozen=True, eq=False)
-class _Answered(Mapping[int, tuple[FloatArray, FloatArray]]):
-    """For each step, P(remainder < own) and P(remainder <= own) of new episodes, as predicted.
-
-    The remainder is what an episode still has to earn; ``own`` is what it did earn. The numbers of
-    a step are computed when they are looked up, and are NaN if the state cannot be used.
-    """
-
-    fitted: Fitted
-    episodes: Episodes
-
-    @property
-    def part(self) -> Part:
-        """The episodes with their groups, as `rank_table` takes them."""
-        fitted = self.fitted
-        return Part("assure", self.episodes, fitted.groups_in(self.episodes), fitted.may_miss)
-
-    def __getitem__(self, t: int) -> tuple[FloatArray, FloatArray]:
-        rows, law = self.episodes.at(t, grid=self.fitted.grid), self.fitted.at(t)
-        good = np.flatnonzero(~self.fitted.bad_readings(rows.states))
-        left, right = np.full((2, len(rows)), np.nan)
-        if good.size:
-            inputs = law.inputs(rows.states[good], rows.behavior[good])
-            left[good], right[good] = law.cdf_limits(inputs, rows.response[good])
-        return left, right
-
-    def __iter__(self) -> Iterator[int]:
-        longest = min(int(self.episodes.lengths.max()), self.fitted.horizon)
-        return (t for t in range(longest) if self.fitted.is_trained(t))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
+def _part(fitted: Fitted, episodes: Episodes) -> Part:
+    return Part(episodes, fitted.groups_in(episodes), fitted.may_miss)
 
 
 def _rehearsal(fitted: Fitted, episodes: Episodes, seed: int) -> Rehearsal:
-    """The predictions for the new episodes, which no model has seen, as a `Rehearsal`.
-
-    A rehearsal is a set of episodes that are predicted as if they were new; corrections of p for
-    single targets are learned from it.
-    """
+    """The predictions for the new episodes, which no model has seen, as a `Rehearsal`."""
     stage = Stage.of(episodes, seed, pace=fitted.pace, sets_alarms=False)
     limits: Limits = {}
     asked = stage.asking(

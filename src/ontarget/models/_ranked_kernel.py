@@ -1,4 +1,4 @@
-"""Computes the input columns of regressions and networks from a row's features."""
+"""Reads a row's columns and the levels of outcomes around its step."""
 
 from __future__ import annotations
 
@@ -14,11 +14,7 @@ _FURTHEST = 6.0
 
 
 class Clocked(Protocol):
-    """A table that tells the time of a row.
-
-    ``time`` is the index of the feature that holds the step, and ``clock`` the first and the last
-    step.
-    """
+    """A table that tells the time of a row."""
 
     @property
     def time(self) -> IntArray: ...
@@ -28,13 +24,7 @@ class Clocked(Protocol):
 
 
 class Columns(NamedTuple):
-    """How the features of a row become input columns; flat read-only arrays.
-
-    Feature f has the columns from ``start[f]`` up to ``start[f + 1]``. A categorical feature has
-    one column for each known category (its ``codes``, ascending); any other has one for its
-    standardised number. In both cases a last column says whether the feature is missing. The
-    feature that holds the step has no columns.
-    """
+    """How the features of a row become input columns; flat read-only arrays."""
 
     start: IntArray
     categorical: AnyArray
@@ -80,3 +70,30 @@ def time_of(row: FloatArray, columns: Clocked) -> float:
         return 0.5
     first, last = columns.clock[0], columns.clock[1]
     return float(min(max((row[at] - first) / (last - first), 0.0), 1.0))
+
+
+@inner_kernel
+def node_at(t: float, n_nodes: int) -> tuple[int, float]:
+    """The last node at or before time t, from 0 to 1, and the weight of the node after it.
+
+    A *node* is one of the evenly spaced times at which levels are stored.
+    """
+    place = t * (n_nodes - 1)
+    node = max(0, min(int(place), n_nodes - 2))
+    return node, place - node
+
+
+@inner_kernel
+def level_of(levels: AnyArray, n_cuts: int, cut: int, at: tuple[int, float]) -> float:
+    """The level of a cut: the log odds of the share of outcomes before the cut, at one time.
+
+    A cut divides the sorted outcomes into lower and higher ones. The level is interpolated between
+    two nodes, the times at which levels are stored. ``at`` is what `node_at` returns. ``levels``
+    holds ``n_cuts`` numbers for each node.
+    """
+    node, weight = at
+    before = np.float64(levels[node * n_cuts + cut - 1])
+    if weight == 0.0:
+        return float(before)
+    after = np.float64(levels[(node + 1) * n_cuts + cut - 1])
+    return float((1.0 - weight) * before + weight * after)

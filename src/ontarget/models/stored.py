@@ -1,8 +1,4 @@
-"""Checks arrays from a model file: their types, and the order of their values.
-
-A forged file may have valid checksums, so no number is trusted. Whole numbers from a file are
-compared and never subtracted, because a difference may wrap around.
-"""
+"""Checks of arrays that come from a model file."""
 
 from __future__ import annotations
 

@@ -1,22 +1,190 @@
-"""Computes the monitor's answers (outlooks) row by row, for live runs and for batches.
-
-Here a target for the outcome is translated to a target for what the run still has to earn (method
-M18 in docs/methods.md). Before that, it is already known which predicted probabilities each
-interval of the target needs. The behavior so far only moves the ends of an interval, drops an
-interval, or makes one end of it infinite.
-"""
+"""Computes the monitor's answers (outlooks) row by row, for live runs and for batches (M18)."""
 
 from __future__ import annotations
 
+import math
 from typing import Final, TypeAlias
 
 import numpy as np
 
+from ontarget._arrays import read_only
 from ontarget._kernel import inner_kernel, kernel
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.conformal.kernels import end_counts, target_row
-from ontarget.fitted._curve_kernel import count_inside, on_curve
-from ontarget.fitted._spread_kernel import share_high, share_low
+
+# The points where every calibration curve is stored: close together near 0 and 1, where the
+# guarantees for whole runs need precision (M9).
+_N_KNOTS: Final = 129
+KNOTS: Final[FloatArray] = read_only(np.sin(np.linspace(0.0, np.pi / 2.0, _N_KNOTS)) ** 2)
+_CURVE_KNOTS = np.array(KNOTS)  # a constant of the kernels
+
+
+@inner_kernel
+def on_curve(curve: FloatArray, a: float) -> float:
+    """The calibrated probability for the predicted probability a, from a calibration curve.
+
+    The curve is linear between 129 fixed probabilities (`KNOTS`). An infinite a stands for the
+    infinite end of a target and gives 0 (for -inf) or 1 (for +inf).
+    """
+    if a == -np.inf:
+        return 0.0
+    if a == np.inf:
+        return 1.0
+    low, high = 0, _N_KNOTS - 1
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if _CURVE_KNOTS[middle] <= a:
+            low = middle
+        else:
+            high = middle
+    part = (a - _CURVE_KNOTS[low]) / (_CURVE_KNOTS[high] - _CURVE_KNOTS[low])
+    return float(curve[low] + min(max(part, 0.0), 1.0) * (curve[high] - curve[low]))
+
+
+@inner_kernel
+def count_inside(ranks: FloatArray, a_minus: FloatArray, a_plus: FloatArray) -> int:
+    """How many ranks are inside any of the intervals (a_minus, a_plus].
+
+    A rank is where an episode's outcome fell in its predicted distribution. A rank of exactly 0
+    counts as inside an interval that begins at -inf. See method M20 in docs/methods.md.
+    """
+    inside = 0
+    for c in range(a_minus.size):
+        below = 0 if a_minus[c] == -np.inf else end_counts(ranks, a_minus[c])[1] - 1
+        upto = ranks.size if a_plus[c] == np.inf else end_counts(ranks, a_plus[c])[1] - 1
+        inside += max(0, upto - below)
+    return min(inside, ranks.size)
+
+
+SPREAD_LEVEL: Final = 0.9
+_TAIL: Final = 0.05
+_NORMAL: Final = 1.6448536269514722  # a standard normal number is larger with probability _TAIL
+_HALF_LOG_TAU: Final = 0.9189385332046727  # ½ log 2π
+_MOST_ROUNDS: Final = 20
+
+
+@inner_kernel
+def _stirling(n: float) -> float:
+    """By how much log n! exceeds Stirling's formula, (n + ½) log n − n + ½ log 2π; n is whole."""
+    if n < 16.0:
+        return math.lgamma(n + 1.0) - (n + 0.5) * math.log(n) + n - _HALF_LOG_TAU
+    s = 1.0 / (n * n)
+    series = 1.0 / 12.0 - s * (
+        1.0 / 360.0 - s * (1.0 / 1260.0 - s * (1.0 / 1680.0 - s * (1.0 / 1188.0)))
+    )
+    return series / n
+
+
+@inner_kernel
+def _guess(k: float, rest: float) -> float:
+    """About the odds that `_low_odds` finds (Carter's formula; Abramowitz and Stegun 26.5.22)."""
+    a, b = 1.0 / (2.0 * k - 1.0), 1.0 / (2.0 * rest + 1.0)
+    r, h = (_NORMAL * _NORMAL - 3.0) / 6.0, 2.0 / (a + b)
+    w = _NORMAL * math.sqrt(h + r) / h - (b - a) * (r + 5.0 / 6.0 - 2.0 / (3.0 * h))
+    return k / (rest + 1.0) * math.exp(-2.0 * w)
+
+
+@inner_kernel
+def _low_odds(inside: int, n: int) -> float:
+    """The odds x/(1 − x) of the share x at which P(Binomial(n, x) >= inside) is 5 %."""
+    if inside == 1:
+        return math.expm1(-math.log1p(-_TAIL) / n)
+    if inside == n:
+        return 1.0 / math.expm1(-math.log(_TAIL) / n)
+    k, rest = float(inside), float(n - inside)
+    fixed = 0.5 * math.log(n / (k * rest)) - _HALF_LOG_TAU - math.log(_TAIL)
+    fixed += _stirling(float(n)) - _stirling(k) - _stirling(rest)
+    odds = _guess(k, rest)
+    for _ in range(_MOST_ROUNDS):
+        x, y = odds / (1.0 + odds), 1.0 / (1.0 + odds)
+        # P(at least k) is P(k) times this sum, whose terms fall from the start.
+        terms, term, j = 1.0, 1.0, k
+        while term > 1e-17 * terms:
+            term *= (n - j) / (j + 1.0) * odds
+            terms += term
+            j += 1.0
+        more = n * x - k if x < 0.5 else rest - n * y
+        # f is the logarithm of P(at least k) / 5 %; then its derivatives by the log of the odds.
+        f = fixed + k * math.log1p(more / k) + rest * math.log1p(-more / rest) + math.log(terms)
+        f1 = k * y / terms
+        bend = f1 - k + (n + 1.0) * x
+        f2 = -f1 * bend
+        f3 = -(f2 * bend + f1 * (f2 + (n + 1.0) * x * y))
+        step, a, b = f / f1, f2 / (2.0 * f1), f3 / (6.0 * f1)
+        odds *= math.exp(-step * (1.0 + step * (a + step * (2.0 * a * a - b))))
+        if abs(f) < 1e-4:  # what is left is of the order of its fourth power
+            break
+    return odds
+
+
+@inner_kernel
+def share_low(inside: int, n: int) -> float:
+    """The lower end of the 90 % interval of a share, if it was met in ``inside`` of n episodes."""
+    if inside <= 0:
+        return 0.0
+    odds = _low_odds(inside, n)
+    return odds / (1.0 + odds)
+
+
+@inner_kernel
+def share_high(inside: int, n: int) -> float:
+    """The upper end of the 90 % interval of a share, if it was met in ``inside`` of n episodes."""
+    if inside >= n:
+        return 1.0
+    return 1.0 / (1.0 + _low_odds(n - inside, n))
+
+
+@kernel
+def share_bounds(inside: IndexArray, n: int) -> FloatArray:
+    """(2, counts): the 90 % Clopper–Pearson intervals of shares met in ``inside`` of n episodes.
+
+    The first row has the lower ends, the second row the upper ends.
+
+    Examples
+    --------
+    >>> print(np.round(share_bounds(np.arange(3), 2), 3))
+    [[0.    0.025 0.224]
+     [0.776 0.975 1.   ]]
+    """
+    bounds = np.empty((2, inside.size))
+    for i in range(inside.size):
+        bounds[0, i] = share_low(inside[i], n)
+        bounds[1, i] = share_high(inside[i], n)
+    return bounds
+
+
+# If the rest has less probability than this, the distribution stays as it is.
+_LEAST_REST = 1e-3
+
+
+@kernel
+def leave_out(
+    values: FloatArray,
+    limits: tuple[FloatArray, FloatArray],
+    out: tuple[FloatArray, FloatArray],
+) -> None:
+    """Write P(outcome < v) and P(outcome <= v) for each row, given that some values never happen.
+
+    ``values`` is (rows, m + k): m values v that are asked about, then the k impossible ones.
+    ``limits`` are the two predicted probabilities at all of them. ``out`` is (rows, m), twice.
+    """
+    left, right = limits
+    n_asked, n_values = out[0].shape[1], values.shape[1]
+    for i in range(values.shape[0]):
+        rest = 1.0
+        for v in range(n_asked, n_values):
+            rest -= right[i, v] - left[i, v]
+        for j in range(n_asked):
+            low, high = left[i, j], right[i, j]
+            if rest >= _LEAST_REST:
+                for v in range(n_asked, n_values):
+                    mass = right[i, v] - left[i, v]
+                    low -= mass if values[i, v] < values[i, j] else 0.0
+                    high -= mass if values[i, v] <= values[i, j] else 0.0
+                low, high = low / rest, high / rest
+            out[0][i, j] = min(max(low, 0.0), 1.0)
+            out[1][i, j] = min(max(high, out[0][i, j]), 1.0)
+
 
 # Of a step and group: ranks, excesses, calibration curve, target map.
 Stored: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
@@ -104,12 +272,7 @@ def holds(side: FloatArray, value: float) -> bool:
 
 @inner_kernel
 def _fate(side: FloatArray, translation: int, so_far: float) -> int:
-    """A code for what becomes of an interval of the target, given the behavior so far.
-
-    If the behavior is a maximum, and b is the maximum so far: an interval above b stays as it is,
-    one below b is dropped, and one that contains b becomes open below, because any later value up
-    to its upper end will do. A minimum is the mirror image.
-    """
+    """A code for what becomes of an interval of the target, given the behavior so far."""
     if (translation != _FLOOR and translation != _CEILING) or np.isnan(so_far):
         return _KEPT
     if holds(side, so_far):
@@ -122,12 +285,7 @@ def _fate(side: FloatArray, translation: int, so_far: float) -> int:
 def _settled(
     side: FloatArray, fate: int, asked: tuple[int, float, float, float], amounts: FloatArray
 ) -> int:
-    """1 if a run is certain to end in an interval of the target, 0 if it cannot, otherwise -1.
-
-    ``side`` is the interval as in `holds`, ``fate`` a result of `_fate`. ``asked`` has the code of
-    the behavior's `Translation`, the behavior so far, and the least and the most that can still be
-    earned.
-    """
+    """1 if a run is certain to end in an interval of the target, 0 if it cannot, otherwise -1."""
     translation, so_far, least, most = asked
     if fate == _DROPPED:
         return 0
@@ -152,15 +310,7 @@ def _settled(
 
 @inner_kernel
 def _interpolated(ranks: FloatArray, query: float, from_right: bool) -> float:
-    """The calibrated probability of a predicted probability, interpolated between ranks.
-
-    A rank is where an episode's outcome fell in its predicted distribution. The function is linear
-    through (0, 0), through (j-th lowest of n ranks, j/(n + 1)) for each j, and (1, 1). An infinite
-    ``query`` stands for an infinite end of a target and gives 0 or 1. Where ranks are equal, the
-    function jumps from (below + 1)/(n + 1) to upto/(n + 1), with the numbers of ranks below and up
-    to this value; ``from_right`` takes the upper end of the jump. Either way the function never
-    falls, which is all that the guarantee for whole runs needs.
-    """
+    """The calibrated probability of a predicted probability, interpolated between ranks."""
     below, after = end_counts(ranks, query)
     whole = ranks.size + 1
     if after == below:
@@ -175,16 +325,7 @@ def _interpolated(ranks: FloatArray, query: float, from_right: bool) -> float:
 
 @inner_kernel
 def distance(ranks: FloatArray, curve: FloatArray, a_minus: float, a_plus: float) -> float:
-    """How far an interval is from the median of the predicted distribution, in probability.
-
-    It is max(0, c(a_minus) − ½, ½ − c(a_plus)): 0 if the interval contains the median, at most ½.
-    ``a_minus`` and ``a_plus`` are the predicted probabilities of an outcome below the interval, and
-    below or in it. c is the step's calibration curve, from predicted to calibrated probabilities.
-    It is learned without the assure episodes (held-out runs). With ``preset="paper"``, c
-    interpolates ranks, which are where the outcomes of calibration episodes fell in their predicted
-    distributions (method M19). Where ranks are equal, c takes the value that makes the distance
-    smaller, so that a band contains both its ends. See method M9 in docs/methods.md.
-    """
+    """How far an interval is from the median of the predicted distribution, in probability."""
     if curve.size > 0:
         return max(0.0, max(on_curve(curve, a_minus) - 0.5, 0.5 - on_curve(curve, a_plus)))
     if ranks.size == 0:
@@ -195,12 +336,7 @@ def distance(ranks: FloatArray, curve: FloatArray, a_minus: float, a_plus: float
 
 @inner_kernel
 def _plausibility(stored: Stored, a_minus: FloatArray, a_plus: FloatArray) -> float:
-    """Whether the target is still possible, as a number from 0 (no) to 1 (yes).
-
-    Let d be the smallest `distance` of the target's intervals from the predicted median. Of m
-    assure episodes (held-out runs), let k be the number whose outcome was ever at least as far as d
-    from the median. The result is (1 + k)/(m + 1). It is 0 if no interval is left.
-    """
+    """Whether the target is still possible, as a number from 0 (no) to 1 (yes)."""
     if a_minus.size == 0:
         return 0.0
     ranks, excess, curve, _ = stored
@@ -223,11 +359,7 @@ def _raw(a_minus: FloatArray, a_plus: FloatArray) -> float:
 
 @inner_kernel
 def _estimate(curve: FloatArray, a_minus: FloatArray, a_plus: FloatArray) -> float:
-    """The p of a target: with the calibration curve c, the sum of c(a_plus) − c(a_minus).
-
-    The sum is over the target's intervals. p is never exactly 0 or 1: what no recorded run ever did
-    may still be possible, and only arithmetic can decide a run.
-    """
+    """The p of a target: with the calibration curve c, the sum of c(a_plus) − c(a_minus)."""
     total = 0.0
     for c in range(a_minus.size):
         total += max(0.0, on_curve(curve, a_plus[c]) - on_curve(curve, a_minus[c]))
@@ -236,11 +368,7 @@ def _estimate(curve: FloatArray, a_minus: FloatArray, a_plus: FloatArray) -> flo
 
 @inner_kernel
 def _calibrate(stored: Stored, a_minus: FloatArray, a_plus: FloatArray, out: FloatArray) -> None:
-    """Write p, ``low``, ``high`` and the spread.
-
-    Nobody knows whether runs that were stopped would have ended in the target. ``low`` and the
-    lower end of the spread assume that none would, ``high`` and the upper end that all would.
-    """
+    """Write p, ``low``, ``high`` and the spread."""
     ranks, excess, curve, own_map = stored
     stopped = 0
     if excess.size > 0 and excess[-1] == np.inf:
@@ -259,12 +387,7 @@ def _calibrate(stored: Stored, a_minus: FloatArray, a_plus: FloatArray, out: Flo
 
 @inner_kernel
 def _limit(left: FloatArray, right: FloatArray, column: int) -> float:
-    """The predicted probability at one end of a target's interval.
-
-    It is the entry at ``column`` of the concatenation ``[left | right | -inf | +inf]``. ``left``
-    and ``right`` are P(outcome < bound) and P(outcome <= bound) at the finite bounds of the
-    targets.
-    """
+    """The predicted probability at one end of a target's interval."""
     m = left.size
     if column < m:
         return float(left[column])
@@ -314,28 +437,7 @@ def outlook_of_row(
     room: tuple[FloatArray, FloatArray],
     out: FloatArray,
 ) -> None:
-    """Write the monitor's answer (outlook) about one run and one target: p and other numbers.
-
-    Parameters
-    ----------
-    stored
-        Arrays of the step, see `Stored`: sorted ranks (where outcomes fell in their predicted
-        distributions); sorted excesses of the assure episodes, which are held-out runs (how far
-        each outcome ever was from the predicted median, in probability; +inf for those that were
-        stopped); the calibration curve; the target map, which corrects p for one target, at the
-        fixed probabilities `KNOTS`. p comes from the curve and, if there is one, the target map.
-        Without a curve, p is the paper's (PCQR).
-    limits
-        The predicted P(outcome < bound) and P(outcome <= bound) at each finite bound.
-    target
-        The intervals of all targets and then of their complements, as `Question.columns`,
-        `Question.sides` and `Question.first` describe them; and the number of the target.
-    asked
-        The code of the behavior's `Translation`, the behavior so far, and the least and most that
-        can still be earned.
-    room
-        Two arrays to work in, each as long as there are intervals.
-    """
+    """Write the monitor's answer (outlook) about one run and one target: p and other numbers."""
     columns, sides, first, j = target
     kept, decided = gather(limits, (columns, sides, first[j], first[j + 1]), asked, amounts, room)
     out[DECIDED] = decided
