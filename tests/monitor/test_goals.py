@@ -308,7 +308,8 @@ def test_a_fleet_says_what_its_watches_say(monitor: GoalMonitor, goal: Goal) -> 
     by_signal = {"reward": [0.1, 0.3], "energy": np.array([0.5, 0.2])}
     found = fleet.step(states, by_signal).of(1)
     assert found == watch.step([0.2, 0.1], {"reward": 0.3, "energy": 0.2})
-    assert fleet["right"].parts == watch.parts
+    parts = fleet.parts(["right"])
+    assert {name: one.of(0) for name, one in parts.items()} == watch.parts
     assert fleet.steps.tolist() == [2, 2]
     lost = fleet.step(states[1:], [{"reward": 0.3}], agents=["right"]).of(0)
     assert repr(lost) == repr(watch.step([0.2, 0.1], {"reward": 0.3}))
@@ -321,7 +322,7 @@ def test_a_fleet_says_what_its_watches_say(monitor: GoalMonitor, goal: Goal) -> 
     assert not fleet.intervened.any()
     with refuses(InputError, None, "'energy'", "of 2", "[0.5]"):
         fleet.step(states, {"reward": [0.1, 0.3], "energy": [0.5]})
-    with refuses(InputError, "states", "of 2", "got 1"):
+    with refuses(InputError, "states", "(2, 2)", "got (1, 2)"):
         fleet.step(states[:1])
     fleet.leave(["left"])
     assert fleet.agents == ("right",)

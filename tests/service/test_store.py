@@ -28,9 +28,8 @@ from ontarget.service.messages import Problem, StepMessage, run_id
 from ontarget.service.store import (
     Batch,
     ConflictError,
-    Progress,
+    Run,
     Store,
-    StoredRun,
     open_store,
     reserve,
 )
@@ -39,25 +38,31 @@ from tests.service.kept import KEPT, MODEL, path_of
 SCHEMAS = range(1, len(_schema.MIGRATIONS) + 1)
 
 
-def a_run(store: Store, *, agent: str = "a", run: str = "1", next_step: int = 1) -> StoredRun:
+def a_run(store: Store, *, agent: str = "a", run: str = "1", next_step: int = 1) -> Run:
     """A new run that is not in the database yet; its contract is added if it is missing."""
     with store.database.write() as at:
         found = at.rows("SELECT id FROM contracts WHERE name = 'c'")
         contract = int(found[0][0]) if found else reserve(at, 1)
         if not found:
             at.run("INSERT INTO contracts VALUES (?, 'c', 1, '{}', 0.0)", (contract,))
-    return StoredRun(
+    return Run(
         number=0, id=f"{agent}/{run}", agent=agent, run=run, contract=contract, target="0:",
         started_at=1.0, next=next_step, state=b"s", last=0, status="OK", alarmed=0, marks=b"m",
         intervened_at=None, updated_at=1.0, ended_at=None, met=None, cut_off=0,
     )  # fmt: skip
 
 
-def write(store: Store, run: StoredRun, expected: int, *steps: int) -> None:
+def progressed(run: Run, expected: int, steps: list[tuple[int, bytes, bytes]]) -> Run:
+    """The run with new steps, which a commit adds if the database still expects ``expected``."""
+    run.expected, run.fresh, run.only_moved = expected, steps, False
+    return run
+
+
+def write(store: Store, run: Run, expected: int, *steps: int) -> None:
     """Write the steps of a run from number ``expected`` on to the database."""
     sent = [(step, b"sent %d" % step, b"answer %d" % step) for step in steps]
     run.next = steps[-1] + 1
-    store.commit(Batch(at=2.0, progress=[Progress(run, expected, sent)]))
+    store.commit(Batch(at=2.0, runs=[progressed(run, expected, sent)]))
 
 
 @pytest.fixture
@@ -93,9 +98,9 @@ def test_a_run_that_moved_on_is_refused_and_nothing_is_written(store: Store) -> 
     write(store, run, 1, 1)
     before = store.find_runs([run.id]), store.newest_event()
     late, new = store.find_runs([run.id])[run.id], a_run(store, agent="b")
-    both = [Progress(new, -1, [(0, b"x", b"y")]), Progress(late, 1, [(1, b"x", b"y")])]
+    both = [progressed(new, -1, [(0, b"x", b"y")]), progressed(late, 1, [(1, b"x", b"y")])]
     with pytest.raises(ConflictError):
-        store.commit(Batch(at=3.0, progress=both))
+        store.commit(Batch(at=3.0, runs=both))
     assert (store.find_runs([run.id]), store.newest_event()) == before
     assert store.find_runs([new.id]) == {}
 
@@ -135,7 +140,7 @@ def test_a_forgotten_run_leaves_nothing(store: Store) -> None:
         store.commit(
             Batch(
                 at=2.0,
-                progress=[Progress(one, -1, [(0, b"x", b"y")])],
+                runs=[progressed(one, -1, [(0, b"x", b"y")])],
                 raised=[(one.id, alarm, "target", "p is low")],
                 messages=[(alarm, "ops", b"{}")],
             )
@@ -164,8 +169,8 @@ def test_numbers_may_be_large(store: Store) -> None:
         at.run("UPDATE counters SET next = ? WHERE name = 'id'", (1 << 40,))
     small.next = 2
     steps = [(1, b"x", b"y")]
-    both = [Progress(large, -1, [(0, b"x", b"y")]), Progress(small, 1, steps)]
-    store.commit(Batch(at=3.0, progress=both))
+    both = [progressed(large, -1, [(0, b"x", b"y")]), progressed(small, 1, steps)]
+    store.commit(Batch(at=3.0, runs=both))
     assert store.find_runs([small.id, large.id]) == {small.id: small, large.id: large}
     assert large.number == 1 << 40
     assert [one.step for one in store.history(small)] == [0, 1]
@@ -175,7 +180,7 @@ def test_alarms_and_messages_come_with_the_steps(store: Store) -> None:
     run = a_run(store)
     batch = Batch(
         at=2.0,
-        progress=[Progress(run, -1, [(0, b"x", b"y")])],
+        runs=[progressed(run, -1, [(0, b"x", b"y")])],
         raised=[(run.id, "alarm-1", "target", "p is low")],
         messages=[("alarm-1", "ops", b"{}")],
     )
@@ -184,7 +189,7 @@ def test_alarms_and_messages_come_with_the_steps(store: Store) -> None:
         assert at.rows("SELECT id, run, cleared_at FROM alarms") == [("alarm-1", run.number, None)]
         assert at.rows("SELECT alarm, hook, state FROM outbox") == [("alarm-1", "ops", "waiting")]
     run.next = 2
-    end = Batch(at=3.0, progress=[Progress(run, 1, [(1, b"x", b"y")])], cleared=["alarm-1"])
+    end = Batch(at=3.0, runs=[progressed(run, 1, [(1, b"x", b"y")])], cleared=["alarm-1"])
     store.commit(end)
     with store.database.read() as at:
         assert at.rows("SELECT cleared_at FROM alarms") == [(3.0,)]

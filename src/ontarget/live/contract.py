@@ -262,12 +262,18 @@ class Part:
         k.look_rows(*self.looking(table, np.array([row]), limits, question))
 
     @internal
-    def look_at_many(
-        self, table: RunTable, at: IndexArray, states: FloatArray, ends: FloatArray
-    ) -> None:
-        """Write the monitor's answers for the runs in rows ``at``, each at its own step.
+    def ask_many(
+        self,
+        table: RunTable,
+        at: IndexArray,
+        states: FloatArray,
+        ends: FloatArray,
+        *,
+        look: bool = True,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Ask the models about the runs in rows ``at``, each at its own step, with all threads.
 
-        It uses all threads.
+        Returns what they predict, as `ask` writes it. With ``look``, the answers are stored too.
         """
         times = table.whole[at, k.LAST_T]
         # Runs at the same step come together, so that the step's data stay in the cache.
@@ -275,10 +281,10 @@ class Part:
         at, states, ends, times = at[order], states[order], ends[order], times[order]
         left, right = np.empty_like(ends), np.empty_like(ends)
         inputs = self.inputs(states, table.real[at, k.SNAPPED], times)
-        if self.own_translation:
+        if look and self.own_translation:
             for i, row in enumerate(at.tolist()):
                 self.look_at_own(table, row, inputs[i : i + 1])
-            return
+            return left, right
         alone: list[tuple[int, slice]] = []  # for models that only one thread at a time may call
         shared: list[tuple[int, slice]] = []
         for a, b in stretches(self._law_numbers[times]):
@@ -292,12 +298,15 @@ class Part:
             for t, here in pieces:
                 limits = left[here], right[here]
                 self.ask(t, inputs[here], ends[here], limits)
-                k.look_rows(*self.looking(table, at[here], limits))
+                if look:
+                    k.look_rows(*self.looking(table, at[here], limits))
 
         answer(alone)
         # For a few runs, one thread is faster than waking the others.
         block = len(shared) if at.size <= _BLOCK else 1
         run_blocks(lambda a, b: answer(shared[a:b]), len(shared), block=block)
+        back = np.argsort(order)
+        return left[back], right[back]
 
     def _warm_up(self) -> None:
         """Run every compiled function that a step needs once, so that the first step is fast."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -29,6 +29,9 @@ class Status(IntEnum):
 
     def __str__(self) -> str:
         return self.name
+
+
+_STATUSES = tuple(Status)
 
 
 class Outlook(NamedTuple):
@@ -125,7 +128,7 @@ class Outlooks:
     words: Callable[[int], str] = field(repr=False)  # the reason of a run, by its position
 
     @classmethod
-    def pending(cls, n: int) -> Outlooks:
+    def pending(cls, n: int, words: Callable[[int], str] = lambda _: "") -> Outlooks:
         """The answers about n runs that have not begun yet: all with status PENDING."""
         p, low, high, plausibility, assurance = np.full((5, n), np.nan)
         return cls(
@@ -138,7 +141,7 @@ class Outlooks:
             assurance=assurance,
             n=np.zeros(n, dtype=np.intp),
             status=np.full(n, Status.PENDING, dtype=np.int8),
-            words=lambda run: "",
+            words=words,
         )
 
     @classmethod
@@ -200,6 +203,14 @@ class Outlooks:
             status=Status(int(self.status[run])),
             reason=self.words(run),
         )
+
+    def each(self, spoken: BoolArray) -> Iterator[Outlook]:
+        """The answers one by one, each with its reason where ``spoken`` is true."""
+        columns = (self.t, self.p, self.spread, self.low, self.high, self.plausibility)
+        rest = (self.assurance, self.n, self.status, spoken)
+        for i, row in enumerate(zip(*(one.tolist() for one in (*columns, *rest)), strict=True)):
+            *numbers, status, has_reason = row
+            yield Outlook(*numbers, _STATUSES[status], self.words(i) if has_reason else "")
 
     def arrays(self) -> dict[str, Any]:
         """The arrays by name, without the reasons of the statuses."""

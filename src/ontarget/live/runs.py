@@ -188,6 +188,7 @@ class RunTable:
         "_blank",
         "_initial",
         "_start",
+        "_vectorised",
         "behaviors",
         "memory",
         "real",
@@ -202,11 +203,22 @@ class RunTable:
         self.whole: IndexArray = np.zeros((n, k.N_WHOLE), dtype=np.int64)
         self.real: FloatArray = np.zeros((n, k.N_REAL))
         # The internal state of behaviors that keep more than their value, which is a column.
-        self.behaviors: list[Any] = [] if behavior.vectorised else [self._start] * n
+        self._vectorised = behavior.vectorised
+        self.behaviors: list[Any] = [] if self._vectorised else [self._start] * n
         self.texts: dict[int, str] = {}
         self.memory: FloatArray = np.zeros((n, *blank.shape))
         self.taken: dict[int, int] = {}  # the step at which somebody took a run over
         self.begin(slice(None))
+
+    def grow(self, more: int) -> None:
+        """Add rows, each at the beginning of a run."""
+        n = len(self.whole)
+        self.whole = np.concatenate([self.whole, np.zeros((more, k.N_WHOLE), dtype=np.int64)])
+        self.real = np.concatenate([self.real, np.zeros((more, k.N_REAL))])
+        self.memory = np.concatenate([self.memory, np.zeros((more, *self._blank.shape))])
+        if not self._vectorised:
+            self.behaviors += [self._start] * more
+        self.begin(slice(n, n + more))
 
     def begin(self, rows: Any) -> None:
         """Begin new runs in these rows; each row keeps its group."""

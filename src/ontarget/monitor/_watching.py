@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, Unpack, overload
+from typing import Any, Unpack
 
 from ontarget.conformal.levels import Level
 from ontarget.errors import Argument, InputError
@@ -11,7 +11,6 @@ from ontarget.goal import Goal
 from ontarget.live.alarms import PromisedAlarms, promised_alarms
 from ontarget.live.contract import Contract
 from ontarget.live.fleet import FleetWatch
-from ontarget.live.goals.fleet import GoalFleet
 from ontarget.live.own_targets import OwnTargets, OwnWatch
 from ontarget.live.rules import rule_of
 from ontarget.live.sessions import Sessions
@@ -100,36 +99,6 @@ class Watching(Asking):
         own = OwnTargets(fitted, rule_of(**rest))
         return OwnWatch(own, group=fitted.group_of(group), on_bad=on_bad)
 
-    @overload
-    def fleet(
-        self,
-        target: Target,
-        agents: int | Iterable[Hashable] = ...,
-        *,
-        groups: Any = ...,
-        **alarm: Unpack[AlarmOptions],
-    ) -> FleetWatch: ...
-
-    @overload
-    def fleet(
-        self,
-        target: Goal,
-        agents: int | Iterable[Hashable] = ...,
-        *,
-        groups: Any = ...,
-        **alarm: Unpack[AlarmOptions],
-    ) -> GoalFleet: ...
-
-    @overload
-    def fleet(
-        self,
-        target: None = ...,
-        agents: int | Iterable[Hashable] = ...,
-        *,
-        groups: Any = ...,
-        **alarm: Unpack[AlarmOptions],
-    ) -> Any: ...
-
     def fleet(
         self,
         target: Target | Goal | None = None,
@@ -137,14 +106,14 @@ class Watching(Asking):
         *,
         groups: Any = None,
         **alarm: Unpack[AlarmOptions],
-    ) -> FleetWatch | GoalFleet:
+    ) -> FleetWatch:
         """A watch that follows many runs live, with one call per step for all of them.
 
         Parameters
         ----------
         target
-            The outcomes that every run should end in. With a monitor of several behaviors, a goal:
-            the fleet is then a `GoalFleet`. By default the target named at `fit`.
+            The outcomes that every run should end in. With a monitor of several behaviors, a goal;
+            by default the target named at `fit`.
         agents
             How many agents there are, or their names; more may join later.
         groups
@@ -152,11 +121,7 @@ class Watching(Asking):
         **alarm
             As for `watch`.
         """
-        wanted = self._wanted(target)
-        contract = self._contract_of(wanted, alarm)
-        if isinstance(wanted, Goal):
-            return GoalFleet(wanted, contract, agents, groups=groups)
-        return FleetWatch(contract, agents, groups=groups)
+        return FleetWatch(self._contract_of(target, alarm), agents, groups=groups)
 
     def sessions(
         self,

@@ -11,7 +11,7 @@ from ontarget._whole_file import write_whole
 from ontarget.errors import OntargetError
 from ontarget.service._export import parquet_of
 from ontarget.service.service import Service
-from ontarget.service.store import Batch, StoredRun
+from ontarget.service.store import Batch, Run
 
 _EVERY: Final = 5.0  # seconds
 _AT_ONCE: Final = 500
@@ -86,10 +86,10 @@ def let_go(service: Service) -> int:
     )
 
 
-def _export(service: Service, runs: list[StoredRun]) -> None:
+def _export(service: Service, runs: list[Run]) -> None:
     if service.export is None:
         return
-    by_contract: dict[int, list[StoredRun]] = {}
+    by_contract: dict[int, list[Run]] = {}
     for run in runs:
         by_contract.setdefault(run.contract, []).append(run)
     for number, some in by_contract.items():

@@ -16,7 +16,7 @@ from ontarget.errors import ModelFileError
 from ontarget.modelfile.container import Container
 from ontarget.monitor.monitor import GoalMonitor
 from ontarget.service.messages import read_payload
-from ontarget.service.store import Store, StoredRun
+from ontarget.service.store import Run, Store
 
 _ALWAYS = ("episode", "step", "reward")
 
@@ -73,7 +73,7 @@ class Outline(msgspec.Struct, frozen=True):
         return cls(first.horizon, names, judged, first.sizes)
 
 
-def rows_of(store: Store, run: StoredRun, outline: Outline) -> list[dict[str, Any]]:
+def rows_of(store: Store, run: Run, outline: Outline) -> list[dict[str, Any]]:
     """The rows of a finished run, one per action: the state before it and the reward it earned."""
     features = outline.features
     sent = [read_payload(bytes(one.payload)) for one in store.history(run)]
@@ -104,7 +104,7 @@ def rows_of(store: Store, run: StoredRun, outline: Outline) -> list[dict[str, An
     return rows
 
 
-def frame_of(store: Store, runs: Iterable[StoredRun], outline: Outline) -> pl.DataFrame:
+def frame_of(store: Store, runs: Iterable[Run], outline: Outline) -> pl.DataFrame:
     """Finished runs as one table, one row per action; columns that no run uses are left out."""
     rows = [row for run in runs for row in rows_of(store, run, outline)]
     always = {*_ALWAYS, *outline.features, *outline.judged}
@@ -115,7 +115,7 @@ def frame_of(store: Store, runs: Iterable[StoredRun], outline: Outline) -> pl.Da
     )
 
 
-def read_runs(store: Store, runs: Iterable[StoredRun], monitor: GoalMonitor) -> Episodes:
+def read_runs(store: Store, runs: Iterable[Run], monitor: GoalMonitor) -> Episodes:
     """Finished runs as `Episodes` that the monitor can read.
 
     Runs that were cut off, or that somebody took over, are marked as cut off.
@@ -133,7 +133,7 @@ def read_runs(store: Store, runs: Iterable[StoredRun], monitor: GoalMonitor) -> 
     )
 
 
-def parquet_of(store: Store, runs: Iterable[StoredRun], outline: Outline) -> bytes:
+def parquet_of(store: Store, runs: Iterable[Run], outline: Outline) -> bytes:
     """Finished runs as the bytes of a Parquet file."""
     written = io.BytesIO()
     frame_of(store, runs, outline).write_parquet(written)

@@ -23,7 +23,6 @@ from ontarget.errors import InputError, ModelFileError, OntargetError, StoreErro
 from ontarget.fitted.fitted import Fitted
 from ontarget.goal import Goal
 from ontarget.live.fleet import FleetWatch
-from ontarget.live.goals.fleet import GoalFleet
 from ontarget.live.rules import AlarmRule, RuledOut, rule_of
 from ontarget.modelfile.container import Container
 from ontarget.monitor.monitor import GoalMonitor
@@ -35,7 +34,6 @@ from ontarget.target import Target
 
 _MOST_CHARACTERS = 200  # of a target in a contract
 
-Fleet: TypeAlias = FleetWatch | GoalFleet
 TargetText: TypeAlias = Annotated[
     str, Meta(max_length=_MOST_CHARACTERS, pattern=r"^[^\x00-\x1f\x7f]*$")
 ]
@@ -116,7 +114,7 @@ class ClosedError(InputError):
 
 @dataclass(slots=True)
 class Held:
-    """A contract in use: the loaded monitor, and one `FleetWatch` or `GoalFleet` for each target.
+    """A contract in use: the loaded monitor, and one fleet for each target.
 
     If this version of ontarget cannot load the model, the contract is closed: ``loaded`` is None,
     and ``closed`` says why.
@@ -129,7 +127,7 @@ class Held:
     created_at: float
     outline: Outline
     closed: str = ""
-    fleets: dict[str, Fleet] = field(default_factory=dict)
+    fleets: dict[str, FleetWatch] = field(default_factory=dict)
     strangers: Strangers = field(default_factory=Strangers)
 
     @property
@@ -149,11 +147,8 @@ class Held:
         """The contract's name and version as text, such as ``deliveries@2``."""
         return f"{self.spec.name}@{self.version}"
 
-    def fleet(self, target: str) -> Fleet:
-        """What follows all runs with this target: `GoalFleet` for a goal, otherwise a `FleetWatch`.
-
-        It is made at the first call and kept.
-        """
+    def fleet(self, target: str) -> FleetWatch:
+        """What follows all runs with this target; it is made at the first call and kept."""
         found = self.fleets.get(target)
         if found is None:
             if len(self.fleets) >= _MOST_TARGETS:
@@ -180,12 +175,11 @@ class Held:
         """The monitor's fitted models; if it has several behaviors, those of the first one."""
         return self.monitor.contracts.fitted
 
-    def _made(self, target: str) -> Fleet:
-        """A new, compiled `FleetWatch` or `GoalFleet` for this target, without runs."""
-        found: Fleet = self.monitor.fleet(
+    def _made(self, target: str) -> FleetWatch:
+        """A new, compiled fleet for this target, without runs."""
+        return self.monitor.fleet(
             self._asked(target), alarm=self.spec.rule, calibration=self.spec.calibration
         )
-        return found
 
     def _asked(self, target: str) -> Any:
         """The target, or for several behaviors the goal, that this text describes."""

@@ -15,7 +15,7 @@ from ontarget.errors import InputError, StoreError
 from ontarget.service._writer import Writer
 from ontarget.service.contracts import ContractSpec, HeldContracts
 from ontarget.service.engine import Engine
-from ontarget.service.store import StoredRun, open_store
+from ontarget.service.store import Run, open_store
 from ontarget.service.tokens import Tokens
 from ontarget.service.webhooks import Courier, Hook
 
@@ -185,7 +185,7 @@ class Service:
         *,
         age: float | None = None,
         most: int | None = None,
-        export: Callable[[list[StoredRun]], Any] | None = None,
+        export: Callable[[list[Run]], Any] | None = None,
     ) -> int:
         """Delete the runs that ended longest ago, a thousand at most; return how many.
 

@@ -14,14 +14,14 @@ from ontarget.goal import Goal
 from ontarget.service.contracts import Held
 from ontarget.service.messages import read_payload
 from ontarget.service.service import Service
-from ontarget.service.store import StoredRun, StoredStep
+from ontarget.service.store import Run, StoredStep
 from ontarget.service.web._http import Refusal
 from ontarget.target import Target
 
 _LEVEL: Final = 0.9
 
 
-def why(service: Service, run: StoredRun, step: int | None = None) -> dict[str, Any]:
+def why(service: Service, run: Run, step: int | None = None) -> dict[str, Any]:
     """Why a run's p is what it is: what changed p, and the recorded runs most like this run.
 
     The result has plain values and a text. If ``step`` names an earlier step, that step is
@@ -74,7 +74,7 @@ def _add_rests(held: Held, told: dict[str, Any], so_far: float) -> None:
         one["rest"] = one["ends_at"] - so_far if adds and same else None
 
 
-def _why_of_goal(service: Service, held: Held, run: StoredRun, step: int | None) -> dict[str, Any]:
+def _why_of_goal(service: Service, held: Held, run: Run, step: int | None) -> dict[str, Any]:
     """Why p is what it is for a goal over several behaviors, and p of each behavior by itself.
 
     The stored steps do not have each behavior's value so far. So all steps of the run are passed to
@@ -120,7 +120,7 @@ def _nothing(step: int | None) -> Refusal:
     return Refusal(404, "nothing to explain", unknown)
 
 
-def _group(service: Service, held: Held, run: StoredRun) -> Any:
+def _group(service: Service, held: Held, run: Run) -> Any:
     """The group of a run, which the message of its first step contains."""
     if held.fitted.groups is None:
         return None
@@ -138,7 +138,7 @@ def _signals(step: StoredStep) -> dict[str, Any]:
     return {name: math.nan if one is None else one for name, one in read.items()}
 
 
-def _states(service: Service, held: Held, run: StoredRun) -> Callable[[StoredStep], Any]:
+def _states(service: Service, held: Held, run: Run) -> Callable[[StoredStep], Any]:
     """A function that returns the state of a stored step in the form that the monitor reads.
 
     If the monitor also reads earlier steps, all steps of the run are passed to a new watch.
