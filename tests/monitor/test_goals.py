@@ -22,7 +22,7 @@ from ontarget import (
 )
 from ontarget.errors import InputError
 from ontarget.fitted._kernels import DECIDED
-from ontarget.live._explaining import Reading, explained
+from ontarget.live.explaining import Reading, explained
 from ontarget.models import Marginal
 from refusals import refuses
 

@@ -17,8 +17,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from ontarget import Goal, GoalMonitor, Target
 from ontarget.errors import StoreError
 from ontarget.live import Outlook
-from ontarget.service.contracts import ContractSpec, HeldContracts
+from ontarget.service.contracts import ContractSpec
 from ontarget.service.engine import Engine, Reply
+from ontarget.service.held import HeldContracts
 from ontarget.service.messages import Problem, StepMessage
 from ontarget.service.store import open_store
 

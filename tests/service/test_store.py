@@ -18,12 +18,11 @@ import pytest
 
 from ontarget import Target
 from ontarget.errors import StoreError
-from ontarget.service import _schema
 from ontarget.service import store as stores
 from ontarget.service._database import PostgresDatabase, copy_file
 from ontarget.service._records import alarms
-from ontarget.service.contracts import HeldContracts
 from ontarget.service.engine import Engine
+from ontarget.service.held import HeldContracts
 from ontarget.service.messages import Problem, StepMessage, run_id
 from ontarget.service.store import (
     Batch,
@@ -35,7 +34,7 @@ from ontarget.service.store import (
 )
 from tests.service.kept import KEPT, MODEL, path_of
 
-SCHEMAS = range(1, len(_schema.MIGRATIONS) + 1)
+SCHEMAS = range(1, len(stores.MIGRATIONS) + 1)
 
 
 def a_run(store: Store, *, agent: str = "a", run: str = "1", next_step: int = 1) -> Run:
@@ -212,7 +211,7 @@ def test_an_older_database_is_moved_only_when_asked(
     run = a_run(old)
     write(old, run, -1, 0)
     old.close()
-    newer = (*_schema.MIGRATIONS, ("CREATE TABLE extra (id {key} PRIMARY KEY)",))
+    newer = (*stores.MIGRATIONS, ("CREATE TABLE extra (id {key} PRIMARY KEY)",))
     monkeypatch.setattr(stores, "MIGRATIONS", newer)
     with pytest.raises(
         StoreError, match=r"schema 3.*needs 4; back the database up, then pass --migrate"
@@ -236,7 +235,7 @@ def put_kept(version: int, url: str, folder: Path) -> None:
 
         with closing(sqlite3.connect(raw)) as kept, psycopg.connect(url) as server:
             server.execute("CREATE TABLE schema_version (version INTEGER NOT NULL)")
-            for statement in chain(*_schema.MIGRATIONS[:version]):
+            for statement in chain(*stores.MIGRATIONS[:version]):
                 server.execute(statement.format_map(PostgresDatabase.types))  # type: ignore[arg-type]
             server.execute("DELETE FROM counters")
             for (table,) in kept.execute("SELECT name FROM sqlite_master WHERE type = 'table'"):

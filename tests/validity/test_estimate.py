@@ -22,7 +22,7 @@ from ontarget.fitted._spread_kernel import SPREAD_LEVEL
 from ontarget.fitted.law import StepLaw
 from ontarget.fitted.question import Question
 from ontarget.fitted.ranks import RankTable
-from ontarget.live._batch import answer_episodes
+from ontarget.live.answering import answer_episodes
 from ontarget.models import Marginal
 from validity.checks import CHANCE
 from validity.turns import STEPS, TARGET, World

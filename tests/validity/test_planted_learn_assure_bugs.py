@@ -18,7 +18,7 @@ from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted.ranks import RankTable
 from ontarget.fitting import _ground, fit, tasks
 from ontarget.live import _assured, rules
-from ontarget.live._batch import answer_episodes
+from ontarget.live.answering import answer_episodes
 from ontarget.live.answers import Answers
 from ontarget.models import QuantileForest
 from validity.checks import dkw

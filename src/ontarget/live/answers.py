@@ -24,9 +24,9 @@ from ontarget.fitted._kernels import (
 )
 from ontarget.fitted.guarantee import alarm_scores, check_known
 from ontarget.fitted.recorded import check_room
-from ontarget.live._run_kernel import first_alarms_of_runs
 from ontarget.live.outlook import Outlook, Status
 from ontarget.live.rules import AlarmRule, Trigger
+from ontarget.live.run_kernel import first_alarms_of_runs
 
 # Episodes are handled in groups whose tables (steps, episodes) have at most this many cells.
 _CELLS = 250_000

@@ -32,10 +32,10 @@ from ontarget.fitted.law import NO_CURVE
 from ontarget.fitted.question import Question
 from ontarget.fitted.target_map import TargetMap
 from ontarget.goal import Goal
-from ontarget.live import _run_kernel as k
-from ontarget.live._reasons import Reason, one_sided
-from ontarget.live._recall_kernel import recall_rows
+from ontarget.live import run_kernel as k
+from ontarget.live.reasons import Reason, one_sided
 from ontarget.live.rules import AlarmRule, Below, Trigger
+from ontarget.live.run_kernel import recall_rows
 from ontarget.live.runs import RunState, RunTable, admitted, stretches
 from ontarget.models._entry import check_width, live_model
 from ontarget.models._mixture_kernel import blend
@@ -447,7 +447,7 @@ def _laws(fitted: Fitted) -> list[tuple[tuple[float, Any], ...]]:
 def _steps(fitted: Fitted, calibration: TargetMap | None) -> IndexArray:
     """(steps, groups, columns): what the compiled code needs to know about each step and group.
 
-    The columns are named in `ontarget.live._run_kernel`.
+    The columns are named in `ontarget.live.run_kernel`.
     """
     found = np.zeros((fitted.horizon, fitted.n_groups, k.N_STEP), dtype=np.int64)
     few = fitted.learned < fitted.min_calibration

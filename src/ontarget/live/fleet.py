@@ -13,7 +13,7 @@ from ontarget._scalars import NUMBER_KINDS, numbers_of, shown
 from ontarget._typing import ArrayLike, BoolArray, FloatArray, IndexArray
 from ontarget.errors import Argument, EpisodesError, InputError
 from ontarget.goal import Goal
-from ontarget.live import _run_kernel as k
+from ontarget.live import run_kernel as k
 from ontarget.live.contract import Contract
 from ontarget.live.outlook import Outlooks
 from ontarget.live.rules import AlarmRule, Trigger

@@ -206,11 +206,10 @@ class Outlooks:
 
     def each(self, spoken: BoolArray) -> Iterator[Outlook]:
         """The answers one by one, each with its reason where ``spoken`` is true."""
-        columns = (self.t, self.p, self.spread, self.low, self.high, self.plausibility)
-        rest = (self.assurance, self.n, self.status, spoken)
-        for i, row in enumerate(zip(*(one.tolist() for one in (*columns, *rest)), strict=True)):
-            *numbers, status, has_reason = row
-            yield Outlook(*numbers, _STATUSES[status], self.words(i) if has_reason else "")
+        columns: list[list[Any]] = [one.tolist() for one in (*self.arrays().values(), spoken)]
+        for i, (*numbers, status, has_reason) in enumerate(zip(*columns, strict=True)):
+            reason = self.words(i) if has_reason else ""
+            yield Outlook._make((*numbers, _STATUSES[status], reason))
 
     def arrays(self) -> dict[str, Any]:
         """The arrays by name, without the reasons of the statuses."""

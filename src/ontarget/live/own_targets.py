@@ -22,7 +22,7 @@ from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.joint.asked import Asked
 from ontarget.fitted.joint.joint import Joint
 from ontarget.goal import Goal
-from ontarget.live._batch import answer_episodes
+from ontarget.live.answering import answer_episodes
 from ontarget.live.answers import Answers, Sheet
 from ontarget.live.contract import Contract
 from ontarget.live.outlook import Outlook, Status

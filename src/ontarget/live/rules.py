@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, TypedDict
+from difflib import get_close_matches
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, TypedDict
 
 import numpy as np
 
@@ -48,6 +49,17 @@ class RuleOptions(TypedDict, total=False):
     confidence: Level | None
     for_steps: int | None
     clear_above: float | None
+
+
+# How p of one target is calibrated: corrected for this target, or in the same way for all targets.
+Calibration: TypeAlias = Literal["target", "common"]
+
+
+class AlarmOptions(RuleOptions, total=False):
+    """The options for alarms: a rule, or arguments that describe one, and how p is calibrated."""
+
+    alarm: AlarmRule | None
+    calibration: Calibration
 
 
 class Assured(Protocol):
@@ -420,3 +432,13 @@ def _check_steps(for_steps: object) -> None:
 def _check_confidence(confidence: Level | None) -> None:
     if confidence is not None:
         exact_confidence(confidence)
+
+
+def checked_options(options: AlarmOptions) -> dict[str, Any]:
+    """The options for an alarm as a dictionary; an unknown option raises an `InputError`."""
+    known = AlarmOptions.__annotations__.keys() | RuleOptions.__annotations__.keys()
+    for name in options.keys() - known:
+        close = get_close_matches(name, known, n=1)
+        hint = f"; did you mean {close[0]}?" if close else f"; the options are {sorted(known)}"
+        raise InputError(f"there is no option {name!r}{hint}")
+    return dict(options)

@@ -30,10 +30,10 @@ from ontarget.fitted._kernels import (
     P,
 )
 from ontarget.fitted.joint.asked import Limits
-from ontarget.live import _run_kernel as k
-from ontarget.live._reasons import Reason, in_words
+from ontarget.live import run_kernel as k
 from ontarget.live.contract import Contract, Part
 from ontarget.live.outlook import Outlook, Outlooks, Status
+from ontarget.live.reasons import Reason, in_words
 from ontarget.live.runs import RunState, RunTable, state_of, stretches
 
 # Asks the models of one behavior, by its number, about the runs at these positions; or looks, which

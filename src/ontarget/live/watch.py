@@ -13,9 +13,9 @@ from ontarget._typing import ArrayLike, FloatArray, IndexArray
 from ontarget.errors import Argument, InputError
 from ontarget.fitted.joint.asked import Limits
 from ontarget.goal import Goal
-from ontarget.live import _run_kernel as k
-from ontarget.live._explaining import Reading, Seen, explained
+from ontarget.live import run_kernel as k
 from ontarget.live.contract import Contract, Part
+from ontarget.live.explaining import Reading, Seen, explained
 from ontarget.live.explanation import Explanation
 from ontarget.live.outlook import Change, Outlook, Status
 from ontarget.live.rules import AlarmRule, Trigger

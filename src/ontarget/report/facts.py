@@ -23,7 +23,7 @@ from ontarget.episodes import Translation
 from ontarget.errors import FewEpisodesError
 from ontarget.evaluation import NO_ALARM, AlarmQuality, Rate, alarm_quality
 from ontarget.goal import Goal
-from ontarget.live._assured import Contracts
+from ontarget.live.contracts import Contracts
 from ontarget.live.rules import AlarmRule, Promised, RuledOut
 from ontarget.report.measured import Measured, RaisedAlarms
 from ontarget.report.unanswered import MANY_UNANSWERED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -15,7 +15,7 @@ from ontarget.errors import OntargetError, StoreError
 from ontarget.live import FleetWatch, Outlooks, RunState, Status
 from ontarget.live.protocol import earned, fields_of, reading
 from ontarget.live.runs import PACKED, PACKED_BEFORE
-from ontarget.service.contracts import ClosedError, Held, HeldContracts
+from ontarget.service.held import ClosedError, Held, HeldContracts
 from ontarget.service.messages import Answer, Problem, StepMessage, payload_of, run_id
 from ontarget.service.store import Batch, ConflictError, Run, Store
 
@@ -348,7 +348,7 @@ def resume(fleet: FleetWatch, runs: Sequence[Run]) -> None:
     """Put runs read from the database into the fleet that follows them."""
     if not runs:
         return
-    packed = {}
+    packed: dict[Hashable, bytes] = {}
     for run in runs:
         state = bytes(run.state)
         if state[:1] in (b"{", PACKED, PACKED_BEFORE):

@@ -16,11 +16,10 @@ import numpy as np
 
 from ontarget.drift import DriftGuard
 from ontarget.errors import OntargetError
-from ontarget.service._export import read_runs
-from ontarget.service._renewing import Renewal, renewal
-from ontarget.service.contracts import Held
 from ontarget.service.engine import QUARTERS
+from ontarget.service.held import Held
 from ontarget.service.messages import Answer
+from ontarget.service.recorded import Renewal, read_runs, renewal
 from ontarget.service.store import Run, Store
 from ontarget.target import Target
 

@@ -10,15 +10,16 @@ from msgspec import Meta
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from ontarget.service._export import parquet_of
 from ontarget.service._records import (
     acknowledge,
     alarms,
     deliveries,
     silence,
 )
-from ontarget.service.contracts import ContractSpec, Held
+from ontarget.service.contracts import ContractSpec
+from ontarget.service.held import Held
 from ontarget.service.messages import Answer, Moment, Value, read_payload
+from ontarget.service.recorded import parquet_of
 from ontarget.service.service import Service
 from ontarget.service.store import Run, Store
 from ontarget.service.web._http import Refusal

@@ -17,13 +17,13 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from ontarget.errors import InputError
-from ontarget.service._chores import chores
 from ontarget.service._records import runs_of, try_again
-from ontarget.service._renewing import recalibrated
-from ontarget.service.contracts import ContractSpec, Held
+from ontarget.service.contracts import ContractSpec
 from ontarget.service.health import Health, HealthWatch
+from ontarget.service.held import Held
 from ontarget.service.messages import Answer, EndMessage, Problem, StepMessage
-from ontarget.service.service import Service
+from ontarget.service.recorded import recalibrated
+from ontarget.service.service import Service, chores
 from ontarget.service.web import _views as views
 from ontarget.service.web._events import Streams
 from ontarget.service.web._http import (
@@ -32,12 +32,12 @@ from ontarget.service.web._http import (
     answered,
     body_of,
     decoded,
+    described,
     holds_token,
     json_response,
     problem_response,
 )
 from ontarget.service.web._metrics import Metrics
-from ontarget.service.web._openapi import described
 from ontarget.service.web._page import page_routes
 from ontarget.service.web._steps import Steps, response_of
 from ontarget.service.web._why import why

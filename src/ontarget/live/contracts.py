@@ -26,11 +26,11 @@ from ontarget.fitted.joint.joint import Joint
 from ontarget.fitted.paths.bands import PathBands
 from ontarget.fitted.target_map import TargetMap
 from ontarget.goal import Goal
-from ontarget.live._batch import answer_episodes, rehearsed_answers
-from ontarget.live._reasons import one_sided
 from ontarget.live.alarms import warn_of_one_side, warn_of_silence
+from ontarget.live.answering import answer_episodes, rehearsed_answers
 from ontarget.live.answers import Answers
 from ontarget.live.contract import Contract
+from ontarget.live.reasons import one_sided
 from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.target import Target
 

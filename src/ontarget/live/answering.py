@@ -25,9 +25,9 @@ from ontarget.fitted._kernels import (
     P,
 )
 from ontarget.fitted.joint.asked import Asked
-from ontarget.live._reasons import Reason, in_words, one_sided
 from ontarget.live.answers import Answers, Sheet
 from ontarget.live.outlook import Outlooks, Status
+from ontarget.live.reasons import Reason, in_words, one_sided
 from ontarget.live.rules import NO_ASSURE
 
 
