@@ -18,7 +18,7 @@ from ontarget.errors import (
     InputError,
 )
 from ontarget.models import Marginal, QuantileForest
-from ontarget.monitor.asking import of_the_sample
+from ontarget.monitor._asking import of_the_sample
 from ontarget.report import Mark
 from refusals import refuses
 from tests.walks import shifted, walks

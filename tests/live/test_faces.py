@@ -277,7 +277,7 @@ COUNTED = """
 import pickle, sys
 import numpy as np
 from ontarget import Target
-from ontarget.live.run_kernel import advance_rows, look_rows
+from ontarget.live._run_kernel import advance_rows, look_rows
 from ontarget.models.forest._batch_kernel import limits_of_rows
 
 def count():

@@ -289,7 +289,7 @@ SCENARIO = [
 def test_a_fault_at_any_write_loses_nothing_that_was_answered(
     stride: int, tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ontarget.service._database import Connection
+    from ontarget.service.database import Connection
 
     whole = opened(str(tmp_path / "whole.db"), model, tmp_path)
     expected = [engine_replies(whole, batch) for batch in SCENARIO]

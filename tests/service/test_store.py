@@ -19,8 +19,8 @@ import pytest
 from ontarget import Target
 from ontarget.errors import StoreError
 from ontarget.service import store as stores
-from ontarget.service._database import PostgresDatabase, copy_file
 from ontarget.service._records import alarms
+from ontarget.service.database import PostgresDatabase, copy_file
 from ontarget.service.engine import Engine
 from ontarget.service.held import HeldContracts
 from ontarget.service.messages import Problem, StepMessage, run_id
@@ -298,7 +298,7 @@ def test_a_second_service_on_one_file_is_refused(tmp_path: Path) -> None:
 SECOND = """
 import sys
 from ontarget.errors import StoreError
-from ontarget.service._database import restore_file
+from ontarget.service.database import restore_file
 from ontarget.service.store import open_store
 from pathlib import Path
 try:

@@ -32,10 +32,10 @@ from ontarget.fitted.law import NO_CURVE
 from ontarget.fitted.question import Question
 from ontarget.fitted.target_map import TargetMap
 from ontarget.goal import Goal
-from ontarget.live import run_kernel as k
+from ontarget.live import _run_kernel as k
+from ontarget.live._run_kernel import recall_rows
 from ontarget.live.reasons import Reason, one_sided
 from ontarget.live.rules import AlarmRule, Below, Trigger
-from ontarget.live.run_kernel import recall_rows
 from ontarget.live.runs import RunState, RunTable, admitted, stretches
 from ontarget.models._entry import check_width, live_model
 from ontarget.models._mixture_kernel import blend
@@ -47,18 +47,7 @@ _BLOCK = 64
 
 
 class Part:
-    """One behavior of a contract, prepared for runs under way: it asks the models and answers.
-
-    Parameters
-    ----------
-    asked
-        The target, asked of the fitted monitor of this behavior. If there are several targets, runs
-        are judged by the first; the others are those that a goal over several behaviors needs.
-    rule
-        The alarm rule: when a run is in alarm.
-    triggers
-        The alarm rule as numbers to compare (`Trigger`), one per group of runs.
-    """
+    """One behavior of a contract, prepared for runs under way: it asks the models and answers."""
 
     def __init__(self, asked: Asked, rule: AlarmRule, triggers: Sequence[Trigger]) -> None:
         fitted, calibration = asked.fitted, asked.own_map
@@ -123,12 +112,7 @@ class Part:
     def recall(
         self, table: RunTable, at: IndexArray, brought: FloatArray, states: FloatArray
     ) -> None:
-        """Fill in the columns of ``states`` about the run so far; remember the new states.
-
-        It does nothing for a monitor that reads only the present state. ``brought`` is what came
-        with each state: the reward of the last action, or the behavior if that is read from a
-        column. At the first step of a run ``brought`` is ignored.
-        """
+        """Fill in the columns of ``states`` about the run so far; remember the new states."""
         if self.memory.size:
             recall_rows(
                 table.memory,
@@ -158,12 +142,7 @@ class Part:
         brought: tuple[FloatArray, FloatArray],
         found: tuple[FloatArray, IndexArray],
     ) -> tuple[Any, ...]:
-        """The arguments of `advance_rows`, the compiled function that brings runs to the next step.
-
-        ``brought`` has two arrays that the caller passed for these runs: first the rewards or
-        behaviors, then the states. ``found`` has two arrays for the output: the values to ask the
-        model about, and a result code for each run.
-        """
+        """The arguments of `advance_rows`, which brings runs to their next step."""
         question = self.question
         return (
             (table.whole, table.real),
@@ -188,12 +167,7 @@ class Part:
         limits: tuple[FloatArray, FloatArray],
         question: Question | None = None,
     ) -> tuple[Any, ...]:
-        """The arguments of `look_rows`, the compiled function that writes the answers about runs.
-
-        ``limits`` has, for each bound of the targets, the predicted probabilities of an outcome
-        below it, and of an outcome at or below it. ``question`` has the targets, if they are not
-        the contract's own.
-        """
+        """The arguments of `look_rows`, which writes the answers about runs."""
         return (
             (table.whole, table.real),
             at,
@@ -211,13 +185,7 @@ class Part:
     def ask(
         self, t: int, inputs: FloatArray, ends: FloatArray, limits: tuple[FloatArray, FloatArray]
     ) -> None:
-        """Predict what each run still earns from step t on, and write the result to ``limits``.
-
-        ``ends`` has some values for each run, (runs, values). The two arrays of ``limits`` get the
-        probabilities that the run still earns less than each value, and at most each value. No
-        argument is checked. If no model was fitted for step t, all probabilities are 0; then only
-        runs that are already certain to meet or miss the target get an answer.
-        """
+        """Predict what each run still earns from step t on, and write the result to ``limits``."""
         if not self.laws[t]:
             limits[0][:] = limits[1][:] = 0.0
             return
@@ -247,12 +215,7 @@ class Part:
 
     @internal
     def look_at_own(self, table: RunTable, row: int, inputs: FloatArray) -> None:
-        """Write the monitor's answer for one run, if the behavior has its own ``translate`` method.
-
-        `Behavior.translate` says what a run must still earn to meet its target. The compiled code
-        cannot call a method that a user wrote, so the method is called here, in Python.
-        See method M18 in docs/methods.md.
-        """
+        """Write the answer for one run, if the behavior has its own ``translate`` method (M18)."""
         t, group = table.whole[row, [k.LAST_T, k.GROUP]].tolist()
         so_far = float(table.real[row, k.SNAPPED])
         question = self.fitted.at(t, group).translated(self.question, so_far)
@@ -271,10 +234,7 @@ class Part:
         *,
         look: bool = True,
     ) -> tuple[FloatArray, FloatArray]:
-        """Ask the models about the runs in rows ``at``, each at its own step, with all threads.
-
-        Returns what they predict, as `ask` writes it. With ``look``, the answers are stored too.
-        """
+        """Ask the models about the runs in rows ``at``, each at its own step, with all threads."""
         times = table.whole[at, k.LAST_T]
         # Runs at the same step come together, so that the step's data stay in the cache.
         order = np.argsort(times, kind="stable")
@@ -333,25 +293,7 @@ _SILENT = Below(0.0)  # never raises an alarm: only the goal as a whole does
 
 
 class Contract:
-    """What a run is watched for: a fitted monitor, a target or goal, and an alarm rule.
-
-    Parameters
-    ----------
-    asked
-        The target or goal, asked of the fitted monitor.
-    rule
-        The alarm rule: when a run is in alarm.
-    triggers
-        The alarm rule as numbers to compare (`Trigger`), one per group of runs.
-    readings
-        For each behavior with a name, how it is computed and from which signal.
-
-    Attributes
-    ----------
-    parts
-        The contract's behaviors. A single behavior's answer is the answer. The parts of a goal over
-        several behaviors never raise an alarm: only the goal does.
-    """
+    """What a run is watched for: a fitted monitor, a target or goal, and an alarm rule."""
 
     def __init__(
         self,
@@ -396,10 +338,7 @@ class Contract:
 
     @internal
     def admit(self, state: RunState) -> int:
-        """The group number of a stored run.
-
-        It is an error if the run belongs to another contract.
-        """
+        """The group number of a stored run."""
         if not self.asked.is_joint:
             return admitted(state, self.fitted, self.target, self.parts[0].memory.shape)
         if len(state.parts) != len(self.parts):
@@ -423,11 +362,7 @@ class Contract:
 
 
 def _laws(fitted: Fitted) -> list[tuple[tuple[float, Any], ...]]:
-    """For each step, its models and their weights, prepared for calls with a single run.
-
-    The answer at a step is the mixture of these models. A step without a fitted model has an empty
-    tuple.
-    """
+    """For each step, its models and their weights, prepared for calls with a single run."""
     live: list[LiveModel | None] = []
     for block in fitted.blocks:
         model = fitted.models[block.index]
@@ -445,10 +380,7 @@ def _laws(fitted: Fitted) -> list[tuple[tuple[float, Any], ...]]:
 
 
 def _steps(fitted: Fitted, calibration: TargetMap | None) -> IndexArray:
-    """(steps, groups, columns): what the compiled code needs to know about each step and group.
-
-    The columns are named in `ontarget.live.run_kernel`.
-    """
+    """(steps, groups, columns): what the compiled code needs to know about each step and group."""
     found = np.zeros((fitted.horizon, fitted.n_groups, k.N_STEP), dtype=np.int64)
     few = fitted.learned < fitted.min_calibration
     found[few, k.UNKNOWN_CODE] = Reason.FEW

@@ -35,11 +35,7 @@ _LISTED = 8
 
 
 class Reading(NamedTuple):
-    """What was known of a run at one step: its state, and the value so far of each behavior.
-
-    The values so far are rounded to the grid (a fixed number of decimals). ``unknown`` has the
-    categories of the state that count as missing because they are not known, by feature.
-    """
+    """What was known of a run at one step: its state, and the value so far of each behavior."""
 
     t: int
     state: FloatArray
@@ -63,11 +59,7 @@ class Seen:
         self._latest.append(reading)
 
     def pair(self, since: Any = None) -> tuple[Reading, Reading | None]:
-        """What was known of the run at its last step, and at an earlier step to compare it with.
-
-        The earlier step is ``since``; by default the one before the last. It is None if the run has
-        no earlier step.
-        """
+        """What was known of the run at its last step, and at an earlier step to compare it with."""
         if not self._latest:
             raise InputError("explain needs a step that had an outlook; call step first")
         *earlier, now = self._latest
@@ -96,11 +88,7 @@ def _in_words(steps: list[int]) -> str:
 def explained(
     asked: Asked, now: Reading, before: Reading | None = None, *, group: int = 0, most: int = 10
 ) -> Explanation:
-    """Why p is what it is now, and what changed it since an earlier step.
-
-    ``now`` and ``before`` are what was known of the run at the two steps. ``most`` is the largest
-    number of precedents (similar recorded runs) to return.
-    """
+    """Why p is what it is now, and what changed it since an earlier step."""
     for one in (now, before):
         if one is not None:
             _check(asked, one, group)
@@ -150,11 +138,7 @@ def _cause(asked: Asked, behavior: int) -> str:
 def moving_together(
     parts: tuple[Contribution, ...], fitted: Fitted, others: set[str]
 ) -> tuple[str, ...]:
-    """The causes in ``parts`` that, like time, only rise or only fall during a run.
-
-    These are time itself, the features that only rise or only fall in all recorded runs, and the
-    causes named in ``others``. The result is empty if there are fewer than two of them.
-    """
+    """The causes in ``parts`` that, like time, only rise or only fall during a run."""
     clocks = fitted.clocks.features | others | {TIME}
     found = tuple(one.cause for one in parts if one.cause in clocks)
     return found if len(found) > 1 else ()
@@ -163,10 +147,7 @@ def moving_together(
 def _contributions(
     asked: Asked, group: int, now: Reading, before: Reading
 ) -> tuple[tuple[Contribution, ...], float, float]:
-    """What each cause contributed to the change of p, the largest first; p before; and p now.
-
-    A feature that did not change contributes nothing and is left out.
-    """
+    """What each cause contributed to the change of p, the largest first; p before; and p now."""
     if before.t >= now.t:
         raise InputError(
             Argument("before"), f" needs a step earlier than t={now.t}, got step {before.t}"
@@ -343,11 +324,7 @@ _SEED = 0
 
 
 class Shares(NamedTuple):
-    """The contribution of each cause to a change (its Shapley value), and its standard error.
-
-    The standard error is 0 if the contribution is exact. ``none`` and ``all`` are the worth of no
-    cause and of all causes: here, p before and p after the change.
-    """
+    """The contribution of each cause to a change (its Shapley value), and its standard error."""
 
     values: FloatArray
     errors: FloatArray

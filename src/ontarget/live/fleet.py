@@ -13,12 +13,12 @@ from ontarget._scalars import NUMBER_KINDS, numbers_of, shown
 from ontarget._typing import ArrayLike, BoolArray, FloatArray, IndexArray
 from ontarget.errors import Argument, EpisodesError, InputError
 from ontarget.goal import Goal
-from ontarget.live import run_kernel as k
+from ontarget.live import _run_kernel as k
+from ontarget.live._table import Runs, Turn
 from ontarget.live.contract import Contract
 from ontarget.live.outlook import Outlooks
 from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.live.runs import RunState, Standings
-from ontarget.live.table import Runs, Turn
 from ontarget.target import Target
 
 
@@ -218,10 +218,7 @@ class FleetWatch:
 
     @internal
     def standings(self, agents: Any = None) -> Standings:
-        """The states of these agents' runs, as arrays and as bytes.
-
-        `unpack` of another `FleetWatch` can read the bytes and continue the runs.
-        """
+        """The states of these agents' runs, as arrays and as bytes."""
         rows, table = self._which(agents), self._runs.table
         whole, so_far = table.whole[rows], table.real[rows, k.SO_FAR]
         if self._contract.asked.is_joint:
@@ -240,11 +237,7 @@ class FleetWatch:
 
     @internal
     def unpack(self, packed: Mapping[Hashable, bytes]) -> None:
-        """Continue agents' runs from bytes; ``packed`` has the bytes of each agent, by name.
-
-        The bytes come from `standings` of a `FleetWatch` with the same monitor, target and alarm
-        rule.
-        """
+        """Continue agents' runs from bytes; ``packed`` has the bytes of each agent, by name."""
         names = self._contract.fitted.groups
         some = None if names is None else names[0]  # replaced by the group in the bytes
         new = [agent for agent in packed if agent not in self._rows]
@@ -264,10 +257,7 @@ class FleetWatch:
         self._runs.restore(self._row(agent), state, group)
 
     def _read(self, states: Any, n: int) -> tuple[FloatArray, dict[int, str]]:
-        """(n, features): the states as numbers; and the reasons why some cannot be read.
-
-        The reasons are given by the position of the state.
-        """
+        """(n, features): the states as numbers; and the reasons why some cannot be read."""
         schema = self._contract.fitted.schema
         if type(states) is np.ndarray and states.dtype.kind in NUMBER_KINDS:
             if states.shape != (n, len(schema)):
@@ -347,12 +337,7 @@ def _per_agent(values: Any, n: int, what: str) -> FloatArray:
 
 
 def _by_agent(values: Any, n: int, what: str) -> list[Any]:
-    """The values that the caller passed, as a list with one entry for each of n agents.
-
-    ``values`` has one value per agent, or a single value for all of them; or it is a mapping from
-    names to such values, and then each entry of the list is a mapping too. ``what`` names the
-    argument in error messages.
-    """
+    """The values that the caller passed, as a list with one entry for each of n agents."""
     if isinstance(values, Mapping):
         columns = {name: _column(one, n, f"{what} of {name!r}") for name, one in values.items()}
         return [{name: one[i] for name, one in columns.items()} for i in range(n)]

@@ -23,10 +23,7 @@ def reading(sent: Any) -> Any:
 
 
 def earned(reward: Any, signals: Any = None, *, first: bool) -> Any:
-    """What a message says was earned: a number or, if behaviors have names, each signal by name.
-
-    ``signals`` are read only if they are a mapping.
-    """
+    """What a message says was earned: a number or, if behaviors have names, each signal by name."""
     if reward is None:  # unknown; but before the first step of a run nothing is earned
         reward = 0.0 if first else math.nan
     if not isinstance(signals, Mapping):

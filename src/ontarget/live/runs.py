@@ -17,7 +17,7 @@ from ontarget.episodes import Behavior
 from ontarget.errors import InputError
 from ontarget.fitted._kernels import NUMBERS
 from ontarget.fitted.fitted import Fitted
-from ontarget.live import run_kernel as k
+from ontarget.live import _run_kernel as k
 from ontarget.live.outlook import Status
 from ontarget.live.reasons import Reason
 
@@ -144,21 +144,7 @@ class RunState:
 
 @dataclass(frozen=True)
 class Standings:
-    """The states of many runs, as arrays with one entry per run: what a service stores and shows.
-
-    Attributes
-    ----------
-    packed
-        Each run as bytes, from which another fleet (`FleetWatch`) can continue it exactly.
-    so_far
-        The behavior so far of each run.
-    group
-        The number of each run's group.
-    alarmed, since, ended
-        As in `RunState`.
-    reasoned
-        Whether the last answer about the run has a reason.
-    """
+    """The states of many runs as arrays, one entry per run: what a service stores and shows."""
 
     packed: list[bytes]
     so_far: FloatArray
@@ -173,17 +159,7 @@ NO_MEMORY: FloatArray = read_only(np.zeros((0, 0)))
 
 
 class RunTable:
-    """A table of watched runs, one row each, as the compiled code in `_run_kernel` reads it.
-
-    Parameters
-    ----------
-    behavior
-        The behavior that the runs are judged by.
-    n
-        The number of rows.
-    blank
-        What a run remembers of its history before its first state; empty if nothing.
-    """
+    """A table of watched runs, one row each, as the compiled code in `_run_kernel` reads it."""
 
     __slots__ = (
         "_blank",
@@ -241,10 +217,7 @@ class RunTable:
     def states_of(
         self, rows: IndexArray, *, groups: list[Any], target: str, readings: FloatArray
     ) -> list[RunState]:
-        """The runs in these rows as `RunState` values.
-
-        ``groups`` and ``readings`` have the group and the last state of each run.
-        """
+        """The runs in these rows as `RunState` values."""
         whole, real = self.whole[rows].tolist(), numbers_or_none(self.real[rows])
         read, past = numbers_or_none(readings), numbers_or_none(self.memory[rows])
         return [
@@ -277,10 +250,7 @@ class RunTable:
         ]
 
     def pack(self, rows: IndexArray, readings: FloatArray) -> list[bytes]:
-        """The runs in these rows as bytes, which is many times faster than `states_of`.
-
-        ``readings`` has the last state of each run.
-        """
+        """The runs in these rows as bytes, which is many times faster than `states_of`."""
         whole = np.ascontiguousarray(self.whole[rows][:, _WHOLE]).view(np.float64)
         past = self.memory[rows].reshape(rows.size, -1)
         numbers = np.concatenate([whole, self.real[rows][:, _REAL], past, readings], axis=1)
@@ -361,10 +331,7 @@ class RunTable:
 def admitted(
     state: RunState, fitted: Fitted, target: object, memory: tuple[int, ...] = (0, 0)
 ) -> int:
-    """The group number of a stored run. It is an error if the run was watched for another target.
-
-    ``memory`` is the shape of the array in which runs of this monitor remember earlier steps.
-    """
+    """The group number of a stored run; an error if it was watched for another target."""
     width = fitted.state_width
     check_values(state, fitted)
     if state.target != str(target):
@@ -403,10 +370,7 @@ def state_of(packed: bytes) -> RunState:
 
 
 def _unpacked(rest: bytes) -> tuple[Any, str, int | None]:
-    """What follows the numbers of a packed run: its behavior, a reason's text, and a step.
-
-    The step is the one at which somebody took the run over, or None.
-    """
+    """What follows the numbers of a packed run: its behavior, a reason's text, and a step."""
     if not rest:
         return None, "", None
     try:
@@ -468,12 +432,7 @@ def stretches(values: IndexArray) -> list[tuple[int, int]]:
 
 
 def check_counts(counts: Sequence[int], details: Sequence[float], fitted: Fitted) -> None:
-    """Raise an `InputError` if the whole numbers in a stored run are impossible.
-
-    ``counts`` are these numbers, in the order in which a run is packed. ``details`` are the numbers
-    of the run's last answer, then the two details of the reason for its status. The check matters
-    because the compiled code uses the step and the group as indices without checking them.
-    """
+    """Raise an `InputError` if the whole numbers in a stored run are impossible."""
     t, group, streak, alarmed, since, ended, lost, status, last_t, last_n, code = counts
     *numbers, one, _ = details
     last = fitted.horizon + 1 if fitted.horizon_declared else _MOST_STEPS

@@ -169,10 +169,7 @@ class Sessions:
         return {"agent": agent, "t": outlook.t, **fields_of(outlook), **more, **true}
 
     def _parts(self, agent: str) -> dict[str, Any]:
-        """The field "parts" of a JSON answer: p of each behavior by itself, by name.
-
-        The field is left out if the run is not watched for a goal over several behaviors.
-        """
+        """The field "parts" of a JSON answer: p of each behavior by itself, by name."""
         known = self._watches.get(agent)
         if known is None or not self.contract.asked.is_joint:
             return {}
@@ -234,10 +231,7 @@ class Sessions:
 
 
 def _outcome(watch: Watch) -> dict[str, Any]:
-    """The field "outcome" of a JSON answer: a number, or one number per behavior, by name.
-
-    The field is left out if the outcome is unknown.
-    """
+    """The field "outcome" of a JSON answer: a number, or one number per behavior, by name."""
     state = watch.run_state
     if watch.contract.asked.is_joint:
         names = watch.contract.asked.names

@@ -13,14 +13,14 @@ from ontarget._typing import ArrayLike, FloatArray, IndexArray
 from ontarget.errors import Argument, InputError
 from ontarget.fitted.joint.asked import Limits
 from ontarget.goal import Goal
-from ontarget.live import run_kernel as k
+from ontarget.live import _run_kernel as k
+from ontarget.live._table import Runs, Turn, judge_own, named, news_of, outlook_of, said_of_taken
 from ontarget.live.contract import Contract, Part
 from ontarget.live.explaining import Reading, Seen, explained
 from ontarget.live.explanation import Explanation
 from ontarget.live.outlook import Change, Outlook, Status
 from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.live.runs import RunState, RunTable
-from ontarget.live.table import Runs, Turn, judge_own, named, news_of, outlook_of, said_of_taken
 from ontarget.target import Target
 
 OnBad = Literal["unknown", "raise"]
@@ -29,11 +29,7 @@ _FIRST = np.zeros(1, dtype=np.intp)
 
 
 class _ShortCut:
-    """Steps of the first row of one behavior's table, with the arrays that kernels get each time.
-
-    ``whole`` and ``real`` are the row after the last call, as lists, which are faster to read;
-    ``limits`` is what the models last said.
-    """
+    """Steps of the only row of a behavior's table, with the arrays that kernels always get."""
 
     __slots__ = (
         "_advancing",
@@ -218,13 +214,7 @@ class Watch:
 
     @property
     def parts(self) -> dict[str, Outlook]:
-        """The answer about each behavior by itself (`Outlook`), by the behavior's name.
-
-        The behavior with the lowest p is the likely culprit. Each part is about the goal's target
-        for that behavior. If the goal joins alternatives by ``|``, the part is about all values of
-        the behavior with which some alternative can be met. A single behavior without a name, and
-        a goal that is given by a function, have no parts.
-        """
+        """The answer about each behavior by itself (`Outlook`), by the behavior's name."""
         contract = self._contract
         if contract.asked.is_function:
             return {}

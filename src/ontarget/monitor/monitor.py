@@ -48,7 +48,7 @@ from ontarget.live.own_targets import OwnTargets, OwnWatch
 from ontarget.live.rules import AlarmOptions, Calibration, checked_options, rule_of
 from ontarget.live.sessions import Sessions
 from ontarget.live.watch import OnBad, Watch
-from ontarget.monitor.asking import (
+from ontarget.monitor._asking import (
     boxes_at,
     each_so_far,
     of_the_sample,
@@ -58,7 +58,7 @@ from ontarget.monitor.asking import (
     so_far_of,
     states_of,
 )
-from ontarget.monitor.fitting import (
+from ontarget.monitor._fitting import (
     MAX_LEARN,
     FitOptions,
     check_settings,
@@ -67,7 +67,7 @@ from ontarget.monitor.fitting import (
     recalibrated_parts,
     restored_parameters,
 )
-from ontarget.monitor.summary import reach_in_words
+from ontarget.monitor._summary import reach_in_words
 from ontarget.report.evaluation import Evaluation, OwnEvaluation, evaluate, evaluate_own
 from ontarget.target import Target
 
@@ -348,10 +348,7 @@ class GoalMonitor:
 
     @property
     def contracts(self) -> Contracts:
-        """The object that makes and keeps contracts (a target and an alarm rule, prepared for use).
-
-        It also holds the result of the fit. Most users do not need it.
-        """
+        """What makes and keeps contracts, and holds the result of the fit."""
         if self._contracts is None:
             raise UnfittedError("this monitor is not fitted yet; call fit, or load a model file")
         return self._contracts
@@ -416,10 +413,7 @@ class GoalMonitor:
 
     @property
     def readings(self) -> dict[str, Reading]:
-        """For each named behavior, how it is computed, and from which signal (reward or column).
-
-        It is empty for a single behavior without a name.
-        """
+        """For each named behavior, how it is computed, and from which signal (reward or column)."""
         return self._joint.readings
 
     @property
@@ -444,10 +438,7 @@ class GoalMonitor:
         return twin
 
     def _wanted(self, target: Target | Goal | None) -> Target | Goal:
-        """The target of a call: the one that was passed, otherwise the one named at `fit`.
-
-        It is an error if this monitor does not take it.
-        """
+        """The target of a call: the one that was passed, otherwise the one named at `fit`."""
         found = self.target if target is None else target
         if found is None:
             raise InputError(
@@ -458,11 +449,7 @@ class GoalMonitor:
         return self._joint.checked(found)
 
     def _narrowed(self, target: Target | Goal | None) -> tuple[GoalMonitor, Target | Goal, str]:
-        """The monitor to ask, its target, and the name of the behavior that it is about.
-
-        For a goal about one of several behaviors, this is the monitor of that behavior alone; any
-        other target is left to this monitor, and there is no name.
-        """
+        """The monitor to ask, its target, and the name of the behavior that it is about."""
         wanted = self._wanted(target)
         if isinstance(wanted, Goal) and wanted.only is not None:
             name, alone = wanted.only
@@ -481,10 +468,7 @@ class GoalMonitor:
         return self.contracts.asked(target, self._map(target, calibration))
 
     def _map(self, target: Target | Goal, calibration: Calibration) -> TargetMap | None:
-        """The calibration of p for this target alone; None if it is the same for all targets.
-
-        A `TargetError` is raised if rounding changes whether a recorded run meets the target.
-        """
+        """The calibration of p for this target alone; None if it is the same for all targets."""
         self.contracts.check_sides(target)
         if calibration not in ("target", "common"):
             raise InputError(

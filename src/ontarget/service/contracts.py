@@ -97,11 +97,7 @@ class ContractSpec(
 
 
 def check_model(path: Path) -> None:
-    """Raise an error unless this may be a model file, before all of it is read.
-
-    A device would never end, a pipe would wait for a writer, and a file is read, copied and hashed
-    where the steps are written.
-    """
+    """Raise an error unless this may be a model file, before all of it is read."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
         raise InputError(f"model {str(path)!r} needs a regular file")
@@ -149,10 +145,7 @@ def _digits(bound: float) -> str:
 
 
 def says_the_same(asked: ContractSpec, newest: ContractSpec) -> bool:
-    """Whether a new spec describes the same contract as the newest version does.
-
-    A recalibration of the newest version is ignored, and so is the unit.
-    """
+    """Whether a new spec describes the same contract as the newest version does."""
     own = newest.recalibrated_from or newest.model_sha256
     same = msgspec.structs.replace(
         newest, model=asked.model, model_sha256=own, recalibrated_from="", unit=asked.unit
@@ -178,10 +171,7 @@ def check_unit(name: str, unit: Unit | dict[Name, Unit], monitor: GoalMonitor) -
 
 
 def read_contracts(path: Path) -> list[ContractSpec]:
-    """The contracts in a TOML file, one table ``[[contract]]`` each.
-
-    Paths in the file are relative to the file's folder.
-    """
+    """The contracts in a TOML file, one table ``[[contract]]`` each."""
     try:
         found: Mapping[str, Any] = tomllib.loads(path.read_text())
         specs = msgspec.convert(found.get("contract", []), list[ContractSpec])

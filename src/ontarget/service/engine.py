@@ -41,30 +41,7 @@ class _Accepted(NamedTuple):
 
 
 class Engine:
-    """Takes steps of many runs at once, and returns an answer to each.
-
-    Only one thread may use an engine. It keeps up to ``most_runs`` runs in memory, and reads other
-    runs from the store when they report. If a write to the store fails, its changes are dropped
-    from memory too, so that memory and store agree.
-
-    Parameters
-    ----------
-    store
-        Where runs and steps are kept.
-    contracts
-        The service's contracts (each a monitor, a target and an alarm rule).
-    clock
-        A function that returns the time in seconds since 1970.
-    most_runs
-        How many runs are kept in memory.
-    longest_run
-        How many steps a run may have at most.
-    most_agents
-        How many agents may use the service.
-    notify
-        A function that adds the messages about an alarm to a batch (the data of one transaction).
-        It is called with the batch, the run, the alarm's id and ``"firing"`` or ``"resolved"``.
-    """
+    """Takes steps of many runs at once, and returns an answer to each."""
 
     def __init__(
         self,
@@ -144,10 +121,7 @@ class Engine:
         return [one for one in replies if one is not None], batch
 
     def _load(self, messages: Sequence[StepMessage], ids: Sequence[str]) -> None:
-        """Read into memory the runs that these messages are about, if they are not there yet.
-
-        Runs that another process may have changed are read again.
-        """
+        """Read into memory the runs that these messages are about, if they are not there yet."""
         wanted: set[str] = set()
         crowded = 2 * len(self._runs) > self._most_runs  # then it matters which were used last
         for key, message in zip(ids, messages, strict=True):
@@ -164,10 +138,7 @@ class Engine:
             self._runs[key] = run
 
     def _checked(self, message: StepMessage, key: str, place: int, at: float) -> _Accepted | Reply:
-        """The message with its run, if the message is the run's next step; otherwise a reply.
-
-        The reply repeats the answer to a step that was sent before, or says what is wrong.
-        """
+        """The message with its run, if the message is the run's next step; otherwise a reply."""
         payload = payload_of(message)
         run = self._runs.get(key)
         if run is None:
@@ -225,10 +196,7 @@ class Engine:
         return run
 
     def _again(self, message: StepMessage, payload: bytes, run: Run) -> Reply:
-        """The reply to a step that was sent again.
-
-        It is the stored answer, or a refusal if the message differs from the first one.
-        """
+        """The reply to a step that was sent again."""
         found = next((one for one in run.fresh if one[0] == message.step), None)
         if found is None and run.answered is not None and run.answered[0] == message.step:
             found = run.answered
@@ -364,10 +332,7 @@ def resume(fleet: FleetWatch, runs: Sequence[Run]) -> None:
 
 
 def _moved(held: Held, fleet: FleetWatch, some: Sequence[_Accepted]) -> Outlooks:
-    """The monitor's answers about runs that have taken a step, have ended or were cut off.
-
-    Their messages are of one kind: all of them are the last ones of their runs, or none is.
-    """
+    """The monitor's answers about runs that have taken a step, have ended or were cut off."""
     messages, keys = [one.message for one in some], [one.run.id for one in some]
     if messages[0].truncated:
         unknown = Outlooks.pending(len(some), lambda _: _CUT_OFF)
@@ -407,11 +372,7 @@ def _change(
     ended: bool,
     at: float,
 ) -> None:
-    """Record what changes only at some steps: status, alarm, takeover, end, and p at a few steps.
-
-    p is kept at the start of the run and at a quarter, half and three quarters of the horizon, so
-    that p can later be compared with the outcome. The run has already taken this step.
-    """
+    """Record what changes only at some steps: status, alarm, takeover, end, p at the quarters."""
     name, alarmed = status.name, 1 if run.alarm else 0
     if name != run.status or alarmed != run.alarmed:
         run.status, run.alarmed = name, alarmed

@@ -37,29 +37,8 @@ _MOST_TARGETS: Final = 1_000  # of the runs' own, per contract: each is set up o
 _MOST_CATEGORIES: Final = 64  # of a feature that are counted by name
 
 
-class _Feature(msgspec.Struct):
-    name: str
-
-
-class _Header(msgspec.Struct):
-    """What an `Outline` needs of a model file's header; of several behaviors, of one of them."""
-
-    horizon: int
-    features: list[_Feature]
-    sizes: dict[str, int]
-
-
-class _Behavior(msgspec.Struct):
-    monitor: _Header
-    signal: str | None
-
-
 class Outline(msgspec.Struct, frozen=True):
-    """What a contract's model says of its runs, known even if its model cannot be loaded.
-
-    ``judged`` are the columns (signals) that several behaviors are computed from, and ``sizes``
-    how many runs the model was made from.
-    """
+    """What a contract's model says of its runs, known even if its model cannot be loaded."""
 
     horizon: int
     features: tuple[str, ...]
@@ -79,22 +58,24 @@ class Outline(msgspec.Struct, frozen=True):
     def listed(cls, path: Path) -> Outline | None:
         """The outline in the header of a model file; None if there is no such header."""
         try:
-            header = dict(Container.open(path).header)
-            several = msgspec.convert(header.get("behaviors", []), list[_Behavior])
-            first = several[0].monitor if several else msgspec.convert(header, _Header)
-        except (ModelFileError, msgspec.ValidationError):
+            header: Any = dict(Container.open(path).header)
+            several = header.get("behaviors", [])
+            first = several[0]["monitor"] if several else header
+            return msgspec.convert(
+                {
+                    "horizon": first["horizon"],
+                    "features": [one["name"] for one in first["features"]],
+                    "judged": [one["signal"] for one in several if one["signal"] is not None],
+                    "sizes": first["sizes"],
+                },
+                cls,
+            )
+        except (ModelFileError, msgspec.ValidationError, LookupError, TypeError):
             return None
-        names = tuple(one.name for one in first.features)
-        judged = tuple(one.signal for one in several if one.signal is not None)
-        return cls(first.horizon, names, judged, first.sizes)
 
 
 class Strangers:
-    """The readings of categories that no recorded run had, since the service began.
-
-    However many different values agents send, only some of them are kept: a new one takes the place
-    of the rarest, so the frequent ones stay.
-    """
+    """The readings of categories that no recorded run had, since the service began."""
 
     def __init__(self) -> None:
         self._readings: dict[str, int] = {}
@@ -124,11 +105,7 @@ class ClosedError(InputError):
 
 @dataclass(slots=True)
 class Held:
-    """A contract in use: the loaded monitor, and one fleet for each target.
-
-    If this version of ontarget cannot load the model, the contract is closed: ``loaded`` is None,
-    and ``closed`` says why.
-    """
+    """A contract in use: the loaded monitor, and one fleet for each target."""
 
     id: int
     version: int
@@ -171,10 +148,7 @@ class Held:
 
     @property
     def one_sided(self) -> str:
-        """Why p of the contract's target has nothing to learn from; empty if it has something.
-
-        It is empty too if the contract is closed.
-        """
+        """Why p of the contract's target has nothing to learn from; empty if it has something."""
         if self.closed:
             return ""
         found = self.monitor.contracts.one_sided(self.asked(self.spec.target))
@@ -203,18 +177,7 @@ class Held:
 
 
 class HeldContracts:
-    """All contracts of a service.
-
-    New runs get the newest version of a contract; runs that are under way keep the version that
-    they began with.
-
-    Parameters
-    ----------
-    store
-        The store that keeps the contracts.
-    folder
-        The folder for copies of the model files, so that old runs keep the model they began with.
-    """
+    """All contracts of a service."""
 
     def __init__(self, store: Store, folder: Path) -> None:
         self._store = store
@@ -290,11 +253,7 @@ class HeldContracts:
         return found
 
     def add(self, spec: ContractSpec, *, at: float) -> Held:
-        """Add a contract as a new version, and return it.
-
-        If the newest version under this name is the same, nothing is added, and that version is
-        returned. A different unit alone makes no new version, because units are only shown.
-        """
+        """Add a contract as a new version, and return it."""
         try:  # what is stored must be readable: a struct that Python made was not checked
             msgspec.convert(msgspec.to_builtins(spec), ContractSpec)
         except msgspec.ValidationError as error:

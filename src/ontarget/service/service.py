@@ -224,11 +224,7 @@ class Service:
 async def chores(
     service: Service, in_writer: Callable[[Callable[[], Any]], Awaitable[Any]]
 ) -> None:
-    """Do background work every few seconds for as long as the service runs.
-
-    The work: raise alarms for silent agents, and delete old runs. ``in_writer`` runs a function in
-    the thread that writes to the database.
-    """
+    """Do background work every few seconds for as long as the service runs."""
     while True:
         await asyncio.sleep(_EVERY)
         try:
@@ -239,11 +235,7 @@ async def chores(
 
 
 def listen_for_silence(service: Service) -> int:
-    """Raise an alarm for each unfinished run whose agent has reported nothing for too long.
-
-    Such an alarm is cleared when the agent reports again or its run ends. Returns how many alarms
-    were raised.
-    """
+    """Raise an alarm for each unfinished run whose agent has reported nothing for too long."""
     store, at = service.store, service.clock()
     batch = Batch(at=at)
     with store.database.read() as reading:

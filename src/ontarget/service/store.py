@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from ontarget.errors import StoreError
-from ontarget.service._database import Connection, Database, open_database
+from ontarget.service.database import Connection, Database, open_database
 
 _MANY: Final = 400  # keys of one query: SQLite took at most 999 values for long
 
@@ -161,10 +161,7 @@ def _insert(table: str, columns: Mapping[str, str], types: Mapping[str, str]) ->
 
 
 def _update(columns: Mapping[str, str], types: Mapping[str, str]) -> str:
-    """The SQL statement that changes these columns of runs.
-
-    A row is changed only if the number of the run and its next step are still as expected.
-    """
+    """The SQL statement that changes these columns of runs."""
     values = _values(["key", *columns.values(), "key"], types)
     changes = ", ".join(f"{name} = v.column{i}" for i, name in enumerate(columns, start=2))
     return (
@@ -174,13 +171,7 @@ def _update(columns: Mapping[str, str], types: Mapping[str, str]) -> str:
 
 
 class Store:
-    """The tables of one service in its database.
-
-    Parameters
-    ----------
-    database
-        The database that holds the tables.
-    """
+    """The tables of one service in its database."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -205,11 +196,7 @@ class Store:
             at.run("UPDATE counters SET next = next WHERE name = 'id'")
 
     def commit(self, batch: Batch) -> None:
-        """Write a batch in one transaction; the batch's new runs and steps get their numbers.
-
-        If a run in the database is no longer in the state that the batch expects, `ConflictError`
-        is raised.
-        """
+        """Write a batch in one transaction; the batch's new runs and steps get their numbers."""
         try:
             self._commit(batch)
         except ConflictError:
@@ -242,10 +229,7 @@ class Store:
             _write_alarms(at, batch, {one.id: one.number for one in batch.runs}, number)
 
     def commit_alarms(self, batch: Batch, runs: Mapping[str, Run]) -> None:
-        """Write alarms that were not raised by a step, such as those for silent agents.
-
-        The messages about these alarms are written too.
-        """
+        """Write alarms that were not raised by a step, such as those for silent agents."""
         with self.database.write() as at:
             number = reserve(at, len(batch.raised) + len(batch.messages))
             _write_alarms(at, batch, {key: run.number for key, run in runs.items()}, number)
@@ -342,15 +326,7 @@ class Store:
 
 
 def open_store(url: str, *, migrate: bool = False) -> Store:
-    """Open a database as the service's store, with the tables of this version of ontarget.
-
-    Parameters
-    ----------
-    url
-        The path of a SQLite file, or ``postgresql://…``.
-    migrate
-        Whether to convert tables that an older version of ontarget made.
-    """
+    """Open a database as the service's store, with the tables of this version of ontarget."""
     database = open_database(url)
     try:
         _migrate(database, allowed=migrate)

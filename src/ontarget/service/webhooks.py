@@ -86,22 +86,7 @@ def signature(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
 
 
 class Courier:
-    """Adds messages about alarms to a batch (the data of one transaction), and sends due messages.
-
-    Every message arrives at least once, and messages about one alarm arrive in order. A receiver
-    can recognize copies by the header ``webhook-id``.
-
-    Parameters
-    ----------
-    store
-        The store in which messages wait.
-    hooks
-        The receivers.
-    label
-        A function that returns the name and version of a contract, given its number.
-    clock
-        A function that returns the time in seconds since 1970.
-    """
+    """Adds messages about alarms to a batch, and sends those that are due."""
 
     def __init__(
         self,

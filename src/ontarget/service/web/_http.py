@@ -80,10 +80,7 @@ class Buckets:
         self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, client: str, amount: int) -> float:
-        """How many seconds the client must wait before it may send ``amount`` messages.
-
-        If the result is 0, the messages are allowed and count toward the client's limit.
-        """
+        """How many seconds the client must wait before it may send ``amount`` messages."""
         now = self._clock()
         level, since = self._levels.pop(client, (self._rate, now))
         level = min(self._rate, level + (now - since) * self._rate)

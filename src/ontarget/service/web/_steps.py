@@ -186,15 +186,7 @@ class Gathering:
 
 
 class Steps:
-    """Takes the steps in a request's body, and makes the response.
-
-    Parameters
-    ----------
-    service
-        The service that takes the steps.
-    metrics
-        Where the steps are counted.
-    """
+    """Takes the steps in a request's body, and makes the response."""
 
     def __init__(self, service: Service, metrics: Metrics) -> None:
         self._limits = service.limits
@@ -203,19 +195,7 @@ class Steps:
         self._metrics = metrics
 
     async def answer(self, kind: str, body: bytes, client: str) -> Response:
-        """Take the steps in a request's body; return the response once the steps are on disk.
-
-        A JSON array gets one answer per item.
-
-        Parameters
-        ----------
-        kind
-            The content type of the body.
-        body
-            The steps.
-        client
-            The client that sends them.
-        """
+        """Take the steps in a request's body; return the response once the steps are on disk."""
         began = time.perf_counter()
         read = read_steps(kind, body, self._limits.batch)
         self.hold_back(client, len(read.messages))
@@ -243,10 +223,7 @@ class Steps:
 
 
 def _in_order(read: Body, replies: Sequence[Reply]) -> list[Reply]:
-    """The replies to all messages of a request's body, in their order.
-
-    Messages that could not be read have an error as their reply.
-    """
+    """The replies to all messages of a request's body, in their order."""
     left = iter(replies)
     return [one if isinstance(one, Problem) else next(left) for one in read.messages]
 

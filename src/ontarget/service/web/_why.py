@@ -24,11 +24,7 @@ _LEVEL: Final = 0.9
 
 
 def why(service: Service, run: Run, step: int | None = None) -> dict[str, Any]:
-    """Why a run's p is what it is: what changed p, and the recorded runs most like this run.
-
-    The result has plain values and a text. If ``step`` names an earlier step, that step is
-    explained, without a prediction of the path to come.
-    """
+    """Why a run's p is what it is: what changed p, and the recorded runs most like this run."""
     if step is not None and step >= run.next:
         raise Refusal(404, "unknown step", f"this run has {run.next} steps, and no step {step}")
     held = service.contracts.held(run.contract)
@@ -91,10 +87,7 @@ class _Step:
 
 
 def _replayed(held: Held, run: Run, group: Any, steps: Sequence[_Step]) -> Watch:
-    """A watch that has taken these steps of a run.
-
-    If the models read the run so far, the steps get the states that the models have read.
-    """
+    """A watch that has taken these steps of a run."""
     watch = held.monitor.watch(
         held.asked(run.target),
         group=group,
@@ -130,13 +123,7 @@ def _behaviors(held: Held, run: Run, watch: Watch) -> list[dict[str, Any]]:
 
 
 def _add_rests(held: Held, told: dict[str, Any], so_far: float) -> None:
-    """Add to each precedent (a similar recorded run) its ``rest``, if the behavior is a sum.
-
-    The rest is what the recorded run earned from its matching step to its end. If the present run
-    went on in the same way, it would end at its present value plus this rest. People can look the
-    rest up in the log. If the models learn rewards minus the usual reward of a step,
-    only precedents at the same step number have a rest; the others get None.
-    """
+    """Add to each precedent (a similar recorded run) its ``rest``, if the behavior is a sum."""
     fitted = held.fitted
     adds = fitted.behavior.translation is Translation.SHIFT and fitted.behavior.scale(1) == 1.0
     for one in told["precedents"]:

@@ -54,13 +54,7 @@ _FLAG: Final = {"type": "boolean"}
 
 
 class Api:
-    """The endpoints of the HTTP API of one service.
-
-    Parameters
-    ----------
-    service
-        The service.
-    """
+    """The endpoints of the HTTP API of one service."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
@@ -230,10 +224,7 @@ class Api:
         return json_response(await run_in_threadpool(views.alarm, service, alarm))
 
     async def silence(self, request: Request, service: Service) -> Response:
-        """Send no messages about an agent's alarms for a while.
-
-        The request names the agent by the id of one of its alarms.
-        """
+        """Send no messages about an agent's alarms for a while."""
         said = await decoded(request, service, views.Silence)
         found = await run_in_threadpool(views.alarm, service, request.path_params["id"])
         await self.in_writer(lambda: views.silenced(service, found.agent, said))
@@ -377,15 +368,7 @@ class Api:
 
 
 def create_app(service: Service, *, open_to_all: bool = True) -> Starlette:
-    """The service as a web application (ASGI).
-
-    Parameters
-    ----------
-    service
-        The service. It is closed when the application shuts down.
-    open_to_all
-        Whether requests need no token. Use this for a service that only this machine can reach.
-    """
+    """The service as a web application (ASGI)."""
     api = Api(service)
 
     @asynccontextmanager

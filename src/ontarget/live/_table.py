@@ -30,7 +30,7 @@ from ontarget.fitted._kernels import (
     P,
 )
 from ontarget.fitted.joint.asked import Limits
-from ontarget.live import run_kernel as k
+from ontarget.live import _run_kernel as k
 from ontarget.live.contract import Contract, Part
 from ontarget.live.outlook import Outlook, Outlooks, Status
 from ontarget.live.reasons import Reason, in_words
@@ -49,13 +49,7 @@ _FIRST = np.zeros(1, dtype=np.intp)
 
 
 class Turn:
-    """A lock for a ``with`` statement; a second thread does not wait but gets an `InputError`.
-
-    A ``with`` statement would be slow in every step of a watch. So a watch calls ``take`` and
-    ``give`` instead. These are the ``pop`` and ``append`` of a list: no thread can interrupt them,
-    and each takes a tenth of a microsecond. ``take`` raises an IndexError if another thread holds
-    the lock.
-    """
+    """A lock for a ``with`` statement; a second thread does not wait but gets an `InputError`."""
 
     __slots__ = ("_what", "give", "take")
 
@@ -83,17 +77,7 @@ class Turn:
 
 
 class Runs:
-    """The runs under way of one contract, one row each.
-
-    Attributes
-    ----------
-    tables
-        For each behavior of the contract, the runs as it judges them.
-    table
-        The runs as the contract judges them: the table of its only behavior, or that of the goal.
-    readings
-        (rows, columns): the last state of each run, with all columns that the models read.
-    """
+    """The runs under way of one contract, one row each."""
 
     __slots__ = ("_alone", "contract", "readings", "table", "tables")
 
@@ -136,13 +120,7 @@ class Runs:
         brought: tuple[Any, Any],
         ending: float = 0.0,
     ) -> None:
-        """Bring these runs to their next step, and store the answers about them.
-
-        ``given`` has the features of each run; ``unread`` says, by position, why a state could not
-        be read. ``brought`` are the rewards and behaviors of the call: an array each, or None; or,
-        if behaviors have names, a list with an entry for each run. ``ending`` is ENDS if the runs
-        have come to their ends, and CUT if they were cut off.
-        """
+        """Bring these runs to their next step, and store the answers about them."""
         contract, became, ends = self.contract, [], []
         for c, (part, table) in enumerate(zip(contract.parts, self.tables, strict=True)):
             if contract.readings:
@@ -209,11 +187,7 @@ class Runs:
         return news
 
     def join(self, rows: IndexArray, became: Sequence[Sequence[int]], ask: Ask) -> list[bool]:
-        """Write the answers about the goal, after each behavior was brought to the next step.
-
-        ``became`` has the code of each run (LOOK and so on) for each behavior. Returns for each run
-        whether models answered.
-        """
+        """Write the answers about the goal, after each behavior was brought to the next step."""
         table, texts, places = self.table, self.table.texts, rows.tolist()
         alone = len(places) == 1  # the most frequent call: views of one row are fast
         own: Any = slice(places[0], places[0] + 1) if alone else rows
@@ -250,11 +224,7 @@ class Runs:
     def _join_at(
         self, t: int, group: int, at: IndexArray, here: IndexArray, ask: Ask, unknown: bool
     ) -> list[bool]:
-        """Ask the models about the runs in these rows, and store the answers and the alarms.
-
-        Returns for each of the runs whether its answer is known. ``here`` are the positions of the
-        runs in the call; ``unknown`` says that no model answers at this step.
-        """
+        """Ask the models about the runs in these rows, and store the answers and the alarms."""
         contract, table, asked = self.contract, self.table, self.contract.asked
         own: Any = slice(at[0], at[0] + 1) if at.size == 1 else at
         held = table.held(at.tolist()) if table.taken else []
@@ -385,10 +355,7 @@ class Runs:
 def outlook_of(
     contract: Contract | Part, whole: Sequence[int], real: Sequence[float], text: str
 ) -> Outlook:
-    """The monitor's answer about a run, read from its row of the two tables.
-
-    ``text`` is the reason of the status if that reason has no code.
-    """
+    """The monitor's answer about a run, read from its row of the two tables."""
     return Outlook(
         whole[k.LAST_T],
         real[P],
@@ -442,12 +409,7 @@ def outlooks_of(contract: Contract | Part, table: RunTable, rows: IndexArray) ->
 def words_of_run(
     contract: Contract | Part, whole: Sequence[int], real: Sequence[float], text: str
 ) -> str:
-    """The reason of a run's status, as text, from its row of the two tables.
-
-    If the run is in alarm but the monitor cannot answer now, the text says both. If p is a guess
-    because all runs that it learned from ended alike, the text says so; what arithmetic decides
-    is no guess (method M18 in docs/methods.md).
-    """
+    """The reason of a run's status, as text, from its row of the two tables."""
     said = in_words(
         whole[k.CODE],
         (real[k.ONE], real[k.OTHER]),
@@ -604,12 +566,7 @@ class _Wrong:
 def named(
     name: str, reading: Signal, reward: Any, behavior: Any, *, begun: bool
 ) -> tuple[Any, Any]:
-    """The reward and the behavior so far that the caller passed for the behavior ``name``.
-
-    The second is None if the behavior is to be computed from the first. ``reward`` and ``behavior``
-    are the arguments of `Watch.step`. ``reading`` says which signal the behavior is computed
-    from. ``begun`` says whether the run has had a step.
-    """
+    """The reward and the behavior so far that the caller passed for the behavior ``name``."""
     if behavior is not None:
         if not isinstance(behavior, Mapping):
             return 0.0, _Wrong(f"{shown(behavior)}, not {{name: number}}")

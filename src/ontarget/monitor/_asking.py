@@ -59,11 +59,7 @@ def _one_so_far(fitted: Fitted, behavior: Any, n: int) -> FloatArray:
 
 
 def so_far_of(joint: Joint, behavior: Any, n: int) -> dict[str, FloatArray]:
-    """The value so far of each behavior for n runs, by the behavior's name, each (n,).
-
-    The values are rounded to the behavior's grid (a fixed number of decimals). ``behavior`` is a
-    mapping from each name to one number for all runs, or to one per run.
-    """
+    """The value so far of each behavior for n runs, by the behavior's name, each (n,)."""
     if not isinstance(behavior, Mapping) or set(behavior) != set(joint.parts):
         known = ", ".join(joint.parts)
         got = ", ".join(map(str, behavior)) if isinstance(behavior, Mapping) else repr(behavior)
@@ -150,12 +146,7 @@ def _check_known(
 
 
 def one_step_depth(joint: Joint, t: int, group: int, level: Level) -> float:
-    """How far a box of outcomes must reach from the median of each behavior, in probability.
-
-    A depth of 0.4 means from the 10 % to the 90 % quantile of every behavior. The depth is chosen
-    such that the box contains all outcomes of a run with at least the probability ``level``, at
-    step t alone. See method M21 in docs/methods.md.
-    """
+    """How far a box of outcomes must reach from the median of each behavior, in probability."""
     farthest: FloatArray | None = None
     for fitted in joint.parts.values():
         limits = assured_limits(fitted, t, group)
@@ -182,11 +173,7 @@ def boxes_at(
     level: Level,
     all_steps: bool,
 ) -> dict[str, Interval]:
-    """For each behavior, by name, one interval per run.
-
-    Together, the intervals of all behaviors are the run's box: it contains all outcomes at once
-    with the probability ``level``.
-    """
+    """For each behavior, by name, one interval per run."""
     t = whole_number("t", t, least=0)
     if t >= joint.first.horizon:
         raise InputError(
@@ -214,10 +201,7 @@ def boxes_at(
 def of_the_sample(
     every: AnyArray, chosen: AnyArray, order: Order | None, by: Mapping[str, ArrayLike] | None
 ) -> tuple[Order | None, dict[str, ArrayLike]]:
-    """``order`` and ``by`` of all prepared episodes, reduced to the episodes in the sample.
-
-    ``every`` has the ids of all episodes, ``chosen`` those of the sample.
-    """
+    """``order`` and ``by`` of all prepared episodes, reduced to the episodes in the sample."""
     place = {name: i for i, name in enumerate(every.tolist())}
     own = [place[name] for name in chosen.tolist()]
 

@@ -135,10 +135,7 @@ def fit_parts(
     target: Target | Goal | None = None,
     held_out: HeldOut | None = None,
 ) -> Joint:
-    """Fit a monitor with these settings to the parts: one for each behavior, if there are several.
-
-    The result keeps the target, and how many episodes were held out for it.
-    """
+    """Fit a monitor with these settings to the parts, or one for each of several behaviors."""
     if settings["preset"] == "paper" and isinstance(split, Split):
         raise InputError(
             "preset='paper' needs episodes split into train, calibrate and assure, got learn "
@@ -274,10 +271,7 @@ def _recorded(fitted: Fitted, target: Target | None, held_out: HeldOut | None) -
 
 
 def _bounds_of(bounds: Any, name: str, names: Sequence[str]) -> Any:
-    """The reward bounds of the behavior ``name``.
-
-    ``names`` are the names of all behaviors; it is empty for a single behavior.
-    """
+    """The reward bounds of the behavior ``name``."""
     if bounds is None:
         return None
     if not names:
@@ -350,11 +344,7 @@ def divided(
     in_groups: bool = False,
     as_in_paper: bool = False,
 ) -> Split | PaperSplit:
-    """The episodes divided into learn and assure, or into the three parts of the paper.
-
-    ``most`` is the largest number of learn episodes. With ``in_groups``, each group is divided in
-    the same way.
-    """
+    """The episodes divided into learn and assure, or into the three parts of the paper."""
     if not 0.0 <= assure < 1.0:
         raise InputError(
             Argument("assure"), f" needs a share of the episodes, 0 to below 1, got {assure}"
@@ -414,11 +404,7 @@ def chosen_share(
 
 
 def _enough(met: int, seen: int, sizes: Sequence[int]) -> float:
-    """The first share whose held-out episodes probably have enough that meet the target, or 0.
-
-    Of n further episodes, the number that meet the target is beta-binomial, given that ``met`` of
-    ``seen`` did (with Jeffreys' prior).
-    """
+    """The first share whose held-out episodes probably have enough that meet the target, or 0."""
     needed = needed_successes(_RATE)
     for share, n in zip(_SHARES, sizes, strict=True):
         if betabinom.sf(needed - 1, n, met + 0.5, seen - met + 0.5) >= _LIKELY:
@@ -452,12 +438,7 @@ def check_settings(
 def warm_split(
     fitted: Fitted, episodes: Episodes, divide: Callable[[Episodes], Split | PaperSplit]
 ) -> Split | PaperSplit:
-    """The episodes divided into learn and assure (held out for promises).
-
-    With the paper's split, the parts are train, calibrate and assure. Old episodes stay in the part
-    that they were in at the earlier fit, and ``divide`` divides the new ones. So the monitor never
-    learns from an episode that a promise was based on.
-    """
+    """The episodes divided into learn and assure (held out for promises)."""
     if episodes.schema.names != fitted.schema.names:
         raise EpisodesError(
             f"the episodes need the features of the earlier monitor (warm=), "
@@ -512,10 +493,7 @@ class LostModel:
 
 
 def kept_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of the monitor's constructor as plain values for JSON.
-
-    The model is given by its kind and its own parameters.
-    """
+    """The arguments of the monitor's constructor as plain values for JSON."""
     kept = {name: value for name, value in parameters.items() if name != "model"}
     model = parameters["model"]
     if kept["reward_bounds"] is not None:
