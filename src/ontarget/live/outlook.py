@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -142,25 +142,6 @@ class Outlooks:
             n=np.zeros(n, dtype=np.intp),
             status=np.full(n, Status.PENDING, dtype=np.int8),
             words=words,
-        )
-
-    @classmethod
-    def of_each(cls, outlooks: Sequence[Outlook]) -> Outlooks:
-        """The answers about several runs as arrays, from one `Outlook` per run."""
-        columns = zip(*(one[:-1] for one in outlooks), strict=True)
-        t, p, spread, low, high, plausibility, assurance, n, status = map(np.array, columns)
-        reasons = [one.reason for one in outlooks]
-        return cls(
-            t=t,
-            p=p,
-            spread=spread,
-            low=low,
-            high=high,
-            plausibility=plausibility,
-            assurance=assurance,
-            n=n,
-            status=status.astype(np.int8),
-            words=reasons.__getitem__,
         )
 
     def __len__(self) -> int:

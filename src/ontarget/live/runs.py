@@ -43,65 +43,28 @@ class RunState:
     """The state of a watched run, as a plain value that can be stored, sent and resumed.
 
     A watch that resumes this state gives exactly the answers, to the last bit, that the first watch
-    would have given.
-
-    Attributes
-    ----------
-    step
-        The step of the next call.
-    group
-        The run's group, None without groups.
-    target
-        The outcomes that the run should end in, as text.
-    behavior
-        The behavior's internal state: a number, or a nested tuple of numbers.
-    so_far
-        The behavior so far; None if it has no value yet.
-    lost
-        Why the behavior so far is unknown: a code and two details. The code is 0 if the behavior so
-        far is known.
-    streak, alarmed, since
-        ``streak``: for how many steps in a row the compared number, such as p, was below the alarm
-        threshold. ``alarmed``: whether the run is in alarm. ``since``: the step at which the alarm
-        began.
-    ended
-        Whether the run is over.
-    intervened_at
-        The step at which somebody took the run over; None if nobody did.
-    row
-        The last state of the run, with all its columns; None before the first state.
-    outlook
-        The monitor's last answer: the step, how many episodes its bounds are based on, the status,
-        the code of the reason, the reason's two details, and the numbers.
-    text
-        The text of the reason, if the reason has no code.
-    history
-        What a monitor that reads the run so far remembers: the last states and the rewards that
-        came with them, the latest first; then sums over the run, how many values are in each sum,
-        and how often categories have occurred. Empty for other monitors.
-    parts
-        For a run that is watched for a goal: the state of each behavior, in the order of their
-        names.
-    format
-        The version of this format.
+    would have given. ``step`` is that of the next call, ``so_far`` the behavior so far, and ``row``
+    the last state with all its columns. NaN is stored as None.
     """
 
     step: int
     group: Any
     target: str
-    behavior: Any
+    behavior: Any  # its internal state: a number, or a nested tuple of numbers
     so_far: float | None
+    # Why the behavior so far is unknown: a code (0 if it is known) and two details.
     lost: tuple[int, float | None, float | None]
     streak: int
     alarmed: bool
     since: int
     ended: bool
     row: tuple[float | None, ...] | None
+    # The last answer: its step, n, status, the code of the reason, two details, and the numbers.
     outlook: tuple[float | None, ...]
     text: str = ""
     intervened_at: int | None = None
-    history: tuple[tuple[float | None, ...], ...] = ()
-    parts: tuple[RunState, ...] = ()
+    history: tuple[tuple[float | None, ...], ...] = ()  # what the models read of the run so far
+    parts: tuple[RunState, ...] = ()  # for a goal: the state of each of its behaviors
     format: int = RUN_FORMAT
 
     def reading(self, width: int) -> list[float]:

@@ -330,16 +330,6 @@ class GoalMonitor:
             half of the new episodes are always used to correct p.
         seed
             The seed for choosing that half, and for the random numbers that break ties.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from ontarget import Episodes, GoalMonitor
-        >>> rng = np.random.default_rng(0)
-        >>> walks = Episodes.from_arrays(rng.normal(size=(360, 3, 1)), rng.normal(size=(360, 3)))
-        >>> monitor = GoalMonitor().fit(walks.take(range(300)), progress=False)
-        >>> monitor.recalibrate(walks.take(range(300, 360)))
-        <GoalMonitor: horizon 3, 1 feature, behavior sum; 240 learn, 60 assure>
         """
         found = recalibrated_parts(self._joint, new_episodes, seed=seed, renew_p=renew_p)
         twin = type(self)(**self.get_params(deep=False))
@@ -823,16 +813,6 @@ class GoalMonitor:
         the sets of assure episodes that you might have recorded. Bands come from the paths of
         recorded runs, weighted as the forests weigh these runs. So the model must be a forest, and
         the fit must have kept the paths (``paths=True``).
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from ontarget import Episodes, GoalMonitor
-        >>> rng = np.random.default_rng(0)
-        >>> walks = Episodes.from_arrays(rng.normal(size=(300, 4, 1)), rng.normal(size=(300, 4)))
-        >>> band = GoalMonitor().fit(walks, progress=False).path_band(1, [[0.1]], 2.0, 0.8)
-        >>> band.steps, bool((band.lower < 2.0).all() and (band.upper > 2.0).all())
-        (array([2, 3, 4]), True)
         """
         options = {"level": level, "all_steps": all_steps, "confidence": confidence}
         return path_band_of(self.fitted, self.contracts, t, states, behavior, groups, options)
@@ -876,22 +856,6 @@ class GoalMonitor:
             The run's group, if the monitor is calibrated by group.
         calibration
             As for `watch`, so that p is the same as a watch's.
-
-        Notes
-        -----
-        This explains the model, not the world. To divide a change among its causes, the model is
-        asked about states that mix the two steps, and some of these states may be impossible.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from ontarget import Episodes, GoalMonitor, Target
-        >>> rng = np.random.default_rng(0)
-        >>> walks = Episodes.from_arrays(rng.normal(size=(300, 3, 1)), rng.normal(size=(300, 3)))
-        >>> monitor = GoalMonitor().fit(walks, progress=False)
-        >>> why = monitor.explain(1, [0.1], -2.0, Target.at_least(0.0), before=([0.1], 0.0))
-        >>> print(why.contributions[0].cause, why.missed > 0.8)
-        reward earned True
         """
         t = whole_number("t", t, least=0)
         alone, target, name = self._narrowed(target)
@@ -1014,19 +978,6 @@ class GoalMonitor:
             test is used (methods M10 and M36 in docs/methods.md).
         t, calibration
             As for `harm_guard`.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from ontarget import Episodes, GoalMonitor, Target
-        >>> rng = np.random.default_rng(0)
-        >>> walks = Episodes.from_arrays(rng.normal(size=(500, 3, 1)), rng.normal(size=(500, 3)))
-        >>> monitor = GoalMonitor().fit(walks, progress=False)
-        >>> rewards = rng.normal(-0.8, size=(200, 3))
-        >>> lower = Episodes.from_arrays(rng.normal(size=(200, 3, 1)), rewards)
-        >>> found = monitor.drift(lower, Target.at_least(0.0), order=np.arange(200))
-        >>> str(found.judgement), found.bias.too_high > 0.2
-        ('changed for the worse', True)
         """
         t = whole_number("t", t, least=0)
         alone, wanted, name = self._narrowed(target)
@@ -1097,16 +1048,6 @@ class GoalMonitor:
 
         The line ``accuracy`` is about chance in the calibration curve alone, which turns the
         model's probabilities into p. The model's own error is not included.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from ontarget import Episodes, GoalMonitor
-        >>> rng = np.random.default_rng(0)
-        >>> walks = Episodes.from_arrays(rng.normal(size=(40, 3, 1)), rng.normal(size=(40, 3)))
-        >>> parts = walks.split(assure=0)
-        >>> print(GoalMonitor().fit(split=parts, progress=False).summary().splitlines()[0][11:86])
-        by chance in the calibration curve alone, p may be off by about ± 14 points
         """
         return reach_in_words(self._joint.first)
 
