@@ -85,37 +85,12 @@ def test_a_batch_is_answered_as_watches_would(engine: Engine, monitor: GoalMonit
         assert read(reply)["end"] is True
 
 
-def test_steps_of_one_run_in_one_batch_are_taken_in_order(
-    engine: Engine, monitor: GoalMonitor
-) -> None:
-    watch = monitor.watch(Target.at_least(0), false_alarm_rate=RATE)
-    sent = [message(step) for step in range(4)]
-    for one, reply in zip(sent, engine.take([*sent, sent[2]])[:4], strict=True):
-        same(read(reply), watch.step(one.state, one.reward))
-
-
-def test_the_same_step_again_gets_the_stored_answer(engine: Engine) -> None:
-    sent = [message(step) for step in range(3)]
-    first = [read(reply) for reply in engine.take(sent)]
-    again = [read(reply) for reply in engine.take(sent)]
-    assert again == [{**one, "duplicate": True} for one in first]
-
-
 def test_another_payload_for_a_step_is_refused(engine: Engine) -> None:
     engine.take([message(0), message(1)])
     for step in (0, 1):
         (reply,) = engine.take([message(step, reward=3.0)])
         assert isinstance(reply, Problem)
         assert (reply.status, reply.title, reply.expected) == (409, "conflict", 2)
-
-
-def test_a_gap_is_refused_with_the_step_that_is_expected(engine: Engine) -> None:
-    begun, gap, unknown = engine.take([message(0), message(2), message(1, agent="other")])
-    assert isinstance(begun, bytes)
-    assert isinstance(gap, Problem)
-    assert (gap.status, gap.expected) == (409, 1)
-    assert isinstance(unknown, Problem)
-    assert unknown.expected == 0
 
 
 def test_a_run_that_is_over_takes_no_more(engine: Engine) -> None:
