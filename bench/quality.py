@@ -30,7 +30,8 @@ from yardstick.pictures import draw_growth
 from yardstick.questions import REAL, real_questions
 from yardstick.truth import GROWING, MOST, PROCESSES, REPEATS, Distance, Process, told
 
-METHODS = ("ours", "before", "boosted", "logistic")  # the first is compared with the others
+# The first is compared with the others.
+METHODS = ("ours", "before", "boosted", "logistic", "rival")
 
 Grown = dict[int, dict[str, list[Distance]]]  # by number of past episodes, then method
 

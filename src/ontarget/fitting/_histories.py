@@ -65,16 +65,17 @@ def _changing(learn: Episodes) -> FloatArray:
 
 def _frequent(learn: Episodes, features: list[int]) -> tuple[tuple[int, int], ...]:
     """The categories of these features that occur in most runs, as (feature, code) pairs."""
-    found = [np.empty((0, 3), dtype=np.int64)]
-    for t in range(learn.horizon):
-        step = learn.at(t)
-        for j in features:
+    pairs, runs = [], []
+    for j in sorted(features):
+        found = []
+        for t in range(learn.horizon):
+            step = learn.at(t)
             codes = step.states[:, j]
             known = np.flatnonzero((codes >= 0.0) & (codes == np.floor(codes)))
-            each = np.full(known.size, j), codes[known].astype(np.int64), step.index[known]
-            found.append(np.column_stack(each))
-    occurring = np.unique(np.concatenate(found), axis=0)  # once a run
-    pairs, runs = np.unique(occurring[:, :2], axis=0, return_counts=True)
-    order = np.argsort(-runs, kind="stable")[:_MOST_CATEGORIES]
-    kept = np.sort(order[runs[order] >= _LEAST_RUNS])
-    return tuple((int(j), int(code)) for j, code in pairs[kept])
+            found.append(codes[known].astype(np.int64) * len(learn) + step.index[known])
+        occurring = np.unique(np.concatenate(found)) // len(learn)  # once a run
+        codes, counts = np.unique(occurring, return_counts=True)
+        pairs += [(j, code) for code in codes.tolist()]
+        runs += counts.tolist()
+    order = np.argsort(-np.array(runs, dtype=np.int64), kind="stable")[:_MOST_CATEGORIES]
+    return tuple(sorted(pairs[k] for k in order if runs[k] >= _LEAST_RUNS))

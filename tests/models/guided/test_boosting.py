@@ -65,15 +65,25 @@ def test_more_noise_keeps_fewer_trees(rows: Learned) -> None:
     assert kept[1] < kept[0]
 
 
-def test_a_guide_and_its_order_of_categories_do_not_know_unseen_outcomes(rows: Learned) -> None:
+def test_a_guide_does_not_know_unseen_outcomes(rows: Learned) -> None:
     y, rules = outcomes(rows, noise=0.5), RULES._replace(patience=0)
     changed = np.where(rows.folds == 1, 100.0 * rows.X[:, 2], y)
-    binned = bin_rows(rows.X, (2,))
+    binned = bin_rows(rows.X, ())
     one = boost_by_fold(rows, [y] * (N_FOLDS + 1), rules, binned)
     other = boost_by_fold(rows, [changed] * (N_FOLDS + 1), rules, binned)
     for a, b in zip((*one[1].bins, *one[1][1:]), (*other[1].bins, *other[1][1:]), strict=True):
         assert np.array_equal(a, b)
     assert not np.array_equal(one[0].values, other[0].values)
+
+
+def test_a_guide_tells_no_category_from_another(rows: Learned) -> None:
+    y = outcomes(rows, noise=0.1)
+    guide = boost_by_fold(rows, [y] * (N_FOLDS + 1), RULES, bin_rows(rows.X, (2,)))[-1]
+    asked = rows.X.copy()
+    asked[:, 2] = np.arange(N)
+    told = [guide_rows(Guides(NO_LINEAR, guide), X)[:, -1] for X in (rows.X, asked)]
+    assert np.array_equal(*told)
+    assert np.ptp(told[0]) > 1.0
 
 
 def test_without_rows_to_learn_from_there_are_no_trees(rows: Learned) -> None:

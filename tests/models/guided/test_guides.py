@@ -19,7 +19,7 @@ Y = X @ [1.0, -1.0, 0.5, 2.0, 0.0] + 0.3 * RNG.normal(size=400)
 PLAN = GuidePlan(
     n_folds=5,
     seed=(0,),
-    boosting=BoostingRules(n_trees=30, depth=3, rate=0.3, least_weight=5.0, penalty=1.0),
+    boosting=BoostingRules(n_trees=30, depth=3, rate=0.3, least_weight=3.0, penalty=1.0),
 )
 
 
@@ -77,15 +77,15 @@ def test_missing_features_and_categories_have_effects_of_their_own() -> None:
     assert np.isfinite(guide_rows(guides, strange)[:, 2:]).all()
 
 
-def test_the_linear_guide_knows_no_rare_category() -> None:
+def test_guides_know_no_rare_category() -> None:
     # Without a fold, the mean of a rare category would tell the fold's own outcomes.
     for n_categories, known in ((25, True), (50, False)):
         n = 1_500 // n_categories
         kinds = np.tile(np.arange(float(n_categories)), n)[:, None]
         y = np.tile(RNG.normal(size=n_categories), n)
-        linear, boosted = guide_rows(guides_of(kinds, y, (0,)), kinds)[:, -2:].T
-        assert (np.ptp(linear) > 0.0) == known
-        assert np.corrcoef(boosted, y)[0, 1] > 0.95
+        told = guide_rows(guides_of(kinds, y, (0,)), kinds)[:, -2:]
+        spread = known * np.ptp(y) / y.std()
+        assert np.ptp(told, axis=0) == pytest.approx([spread, spread], rel=0.1)
 
 
 def test_columns_of_noise_hardly_blur_the_linear_guide() -> None:
@@ -116,7 +116,7 @@ DAMAGE = {
     "guide_edges": lambda a: a[::-1],
     "guide_edge_start": lambda a: a[:-1],
     "guide_categorical": lambda a: a[1:],
-    "guide_category_order": lambda a: a[1:],
+    "guide_category_order": lambda a: np.append(a, np.uint16(0)),
     "guide_nodes": lambda a: a | (np.int64(0x7FFF) << 48),
     "guide_values": lambda a: a[:-3],
 }
@@ -129,7 +129,8 @@ def test_damaged_arrays_are_refused(name: str) -> None:
     guides_from_arrays(arrays)
     with pytest.raises(ModelFileError, match=r"damaged|needs"):
         guides_from_arrays({**arrays, name: DAMAGE[name](arrays[name])})
-    with pytest.raises(ModelFileError, match="need"):
-        guides_from_arrays({**arrays, name: arrays[name][:0]})
+    if arrays[name].size:  # only files of 0.2 have an order of categories
+        with pytest.raises(ModelFileError, match="need"):
+            guides_from_arrays({**arrays, name: arrays[name][:0]})
     with refuses(ModelFileError, None, name):
         guides_from_arrays({key: a for key, a in arrays.items() if key != name})

@@ -9,13 +9,12 @@ import numpy as np
 
 from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
-from ontarget._typing import BoolArray, FloatArray, IntArray
+from ontarget._typing import FloatArray, IntArray
 from ontarget.errors import InputError
 from ontarget.models.forest._binning_kernel import (
     MISSING,
     BinTable,
     bin_column,
-    outcomes_by_code,
 )
 
 MAX_BINS = 65_535
@@ -101,8 +100,7 @@ def bin_by_value(
     """The bins of each feature, the code of each feature and row, and the numbers of bins.
 
     A bin is a range of a feature's values, or a category; its number is its code. Codes and numbers
-    are as `bin_features` gives them. Categories are in the order of their numbers;
-    `reorder_categories` sorts them by outcome.
+    are as `bin_features` gives them. Categories are in the order of their numbers.
     """
     edges = [
         _categories(own, f) if f in categorical else _edges(own, max_bins)
@@ -110,34 +108,6 @@ def bin_by_value(
     ]
     bins = _bin_table(edges, {f: np.arange(edges[f].size) for f in sorted(categorical)})
     return bins, *bin_features(X, bins)
-
-
-def reorder_categories(
-    bins: BinTable, codes: IntArray, y: FloatArray, seen: BoolArray
-) -> tuple[BinTable, IntArray, IntArray]:
-    """The bins with categories sorted by mean outcome, the new codes, and the numbers of bins.
-
-    A bin is a range of a feature's values, or a category; its number is its code. The means are
-    taken over the rows in ``seen`` only, and categories that none of these rows has are dropped.
-    ``codes`` are the codes of all rows in the given bins. New codes and numbers are as
-    `bin_features` gives them.
-    """
-    edges: list[FloatArray] = np.split(bins.edges, bins.start[1:-1])
-    orders: dict[int, IntArray] = {}
-    found, features = codes.copy(), np.flatnonzero(bins.categorical)
-    most = int(np.diff(bins.start)[features].max(initial=0)) + 1  # the last code is missing
-    by_code = np.zeros((features.size, most), dtype=np.int64), np.zeros((features.size, most))
-    outcomes_by_code(codes, features, (y, seen), by_code)
-    for j, f in enumerate(features.tolist()):
-        order = bins.order[bins.start[f] : bins.start[f + 1]]
-        counts, sums = (one[j, order] for one in by_code)
-        here = np.flatnonzero(counts)
-        edges[f], orders[f] = edges[f][here], _order(sums[here] / counts[here])
-        new = np.full(order.size + 1, here.size, dtype=np.uint16)
-        new[order[here]] = orders[f]
-        found[f] = new[codes[f]]
-    own_bins = _bin_table(edges, orders)
-    return own_bins, read_only(found), read_only(_bins_of(own_bins))
 
 
 def _bin_table(edges: list[FloatArray], orders: dict[int, IntArray]) -> BinTable:

@@ -100,25 +100,3 @@ def write_code(codes: AnyArray, at: int, n_features: int, code: int) -> None:
 def bin_column(column: FloatArray, feature: int, bins: BinTable, codes: AnyArray) -> None:
     """Write the codes of one feature for all rows."""
     bin_values(column, feature, bins, codes)
-
-
-@kernel
-def outcomes_by_code(
-    codes: AnyArray,
-    features: IntArray,
-    rows: tuple[FloatArray, BoolArray],
-    found: tuple[IntArray, FloatArray],
-) -> None:
-    """Count the rows that have each code of these features, and add up their outcomes.
-
-    ``rows`` is the outcomes, and True for the rows that count. ``found`` is two arrays of shape
-    (features, codes): the counts and the sums.
-    """
-    y, seen = rows
-    counts, sums = found
-    for j in range(features.size):
-        own = codes[features[j]]
-        for i in range(y.size):
-            if seen[i]:
-                counts[j, own[i]] += 1
-                sums[j, own[i]] += y[i]

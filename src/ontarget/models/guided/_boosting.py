@@ -13,13 +13,8 @@ import numpy as np
 
 from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
-from ontarget._typing import BoolArray, FloatArray, IndexArray, IntArray
-from ontarget.models.forest._binning import (
-    Distinct,
-    bin_by_value,
-    distinct_values,
-    reorder_categories,
-)
+from ontarget._typing import FloatArray, IndexArray, IntArray
+from ontarget.models.forest._binning import Distinct, bin_by_value, distinct_values
 from ontarget.models.forest._binning_kernel import BinTable
 from ontarget.models.forest._store import drop_unused_edges
 from ontarget.models.guided._boosting_kernel import (
@@ -35,6 +30,7 @@ from ontarget.models.guided._boosting_kernel import (
 _MOST_BINS = 64
 # So many trees grow between two looks at the held-out rows.
 _AT_ONCE = 10
+_NOTHING = Distinct(np.empty(0), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.intp))
 NO_TREES = BoostedGuide(
     BinTable(*(read_only(np.empty(0, dtype=d)) for d in ("f8", "i8", "?", "u2"))),
     read_only(np.empty(0, dtype=np.int64)),
@@ -66,10 +62,12 @@ def bin_rows(
 ) -> Binned:
     """The rows with each number replaced by the code of its bin, for all fits of boosted trees.
 
-    Categories are in the order of their numbers; each fit sorts them by outcome.
+    All known categories are in one bin, which no tree splits: trees would tell a rare category's
+    own outcome (M29).
     """
     known = distinct_values(X, categorical) if distinct is None else distinct
-    return Binned(*bin_by_value(X, categorical, max_bins=_MOST_BINS, distinct=known))
+    told = [_NOTHING if f in categorical else own for f, own in enumerate(known)]
+    return Binned(*bin_by_value(X, (), max_bins=_MOST_BINS, distinct=told))
 
 
 def boost_by_fold(
@@ -89,7 +87,7 @@ def boost_by_fold(
 
     def start(first: int, stop: int) -> None:
         for k in starts[first:stop]:
-            fits[k] = _Fit(rows, rest[k], k, _in_order(binned, rest[k], rows.folds != k))
+            fits[k] = _Fit(rows, rest[k], k, binned)
 
     run_blocks(start, len(starts), block=1)
     looks = rules.patience > 0 and n_folds > 1
@@ -109,17 +107,6 @@ def boost_by_fold(
             if errors.size - n_best >= rules.patience:
                 break
     return [fits[k].guide(n_best) if k in fits else NO_TREES for k in range(n_folds + 1)]
-
-
-def _in_order(binned: Binned, y: FloatArray, seen: BoolArray) -> Binned:
-    """The rows with the categories of each feature sorted by their mean outcome.
-
-    The means are taken over the rows in ``seen`` only: the order must not depend on rows that the
-    fit has not learned from.
-    """
-    if not binned.bins.categorical.any():
-        return binned
-    return Binned(*reorder_categories(binned.bins, binned.codes, y, seen))
 
 
 class _Fit:

@@ -31,6 +31,8 @@ _MOST_CATEGORIES, _LEAST_EPISODES = 32, 50
 # The penalties of the ridge regression; those beyond the first are tried only if there are more
 # than so many columns.
 _PENALTIES, _FEW = (1.0, 10.0, 100.0, 1_000.0, 10_000.0), 40
+# A leaf's least weight counts episodes by their rows, but no more than so many rows of each.
+_MOST_POOLED = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +130,10 @@ def fit_guides(
     learn = _Rows(rows.X, _standardised(rows), _weights(rows), folds)
     linear = _fit_linear(learn, shared.columns)
     boosted = [NO_TREES] * len(linear)
-    if plan.boosting is not None and shared.binned is not None:
-        boosted = _fit_boosted(learn, plan.boosting, shared.binned, linear)
+    if plan.boosting is not None and shared.binned is not None and len(linear) > 2:
+        pooled = min(rows.y.size / shared.fold.size, _MOST_POOLED)
+        rules = plan.boosting._replace(least_weight=plan.boosting.least_weight * pooled)
+        boosted = _fit_boosted(learn, rules, shared.binned, linear)
     *without, of_all = map(Guides, linear, boosted)
     return of_all, FoldGuides(tuple(without), shared.fold)
 
@@ -223,8 +227,10 @@ def _frequent(values: FloatArray, episodes: IndexArray) -> FloatArray:
     Fitted without an episode, the effect of a rare category leans away from this very episode's
     outcome, and other models would read it as a sign of that outcome (M29).
     """
-    pairs = np.unique(np.stack([values, episodes.astype(np.float64)]), axis=1)
-    found, counts = np.unique(pairs[0], return_counts=True)
+    found, place = np.unique(values, return_inverse=True)
+    n_episodes = int(episodes.max(initial=0)) + 1
+    each = np.unique(place * n_episodes + episodes) // n_episodes  # once an episode
+    counts = np.bincount(each, minlength=found.size)
     most = np.sort(np.argsort(-counts, kind="stable")[:_MOST_CATEGORIES])
     chosen: FloatArray = found[most][counts[most] >= _LEAST_EPISODES]
     return chosen

@@ -29,8 +29,6 @@ _FOLDS = 5
 _BOOSTING = BoostingRules(
     n_trees=300, depth=5, rate=0.08, least_weight=20.0, penalty=1.0, patience=20
 )
-# A leaf holds at least 20 runs, counted by their rows, but no more than so many rows each.
-_MOST_POOLED = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +71,8 @@ class RunGuide:
         rows = in_canonical_order(
             TrainingRows.of(np.take(X, columns, axis=1), y, weight, ids=keys, steps=None)
         )
-        runs = np.unique(keys)
-        leaf = _BOOSTING.least_weight * min(y.size / runs.size, _MOST_POOLED)
-        plan = GuidePlan(_FOLDS, (seed, _FOLDS), _BOOSTING._replace(least_weight=leaf))
-        guides, folds = fit_guides(rows, plan, ())
-        return cls(read_only(columns.astype(np.int64)), guides, folds, runs)
+        guides, folds = fit_guides(rows, GuidePlan(_FOLDS, (seed, _FOLDS), _BOOSTING), ())
+        return cls(read_only(columns.astype(np.int64)), guides, folds, np.unique(keys))
 
     def appended(self, X: FloatArray, keys: KeyArray | None = None) -> FloatArray:
         """The rows with the guide's prediction as the last column.

@@ -25,6 +25,7 @@ from ontarget.models.forest._growing import in_canonical_order
 from ontarget.models.forest._members import Members, most_members
 from ontarget.models.forest._origins import RowOrigins
 from ontarget.models.forest.estimator import QuantileForest
+from ontarget.models.guided._boosting_kernel import BoostingRules
 from ontarget.models.guided._guides import GuidePlan, guide_rows
 from ontarget.models.regression._fitting import RegressionPlan
 from ontarget.models.regression.estimator import DistributionRegression
@@ -53,18 +54,22 @@ if TYPE_CHECKING:
 # A tree that was fetched for one row serves all rows of a block; with many values, fewer rows fit
 # into the fastest memory.
 _BLOCK, _MOST_ANSWERS = 256, 4096
+# Boosting ends when 20 trees have not lowered the error in rows that they have not seen.
+_BOOSTING = BoostingRules(
+    n_trees=200, depth=3, rate=0.1, least_weight=20.0, penalty=1.0, patience=20
+)
 
 
 class StackedForest(ForestEstimator):
     """A weighted mixture of three models (*experts*); the default model of a monitor.
 
-    One expert is a quantile forest. It reads the features and a *guide*: a prediction of the mean
-    by a ridge regression, because trees are slow to learn sums of many features. The second expert,
-    the *shift*, moves and stretches one shape of distribution; it helps if outcomes differ only in
-    location and scale, where a forest smooths too much. The third is a `DistributionRegression`,
-    which needs few episodes. An expert gets more weight if it gives more probability to outcomes of
-    episodes that it has not learned from. An expert of very small weight is left out. See methods
-    M14 to M16 in docs/methods.md.
+    One expert is a quantile forest. It reads the features and two *guides*: predictions of the mean
+    by a ridge regression, and by small boosted trees that correct it, because a forest is slow to
+    learn sums of many features. The second expert, the *shift*, moves and stretches one shape of
+    distribution; it helps if outcomes differ only in location and scale, where a forest smooths too
+    much. The third is a `DistributionRegression`, which needs few episodes. An expert gets more
+    weight if it gives more probability to outcomes of episodes that it has not learned from. An
+    expert of very small weight is left out. See methods M14 to M16 in docs/methods.md.
 
     Parameters
     ----------
@@ -75,13 +80,13 @@ class StackedForest(ForestEstimator):
     experts
         The experts to use: ``"forest"`` and any of ``"shift"`` and ``"linear"``.
     max_features, max_depth, split, max_entries, max_bins, n_jobs
-        As in `QuantileForest`; the guide counts as a feature.
+        As in `QuantileForest`; guides count as features.
     bootstrap, max_samples
         As in `QuantileForest`. By default each tree draws half of the episodes, without
         replacement. The other half is used to judge the tree, and leaves need half the memory.
     n_folds
-        Into how many parts the episodes are divided. The guide of a training row is fitted without
-        its part.
+        Into how many parts the episodes are divided. The guides of a training row are fitted
+        without its part.
     seed
         One or several whole numbers from 0 up, which determine all random choices.
 
@@ -121,7 +126,7 @@ class StackedForest(ForestEstimator):
     def __init__(
         self,
         n_trees: int = 60,
-        min_leaf: int = 7,
+        min_leaf: int = 4,
         *,
         experts: Sequence[Expert] = EXPERTS,
         max_features: float | int = 0.75,
@@ -363,7 +368,7 @@ class StackedForest(ForestEstimator):
         n_folds = whole_number("n_folds", self.n_folds, least=2)
         return StackPlan(
             experts=tuple(name for name in EXPERTS if name in named),
-            guides=GuidePlan(n_folds, seeds),
+            guides=GuidePlan(n_folds, seeds, _BOOSTING),
             forest=self._unfitted_forest((*seeds, FOREST)),
             regression=RegressionPlan(n_folds=n_folds, seed=seeds),
             seed=seeds,
