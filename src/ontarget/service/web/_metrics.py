@@ -13,7 +13,7 @@ from prometheus_client import (
 
 _SIZES = (1, 10, 100, 1_000, 10_000)
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
-disable_created_metrics()
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class Metrics:
