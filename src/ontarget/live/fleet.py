@@ -221,7 +221,7 @@ class FleetWatch:
         """The states of these agents' runs, as arrays and as bytes."""
         rows, table = self._which(agents), self._runs.table
         whole, so_far = table.whole[rows], table.real[rows, k.SO_FAR]
-        if self._contract.asked.is_joint:
+        if self._contract.readings:
             so_far = np.full(rows.size, np.nan)  # each behavior has its own
         return Standings(
             packed=self._runs.pack(rows),
