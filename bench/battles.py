@@ -27,9 +27,8 @@ from ontarget.domains import (
     simulate_with_snapshots,
 )
 from ontarget.evaluation import binomial_band
-from ontarget.paper.experiment import OPEN, simulated
+from ontarget.paper.experiment import FULL, LABELS, OPEN, QUICK, simulated
 from ontarget.paper.page import main_table as main_table_of
-from ontarget.paper.plan import FULL, LABELS, QUICK
 from ontarget.paper.reproduction import reproduce
 from yardstick.figures import keep
 from yardstick.tables import lines

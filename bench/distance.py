@@ -22,8 +22,7 @@ import numpy as np
 
 from ontarget import GoalMonitor, QuantileForest
 from ontarget.models import StackedForest
-from ontarget.paper.experiment import mean_sd, split_seed, train_and_calibrate
-from ontarget.paper.plan import FULL, QUICK, Plan
+from ontarget.paper.experiment import FULL, QUICK, Plan, mean_sd, split_seed, train_and_calibrate
 from yardstick.cases import CASES, Case, build_case, excess
 from yardstick.figures import keep
 from yardstick.tables import lines

@@ -39,8 +39,7 @@ from ontarget.models import (
     RegressorQuantiles,
     StackedForest,
 )
-from ontarget.paper.experiment import train_and_calibrate
-from ontarget.paper.plan import FULL, Plan
+from ontarget.paper.experiment import FULL, Plan, train_and_calibrate
 from yardstick.cases import CASES, Case, build_case, excess
 from yardstick.figures import keep
 from yardstick.tables import lines

@@ -17,11 +17,15 @@ from typing import Any
 import numpy as np
 
 from ontarget import Below, Evaluation, GoalMonitor
-from ontarget.domains import ExactReturns, Rivers, Tamarisk
+from ontarget.domains import Rivers, Tamarisk
 from ontarget.evaluation import brier, ece
 from ontarget.paper.experiment import (
+    FULL,
+    LABELS,
+    QUICK,
     Part,
     Partition,
+    Plan,
     mean_sd,
     part_of,
     partition_of,
@@ -30,7 +34,7 @@ from ontarget.paper.experiment import (
     summarize_forecasts,
 )
 from ontarget.paper.page import plus_minus
-from ontarget.paper.plan import FULL, LABELS, QUICK, Plan
+from yardstick.exact import ExactReturns
 from yardstick.figures import keep
 from yardstick.tables import lines
 

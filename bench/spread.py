@@ -14,7 +14,7 @@ import numpy as np
 
 from ontarget import GoalMonitor, Target
 from ontarget.domains import Rivers, Tamarisk, simulate
-from ontarget.domains.exact import ExactReturns
+from yardstick.exact import ExactReturns
 from yardstick.figures import keep
 
 RIVER, TARGET, STEPS = Tamarisk("tight-budget"), Target.at_least(-80), (0, 10, 25)

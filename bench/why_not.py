@@ -28,8 +28,9 @@ import polars as pl
 from threadpoolctl import threadpool_limits
 
 from ontarget import Episodes, Target
-from ontarget.domains import ExactReturns, Rivers, Tamarisk, simulate
+from ontarget.domains import Rivers, Tamarisk, simulate
 from yardstick import peers
+from yardstick.exact import ExactReturns
 from yardstick.figures import keep
 from yardstick.peers import Task, matrix
 

@@ -83,7 +83,7 @@ LAYERS = [
     ),
     Layer("target", "intervals, half-lines, unions", colour="#f2e3c6"),
     Layer("_grid · _keyed · _kernel · _threads", "decimals, randomness, compiled code"),
-    Layer("errors · _typing · _extras", "one error tree, types, optional packages"),
+    Layer("errors · _typing · _package", "one error tree, types, optional packages"),
 ]
 
 

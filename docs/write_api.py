@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ontarget._internal import is_internal
+from ontarget._package import is_internal
 
 API = Path(__file__).parent / "api"
 METHODS = (API.parent / "methods.md").read_text()

@@ -25,7 +25,7 @@ from ontarget.evaluation import (
     pool,
     reliability,
 )
-from ontarget.evaluation.figures import reliability_diagram
+from ontarget.evaluation.figures import came_true_chart
 
 FEATURES = ["x", "y", "speed_x", "speed_y", "angle", "spin", "left_leg", "right_leg"]
 TARGET = Target.at_least(200.0)
@@ -93,7 +93,7 @@ def measured(
     found = monitor.evaluate(episodes, TARGET)
     said = pool(found.p, found.met)
     binned = reliability(said.p, said.met, bins=20, episode=said.episode)
-    reliability_diagram(binned).savefig(picture, dpi=150)
+    came_true_chart(binned).savefig(picture, dpi=150)
 
     raised, crash = found.alarms(Promised(FALSE_ALARMS)), crashed(episodes)
     crashes = alarm_quality(raised.first[crash], found.met[crash], found.lengths[crash])

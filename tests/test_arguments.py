@@ -8,7 +8,7 @@ from sklearn.linear_model import QuantileRegressor
 
 from ontarget._arguments import fraction, share, whole_number
 from ontarget.conformal import GroupedPCQR
-from ontarget.conformal.planning import needed_for_coverage, uniform_margin
+from ontarget.conformal.levels import needed_for_coverage, uniform_margin
 from ontarget.domains import simulate
 from ontarget.episodes import Episodes
 from ontarget.errors import EpisodesError, InputError

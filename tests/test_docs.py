@@ -96,7 +96,7 @@ def test_what_a_monitor_hands_out_is_described() -> None:
 
 @pytest.mark.parametrize("accuracy", [0.05, 0.03, 0.02, 0.01])
 def test_the_table_of_episodes_agrees_with_the_plan(accuracy: float) -> None:
-    from ontarget.conformal.planning import plan_sizes
+    from ontarget.conformal.levels import plan_sizes
 
     page = (DOCS / "how-many-episodes.md").read_text()
     row = re.search(rf"^\| ± {accuracy} \|(.*)\|$", page, flags=re.M)

@@ -158,15 +158,6 @@ def test_a_change_in_an_inner_kernel_of_another_file_is_compiled(
 
 
 @pytest.mark.slow
-def test_plain_numba_would_keep_the_old_answer(tiny: TinyPackage) -> None:
-    """The fault that the digest is for: should this fail one day, Numba has learnt it itself."""
-    (tiny.folder / "_kernel.py").write_text(PLAIN_NUMBA)
-    assert tiny.answer()[0] == 21
-    tiny.multiply_by(20)
-    assert tiny.answer()[0] == 21
-
-
-@pytest.mark.slow
 def test_an_unwritable_package_is_kept_in_the_users_own_folder(
     tiny: TinyPackage, tmp_path: Path
 ) -> None:

@@ -15,11 +15,10 @@ SOURCE = Path(__file__).parents[1] / "src" / "ontarget"
 
 # Earlier may not import later. Names on one line are one layer and may import each other.
 LAYERS = [
-    ["errors", "_typing", "_plain"],
-    ["_extras", "_arguments", "_internal", "_version", "_whole_file"],
+    ["errors", "_typing", "_text"],
+    ["_package", "_arguments", "_whole_file"],
     ["client"],
-    ["_numerals"],
-    ["_grid", "_kernel", "_keyed", "_progress", "_readonly", "_scalars", "_threads"],
+    ["_arrays", "_grid", "_kernel", "_keyed", "_progress", "_threads"],
     ["target"],
     ["goal"],
     ["episodes", "reading"],
@@ -66,7 +65,7 @@ def home(name: str) -> str:
     if name in RANK:
         return name
     shown = getattr(ontarget, name)
-    return "_version" if isinstance(shown, str) else shown.__module__.split(".")[1]
+    return "_package" if isinstance(shown, str) else shown.__module__.split(".")[1]
 
 
 def upward_imports(layer: str, source: str) -> set[str]:

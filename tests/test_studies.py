@@ -20,8 +20,7 @@ from ontarget.domains import (
     simulate_with_snapshots,
     true_probability,
 )
-from ontarget.paper.experiment import Partition, partition_of, simulated
-from ontarget.paper.plan import FULL
+from ontarget.paper.experiment import FULL, Partition, partition_of, simulated
 from paper.small import TAMARISK
 from yardstick.cases import CASES, Case, CasePlan, build_case
 from yardstick.processes import CartPole, Walk

@@ -16,7 +16,6 @@ import ontarget
 from ontarget import Target
 from ontarget._typing import BoolArray, FloatArray
 from ontarget.domains import (
-    ExactReturns,
     Simulation,
     Skirmish,
     Tamarisk,
@@ -25,6 +24,7 @@ from ontarget.domains import (
     true_probability,
 )
 from ontarget.episodes import Episodes
+from yardstick.exact import ExactReturns
 from yardstick.processes import (
     CartPole,
     DriftingWalk,
@@ -40,7 +40,7 @@ _PACKAGE: Final = Path(ontarget.__file__).parent
 _CODE: Final = (
     *(_PACKAGE / "domains").rglob("*.py"),
     *(_PACKAGE / name for name in ("_grid.py", "_keyed.py", "target.py")),
-    *(Path(__file__).parent / name for name in ("cases.py", "processes.py")),
+    *(Path(__file__).parent / name for name in ("cases.py", "exact.py", "processes.py")),
 )
 
 

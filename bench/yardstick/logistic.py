@@ -16,7 +16,7 @@ from sklearn.preprocessing import SplineTransformer
 from threadpoolctl import threadpool_limits
 
 from ontarget._typing import BoolArray, FloatArray, IndexArray
-from ontarget.study import Rows
+from ontarget.study import Rows, both_kinds, clipped_loss, held_out, past_share
 
 _STRENGTHS, _MOST_ONE_HOT = (0.01, 0.1, 1.0), 50
 _MOST_CELLS = 40_000_000  # of a regression's matrix: 320 MB
@@ -37,14 +37,14 @@ def logistic(learn: Rows, asked: Rows, seed: int = 0) -> FloatArray:
     if len(learn) > most:
         chosen = np.random.default_rng(seed).choice(len(learn), most, replace=False)
         learn = learn.take(np.sort(chosen))
-    held = _held(learn, seed)
-    if not _both(learn.met[~held]):
-        return np.full(len(asked), _rate(learn))
+    held = held_out(learn, seed)
+    if not both_kinds(learn.met[~held]):
+        return np.full(len(asked), past_share(learn))
     X, met = design(learn), learn.met
     losses = []
     for strength in _STRENGTHS:
         p = _regression(X[~held], met[~held], strength).predict_proba(X[held])[:, 1]
-        losses.append(_loss(p, met[held]))
+        losses.append(clipped_loss(p, met[held]))
     model = _regression(X, met, _STRENGTHS[int(np.argmin(losses))])
     pieces = (asked.take(slice(at, at + most)) for at in range(0, len(asked), most))
     return np.concatenate([model.predict_proba(design(piece))[:, 1] for piece in pieces])
@@ -56,29 +56,6 @@ def _regression(X: FloatArray, met: BoolArray, strength: float) -> Any:
         # Fifty Newton steps of a penalised fit are near enough.
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(X, met)
-
-
-def _both(met: BoolArray) -> bool:
-    """Whether some rows met the target and some missed it; otherwise there is nothing to learn."""
-    return bool(met.any() and not met.all())
-
-
-def _rate(rows: Rows) -> float:
-    """The share of episodes in these rows that met the target, kept away from 0 and 1."""
-    hits = np.bincount(rows.episode, rows.met) > 0
-    return float((hits.sum() + 1.0) / (hits.size + 2.0))
-
-
-def _held(rows: Rows, seed: int) -> BoolArray:
-    """(rows,): whether the row belongs to the fifth of the episodes that is held out."""
-    n = rows.n_episodes
-    chosen = np.random.default_rng(seed).permutation(n)[: max(n // 5, 1)]
-    return np.isin(rows.episode, chosen)
-
-
-def _loss(p: FloatArray, met: BoolArray) -> float:
-    clipped = np.clip(p, 1e-4, 1.0 - 1e-4)
-    return float(-np.log(np.where(met, clipped, 1.0 - clipped)).mean())
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-from ._version import __version__ as __version__
+from ._package import __version__ as __version__
 from .conformal.pcqr import PCQR as PCQR
 from .conformal.pcqr import GroupedPCQR as GroupedPCQR
 from .conformal.ranks import Interval as Interval

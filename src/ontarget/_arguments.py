@@ -19,15 +19,7 @@ def whole_number(
     most: int | None = None,
     error: type[OntargetError] = InputError,
 ) -> int:
-    """The value as an int; an error unless it is a whole number from `least` to `most`.
-
-    A float is an error too, even 3.0, because it is usually a mistake.
-
-    Examples
-    --------
-    >>> whole_number("window", 3, least=0)
-    3
-    """
+    """The value as an int; an error unless it is a whole number from `least` to `most`."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not whole or int(value) < least or (most is not None and int(value) > most):  # type: ignore[call-overload]
         upto = "up" if most is None else f"to {most}"
@@ -37,39 +29,21 @@ def whole_number(
 
 
 def fraction(name: str, value: object) -> float:
-    """The value as a float; an `InputError` unless it lies strictly between 0 and 1.
-
-    Examples
-    --------
-    >>> fraction("level", 0.95)
-    0.95
-    """
+    """The value as a float; an `InputError` unless it lies strictly between 0 and 1."""
     if not (isinstance(value, Real) and 0.0 < float(value) < 1.0):
         raise InputError(Argument(name), f" needs a number strictly between 0 and 1, got {value!r}")
     return float(value)
 
 
 def share(name: str, value: object) -> float:
-    """The value as a float; an `InputError` unless it is above 0 and at most 1.
-
-    Examples
-    --------
-    >>> share("max_samples", 1)
-    1.0
-    """
+    """The value as a float; an `InputError` unless it is above 0 and at most 1."""
     if isinstance(value, bool) or not (isinstance(value, Real) and 0.0 < float(value) <= 1.0):
         raise InputError(Argument(name), f" needs a share above 0, at most 1, got {value!r}")
     return float(value)
 
 
 def seed_parts(seed: Any) -> tuple[int, ...]:
-    """The seed, which is one whole number from 0 up or several, as a tuple.
-
-    Examples
-    --------
-    >>> seed_parts(7), seed_parts([7, 2])
-    ((7,), (7, 2))
-    """
+    """The seed, which is one whole number from 0 up or several, as a tuple."""
     parts = (seed,) if isinstance(seed, Integral) else tuple(seed)
     if not parts:
         raise InputError(
@@ -79,15 +53,7 @@ def seed_parts(seed: Any) -> tuple[int, ...]:
 
 
 def usable_path(path: str | PathLike[str], *, error: type[OntargetError] = InputError) -> Path:
-    """The path as a `Path`; an error if the system allows no file of this name.
-
-    Whether there is a file does not matter.
-
-    Examples
-    --------
-    >>> usable_path("runs.csv").name
-    'runs.csv'
-    """
+    """The path as a `Path`; an error if the system allows no file of this name."""
     found = Path(path)
     try:
         found.stat()

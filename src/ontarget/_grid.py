@@ -29,18 +29,7 @@ _WHOLE, _WHOLE32 = 2.0**52, 2.0**23
 
 
 def grid_of(outcomes: ArrayLike, *, decimals: int | None = None, noise: float = 0.0) -> float:
-    """The unit to which these outcomes are rounded (their *grid*): a power of ten.
-
-    It is nine digits below the typical outcome (the median size m): below the largest one, if that
-    is at most 10 m, or else below 10 m. If the ``decimals`` of the rewards are finer, it has these.
-    It is not below 1e-22, and at least ``noise``, the distance at which sums of floating-point
-    numbers cannot be told apart (method M1).
-
-    Examples
-    --------
-    >>> grid_of([-67.1, -14.5]), grid_of([2e9, 5e9], decimals=2)
-    (1e-07, 0.01)
-    """
+    """The unit to which these outcomes are rounded (their *grid*): a power of ten."""
     typical = typical_size(outcomes)
     largest = float(np.max(np.abs(np.asarray(outcomes)), initial=0.0)) or typical
     exponent = math.ceil(math.log10(min(largest, 10.0 * typical))) - _DIGITS
@@ -62,15 +51,7 @@ def typical_size(outcomes: ArrayLike) -> float:
 
 
 def decimals_of(pieces: Iterable[FloatArray]) -> int | None:
-    """The largest number of decimals of any of these numbers; None if one has more than 12.
-
-    A number that was stored in float32 has the decimals that it had before. NaN has none.
-
-    Examples
-    --------
-    >>> decimals_of([np.array([0.25, 3.0, -1e9])]), decimals_of([np.array([1 / 3])])
-    (2, None)
-    """
+    """The largest number of decimals of any of these numbers; None if one has more than 12."""
     most = 0
     for values in pieces:
         for some in (values[:_HEAD], values[_HEAD:]):
@@ -117,15 +98,7 @@ def scale_of(grid: float) -> float:
 
 
 def snap(values: ArrayLike, grid: float | None) -> FloatArray:
-    """The values rounded to the nearest multiple of ``grid``; infinities and NaN stay as they are.
-
-    If ``grid`` is None, the values are not rounded.
-
-    Examples
-    --------
-    >>> print(snap([0.1 + 0.2, -0.0], 1e-9))
-    [0.3 0. ]
-    """
+    """The values rounded to the nearest multiple of ``grid``; infinities and NaN stay."""
     array = np.asarray(values, dtype=np.float64)
     if grid is None:
         return array
@@ -139,16 +112,7 @@ def snap(values: ArrayLike, grid: float | None) -> FloatArray:
 
 
 def next_point(bound: float, grid: float) -> tuple[float, bool]:
-    """A bound rounded to the grid, and whether it was between two points of the grid.
-
-    Such a bound is rounded up: what is on the grid is below it if it is below the next point. A
-    bound that misses a point by no more than the last bits of a sum (0.1 + 0.2) is that point.
-
-    Examples
-    --------
-    >>> next_point(0.1 + 0.2, 0.1), next_point(3.05, 0.1)
-    ((0.3, False), (3.1, True))
-    """
+    """A bound rounded to the grid, and whether it was between two points of the grid."""
     near = float(snap(bound, grid))
     beside = near - bound if math.isfinite(bound) else 0.0
     if abs(beside) <= max(1e-6 * grid, abs(bound) * 2.0**-43):

@@ -88,12 +88,7 @@ def none_compiled() -> bool:
 
 @contextmanager
 def _kept_in(folder: Path) -> Iterator[None]:
-    """A context in which Numba caches the functions that it decorates in this folder.
-
-    Numba chooses the folder of a function when it decorates it, so other people's kernels stay
-    where they are. A user's own way to choose folders (NUMBA_CACHE_LOCATOR_CLASSES, which older
-    versions lack) is not followed, because nothing would check its folder.
-    """
+    """A context in which Numba caches the functions that it decorates in this folder."""
     settings = {"CACHE_DIR": str(folder), "CACHE_LOCATOR_CLASSES": ""}
     with _turn:
         before = {name: getattr(_config, name, "") for name in settings}
@@ -121,12 +116,7 @@ def _sources_digest() -> str:
 
 @cache
 def _cache_folder(given: str) -> Path | None:
-    """The folder for the kernels of these sources; None if no private one is writable.
-
-    It is in NUMBA_CACHE_DIR if that is set, otherwise beside the sources. Where that folder cannot
-    be written, or others can change it, a folder of the user's own takes its place. Folders of
-    older sources of the same installation are deleted.
-    """
+    """The folder for the kernels of these sources; None if no private one is writable."""
     package = Path(__file__).parent
     installation = blake2b(os.fsencode(package), digest_size=4).hexdigest()
     stem = f"{package.name}-{installation}-"
@@ -158,10 +148,7 @@ def _own_folders() -> Iterator[Path]:
 
 
 def _trouble(folder: Path, mode: int, *, sealed: bool = False) -> str:
-    """Why kernels cannot be kept in the folder, which is made if need be; empty if they can.
-
-    A folder that has to be ``sealed`` but is not is emptied: others may have changed its files.
-    """
+    """Why kernels cannot be kept in the folder, which is made if need be; empty if they can."""
     try:
         if sealed and folder.is_dir() and not _is_sealed(folder):
             shutil.rmtree(folder)
@@ -175,10 +162,7 @@ def _trouble(folder: Path, mode: int, *, sealed: bool = False) -> str:
 
 
 def _is_sealed(folder: Path) -> bool:
-    """Whether nobody but its owner can enter the folder, and only trusted users own what is in it.
-
-    What is in it may have any mode, as Numba writes it: nobody else can reach it.
-    """
+    """Whether only its owner can enter the folder, and only trusted users own what is in it."""
     if not _CHECKED:
         return True
     closed = not folder.is_symlink() and not folder.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)
@@ -186,11 +170,7 @@ def _is_sealed(folder: Path) -> bool:
 
 
 def _is_private_folder(folder: Path) -> bool:
-    """Whether no other user can put a file into the folder, or put another folder in its place.
-
-    Every folder above it counts, and every symbolic link on the way. In a sticky folder, such as
-    /tmp, others cannot rename what is not theirs, so it may be above this one.
-    """
+    """Whether no other user can put a file into the folder, or put another folder in its place."""
     if not _CHECKED:
         return True
     here, *ahead = map(Path, folder.absolute().parts)
@@ -241,10 +221,7 @@ def _trusted() -> frozenset[int]:
 
 @cache
 def _is_own_group(gid: int) -> bool:
-    """Whether the group is the user's own: primary, of the same name, with nobody else in it.
-
-    Directories such as LDAP may not list their users, so the name counts too.
-    """
+    """Whether the group is the user's own: primary, of the same name, with nobody else in it."""
     import grp
     import pwd
 

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
-from ontarget._plain import plain
+from ontarget._text import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,17 +34,7 @@ class Reached(Protocol):
 def progress_bar(
     doing: str, total: float, *, unit: str = "", shown: bool = True
 ) -> Iterator[Reached]:
-    """A context that shows a progress bar, and gives a function that moves it.
-
-    Call that function with the total amount done so far. Inside another such context no second bar
-    is drawn: the label of the outer bar shows the progress of the inner work.
-
-    Examples
-    --------
-    >>> with progress_bar("counting", 2, unit="numbers", shown=False) as reached:
-    ...     for done in (1, 2):
-    ...         reached(done)
-    """
+    """A context that shows a progress bar, and gives a function that moves it."""
     relabel = _relabel.get()
     if relabel is not None:
         name = doing
@@ -83,11 +73,7 @@ def progress_bar(
 
 
 def _terminal() -> Console | None:
-    """The terminal to draw on; None if the error stream is no terminal.
-
-    Without a terminal, no progress bar is made at all. A bar that is only disabled would still
-    print an empty line in the oldest supported version of Rich.
-    """
+    """The terminal to draw on; None if the error stream is no terminal."""
     from rich.console import Console
 
     console = Console(stderr=True)

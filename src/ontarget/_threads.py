@@ -34,10 +34,7 @@ def n_threads() -> int:
 
 @contextmanager
 def threads_at_most(n_jobs: int | None) -> Iterator[None]:
-    """A context in which `run_blocks` uses at most this many threads; None and -1 set no limit.
-
-    Inside another such context, the limit can only become lower.
-    """
+    """A context in which `run_blocks` uses at most this many threads; None and -1 set no limit."""
     limit = _limit.get()
     if n_jobs is not None and n_jobs != -1:
         asked = whole_number("n_jobs", n_jobs, least=1)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import EllipsisType
 
-from ontarget._plain import plain
+from ontarget._text import plain
 
 __all__ = [
     "AlarmWarning",

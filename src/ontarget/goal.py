@@ -136,10 +136,7 @@ class Goal:
         return self.boxes[0][0] if len(self.names) == 1 else None
 
     def projection(self, name: str) -> Target:
-        """The values of one behavior with which the goal can be met.
-
-        These are the values for which some values of the other behaviors meet the goal.
-        """
+        """The values of one behavior with which the goal can be met."""
         found = Target.empty()
         for box in self.boxes:
             found = found | dict(box).get(name, Target())
@@ -221,10 +218,7 @@ class Goal:
 
 
 class _Function(Goal):
-    """A goal given by a function of the outcomes, or made of such goals by ``&``, ``|`` or ``~``.
-
-    See `Goal.where`.
-    """
+    """A goal given by a function of the outcomes, or made of such goals by ``&, |, ~``."""
 
     __slots__ = ("_kind", "_names", "_parts")
 
@@ -331,10 +325,7 @@ def _rebuild(boxes: tuple[Box, ...]) -> Goal:
 
 
 def _both(one: Box, other: Box) -> Box:
-    """The outcomes that lie in both boxes, as a box; a target in it may be empty.
-
-    A *box* asks each of some behaviors to meet one target.
-    """
+    """The outcomes that lie in both boxes, as a box; a target in it may be empty."""
     found = dict(one)
     for name, target in other:
         found[name] = found[name] & target if name in found else target
@@ -342,10 +333,7 @@ def _both(one: Box, other: Box) -> Box:
 
 
 def _without(box: Box, other: Box) -> list[Box]:
-    """The part of a box that lies outside another box, as boxes that do not overlap.
-
-    A *box* asks each of some behaviors to meet one target.
-    """
+    """The part of a box that lies outside another box, as boxes that do not overlap."""
     found: list[Box] = []
     inside = box
     for name, target in other:
@@ -357,33 +345,20 @@ def _without(box: Box, other: Box) -> list[Box]:
 
 
 def _tidy(box: Box) -> Box | None:
-    """The box with its behaviors in alphabetical order; None if no outcome lies in it.
-
-    A *box* asks each of some behaviors to meet one target. A behavior whose target contains every
-    number is left out.
-    """
+    """The box with its behaviors in alphabetical order; None if no outcome lies in it."""
     if not all(target for _, target in box):
         return None
     return tuple(sorted((one for one in box if not one[1].is_everything), key=lambda one: one[0]))
 
 
 def _holds(one: Box, other: Box) -> bool:
-    """Whether every outcome in box ``other`` also lies in box ``one``.
-
-    A *box* asks each of some behaviors to meet one target.
-    """
+    """Whether every outcome in box ``other`` also lies in box ``one``."""
     inner = dict(other)
     return all(name in inner and inner[name] & ~target == Target.empty() for name, target in one)
 
 
 def _checked(boxes: Iterable[Box], shown: str) -> tuple[Box, ...]:
-    """The boxes of a goal in a standard form, so that equal goals compare as equal.
-
-    A *box* asks each of some behaviors to meet one target. In the result, no box is empty or lies
-    inside another, and boxes about a single behavior are merged. A goal that every outcome meets,
-    or none, is refused, because there is nothing to watch. ``shown`` is the goal as error messages
-    show it.
-    """
+    """The boxes of a goal in a standard form, so that equal goals compare as equal."""
     found = [tidy for tidy in map(_tidy, boxes) if tidy is not None]
     if not found:
         raise TargetError(f"the goal is contradictory, no outcome meets it: {shown}")

@@ -14,8 +14,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ontarget._arguments import whole_number
-from ontarget._numerals import percent
 from ontarget._progress import progress_bar
+from ontarget._text import percent
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Episodes
 from ontarget.episodes.splits import ByGroup
@@ -60,10 +60,7 @@ class Study:
     why: str = ""
 
     def difference(self, rival: str = RIVAL, measure: str = "brier") -> Difference:
-        """The monitor's measure minus the rival's, with a 95 % interval: below 0 it is better.
-
-        The interval is that of `corrected_difference`.
-        """
+        """The monitor's measure minus the rival's, with a 95 % interval: below 0 it is better."""
         drawn = np.subtract(self.scores[OURS][measure], self.scores[rival][measure])
         return corrected_difference(drawn, n_past=self.n_past, n_new=self.n_new)
 
@@ -246,11 +243,7 @@ def _check(episodes: Episodes, target: Target | Goal) -> None:
 
 
 def past_rate(learn: Rows, t: IndexArray) -> FloatArray:
-    """For each step t: of the past episodes that reach this step, the share that met the target.
-
-    One more episode is counted, which met the target as often as all do, so that the rate of the
-    few episodes at a late step is never 0 or 1.
-    """
+    """For each step t: of the past episodes that reach this step, the share that met the target."""
     size = int(max(t.max(), learn.t.max())) + 1
     alive = np.bincount(learn.t, minlength=size)
     hits = np.bincount(learn.t, weights=learn.met, minlength=size)
@@ -285,21 +278,7 @@ def _written(one: Difference) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """One row per episode and step: what is known at that step, and how the episode ended.
-
-    Attributes
-    ----------
-    X
-        (rows, columns): the features, NaN where a value is missing.
-    categorical
-        Which columns hold the codes of categories.
-    t, b
-        (rows,): the step, and the behavior so far.
-    met
-        Whether the row's episode ended inside the target.
-    episode
-        The position of the row's episode, from 0.
-    """
+    """One row per episode and step: what is known at that step, and how the episode ended."""
 
     X: FloatArray
     categorical: BoolArray
@@ -329,11 +308,7 @@ class Rows:
 
 
 def rows_of(episodes: Episodes, target: Target | Goal, groups: AnyArray | None = None) -> Rows:
-    """All steps of the episodes as rows: first the rows of step 0, then of step 1, and so on.
-
-    If the names of all ``groups`` are given, an episode's group is a categorical column. For a goal
-    over several behaviors, the value so far of each but the first is a last column.
-    """
+    """All steps of the episodes as rows: first the rows of step 0, then of step 1, and so on."""
     first, *others = _judged(episodes, target)
     steps = [first.at(t) for t in range(int(first.lengths.max()))]
     index = np.concatenate([step.index for step in steps])
@@ -385,16 +360,12 @@ _on_one_thread: Callable[[Classify], Classify] = threadpool_limits.wrap(limits=1
 
 @_on_one_thread
 def boosted(learn: Rows, asked: Rows, seed: int = 0) -> FloatArray:
-    """For each row of ``asked``, the probability of success by gradient-boosted trees.
-
-    Held-out episodes decide how many trees there are. It is scikit-learn's
-    `HistGradientBoostingClassifier`, with categorical columns marked as such.
-    """
+    """For each row of ``asked``, the probability of success by gradient-boosted trees."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    held = _held(learn, seed)
-    if not _both(learn.met[~held]):
-        return np.full(len(asked), _rate(learn))
+    held = held_out(learn, seed)
+    if not both_kinds(learn.met[~held]):
+        return np.full(len(asked), past_share(learn))
     X, X_asked = (np.column_stack([one, r.t, r.b]) for one, r in _coded(learn, asked))
     seen = ~np.isnan(X[~held]).all(axis=0)  # scikit-learn fails on a column without a value
     X, X_asked = X[:, seen], X_asked[:, seen]
@@ -413,17 +384,14 @@ def boosted(learn: Rows, asked: Rows, seed: int = 0) -> FloatArray:
         return model.fit(X[rows], learn.met[rows])
 
     staged = fit(~held, _MOST_TREES).staged_predict_proba(X[held])
-    losses = [_loss(p[:, 1], learn.met[held]) for p in staged]
+    losses = [clipped_loss(p[:, 1], learn.met[held]) for p in staged]
     chosen = fit(np.ones_like(held), int(np.argmin(losses)) + 1)
     p: FloatArray = chosen.predict_proba(X_asked)[:, 1]
     return p
 
 
 def _coded(learn: Rows, *others: Rows) -> Iterator[tuple[FloatArray, Rows]]:
-    """The features of each table, with a category as its place among the most frequent ones.
-
-    All other categories become NaN.
-    """
+    """The features of each table, with a category as its place among the most frequent ones."""
     frequent: dict[int, FloatArray] = {}
     for k in np.flatnonzero(learn.categorical).tolist():
         names, counts = np.unique(learn.X[~np.isnan(learn.X[:, k]), k], return_counts=True)
@@ -436,24 +404,25 @@ def _coded(learn: Rows, *others: Rows) -> Iterator[tuple[FloatArray, Rows]]:
         yield X, one
 
 
-def _both(met: BoolArray) -> bool:
+def both_kinds(met: BoolArray) -> bool:
     """Whether some rows met the target and some missed it; otherwise there is nothing to learn."""
     return bool(met.any() and not met.all())
 
 
-def _rate(rows: Rows) -> float:
+def past_share(rows: Rows) -> float:
     """The share of episodes in these rows that met the target, kept away from 0 and 1."""
     hits = np.bincount(rows.episode, rows.met) > 0
     return float((hits.sum() + 1.0) / (hits.size + 2.0))
 
 
-def _held(rows: Rows, seed: int) -> BoolArray:
+def held_out(rows: Rows, seed: int) -> BoolArray:
     """(rows,): whether the row belongs to the fifth of the episodes that is held out."""
     n = rows.n_episodes
     chosen = np.random.default_rng(seed).permutation(n)[: max(n // 5, 1)]
     return np.isin(rows.episode, chosen)
 
 
-def _loss(p: FloatArray, met: BoolArray) -> float:
+def clipped_loss(p: FloatArray, met: BoolArray) -> float:
+    """The mean log loss, with p kept 0.0001 away from 0 and 1."""
     clipped = np.clip(p, 1e-4, 1.0 - 1e-4)
     return float(-np.log(np.where(met, clipped, 1.0 - clipped)).mean())

@@ -190,10 +190,6 @@ class Target:
     def snap(self, grid: float | None) -> Target:
         """The target with its bounds rounded inwards to multiples of ``grid``.
 
-        A bound between two multiples becomes the next one. As a lower bound it then belongs to the
-        target, as an upper bound it does not. So the target contains the same multiples of ``grid``
-        as before, and every number is either in the target or in its complement.
-
         Examples
         --------
         >>> Target(3.05, 4.1).snap(0.1), Target(1.0, 3.05).snap(0.1)
@@ -210,12 +206,7 @@ class Target:
         return Target._of(rounded)
 
     def shift(self, amount: float, grid: float | None = None) -> Target:
-        """The target moved by an amount.
-
-        ``target.shift(-so_far)`` is the target for the remainder, which is what the run still has
-        to earn. If ``grid`` is given, the bounds and the amount are first rounded to multiples of
-        it, bounds as in `snap`.
-        """
+        """The target moved by an amount."""
         moved = float(snap(_number("amount", amount), grid))
         if not math.isfinite(moved):
             raise TargetError(Argument("amount"), f" needs a finite number, got {moved}")

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from ontarget import Episodes
-from ontarget._plain import plain
+from ontarget._text import plain
 from ontarget.errors import EpisodesError, EpisodesFileError
 from refusals import refuses
 from tests.reading.minari_folders import BOX, GEAR, NESTED, write_dataset

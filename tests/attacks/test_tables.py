@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 
 from ontarget import Episodes
-from ontarget._plain import plain
+from ontarget._text import plain
 from ontarget.errors import EpisodesError, EpisodesFileError
 from refusals import refuses
 

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from ontarget import Episodes, GoalMonitor, Target
 from ontarget import _progress as progress
-from ontarget._plain import plain
+from ontarget._text import plain
 from ontarget.cli.output import print_facts
 from ontarget.cli.view import LiveView
 from ontarget.errors import EpisodesError

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from ontarget._version import __version__
+from ontarget._package import __version__
 from ontarget.cli import app
 from ontarget.cli.mistakes import _OPTIONS, in_options
 from ontarget.episodes import Episodes
@@ -53,7 +53,7 @@ def test_a_bug_is_never_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("ontarget.conformal.planning.plan_sizes", broken)
+    monkeypatch.setattr("ontarget.conformal.levels.plan_sizes", broken)
     assert isinstance(call(["plan"]).exception, ZeroDivisionError)
 
 

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ontarget.cli import app
-from ontarget.paper import plan
+from ontarget.paper import experiment as plan
 from paper.small import TAMARISK
 
 

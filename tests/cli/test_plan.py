@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import math
 
-from ontarget.conformal.planning import plan_sizes
+from ontarget.conformal.levels import plan_sizes
 
 from .river import call, told
 

@@ -80,15 +80,6 @@ def test_interval_is_the_papers_as_rationals_and_as_floats(
     assert (Fraction(float(upper[0])) >= half + scores[k - 1]) or kind == "at_least"
 
 
-@given(distinct, unit)
-def test_cdf_is_the_papers_without_ties(alphas: list[float], y: float) -> None:
-    if y in alphas:
-        return
-    low, mid, high = calibrated(alphas).cdf(ROW, y)
-    assert mid[0] == pytest.approx(float(paper_cdf(alphas, y)), abs=2e-16)
-    assert high[0] - low[0] == pytest.approx(1 / (len(alphas) + 1))
-
-
 @given(dice, st.integers(0, 7), st.integers(0, 7), st.sampled_from(["both", "left", "right"]))
 def test_bounds_are_ordered_and_a_cdf_is_the_probability_of_a_half_line(
     rolls: list[int], a: int, b: int, closed: str
@@ -109,15 +100,6 @@ def test_wider_target_never_lowers_probability(alphas: list[float], ends: list[f
     narrow = pcqr.probability(ROW, Target(ends[1], ends[2]))
     for wide in (Target(ends[0], ends[3]), Target(ends[0], ends[2]), Target(lower=ends[1])):
         assert all(np.all(a <= b) for a, b in zip(narrow, pcqr.probability(ROW, wide), strict=True))
-
-
-@given(dice, st.integers(1, 6), st.integers(1, 6))
-def test_wider_target_never_lowers_probability_with_atoms(rolls: list[int], a: int, b: int) -> None:
-    pcqr = die(rolls)
-    lower, upper = min(a, b), max(a, b)
-    narrow = pcqr.probability(ROW, Target(lower, upper + 1, closed="left"))
-    wide = pcqr.probability(ROW, Target(lower, upper + 1))
-    assert all(np.all(x <= y) for x, y in zip(narrow, wide, strict=True))
 
 
 @given(distinct, st.lists(unit, min_size=2, max_size=2, unique=True).map(sorted))
@@ -393,8 +375,3 @@ def test_episodes_that_trained_the_model_are_refused_by_id() -> None:
         PCQR(model).calibrate(X, [0.1, 0.2], ids=np.array(["b", "c"], dtype=object))
     PCQR(model).calibrate(X, [0.1, 0.2], ids=["c", "d"])
     PCQR(model).calibrate(X, [0.1, 0.2])
-
-
-def test_repr_says_whether_it_is_calibrated() -> None:
-    assert repr(PCQR(Uniform())) == "PCQR(Uniform, uncalibrated)"
-    assert repr(calibrated([0.1, 0.2])) == "PCQR(Uniform, n_calibration=2)"

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from ontarget.conformal.levels import needed_size
-from ontarget.conformal.planning import (
+from ontarget.conformal.levels import (
     needed_for_cdf,
     needed_for_coverage,
+    needed_size,
     needed_successes,
     plan_sizes,
     uniform_margin,

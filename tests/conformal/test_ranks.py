@@ -91,15 +91,6 @@ def test_long_ties_and_long_inputs_count_as_searchsorted_does() -> None:
     assert np.array_equal(hi, upto + 1)
 
 
-def test_bounds_are_the_counts_divided_once() -> None:
-    ranks = Ranks.of([0.1, 0.4, 0.4, 0.8])
-    low, mid, high = ranks.bounds([0.4, 0.5, -math.inf, math.inf, 0.0, 1.0])
-    assert low.tolist() == [1 / 5, 3 / 5, 0.0, 1.0, 0.0, 4 / 5]
-    assert high.tolist() == [4 / 5, 4 / 5, 0.0, 1.0, 1 / 5, 1.0]
-    assert mid.tolist() == [5 / 10, 7 / 10, 0.0, 1.0, 1 / 10, 9 / 10]
-    assert ranks.mid(0.4) == 0.5
-
-
 def test_several_targets_share_one_table_of_limits() -> None:
     ranks = Ranks.of(np.linspace(0.05, 0.95, 10))
     a_minus = np.array([[-math.inf, 0.1, 0.5]])
@@ -163,14 +154,6 @@ def test_rank_lies_strictly_inside_its_atom_and_is_keyed_on_the_episode(
     order = np.argsort(keys)
     shuffled = draw_ranks(left[order], right[order], keys[order], seed=3, step=step)
     assert np.array_equal(shuffled, drawn[order])
-
-
-def test_another_step_or_seed_draws_another_rank() -> None:
-    keys = keys_of(np.arange(50))
-    zero, one = np.zeros(50), np.ones(50)
-    base = draw_ranks(zero, one, keys, seed=0, step=0)
-    assert not np.any(base == draw_ranks(zero, one, keys, seed=0, step=1))
-    assert not np.any(base == draw_ranks(zero, one, keys, seed=1, step=0))
 
 
 def test_limits_that_are_no_cdf_are_refused() -> None:

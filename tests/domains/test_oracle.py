@@ -12,11 +12,11 @@ from ontarget.domains import (
     true_probability,
 )
 from ontarget.domains.domain import take
-from ontarget.domains.exact import ExactReturns, rivers
 from ontarget.domains.tamarisk import Rivers
 from ontarget.errors import InputError
 from ontarget.target import Target
 from refusals import refuses
+from yardstick.exact import ExactReturns, rivers
 
 from .bounds import agrees
 
@@ -96,16 +96,6 @@ def test_rollouts_leave_the_snapshot_as_it_was() -> None:
     before = run.snapshots[0].edges.copy()
     rollout_outcomes(PAPER, run.snapshots[0], 0.0, 0, rollouts=3)
     assert np.array_equal(before, run.snapshots[0].edges)
-
-
-def test_truth_averages_to_what_happens() -> None:
-    n, target = 1_500, Target.at_least(-40.0)
-    run = simulate_with_snapshots(PAPER, n, seed=8, snapshots=[1])
-    truth = true_probability(
-        PAPER, run.snapshots[1], run.episodes.at(1).behavior, 1, target, rollouts=40
-    )
-    met = target.contains(run.episodes.outcomes, 1e-7).mean()
-    assert abs(truth.p.mean() - met) < 5 * np.sqrt(0.25 / n)
 
 
 @pytest.mark.parametrize(

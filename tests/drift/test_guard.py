@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ontarget import Episodes, Target
 from ontarget.drift import DriftBet, DriftGuard
-from ontarget.drift._bag import CELLS, Bag
+from ontarget.drift.bets import CELLS, Bag
 from ontarget.errors import (
     CalibrationError,
     EpisodesError,

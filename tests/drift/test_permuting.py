@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ontarget.drift._permuting import draws_for, p_value, suffixes
+from ontarget.drift.comparing import draws_for, p_value, suffixes
 
 ONE_GROUP = np.zeros(9, dtype=np.intp)
 

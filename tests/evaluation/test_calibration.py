@@ -30,32 +30,6 @@ def test_ece_is_its_definition(sample, bins) -> None:
     assert reliability(p, met, bins=bins).ece == pytest.approx(ece(p, met, bins=bins), abs=1e-12)
 
 
-@given(st.integers(1, 30), st.integers(1, 10), st.integers(0, 2**32))
-def test_a_forecast_equal_to_its_bins_rate_has_no_error(bins, per_bin, seed) -> None:
-    rng = np.random.default_rng(seed)
-    met = rng.random((bins, per_bin)) < 0.5
-    rate = met.mean(axis=1)
-    chosen = np.unique(np.minimum(np.floor(bins * rate), bins - 1), return_index=True)[1]
-    p = np.repeat(rate[chosen], per_bin)
-    assert ece(p, met[chosen].ravel(), bins=bins) == pytest.approx(0.0, abs=1e-12)
-
-
-@given(forecasts(), st.integers(0, 2**32))
-def test_ece_does_not_depend_on_the_order_of_the_forecasts(sample, seed) -> None:
-    p, met = sample
-    order = np.random.default_rng(seed).permutation(p.size)
-    assert ece(p[order], met[order]) == pytest.approx(ece(p, met), abs=1e-12)
-
-
-@given(forecasts(), st.integers(1, 8), st.integers(1, 6))
-def test_finer_bins_never_lower_the_error(sample, bins, finer) -> None:
-    p, met = sample
-    grid = (
-        np.floor(p * 2**20) / 2**20
-    )  # so that ⌊bins·p⌋ of nested bins cannot disagree by rounding
-    assert ece(grid, met, bins=bins * finer) >= ece(grid, met, bins=bins) - 1e-12
-
-
 @given(forecasts())
 def test_bins_agree_with_scikit_learn(sample) -> None:
     p, met = sample
@@ -121,12 +95,6 @@ def test_the_bin_of_a_forecast_says_what_came_true() -> None:
     assert [one[8] for one in told] == pytest.approx([3, 0.83, 2 / 3, *interval])
     assert found.count[9] == 0
     assert np.isnan(found.rate_met[9])
-
-
-def test_values_of_reliability_are_read_only() -> None:
-    found = reliability([0.2, 0.8], [0, 1])
-    with pytest.raises(ValueError, match="read-only"):
-        found.count[0] = 5
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,12 +26,6 @@ def test_widths_are_never_negative_nor_nan_but_where_all_are_infinite(rows) -> N
     with np.errstate(over="ignore"):
         found = mean_width(lower, upper)
     assert found >= 0.0 or (np.isnan(found) and not (lower >= upper).any())
-
-
-def test_width_of_empty_infinite_and_plain_intervals() -> None:
-    inf = np.inf
-    assert mean_width([0, 5, -inf, inf, -inf], [2, 3, inf, inf, 4]) == pytest.approx(2 / 3)
-    assert np.isnan(mean_width([-inf], [0.0]))
 
 
 def test_a_conformal_count_lies_in_its_band_as_often_as_promised() -> None:

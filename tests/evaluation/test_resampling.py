@@ -89,15 +89,6 @@ def test_intervals_do_not_depend_on_the_order_of_the_episodes(order) -> None:
     assert one == pytest.approx(other)
 
 
-def test_another_seed_gives_another_interval_and_the_same_seed_the_same() -> None:
-    values = np.random.default_rng(0).random((2, 50))
-    one, same = (pooled_mean(values, resampling=Resampling(seed=4)) for _ in range(2))
-    other = pooled_mean(values, resampling=Resampling(seed=5))
-    assert one == same
-    assert one.value == other.value
-    assert one.low != other.low
-
-
 def test_repeating_an_episode_at_more_steps_does_not_narrow_its_interval() -> None:
     once, met = calibrated(0, n=300)
     often, _ = calibrated(0, n=300, steps=10)

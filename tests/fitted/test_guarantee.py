@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from known import Atoms, Uniform
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget.conformal.ranks import Ranks
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._kernels import SLACK, excess_of_rows

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget.fitted._kernels import (
     ASSURANCE,
     DECIDED,

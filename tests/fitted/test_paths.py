@@ -272,7 +272,7 @@ def test_a_checkpoint_and_another_order_of_runs_give_the_same_maps(tmp_path: Any
 def test_groups_have_depths_of_their_own() -> None:
     episodes = walks(200, groups=2)
     monitor = GoalMonitor(FOREST, steps_per_model=3, group="group").fit(episodes, progress=False)
-    bands, depths = monitor.contracts.paths, monitor._kept.paths.depths(1)
+    bands, depths = monitor.contracts.paths, monitor.contracts.paths.depths(1)
     for g in range(2):
         own = depths[monitor.fitted.assure_groups == g]
         lower, _ = bands.band(1, np.zeros((1, 2)), np.zeros(1), g, level=0.7)

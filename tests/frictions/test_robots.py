@@ -24,7 +24,7 @@ from ontarget import Episodes, GoalMonitor, Status, Target
 from ontarget._progress import announce_compiling
 from ontarget.errors import CensoredError, EpisodesError, InputError
 from ontarget.integrations import record
-from ontarget.integrations._observations import layout_of
+from ontarget.integrations.environments import layout_of
 from ontarget.models import QuantileForest
 from refusals import refuses
 from tests.cli.river import told

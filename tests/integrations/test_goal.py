@@ -11,7 +11,6 @@ from gymnasium.wrappers import TimeLimit, TransformObservation
 from ontarget import Episodes, GoalMonitor, RuledOut, Status, Target
 from ontarget.errors import HorizonWarning, InputError
 from ontarget.integrations import GoalWrapper, RecordEpisodes, record
-from ontarget.integrations.gymnasium import GoalWrapper as SameGoalWrapper
 from refusals import refuses
 from tests.integrations.cartpole import HARD, LIMIT, TARGET, make, monitor, push
 from tests.integrations.toys import Drifting, do_nothing
@@ -46,10 +45,6 @@ def live(env, seed: int, policy=do_nothing, *, longest: int = 200):
         if terminated or truncated:
             break
     return found
-
-
-def test_it_is_one_class_under_two_names() -> None:
-    assert GoalWrapper is SameGoalWrapper
 
 
 def test_outlooks_are_those_of_a_watch_fed_by_hand() -> None:

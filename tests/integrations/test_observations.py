@@ -6,7 +6,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Te
 from gymnasium.vector.utils import batch_space
 
 from ontarget.errors import EpisodesError, InputError
-from ontarget.integrations._observations import layout_of
+from ontarget.integrations.environments import layout_of
 from refusals import refuses
 
 NESTED = Dict(

@@ -5,7 +5,7 @@ import pytest
 
 from ontarget.errors import InputError
 from ontarget.integrations import ModelPolicy, record
-from ontarget.integrations.policies import actor_of
+from ontarget.integrations.recorder import actor_of
 from refusals import refuses
 from tests.integrations.toys import Scripted
 

@@ -59,11 +59,6 @@ def test_a_run_cut_elsewhere_is_censored() -> None:
         record(env, do_nothing, 3, progress=False)
 
 
-def test_a_run_that_terminates_and_is_cut_at_once_has_terminated() -> None:
-    env = TimeLimit(Scripted(terminate_after=3, truncate_after=3), max_episode_steps=5)
-    assert record(env, do_nothing, 1, progress=False).truncated.tolist() == [False]
-
-
 def test_a_run_reset_before_its_end_is_censored_and_one_in_progress_left_out() -> None:
     env = RecordEpisodes(TimeLimit(Scripted(), max_episode_steps=4))
     for steps in (4, 2, 4, 1):
@@ -171,12 +166,6 @@ def test_a_policys_reset_is_called_where_a_run_begins() -> None:
     policy = Counting()
     record(Scripted(terminate_after=2), policy, 5, progress=False)
     assert policy.begun == 5
-
-
-def test_nothing_is_printed_without_progress(capsys) -> None:
-    record(Scripted(terminate_after=2), do_nothing, 2, progress=False)
-    captured = capsys.readouterr()
-    assert captured.out + captured.err == ""
 
 
 def test_what_cannot_be_recorded_is_refused() -> None:

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from ontarget import Episodes, Goal, GoalMonitor, Target
-from ontarget._numerals import percent
+from ontarget._text import percent
 from ontarget.episodes.facts import Clocks, clocks_of
 from ontarget.errors import CalibrationError, InputError
 from ontarget.live.explaining import KEPT, Reading, Seen, shapley

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from safetensors import safe_open
 from safetensors.numpy import load, load_file
 
-from ontarget._plain import plain
+from ontarget._text import plain
 from ontarget.errors import InputError, ModelFileError
 from ontarget.modelfile.container import Container, container_bytes, write_container
 from refusals import refuses

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ontarget._arrays import read_only
 from ontarget._kernel import kernel
-from ontarget._readonly import read_only
 from ontarget.models._packed_kernel import array_at, arrays_in, pack
 
 

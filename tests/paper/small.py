@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ontarget.paper.plan import Plan
+from ontarget.paper.experiment import Plan
 
 SMALL = Plan(
     episodes=160,

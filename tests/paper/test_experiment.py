@@ -6,6 +6,7 @@ import pytest
 from ontarget import GoalMonitor, QuantileForest, RawInverse
 from ontarget.evaluation import brier, ece, log_loss
 from ontarget.paper.experiment import (
+    FULL,
     METHODS,
     Part,
     Partition,
@@ -14,7 +15,6 @@ from ontarget.paper.experiment import (
     run_partition,
     simulated,
 )
-from ontarget.paper.plan import FULL
 from paper.small import TAMARISK
 
 

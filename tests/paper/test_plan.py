@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ontarget.errors import InputError
-from ontarget.paper.plan import FULL, QUICK, Plan
+from ontarget.paper.experiment import FULL, QUICK, Plan
 
 
 def test_the_full_plan_has_the_papers_sizes() -> None:

@@ -17,7 +17,7 @@ from jinja2 import UndefinedError
 from matplotlib.figure import Figure
 
 from ontarget import AlarmRule, Below, Episodes, Evaluation, Promised, RuledOut, Target
-from ontarget._numerals import percent
+from ontarget._text import percent
 from ontarget.errors import InputError
 from ontarget.fitted._kernels import P
 from ontarget.models import Marginal, QuantileForest
@@ -121,24 +121,12 @@ def test_control_codes_of_a_policy_and_an_id_are_spelled_out() -> None:
     text.encode()
 
 
-def test_page_follows_light_dark_and_paper() -> None:
-    assert "prefers-color-scheme: dark" in page()
-    assert "@media print" in page()
-    assert "color-scheme: light dark" in page()
-
-
 def test_the_same_evaluation_gives_the_same_bytes(tmp_path: Path) -> None:
     paths = [tmp_path / "one.html", tmp_path / "two.html"]
     judged().report(paths[0])
     walker().evaluate(NEW, TARGET).report(paths[1])
     assert paths[0].read_bytes() == paths[1].read_bytes() == page().encode()
     assert sorted(tmp_path.iterdir()) == paths
-
-
-def test_a_report_refuses_a_rate_that_is_none(tmp_path: Path) -> None:
-    with refuses(InputError, "false_alarm_rate", 7):
-        judged().report(tmp_path / "report.html", false_alarm_rate=7)
-    assert not (tmp_path / "report.html").exists()
 
 
 def test_what_users_wrote_is_escaped() -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import gymnasium
 import httpx
 import numpy as np
@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 
 from ontarget import Episodes, GoalMonitor, Target
 from ontarget import client as clients
-from ontarget.client import AsyncClient, Client
+from ontarget.client import Client
 from ontarget.errors import InputError, ServiceError
 from ontarget.service.contracts import ContractSpec
 from ontarget.service.service import Service
@@ -112,20 +112,22 @@ def test_a_full_buffer_is_said(served: TestClient) -> None:
             client.step("a", "1", 2, [0.1, 0.2])
 
 
-def test_the_other_client_does_the_same_on_an_event_loop(served: TestClient) -> None:
+def test_many_messages_are_answered_in_order_and_an_event_loop_may_use_a_thread(
+    served: TestClient,
+) -> None:
     line = Line(served, ["lost", "down"])
 
     async def run() -> None:
-        async with AsyncClient(LOCAL, transport=line.transport) as client:
-            answer = await client.step("a", "1", 0, [0.1, 0.2])
+        with Client(LOCAL, transport=line.transport) as client:
+            answer = await asyncio.to_thread(client.step, "a", "1", 0, [0.1, 0.2])
             assert answer is not None
             assert answer["duplicate"] is True
-            assert (await client.end("a", "1", 1))["status"] == "DONE"  # type: ignore[index]
+            assert client.end("a", "1", 1)["status"] == "DONE"  # type: ignore[index]
             many = [{"agent": agent, "run": "1", "step": 0, "state": [0.1, 0.2]} for agent in "ab"]
-            assert [one["status"] for one in await client.report(many)] == [409, "OK"]
-            assert (client.waiting, await client.flush()) == (0, [])
+            assert [one["status"] for one in client.report(many)] == [409, "OK"]
+            assert (client.waiting, client.flush()) == (0, [])
 
-    anyio.run(run)
+    asyncio.run(run())
 
 
 def test_an_address_without_a_scheme_is_refused() -> None:

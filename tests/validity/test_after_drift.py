@@ -15,7 +15,7 @@ import pytest
 from scipy.stats import binom, norm
 
 from ontarget.drift import DriftBet, DriftGuard, HarmBet
-from ontarget.drift._kept import KeptFor
+from ontarget.drift.bets import KeptFor
 from validity.turns import (
     Turns,
     World,

@@ -66,7 +66,7 @@ for _command, _example in _EXAMPLES.items():
 
 def _show_version(asked: bool) -> None:
     if asked:
-        from ontarget._version import __version__
+        from ontarget._package import __version__
 
         typer.echo(f"ontarget {__version__}")
         raise typer.Exit

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from ontarget._plain import plain
 from ontarget._progress import working
+from ontarget._text import plain
 from ontarget.cli.options import (
     NOT_SO,
     AlarmBelow,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ontarget._plain import plain
 from ontarget._progress import working
+from ontarget._text import plain
 from ontarget.cli.mistakes import as_option
 from ontarget.cli.options import (
     NOT_SO,

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ontarget._numerals import number, percent
-from ontarget._plain import plain
 from ontarget._progress import working
+from ontarget._text import number, percent, plain
 from ontarget.cli.demo_fleet import serve_fleet
 from ontarget.cli.output import check_folder, print_facts
 

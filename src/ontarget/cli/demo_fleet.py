@@ -9,7 +9,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ontarget._extras import require
+from ontarget._package import require
 from ontarget.cli.replay import by_name
 
 if TYPE_CHECKING:

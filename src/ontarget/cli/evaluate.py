@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ontarget._numerals import percent
-from ontarget._plain import plain
 from ontarget._progress import working
+from ontarget._text import percent, plain
 from ontarget.cli.mistakes import Exit
 from ontarget.cli.options import (
     TARGET_OF_MODEL,
@@ -214,7 +213,7 @@ def evaluate(
         check_output(out, (".parquet", ".csv"))
     from ontarget import Episodes, GoalMonitor
     from ontarget.report.parts import parts_by
-    from ontarget.report.rendered import json_of
+    from ontarget.report.verdict import json_of
 
     monitor = GoalMonitor.load(model)
     wanted = [target_for(monitor, one) for one in target or (None,)]

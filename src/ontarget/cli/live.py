@@ -10,9 +10,8 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ontarget._numerals import number
-from ontarget._plain import plain
 from ontarget._progress import working
+from ontarget._text import number, plain
 from ontarget.cli.mistakes import Exit
 from ontarget.cli.options import (
     AlarmBelow,

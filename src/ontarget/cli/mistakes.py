@@ -22,7 +22,7 @@ from typing import Any, Final, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ontarget._plain import plain
+from ontarget._text import plain
 from ontarget.cli.output import make_printable
 from ontarget.errors import AlarmWarning, Argument, EpisodesWarning, OntargetError
 

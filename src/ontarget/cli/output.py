@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ontarget._arguments import usable_path
-from ontarget._plain import plain
+from ontarget._text import plain
 from ontarget._whole_file import refuse_unless_file
 from ontarget.errors import InputError
 

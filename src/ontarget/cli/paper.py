@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ontarget._plain import plain
 from ontarget._progress import progress_bar
+from ontarget._text import plain
 from ontarget.cli.output import check_folder
 
 
@@ -35,8 +35,8 @@ def paper(
     from rich.console import Console
     from rich.table import Table
 
+    from ontarget.paper.experiment import FULL, QUICK
     from ontarget.paper.page import checks_table, main_table, time_table
-    from ontarget.paper.plan import FULL, QUICK
     from ontarget.paper.reproduction import reproduce
 
     plan = (QUICK if quick else FULL).with_seed(seed)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ontarget._numerals import percent
+from ontarget._text import percent
 from ontarget.cli.options import AsJson
 
 if TYPE_CHECKING:
-    from ontarget.conformal.planning import SizePlan
+    from ontarget.conformal.levels import SizePlan
 
 # How `fit` divides episodes, unless it is told otherwise.
 _LEARN, _ASSURE = 0.8, 0.2
@@ -50,7 +50,7 @@ def plan(
     error from chance. How sharp the probabilities are depends on the model; evaluate measures it.
     """
     from ontarget._arguments import share
-    from ontarget.conformal.planning import plan_sizes
+    from ontarget.conformal.levels import plan_sizes
 
     if success_rate is not None:
         share("success_rate", success_rate)

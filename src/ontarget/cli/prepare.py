@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ontarget._plain import plain
 from ontarget._progress import working
+from ontarget._text import plain
 from ontarget.cli.options import AsJson, Columns, model_there, reads_runs, runs_there
 from ontarget.cli.output import check_output, print_facts
 from ontarget.errors import InputError

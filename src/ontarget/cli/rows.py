@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ontarget._numerals import percent
-from ontarget._plain import plain
+from ontarget._text import percent, plain
 from ontarget.errors import InputError
 
 if TYPE_CHECKING:

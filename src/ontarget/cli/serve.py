@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ontarget._extras import require
+from ontarget._package import require
 from ontarget._progress import working
 from ontarget.cli.options import (
     AlarmBelow,

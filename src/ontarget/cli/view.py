@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from ontarget._numerals import percent
-from ontarget._plain import plain
+from ontarget._text import percent, plain
 from ontarget.fitted._kernels import P
 
 if TYPE_CHECKING:

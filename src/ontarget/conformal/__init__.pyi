@@ -1,11 +1,11 @@
+from .levels import SizePlan as SizePlan
+from .levels import needed_for_cdf as needed_for_cdf
+from .levels import needed_for_coverage as needed_for_coverage
+from .levels import needed_successes as needed_successes
+from .levels import plan_sizes as plan_sizes
+from .levels import uniform_margin as uniform_margin
 from .pcqr import PCQR as PCQR
 from .pcqr import GroupedPCQR as GroupedPCQR
-from .planning import SizePlan as SizePlan
-from .planning import needed_for_cdf as needed_for_cdf
-from .planning import needed_for_coverage as needed_for_coverage
-from .planning import needed_successes as needed_successes
-from .planning import plan_sizes as plan_sizes
-from .planning import uniform_margin as uniform_margin
 from .ranks import Interval as Interval
 from .ranks import Probability as Probability
 from .rivals import CQR as CQR

@@ -1,11 +1,11 @@
 """Kernels of PCQR and of Venn–Abers: they count ranks, and fit isotonic regressions.
 
-A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1. The counts of
-ranks below the two ends of a target give its calibrated probability (methods M3 and M4 in
-docs/methods.md). They are whole numbers, the numerators of fractions: divide ``low`` and ``high``
-by n + 1, and ``mid`` by 2(n + 1). An infinite end of a target is passed as an infinite query and
-counts as exactly 0 or n + 1. A finite end never does, even if the model's CDF there is 0 or 1.
-Watching a run and answering for many rows use the same `target_row`, so their answers are equal.
+The counts of ranks below the two ends of a target give its calibrated probability (methods M3 and
+M4 in docs/methods.md). They are whole numbers, the numerators of fractions: divide ``low`` and
+``high`` by n + 1, and ``mid`` by 2(n + 1). An infinite end of a target is passed as an infinite
+query and counts as exactly 0 or n + 1. A finite end never does, even if the model's CDF there is 0
+or 1. Watching a run and answering for many rows use the same `target_row`, so their answers are
+equal.
 
 `success_slopes` is the algorithm of Venn–Abers (method M7 in docs/methods.md). Vovk, Petej and
 Fedorova (2015) read the values of isotonic regression as slopes: plot the running number of
@@ -25,12 +25,7 @@ from ontarget._typing import FloatArray, IndexArray
 
 @inner_kernel
 def end_counts(ranks: FloatArray, query: float) -> tuple[int, int]:
-    """The lower and upper calibrated CDF at one end of a target, as counts to divide by n + 1.
-
-    The counts are (ranks below the query, 1 + ranks up to the query). A rank is where an episode's
-    outcome fell in its predicted distribution; n is the number of ranks. The query is the model's
-    CDF at this end. For an infinite query, both are 0 or both are n + 1.
-    """
+    """The lower and upper calibrated CDF at one end of a target, as counts to divide by n + 1."""
     n = ranks.size
     if query == np.inf:
         return n + 1, n + 1
@@ -63,13 +58,7 @@ def end_counts(ranks: FloatArray, query: float) -> tuple[int, int]:
 
 @inner_kernel
 def target_row(ranks: FloatArray, a_minus: FloatArray, a_plus: FloatArray) -> tuple[int, int, int]:
-    """The probability of one target as counts: (low, mid, high).
-
-    With n ranks, divide low and high by n + 1, and mid by 2(n + 1). A rank is where an episode's
-    outcome fell in its predicted distribution. A target is a union of components (intervals) in
-    ascending order. ``a_minus`` and ``a_plus``, (components,), are the model's CDF at their lower
-    and upper ends.
-    """
+    """The probability of one target as counts: (low, mid, high)."""
     whole = ranks.size + 1
     low, mid, missed, reached = 0, 0, 0, 0
     for j in range(a_minus.size):
@@ -91,12 +80,7 @@ def target_rows(
     first: IndexArray,
     counts: IndexArray,
 ) -> None:
-    """Write the counts (low, mid, high) of `target_row` for every row and target.
-
-    ``counts`` has shape (rows, targets, 3). ``a_minus`` and ``a_plus``, (rows, components), are the
-    model's CDF at the lower and upper ends of all components. Those from ``first[j]`` up to, but
-    not including, ``first[j + 1]`` belong to target j.
-    """
+    """Write the counts (low, mid, high) of `target_row` for every row and target."""
     for row in range(a_minus.shape[0]):
         for j in range(first.size - 1):
             low, mid, high = target_row(
@@ -126,12 +110,7 @@ def _turn(ox: int, oy: int, ax: int, ay: int, bx: int, by: int) -> int:
 
 @kernel
 def success_slopes(weights: IndexArray, successes: IndexArray) -> IndexArray:
-    """The isotonic value at each group if one success is added to it, as fractions: (groups, 2).
-
-    A group is all labels with the same score; groups are in ascending order of their scores.
-    ``weights`` and ``successes``, (groups,), are the numbers of labels and of successes in each.
-    The two columns of the result are numerator and denominator.
-    """
+    """The isotonic value at each group if one success is added to it, as fractions: (groups, 2)."""
     n = weights.size
     slopes = np.empty((n, 2), dtype=np.intp)
     if n == 0:

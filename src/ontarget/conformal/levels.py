@@ -1,26 +1,34 @@
-"""Finds which of n sorted values attains a level, with exact fractions.
+"""Which of n sorted values attains a level, and how many episodes an accuracy needs.
 
-The k-th smallest of n values is used, with k = ⌈level (n + 1)⌉ or similar (method M5 in
-docs/methods.md). With floats, ``ceil(level * (n + 1))`` gives a wrong k at ordinary values. So a
-level is read as the decimal that the user typed, and all arithmetic with it is exact.
+The k-th smallest of n values is used, with k = ⌈level (n + 1)⌉ or similar (M5). With floats,
+``ceil(level * (n + 1))`` gives a wrong k at ordinary values. So a level is read as the decimal that
+the user typed, and all arithmetic with it is exact. `bounds_at_once` gives bounds that all hold at
+once, so that one may look at the data before choosing one (M20).
 
-`bounds_at_once` gives bounds that all hold at once. So one may look at the data first, and then
-choose a value and its bound (method M20 in docs/methods.md).
+Planning rests on two facts about n independent episodes that no model has seen. Over such sets, the
+true coverage of intervals has a Beta distribution. And with probability 1 − δ, the share of the n
+ranks up to any number is at most sqrt(ln(2/δ) / 2n) away from the share that infinitely many
+episodes would give (Dvoretzky, Kiefer, Wolfowitz, with Massart's constant). With ties, coverage
+is at least as high, and a false-alarm rate at most as high. A monitor's p is calibrated with the
+learning episodes (M17), so for p both facts are only a rough guide; they describe the error that
+comes from chance, not how good the model is.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from scipy.special import bdtr, betainc, betaincinv
 
-from ontarget._readonly import read_only
-from ontarget._typing import FloatArray
+from ontarget._arguments import whole_number
+from ontarget._arrays import read_only
+from ontarget._typing import FloatArray, IndexArray
 from ontarget.errors import Argument, CalibrationError, InputError, Placeholder
 
 Level: TypeAlias = float | str | Fraction | Decimal
@@ -33,16 +41,7 @@ _CANDIDATES = 64  # per draw: those whose tail is exactly computed
 
 
 def exact_level(level: Level, *, name: str = "level", hint: str = _HINT) -> Fraction:
-    """The level as an exact fraction, read from its decimal digits; 0.9 becomes 9/10.
-
-    A level that is not strictly between 0 and 1 is refused; the message calls the argument ``name``
-    and ends with ``hint``.
-
-    Examples
-    --------
-    >>> exact_level(0.9)
-    Fraction(9, 10)
-    """
+    """The level as an exact fraction, read from its decimal digits; 0.9 becomes 9/10."""
     exact = _fraction(str(level))
     if not 0 < exact < 1:
         rule = f" needs a number strictly between 0 and 1, got {level!r}; {hint}"
@@ -77,11 +76,6 @@ def rank_within(share: Level, n: int, confidence: Level | None = None) -> int:
     episodes: k = ⌊share (n + 1)⌋. With a confidence of 0.95, it holds for at least 95 in 100 such
     sets: k is the largest number with P(Bin(n, share) ≤ k − 1) ≤ 1 − confidence (method M20 in
     docs/methods.md).
-
-    Examples
-    --------
-    >>> rank_within(0.05, 200), rank_within(0.05, 200, confidence=0.95)
-    (10, 5)
     """
     exact = exact_level(share)
     if confidence is None:
@@ -95,15 +89,7 @@ def rank_within(share: Level, n: int, confidence: Level | None = None) -> int:
 
 
 def needed_within(share: Level, confidence: Level | None = None, *, rank: int = 1) -> int:
-    """The smallest number of episodes n for which `rank_within` returns at least ``rank``.
-
-    With the default rank of 1, this is the smallest n that gives any bound for this share.
-
-    Examples
-    --------
-    >>> needed_within(0.05), needed_within(0.05, confidence=0.95)
-    (19, 59)
-    """
+    """The smallest number of episodes n for which `rank_within` returns at least ``rank``."""
     exact = exact_level(share)
     if confidence is None:
         return math.ceil(rank / exact) - 1
@@ -117,10 +103,7 @@ def needed_within(share: Level, confidence: Level | None = None, *, rank: int = 
 
 
 def _at_most(count: int, n: int, share: Fraction, limit: Fraction) -> bool:
-    """Whether P(Bin(n, share) ≤ count), a binomial probability, is at most the limit.
-
-    It is computed in floats, and in exact fractions if the floats are too close to call.
-    """
+    """Whether P(Bin(n, share) ≤ count), a binomial probability, is at most the limit."""
     found, bound = float(bdtr(count, n, float(share))), float(limit)
     if abs(found - bound) > 1e-9 * bound:
         return found < bound
@@ -130,41 +113,22 @@ def _at_most(count: int, n: int, share: Fraction, limit: Fraction) -> bool:
 
 
 def ceil_rank(level: Level, n: int, confidence: Level | None = None) -> int:
-    """The k, from 1 to n + 1, for coverage of at least the level: ⌈level (n + 1)⌉.
-
-    A new value is at most the k-th smallest of n with at least this probability. n + 1 means that
-    n values are too few. With a confidence, k is larger; see `rank_within`.
-    """
+    """The k, from 1 to n + 1, for coverage of at least the level: ⌈level (n + 1)⌉."""
     return n + 1 - tail_rank(level, n, confidence)
 
 
 def floor_rank(level: Level, n: int, confidence: Level | None = None) -> int:
-    """The k, from 0 to n, for coverage of at most the level: ⌊level (n + 1)⌋.
-
-    A new value is below the k-th smallest of n with at most this probability. With a confidence,
-    k is smaller; see `rank_within`.
-    """
+    """The k, from 0 to n, for coverage of at most the level: ⌊level (n + 1)⌋."""
     return rank_within(level, n, confidence)
 
 
 def tail_rank(level: Level, n: int, confidence: Level | None = None) -> int:
-    """The k, from 0 to n, whose k-th smallest rank gives a one-sided bound: ⌊(1 − level)(n + 1)⌋.
-
-    A rank is where an outcome fell in its predicted distribution. A new rank is below the k-th
-    smallest of n with probability at most 1 − level. 0 means that n ranks are too few. With a
-    confidence, k is smaller; see `rank_within`.
-    """
+    """The k, from 0 to n, for which the k-th rank bounds one side: ⌊(1 − level)(n + 1)⌋."""
     return rank_within(1 - exact_level(level), n, confidence)
 
 
 def needed_size(level: Level, confidence: Level | None = None) -> int:
-    """The smallest number of calibration episodes that gives a finite bound at this level.
-
-    Examples
-    --------
-    >>> needed_size(0.95)
-    19
-    """
+    """The smallest number of calibration episodes that gives a finite bound at this level."""
     return needed_within(1 - exact_level(level), confidence)
 
 
@@ -176,12 +140,7 @@ def require_reachable(
     asked: Level | None = None,
     stopped: int = 0,
 ) -> None:
-    """Raise an error if n calibration episodes are too few for a finite bound at this level.
-
-    ``asked`` is the level that the user passed, if ``level`` was derived from it. ``stopped`` of
-    the episodes were cut off, so their outcomes are unknown. The worst case is assumed: that all of
-    them are outside the bound.
-    """
+    """Raise an error if n calibration episodes are too few for a finite bound at this level."""
     if tail_rank(level, n, confidence) <= stopped:
         needed = needed_within(1 - exact_level(level), confidence, rank=stopped + 1)
         sure = "" if confidence is None else f" with confidence={confidence}"
@@ -195,21 +154,7 @@ def require_reachable(
 
 
 def bounds_at_once(m: int, confidence: Level) -> FloatArray:
-    """Upper bounds on the probability of being below each of m sorted values, (m,), all at once.
-
-    The m values come from independent episodes. Entry k − 1 bounds the probability that a new value
-    is below the k-th smallest one. With the given confidence none of the m bounds is exceeded, so
-    a bound still holds if its k was chosen after looking at the values.
-
-    Each bound is the quantile of Beta(k, m + 1 − k) at 1 − γ′. The tail probability γ′ is found by
-    simulation with a fixed seed and made smaller by two standard errors, to be on the safe side.
-
-    Examples
-    --------
-    >>> pointwise, at_once = betaincinv(10, 191, 0.95), bounds_at_once(200, 0.95)[9]
-    >>> print(round(float(pointwise), 3), round(float(at_once), 3))
-    0.077 0.106
-    """
+    """Upper bounds on the probability of being below each of m sorted values, (m,), all at once."""
     k = np.arange(1, m + 1)
     tail = _tail(m, float(1 - exact_confidence(confidence)))
     return read_only(1.0 - betaincinv(m + 1 - k, k, tail))
@@ -217,11 +162,7 @@ def bounds_at_once(m: int, confidence: Level) -> FloatArray:
 
 @lru_cache(maxsize=64)
 def _tail(m: int, missed: float) -> float:
-    """The tail probability γ′ of each single bound, for m bounds that hold all at once.
-
-    With this γ′, which is found by simulation, the probability that any of the m bounds fails is at
-    most ``missed``.
-    """
+    """The tail probability γ′ of each single bound, for m bounds that hold all at once."""
     rng = np.random.default_rng([20, m])
     draws = max(_FEWEST_DRAWS, min(_DRAWS, _NUMBERS // max(m, 1)))
     rows = max(1, _BLOCK // (m + 1))
@@ -234,12 +175,7 @@ def _tail(m: int, missed: float) -> float:
 
 
 def _lowest_tails(m: int, draws: int, rng: np.random.Generator) -> FloatArray:
-    """The smallest tail probability in each of ``draws`` simulated samples, (draws,).
-
-    A sample is m uniform random numbers. The k-th smallest of these, U_(k), has a Beta(k, m + 1 −
-    k) distribution. The tail probability of U_(k) is the chance that a number from this
-    distribution exceeds U_(k).
-    """
+    """The smallest tail probability in each of ``draws`` simulated samples, (draws,)."""
     gaps = rng.exponential(size=(draws, m + 1)).cumsum(axis=1)
     ordered = gaps[:, :-1] / gaps[:, -1:]
     # The tail is P(Bin(m, U) < k), about exp(−m·divergence) of the share from U: the least is
@@ -254,3 +190,141 @@ def _lowest_tails(m: int, draws: int, rng: np.random.Generator) -> FloatArray:
     tails: FloatArray = betainc(m - at, at + 1, 1.0 - near)  # 1 − I_u(a, b) = I_{1−u}(b, a)
     lowest: FloatArray = tails.min(axis=1)
     return lowest
+
+
+Side: TypeAlias = Literal["least", "most"]  # k = ⌈coverage(n + 1)⌉ or ⌊coverage(n + 1)⌋
+
+_MOST = 20_000_000
+_COVERAGES = (0.8, 0.9, 0.95, 0.99)
+
+
+def uniform_margin(n: int, level: Level = 0.95) -> float:
+    """How far the calibrated CDF of n episodes may be from that of infinitely many episodes."""
+    size = whole_number("n", n, least=1)
+    rest = 1 - exact_level(level)
+    return min(1.0, math.sqrt(math.log(2 / rest) / (2 * size)))
+
+
+def needed_for_cdf(accuracy: float, level: Level = 0.95) -> int:
+    """The smallest number of episodes whose `uniform_margin` is at most the accuracy."""
+    rest = 1 - exact_level(level)
+    n = max(1, math.ceil(math.log(2 / rest) / (2 * _accuracy(accuracy) ** 2)))
+    # The square root may round across the border that the square has rounded to.
+    return n if uniform_margin(n, level) <= accuracy else n + 1
+
+
+def needed_for_coverage(
+    coverage: Level, accuracy: float, level: Level = 0.95, *, side: Side = "least"
+) -> int:
+    """How many episodes bring true coverage within ``accuracy`` of the coverage asked for."""
+    reach, share = _accuracy(accuracy), float(_exact_coverage(coverage))
+    sure = float(exact_level(level))
+    least = needed_size(coverage) if side == "least" else needed_successes(coverage)
+
+    def inside(n: FloatArray, k: FloatArray) -> FloatArray:
+        return _beta_cdf(k, n, share + reach) - _beta_cdf(k, n, share - reach)
+
+    # With k = coverage(n + 1), not rounded, the probability only rises with n, so bisection finds
+    # where it reaches the level. Rounding moves k by less than 1 and the mean by less than 1/n.
+    # So start a few such steps beyond, and go down to the last n that fails.
+    low, high = 1, 1
+    while inside(*_unrounded(high, share))[0] < sure:
+        low, high = high, 2 * high
+        if high > _MOST:
+            raise InputError(Argument("accuracy", accuracy), f" needs more than {_MOST:,} episodes")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (
+            (middle, high) if inside(*_unrounded(middle, share))[0] < sure else (low, middle)
+        )
+    top = max(least, math.ceil(high + 4 / reach + 10))
+    while top >= least:
+        n = np.arange(max(least, top - 9_999), top + 1)
+        failing = np.flatnonzero(inside(n.astype(np.float64), _rank(coverage, n, side)) < sure)
+        if failing.size:
+            return int(n[failing[-1]]) + 1
+        top = int(n[0]) - 1
+    return least
+
+
+def needed_successes(false_alarm_rate: Level, confidence: Level | None = None) -> int:
+    """How many assure episodes must have met the target, to promise this false-alarm rate."""
+    return needed_within(exact_rate(false_alarm_rate), confidence)
+
+
+@dataclass(frozen=True, slots=True)
+class SizePlan:
+    """How many episodes an accuracy needs, for each kind of answer."""
+
+    accuracy: float
+    level: float
+    at_one_threshold: int
+    at_all_thresholds: int
+    coverage: dict[float, int]
+    coverage_surely: dict[float, int]
+    false_alarm_rate: float | None = None
+    successes_to_promise: int | None = None
+    successes_surely: int | None = None
+    successes: int | None = None
+
+
+def plan_sizes(
+    accuracy: float, level: Level = 0.95, *, false_alarm_rate: Level | None = None
+) -> SizePlan:
+    """How many episodes give this accuracy with probability ``level``, for each kind of answer."""
+    alarms: dict[str, Any] = {}
+    if false_alarm_rate is not None:
+        alarms = {
+            "false_alarm_rate": float(exact_rate(false_alarm_rate)),
+            "successes_to_promise": needed_successes(false_alarm_rate),
+            "successes_surely": needed_successes(false_alarm_rate, level),
+            "successes": needed_for_coverage(false_alarm_rate, accuracy, level, side="most"),
+        }
+    return SizePlan(
+        accuracy=_accuracy(accuracy),
+        level=float(exact_level(level)),
+        # A coverage of one half varies most over sets of episodes, so it needs most episodes.
+        at_one_threshold=needed_for_coverage(0.5, accuracy, level),
+        at_all_thresholds=needed_for_cdf(accuracy, level),
+        coverage={asked: needed_for_coverage(asked, accuracy, level) for asked in _COVERAGES},
+        coverage_surely={asked: needed_size(asked, level) for asked in _COVERAGES},
+        **alarms,
+    )
+
+
+def _accuracy(accuracy: float) -> float:
+    if not 0.0 < accuracy < 0.5:
+        raise InputError(
+            Argument("accuracy"),
+            f" needs a number strictly between 0 and 0.5, got {accuracy!r}; 0.02 asks for two "
+            "percentage points",
+        )
+    return float(accuracy)
+
+
+def _exact_coverage(coverage: Level) -> Fraction:
+    return exact_level(coverage, name="coverage")
+
+
+def _rank(coverage: Level, n: IndexArray, side: Side) -> FloatArray:
+    """The number k of the sorted value that attains a coverage, without rounding errors."""
+    exact = _exact_coverage(coverage)
+    whole = (n.astype(np.int64) + 1) * exact.numerator
+    floor = whole // exact.denominator
+    if side == "most":
+        return floor.astype(np.float64)
+    return (floor + (whole % exact.denominator > 0)).astype(np.float64)
+
+
+def _unrounded(n: int, share: float) -> tuple[FloatArray, FloatArray]:
+    return np.array([float(n)]), np.array([share * (n + 1)])
+
+
+def _beta_cdf(k: FloatArray, n: FloatArray, x: float) -> FloatArray:
+    """The probability that a Beta(k, n + 1 − k) random number is at most x, for each k and n."""
+    if x <= 0.0:
+        return np.zeros(k.size)
+    if x >= 1.0:
+        return np.ones(k.size)
+    found: FloatArray = betainc(k, n + 1 - k, x)
+    return found

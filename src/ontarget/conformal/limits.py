@@ -18,9 +18,9 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 
+from ontarget._arrays import read_only
 from ontarget._grid import snap
 from ontarget._keyed import keys_of
-from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IndexArray, KeyArray
 from ontarget.conformal.levels import Level, ceil_rank, floor_rank, require_reachable
 from ontarget.errors import Argument, CalibrationError, InputError, TargetError, UnfittedError
@@ -72,20 +72,12 @@ class TargetEnds:
         return np.concatenate(([0], np.cumsum(sizes, dtype=np.intp))).astype(np.intp)
 
     def shifted(self, offset: FloatArray) -> FloatArray:
-        """Every finite bound minus each row's offset (behavior so far): (rows, bounds).
-
-        The results are rounded to the grid, as outcomes are.
-        """
+        """Every finite bound minus each row's offset (behavior so far): (rows, bounds)."""
         moved = self.values[None, :] - snap(offset, self.grid)[:, None]
         return snap(moved, self.grid)
 
     def columns(self) -> tuple[IndexArray, IndexArray]:
-        """For each component (interval), the columns of its lower and its upper limit.
-
-        Both results are (components,). They are columns of the array that `spread` joins from four
-        parts: the left limits at all finite bounds, the right limits, one column of -inf, one of
-        +inf.
-        """
+        """For each component (interval), the columns of its lower and its upper limit."""
         m = self.values.size
         place = {value: i for i, value in enumerate(self.values.tolist())}
         lower = [
@@ -99,11 +91,7 @@ class TargetEnds:
         return np.array(lower, dtype=np.intp), np.array(upper, dtype=np.intp)
 
     def spread(self, left: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The CDF at the lower and upper ends of all components (intervals of the targets).
-
-        Both results are (rows, components). ``left`` and ``right``, (rows, bounds), are the CDF's
-        two limits at every finite bound.
-        """
+        """The CDF at the lower and upper ends of all components (intervals of the targets)."""
         rows = left.shape[0]
         infinite = np.broadcast_to([-math.inf, math.inf], (rows, 2))
         every = np.concatenate((left, right, infinite), axis=1)
@@ -113,11 +101,7 @@ class TargetEnds:
     def limits(
         self, model: ConditionalDistribution, X: ArrayLike, offset: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """The model's CDF at the lower and upper ends of all components (intervals of the targets).
-
-        The result is two arrays (rows, components), written a⁻ and a⁺ in docs/methods.md. Bounds
-        are first shifted down by each row's offset, the behavior so far.
-        """
+        """The model's CDF at both ends of all components: a⁻ and a⁺, (rows, components)."""
         if self.values.size == 0:
             nothing = np.empty((offset.size, 0))
             return self.spread(nothing, nothing)
@@ -138,12 +122,7 @@ class TargetEnds:
 
 
 def raw_probability(a_minus: FloatArray, a_plus: FloatArray, first: IndexArray) -> FloatArray:
-    """The uncalibrated probability of each target, (rows, targets).
-
-    It is the sum, over the target's components (intervals), of the CDF at the upper end minus the
-    CDF at the lower end. ``first`` says which components belong to which target, as
-    `TargetEnds.first`.
-    """
+    """The uncalibrated probability of each target, (rows, targets)."""
     mass = np.minimum(a_plus, 1.0) - np.maximum(a_minus, 0.0)
     total: FloatArray = np.zeros((mass.shape[0], first.size - 1))
     for j, (a, b) in enumerate(pairwise(first)):
@@ -152,10 +131,7 @@ def raw_probability(a_minus: FloatArray, a_plus: FloatArray, first: IndexArray) 
 
 
 def checked_offset(offset: ArrayLike, rows: int) -> FloatArray:
-    """The offset (the behavior so far) of every row, (rows,); a single number is for all rows.
-
-    Numbers that are not finite, and arrays of other shapes, are refused.
-    """
+    """The offset (the behavior so far) of every row, (rows,); a single number is for all rows."""
     array = np.asarray(offset, dtype=np.float64)
     if array.shape not in ((), (rows,)):
         raise InputError(
@@ -212,10 +188,7 @@ class CalibrationRows:
 
 
 def checked_keys(model: object, ids: ArrayLike | None, rows: int) -> KeyArray:
-    """One key (a hash of the episode's id) per row. Without ids the row number is the id.
-
-    Raises an error if an id appears twice, or if the model was trained on one of the episodes.
-    """
+    """One key (a hash of the episode's id) per row. Without ids the row number is the id."""
     if ids is None:
         return keys_of(np.arange(rows))
     named: AnyArray = np.asarray(ids)
@@ -245,16 +218,7 @@ def checked_keys(model: object, ids: ArrayLike | None, rows: int) -> KeyArray:
 
 
 class Calibrator(ABC):
-    """The base class of calibrators: a fitted model, and what was learned about its errors.
-
-    Parameters
-    ----------
-    model
-        A fitted model; it is not changed.
-    grid
-        Outcomes and the bounds of targets are rounded to multiples of this number before they are
-        compared, so that 0.1 + 0.2 equals 0.3; None for no rounding.
-    """
+    """The base class of calibrators: a fitted model, and what was learned about its errors."""
 
     _asks: ClassVar[tuple[str, ...]]
 
@@ -351,12 +315,7 @@ def checked_kind(kind: str) -> Kind:
 def score_rank(
     level: Level, n: int, kind: str, *, unbounded: bool, confidence: Level | None = None
 ) -> int:
-    """Which of n sorted calibration scores gives the width of an interval, from 0 to n + 1.
-
-    A result k from 1 to n is the k-th smallest score (method M5 in docs/methods.md). 0 means that
-    the interval is empty. n + 1 means that it is the whole line; unless ``unbounded`` is True,
-    this case is an error instead.
-    """
+    """Which of n sorted calibration scores gives the width of an interval, from 0 to n + 1."""
     if checked_kind(kind) == "at_most":
         return floor_rank(level, n, confidence)
     if not unbounded:

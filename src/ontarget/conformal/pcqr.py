@@ -112,7 +112,6 @@ class PCQR(Calibrator):
     ) -> Self:
         """A calibrated PCQR from ranks that are already known.
 
-        A rank is where a calibration episode's outcome fell in its predicted distribution.
         ``stopped`` further episodes were cut off and have no rank. The worst case is assumed: all
         their outcomes lie outside an interval or bound. ``thinned`` says that only every c-th rank
         may be stored. An interval then uses one rank more (one less for ``kind="at_most"``),
@@ -136,11 +135,7 @@ class PCQR(Calibrator):
     def counts(
         self, X: ArrayLike, target: Target | Sequence[Target], offset: ArrayLike = 0.0
     ) -> TargetCounts:
-        """The probabilities of `probability` as whole numbers, for exact comparisons.
-
-        The result is a named tuple ``(low, mid, high, n)``. Divide ``low`` and ``high`` by n + 1,
-        and ``mid`` by 2(n + 1), which gives p. The tuple's method ``probability()`` does so.
-        """
+        """The probabilities of `probability` as whole numbers, for exact comparisons."""
         ends = TargetEnds.of(target, self.grid)
         ranks = self.ranks
         a_minus, a_plus = ends.limits(self.model, X, checked_offset(offset, n_rows(X)))
@@ -280,12 +275,7 @@ class PCQR(Calibrator):
 
 
 def _one_minus(tail: float, *, up: bool) -> float:
-    """1 − tail as a float that is rounded up (``up=True``) or down, not to the nearest.
-
-    The exact 1 − tail may lie between two floats. A CDF value, which is a float, is at least the
-    exact number if it is at least the float above, and at most the exact number if it is at most
-    the float below. Rounding to the nearest float could get this comparison wrong.
-    """
+    """1 − tail as a float that is rounded up (``up=True``) or down, not to the nearest."""
     nearest = 1.0 - tail
     back = 1.0 - nearest  # exact, because nearest is at least one half
     if up and back > tail:
@@ -454,10 +444,7 @@ class GroupedPCQR:
         return self._by_group(X, groups, ask)[0]
 
     def _by_group(self, X: ArrayLike, groups: ArrayLike, ask: Question) -> tuple[FloatArray, ...]:
-        """The answers of ``ask`` for all rows of X, in the order of the rows.
-
-        ``ask`` is called once per group: with the group's PCQR, its rows and their positions in X.
-        """
+        """The answers of ``ask`` for all rows of X, in the order of the rows."""
         known = self.groups
         rows = np.asarray(X)
         labels, codes = _coded(groups, n_rows(X))

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ontarget._arrays import read_only
 from ontarget._keyed import keyed_hash, keyed_uniform
-from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import ArrayLike, BoolArray, FloatArray, IndexArray, KeyArray
 from ontarget.conformal.kernels import end_counts_many, target_rows
@@ -66,13 +66,7 @@ class Interval(NamedTuple):
 def draw_ranks(
     left: FloatArray, right: FloatArray, keys: KeyArray, *, seed: int, step: int
 ) -> FloatArray:
-    """One rank per calibration episode, (episodes,): where its outcome fell in its prediction.
-
-    ``left`` and ``right`` are the predicted P(Y < y) and P(Y <= y) at the episode's outcome y. If
-    they are equal, this is the rank. If they differ, the rank is drawn at random, uniformly and
-    strictly between them (if float64 has a number there). The draw depends only on the seed, the
-    episode's key and the step.
-    """
+    """One rank per calibration episode, (episodes,): where its outcome fell in its prediction."""
     broken = ~((left >= 0.0) & (left <= right) & (right <= 1.0))  # NaN is broken too
     if broken.any():
         raise CalibrationError(
@@ -90,13 +84,6 @@ def draw_ranks(
 
 def thinned_ranks(ranks: FloatArray, keys: KeyArray, *, seed: int, step: int) -> FloatArray:
     """At most `MOST_RANKS` of these sorted ranks; bounds that use only these are still valid.
-
-    A rank is where an episode's outcome fell in its predicted distribution. Every c-th of the n
-    ranks is kept, which leaves m ranks. The k-th rank kept is the ck-th of all ranks. Kept ranks
-    and all ranks give the same share, k/(m + 1) = ck/(n + 1), if n + 1 is c times m + 1. To achieve
-    this, up to c − 1 episodes are first left out, chosen by a hash of their ``keys``. Compared with
-    all ranks, a lower bound of the CDF can only fall and an upper bound can only rise, each by less
-    than 1/(m + 1).
 
     Examples
     --------
@@ -120,17 +107,6 @@ class Ranks:
 
     The rank of an episode is where its outcome fell in the distribution predicted for it, from 0
     to 1.
-
-    Parameters
-    ----------
-    values
-        Finite numbers in ascending order; `of` sorts them.
-
-    Notes
-    -----
-    If the n ranks and the rank of a new episode are exchangeable, then the new rank is at most the
-    k-th smallest with probability at least k/(n + 1), for every k. Without ties the probability is
-    exactly k/(n + 1).
 
     Examples
     --------
@@ -160,10 +136,7 @@ class Ranks:
 
     @classmethod
     def of(cls, values: ArrayLike) -> Ranks:
-        """The sorted ranks, made from numbers in any order.
-
-        A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1.
-        """
+        """The sorted ranks, made from numbers in any order."""
         return cls(np.sort(np.asarray(values, dtype=np.float64)))
 
     @property
@@ -175,22 +148,13 @@ class Ranks:
         return self.n
 
     def counts(self, query: ArrayLike) -> tuple[IndexArray, IndexArray]:
-        """How many of the ranks are below each number in ``query``, and how many are at most it.
-
-        A rank is where an episode's outcome fell in its predicted distribution. Both results have
-        the shape of ``query``.
-        """
+        """How many of the ranks are below each number in ``query``, and how many are at most it."""
         below = np.searchsorted(self.values, query, side="left")
         upto = np.searchsorted(self.values, query, side="right")
         return np.asarray(below), np.asarray(upto)
 
     def end_counts(self, query: ArrayLike) -> tuple[IndexArray, IndexArray]:
-        """The lower and upper calibrated CDF at each query, as whole numbers to divide by n + 1.
-
-        The sum of both, divided by 2(n + 1), is the middle. A query is a predicted CDF value, n is
-        the number of ranks. A query of -inf or +inf stands for an infinite end of a target and
-        gives exactly 0 or n + 1.
-        """
+        """The lower and upper calibrated CDF at each query, as whole numbers to divide by n + 1."""
         queries = np.asarray(query, dtype=np.float64)
         flat = np.ascontiguousarray(queries).ravel()
         counts = np.empty((flat.size, 2), dtype=np.intp)
@@ -212,10 +176,7 @@ class Ranks:
         return self.bounds(query).mid
 
     def order(self, k: int) -> float:
-        """The k-th smallest rank, k from 1 to n; -inf for k = 0 and +inf for k = n + 1.
-
-        A rank is where an episode's outcome fell in its predicted distribution, from 0 to 1.
-        """
+        """The k-th smallest rank, k from 1 to n; -inf for k = 0 and +inf for k = n + 1."""
         if not 0 <= k <= self.n + 1:
             raise InputError(
                 "Ranks.order needs ", Argument("k"), f" from 0 to {self.n + 1}, got {k}"
@@ -225,13 +186,7 @@ class Ranks:
         return math.inf if k == self.n + 1 else float(self.values[k - 1])
 
     def depth(self, k: int) -> float:
-        """The number d, from 0 to 0.5, for which k ranks lie between d and 1 − d.
-
-        A rank is where an episode's outcome fell in its predicted distribution. d is the
-        probability that an interval leaves out on each side (method M5 in docs/methods.md). Let α
-        be the rank that is k-th closest to 0.5; then d = min(α, 1 − α). d is not computed as 0.5 −
-        |0.5 − α|, because floats would round.
-        """
+        """The number d, from 0 to 0.5, for which k ranks lie between d and 1 − d."""
         if not 1 <= k <= self.n:
             raise InputError("Ranks.depth needs ", Argument("k"), f" from 1 to {self.n}, got {k}")
         depths = np.where(self.values < 0.5, self.values, 1.0 - self.values)
@@ -260,21 +215,7 @@ class TargetCounts(NamedTuple):
 def target_counts(
     ranks: Ranks, a_minus: FloatArray, a_plus: FloatArray, first: ArrayLike | None = None
 ) -> TargetCounts:
-    """The probability (low, p, high) of each target for each row, as whole numbers.
-
-    Parameters
-    ----------
-    ranks
-        The calibration ranks: where outcomes fell in their predicted distributions.
-    a_minus, a_plus
-        The model's CDF at the lower and the upper end of each component, (rows, components). A
-        component is one of the intervals that make up a target; those of one target are disjoint
-        and ascending. An infinite end has -inf or +inf instead of a CDF.
-    first
-        The index of each target's first component, then the number of all components. Results
-        then have shape (rows, targets). Without it, all components belong to one target, and
-        results have shape (rows,).
-    """
+    """The probability (low, p, high) of each target for each row, as whole numbers."""
     minus = np.ascontiguousarray(a_minus, dtype=np.float64)
     plus = np.ascontiguousarray(a_plus, dtype=np.float64)
     starts = [0, minus.shape[1]] if first is None else first

@@ -183,11 +183,7 @@ class CQR(Calibrator):
     def correction(
         self, level: Level, kind: Kind = "at_least", *, unbounded: bool = False
     ) -> float:
-        """By how much every interval of the model at this level is widened at each of its ends.
-
-        The result is in the unit of the outcome, and negative if intervals get narrower. ``kind``
-        and ``unbounded`` are as for `interval`.
-        """
+        """By how much every interval of the model at this level is widened at each of its ends."""
         k = score_rank(level, self.n_calibration, kind, unbounded=unbounded)
         tails = _tails(level)
         if tails not in self._excess:
@@ -220,10 +216,7 @@ def _central(quantiles: FloatArray) -> Interval:
 
 
 def _widened(interval: Interval, distance: float) -> Interval:
-    """The intervals, widened by the distance on both sides.
-
-    A distance of +inf gives the whole line, -inf gives empty intervals.
-    """
+    """The intervals, widened by the distance on both sides."""
     if math.isinf(distance):
         ends = np.full(interval.lower.shape, -distance), np.full(interval.upper.shape, distance)
         return Interval(*ends)
@@ -293,10 +286,7 @@ class ConformalPredictiveSystem(Calibrator):
     def counts(
         self, X: ArrayLike, target: Target | Sequence[Target], offset: ArrayLike = 0.0
     ) -> TargetCounts:
-        """The probabilities of `probability` as whole numbers, for exact comparisons.
-
-        The result is a named tuple ``(low, mid, high, n)``, as from `PCQR.counts`.
-        """
+        """The probabilities of `probability` as whole numbers, for exact comparisons."""
         residuals = self.residuals
         ends = TargetEnds.of(target, self.grid)
         centre, unit = self._centre_and_unit(X)

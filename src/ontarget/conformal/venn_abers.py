@@ -11,7 +11,7 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget._typing import ArrayLike, BoolArray, FloatArray
 from ontarget.conformal.kernels import success_slopes
 from ontarget.conformal.limits import (
@@ -56,11 +56,7 @@ class Envelopes:
 
     @classmethod
     def of(cls, scores: ArrayLike, labels: ArrayLike) -> Envelopes:
-        """The values of isotonic regression, from the score and the label of each episode.
-
-        There is one table for a new episode that fails, and one for a new episode that succeeds. A
-        label is True (or 1) for a success. Labels with the same score share one isotonic value.
-        """
+        """The values of isotonic regression, from the score and the label of each episode."""
         points, hits = np.asarray(scores, dtype=np.float64), np.asarray(labels)
         if points.ndim != 1 or hits.shape != points.shape:
             raise InputError(
@@ -95,20 +91,14 @@ class Envelopes:
         )
 
     def pair(self, scores: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Two calibrated probabilities (p0, p1) for a new episode with each of these scores.
-
-        p0 assumes that the new episode fails (label 0), p1 that it succeeds (label 1).
-        """
+        """Two calibrated probabilities (p0, p1) for a new episode with each of these scores."""
         points = np.asarray(scores, dtype=np.float64)
         below = np.searchsorted(self.scores, points, side="left")
         upto = below + (self.scores[np.minimum(below, self.scores.size - 1)] == points)
         return self.if_failure[upto], self.if_success[below]
 
     def probability(self, scores: ArrayLike) -> Probability:
-        """The two numbers of `pair` as ``low`` and ``high``, and a p between them.
-
-        p is p1/(1 − p0 + p1), where p0 is ``low`` and p1 is ``high``.
-        """
+        """The two numbers of `pair` as ``low`` and ``high``, and a p between them."""
         p0, p1 = self.pair(scores)
         # Between p0 and p1 in exact arithmetic; the clip keeps it there in floats.
         return Probability(p0, np.clip(p1 / (1.0 - p0 + p1), p0, p1), p1)

@@ -2,7 +2,6 @@ from .domain import Domain as Domain
 from .domain import take as take
 from .draws import episode_keys as episode_keys
 from .draws import uniforms as uniforms
-from .exact import ExactReturns as ExactReturns
 from .simulation import Simulation as Simulation
 from .simulation import Truth as Truth
 from .simulation import rollout_outcomes as rollout_outcomes

@@ -58,10 +58,7 @@ def draw_armies(keys: KeyArray, ranges: AnyArray, sizes: AnyArray, angles: Float
 def draw_reinforcements(
     keys: KeyArray, t: int, most: int, sizes: AnyArray, angles: FloatArray
 ) -> None:
-    """Draw how many units join red at step t, and the angle of their formation.
-
-    N is drawn uniformly from 0 to ``most``, then the number of units uniformly from 0 to N.
-    """
+    """Draw how many units join red at step t, and the angle of their formation."""
     for e in range(keys.shape[0]):
         s = stream(keys[e], t)
         sizes[e] = below(s, _COUNT, below(s, _BOUND, most + 1) + 1)
@@ -85,11 +82,7 @@ def arrange(
 def summarize(
     x: FloatArray, y: FloatArray, health: FloatArray, n_blue: int, places: FloatArray
 ) -> FloatArray:
-    """Each side's number of units and total health, and their distance; one row per episode.
-
-    The distance is between the centroids of the living units. A side without any is taken to be at
-    its start location, where red's reinforcements appear.
-    """
+    """Each side's number of units and total health, and their distance; one row per episode."""
     out = np.empty((x.shape[0], 5))
     for e in range(x.shape[0]):
         blue, bx, by, blue_health = _centroid(x[e], y[e], health[e], 0, n_blue)
@@ -114,11 +107,7 @@ def advance(
     loops: int,
     field: FloatArray,
 ) -> FloatArray:
-    """Red's losses minus blue's in one step of every episode; the arrays are updated in place.
-
-    ``orders[e, side]`` is the order of a side in episode e for the whole step. A unit that advances
-    walks toward the centroid that the enemy has when the step begins.
-    """
+    """Red's losses minus blue's in one step of every episode; the arrays are updated in place."""
     n_episodes, width = units.x.shape
     rewards = np.empty(n_episodes)
     alive, goals, push = np.empty(width, np.int64), np.empty((2, 2)), np.empty((width, 2))
@@ -203,11 +192,7 @@ def _act(
 def _push_apart(
     x: FloatArray, y: FloatArray, alive: AnyArray, n: int, push: FloatArray, field: FloatArray
 ) -> None:
-    """Move overlapping units apart by half their overlap each, and keep all on the field.
-
-    Units are discs. All pushes are added up before any unit moves, so the order of the units does
-    not matter.
-    """
+    """Move overlapping units apart by half their overlap each, and keep all on the field."""
     push[:n] = 0.0
     for a in range(n):
         i = alive[a]

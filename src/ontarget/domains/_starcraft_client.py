@@ -12,7 +12,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ontarget._extras import require
+from ontarget._package import require
 from ontarget.errors import GameError
 
 require("sc2", extra="starcraft")
@@ -85,10 +85,7 @@ class _Client(_Checked, Client):  # type: ignore[misc]  # as above
     async def command(
         self, ability: AbilityId, tags: Iterable[int], target: Point2 | None = None
     ) -> None:
-        """Give these units an order; if the game refuses it, raise an error.
-
-        burnysc2's own `Client.actions` does not report a refusal.
-        """
+        """Give these units an order; if the game refuses it, raise an error."""
         order = raw_pb2.ActionRawUnitCommand(ability_id=ability.value, unit_tags=sorted(tags))
         if target is not None:
             order.target_world_space_pos.x, order.target_world_space_pos.y = target
@@ -101,10 +98,7 @@ class _Client(_Checked, Client):  # type: ignore[misc]  # as above
 
 class _Process(SC2Process):
     async def _connect(self) -> aiohttp.ClientWebSocketResponse:
-        """A connection to the game.
-
-        Unlike burnysc2's own function, it waits for a game that answers 404 at first.
-        """
+        """A connection to the game."""
         for _ in range(_TRIES_TO_CONNECT):
             try:
                 return await super()._connect()
@@ -124,10 +118,7 @@ class Table:
         self.blue = self.red = 0
 
     async def begin(self, map_path: str, random_seed: int) -> Point2:
-        """Create and join a game against a computer that does nothing; returns the map's centre.
-
-        The whole map is visible.
-        """
+        """Create and join a game against a computer that does nothing; returns the map's centre."""
         await self._client.ping()  # type: ignore[no-untyped-call]  # burnysc2 left it so
         players = [
             Bot(Race.Terran, None),  # type: ignore[arg-type]  # only its kind is sent
@@ -155,10 +146,7 @@ class Table:
             await self.step(1)
 
     async def create(self, marines: Iterable[tuple[int, Point2, int]]) -> None:
-        """Ask the game for Marines, each as (number, place, owner).
-
-        They appear within a few game loops.
-        """
+        """Ask the game for Marines, each as (number, place, owner)."""
         wanted = [(UnitTypeId.MARINE, n, place, owner) for n, place, owner in marines if n > 0]
         if wanted:
             await self._client.debug_create_unit(wanted)  # type: ignore[arg-type]  # owner is 1 or 2

@@ -50,10 +50,7 @@ class Tables(NamedTuple):
 
 @kernel
 def binomial(u: float, cdf: FloatArray, guide: NDArray[np.int64]) -> int:
-    """A draw from a distribution on 0, 1, 2, …: the smallest number whose CDF exceeds u.
-
-    ``u`` is a uniform number. ``guide`` says, for each of many equal bins of u, where to start.
-    """
+    """A draw from a distribution on 0, 1, 2, …: the smallest number whose CDF exceeds u."""
     value = int(guide[int(u * guide.size)])
     while u >= cdf[value]:
         value += 1

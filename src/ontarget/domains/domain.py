@@ -95,13 +95,7 @@ def domain_of(domain: Domain[S]) -> Domain[S]: ...
 @overload
 def domain_of(domain: str, *, preset: str | None = None) -> Domain[Any]: ...
 def domain_of(domain: Domain[S] | str, *, preset: str | None = None) -> Domain[S]:
-    """The simulated task (domain) with this name; ``preset`` chooses its parameters, if any.
-
-    Examples
-    --------
-    >>> domain_of("tamarisk", preset="competition")
-    Tamarisk('competition')
-    """
+    """The simulated task (domain) with this name; ``preset`` chooses its parameters, if any."""
     if not isinstance(domain, str):
         if isinstance(domain, type) or not isinstance(domain, Domain):
             raise InputError(

@@ -19,25 +19,13 @@ _UNIT = 2.0**-53
 
 
 def episode_keys(seed: int, start: int, stop: int, *purpose: int | str) -> KeyArray:
-    """The keys of episodes ``start`` to ``stop - 1``, as hashes of seed and episode number.
-
-    Texts or numbers in ``purpose`` give other keys, for random numbers of another purpose.
-
-    Examples
-    --------
-    >>> [int(key) % 1000 for key in episode_keys(0, 0, 3, "simulate")]
-    [870, 51, 847]
-    """
+    """The keys of episodes ``start`` to ``stop - 1``, as hashes of seed and episode number."""
     return keyed_hash(keys_of(np.arange(start, stop, dtype=np.uint64)), seed, *purpose)
 
 
 @kernel
 def stream(key: np.uint64, t: int) -> np.uint64:
-    """The stream of random numbers that belongs to an episode's key at step t.
-
-    Step -1 is for draws before the first step. Called from Python, it returns an ``int``; convert
-    it to ``np.uint64`` before you pass it on.
-    """
+    """The stream of random numbers that belongs to an episode's key at step t."""
     return mix_word(np.uint64(key) ^ mix_word(np.uint64(t + 2) * _STEP))
 
 
@@ -60,25 +48,12 @@ def uniform(of_stream: np.uint64, counter: int) -> float:
 
 @kernel
 def below(of_stream: np.uint64, counter: int, n: int) -> int:
-    """A random whole number from 0 to n - 1, for n up to a few thousand.
-
-    It is the one at position ``counter`` of a stream of random numbers.
-    """
+    """A random whole number from 0 to n - 1, for n up to a few thousand."""
     return int(uniform(of_stream, counter) * n)
 
 
 def uniforms(keys: KeyArray, t: int, n: int) -> FloatArray:
-    """Random numbers in [0, 1): n for each episode's key at step t; step -1 is before the first.
-
-    If your own domain draws all its random numbers here, its episodes do not depend on the order or
-    thread in which they are simulated, or on which episodes are simulated together.
-
-    Examples
-    --------
-    >>> drawn = uniforms(np.array([7, 8], dtype=np.uint64), 0, 3)
-    >>> drawn.shape, bool(np.all(drawn[1] == uniforms(np.array([8], dtype=np.uint64), 0, 3)))
-    ((2, 3), True)
-    """
+    """Random numbers in [0, 1): n for each episode's key at step t; step -1 is before the first."""
     out = np.empty((keys.size, n))
     _fill(streams(keys, t), out)
     return out

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ontarget._extras import require
+from ontarget._package import require
 from ontarget._typing import FloatArray
 from ontarget.domains._skirmish_kernels import HEALTH
 from ontarget.domains.domain import take
@@ -32,6 +32,20 @@ ENVIRONMENTS: Final = {
     "ontarget/Skirmish-v0": "ontarget.domains.envs:SkirmishEnv",
 }
 Codes = NDArray[np.int64]
+
+
+def _keys(env: Any, seed: int | None, options: dict[str, Any], known: tuple[str, ...]) -> Any:
+    """The key of a new episode: that of a simulated one if the options name it, or a random one."""
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        names = " and ".join(map(repr, known))
+        raise InputError(Argument("options"), f" takes only {names}, got {unknown[0]!r}")
+    if "episode" not in options:
+        return env.np_random.integers(2**64, size=1, dtype=np.uint64)
+    if seed is None:
+        raise InputError(Argument("options"), " with 'episode' needs `seed` too, got seed=None")
+    number = int(options["episode"])
+    return episode_keys(seed, number, number + 1, "simulate", env.domain.name)
 
 
 class SkirmishEnv(gymnasium.Env[FloatArray, np.int64]):
@@ -69,30 +83,9 @@ class SkirmishEnv(gymnasium.Env[FloatArray, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[FloatArray, dict[str, Any]]:
-        """The first observation of a new episode.
-
-        Parameters
-        ----------
-        options
-            ``{"episode": i}`` with a seed replays episode i of ``simulate(domain, n, seed)``: under
-            the fixed policy it is the same episode.
-        """
+        """The first observation of a new episode."""
         super().reset(seed=seed)
-        options = options or {}
-        unknown = set(options) - {"episode"}
-        if unknown:
-            raise InputError(
-                Argument("options"), f" takes only 'episode', got {sorted(unknown)[0]!r}"
-            )
-        if "episode" in options:
-            if seed is None:
-                raise InputError(
-                    Argument("options"), " with 'episode' needs `seed` too, got seed=None"
-                )
-            number = int(options["episode"])
-            self._begin(episode_keys(seed, number, number + 1, "simulate", self.domain.name))
-        else:
-            self._begin(self.np_random.integers(2**64, size=1, dtype=np.uint64))
+        self._begin(_keys(self, seed, options or {}, ("episode",)))
         return self._observation(), {}
 
     def step(self, action: np.int64 | int) -> tuple[FloatArray, float, bool, bool, dict[str, Any]]:
@@ -163,32 +156,10 @@ class TamariskEnv(gymnasium.Env[Codes, Codes]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Codes, dict[str, Any]]:
-        """The first observation of a new episode.
-
-        Parameters
-        ----------
-        options
-            ``{"episode": i}`` with a seed uses the random numbers of episode i of
-            ``simulate(domain, n, seed)``: under the fixed policy it is the same episode.
-            ``{"edges": codes}`` starts from the given river.
-        """
+        """The first observation of a new episode."""
         super().reset(seed=seed)
         options = options or {}
-        unknown = set(options) - {"episode", "edges"}
-        if unknown:
-            raise InputError(
-                Argument("options"),
-                f" takes only 'episode' and 'edges', got {sorted(unknown)[0]!r}",
-            )
-        if "episode" in options:
-            if seed is None:
-                raise InputError(
-                    Argument("options"), " with 'episode' needs `seed` too, got seed=None"
-                )
-            number = int(options["episode"])
-            self._keys = episode_keys(seed, number, number + 1, "simulate", self.domain.name)
-        else:
-            self._keys = self.np_random.integers(2**64, size=1, dtype=np.uint64)
+        self._keys = _keys(self, seed, options, ("episode", "edges"))
         self._river = self.domain.start(self._keys)
         if "edges" in options:
             self._river = Rivers(self._checked("edges", options["edges"], len(EDGE_STATES))[None])

@@ -76,7 +76,71 @@ class Armies(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Skirmish:
+class Battles:
+    """What simulators of battles share: the sizes of the armies, drawn alike, and the features."""
+
+    blue: tuple[int, int] = (5, 20)
+    red: tuple[int, int] = (5, 10)
+    most_reinforcements: int = 15
+    reinforcement_step: int = 14
+    horizon: int = 57
+
+    def __post_init__(self) -> None:
+        for side in ("blue", "red"):
+            fewest, most = getattr(self, side)
+            if not 0 <= fewest <= most:
+                raise InputError(
+                    Argument(side),
+                    f" needs (fewest, most) with 0 <= fewest <= most, got {(fewest, most)}",
+                )
+        for name in ("most_reinforcements", "reinforcement_step"):
+            whole_number(name, getattr(self, name), least=0)
+        whole_number("horizon", self.horizon, least=1)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of the columns that `observe` returns."""
+        return FEATURES
+
+    @property
+    def categorical(self) -> tuple[str, ...]:
+        """The features that are codes of categories: none."""
+        return ()
+
+    @property
+    def places(self) -> FloatArray:
+        """The start locations of blue and red, one row each."""
+        raise NotImplementedError
+
+    def armies(self, keys: KeyArray) -> Armies:
+        """For each key, how many units the episode starts with, and how many join red later."""
+        sizes, _ = self._draw_armies(keys)
+        return Armies(sizes[0], sizes[1], self._draw_reinforcements(keys)[0])
+
+    def _features(
+        self, x: FloatArray, y: FloatArray, health: FloatArray, reinforcements: IndexArray
+    ) -> FloatArray:
+        n_blue, places = self.blue[1], self.places
+        return features_of(
+            x, y, health, n_blue=n_blue, places=places, reinforcements=reinforcements
+        )
+
+    def _draw_armies(self, keys: KeyArray) -> tuple[IndexArray, FloatArray]:
+        sizes = np.empty((2, keys.shape[0]), dtype=np.intp)
+        angles = np.empty((2, keys.shape[0]))
+        kernels.draw_armies(keys, np.array([self.blue, self.red]), sizes, angles)
+        return sizes, angles
+
+    def _draw_reinforcements(self, keys: KeyArray) -> tuple[IndexArray, FloatArray]:
+        sizes, angles = np.empty(keys.shape[0], dtype=np.intp), np.empty(keys.shape[0])
+        kernels.draw_reinforcements(
+            keys, self.reinforcement_step, self.most_reinforcements, sizes, angles
+        )
+        return sizes, angles
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skirmish(Battles):
     """The simulator of Marine battles in which blue attack-moves toward red.
 
     It is a stand-in, written for this library. It uses the Marine's published numbers and a simple
@@ -108,24 +172,9 @@ class Skirmish:
     Known from the game: the Marine's health, damage, range, radius, speed and weapon period with
     its jitter, and that a unit fires at the nearest enemy in scan range and keeps that target.
 
-    Chosen, because no source tells: the unit type (Marine) and 8 game loops a step; an open field
-    of 36 x 18 and a distance of 20; start positions in a spiral turned by a random angle;
-    reinforcements around red's start location; red's built-in logic (a unit without orders waits
-    until an enemy is in scan range, then chases it, and stays where the chase ends; nobody answers
-    a neighbour's call for help); scan range measured from edge to edge; shots that hit at once; a
-    next shot at the first loop at which period and jitter have passed; a fresh random order of
-    all units in every loop, acting one after the other; overlapping discs pushed apart after each
-    loop; nobody moves while the enemy has no unit on the field.
-
-    The distance was chosen after trying 12 to 32, for the spread of the returns. Shots never miss
-    and the jitter is small, so one Marine more decides an even battle. Somebody who knew the full
-    state could hardly tell the outcome before the reinforcements are drawn, and almost always
-    after (``bench/skirmish.py``).
-
-    We also chose the features: the living units and the total health of both sides, the distance
-    between their centroids, and whether any reinforcement has arrived. A side without a living unit
-    counts as standing at its start location, so the distance is always a number. These features are
-    not the full state: a model that sees only them does not know positions, cooldowns and targets.
+    All else is chosen, because no source tells it; docs/skirmish.md lists it. The features are not
+    the full state: a model that sees only them does not know positions, cooldowns and targets. A
+    side without a living unit counts as standing at its start location.
 
     Examples
     --------
@@ -139,25 +188,11 @@ class Skirmish:
     [[0.0, 0.0], [0.0, 0.0]]
     """
 
-    blue: tuple[int, int] = (5, 20)
-    red: tuple[int, int] = (5, 10)
-    most_reinforcements: int = 15
-    reinforcement_step: int = 14
-    horizon: int = 57
     distance: float = 20.0
     red_attacks: bool = False
 
     def __post_init__(self) -> None:
-        for side in ("blue", "red"):
-            fewest, most = getattr(self, side)
-            if not 0 <= fewest <= most:
-                raise InputError(
-                    Argument(side),
-                    f" needs (fewest, most) with 0 <= fewest <= most, got {(fewest, most)}",
-                )
-        for name in ("most_reinforcements", "reinforcement_step"):
-            whole_number(name, getattr(self, name), least=0)
-        whole_number("horizon", self.horizon, least=1)
+        super().__post_init__()
         if not 0.0 <= self.distance <= FIELD[0]:
             raise InputError(
                 Argument("distance"),
@@ -170,26 +205,11 @@ class Skirmish:
         return "skirmish"
 
     @property
-    def features(self) -> tuple[str, ...]:
-        """The names of the columns that `observe` returns."""
-        return FEATURES
-
-    @property
-    def categorical(self) -> tuple[str, ...]:
-        """The features that are codes of categories: none."""
-        return ()
-
-    @property
     def places(self) -> FloatArray:
         """The start locations of blue and red, one row each."""
         middle_x, middle_y = FIELD[0] / 2.0, FIELD[1] / 2.0
         half = self.distance / 2.0
         return np.array([[middle_x - half, middle_y], [middle_x + half, middle_y]])
-
-    def armies(self, keys: KeyArray) -> Armies:
-        """For each key, how many units the episode starts with, and how many join red later."""
-        sizes, _ = self._draw_armies(keys)
-        return Armies(sizes[0], sizes[1], self._draw_reinforcements(keys)[0])
 
     def start(self, keys: KeyArray) -> Battle:
         """The state at t = 0 of one episode for each key."""
@@ -209,14 +229,7 @@ class Skirmish:
 
     def observe(self, battle: Battle) -> FloatArray:
         """The features of each battle that are known before acting: one row per episode."""
-        return features_of(
-            battle.x,
-            battle.y,
-            battle.health,
-            n_blue=self.blue[1],
-            places=self.places,
-            reinforcements=battle.reinforcements,
-        )
+        return self._features(battle.x, battle.y, battle.health, battle.reinforcements)
 
     def step(self, battle: Battle, t: int, keys: KeyArray) -> FloatArray:
         """The rewards of step t, in which blue attack-moves; the battles are advanced in place."""
@@ -225,10 +238,7 @@ class Skirmish:
     def command(
         self, battle: Battle, t: int, keys: KeyArray, *, blue: Order | ArrayLike
     ) -> FloatArray:
-        """The rewards of step t if blue follows these orders; the battles are advanced in place.
-
-        ``blue`` is one order for all episodes, or one for each.
-        """
+        """The rewards of step t if blue follows these orders; the battles are advanced in place."""
         if t == self.reinforcement_step and self.most_reinforcements:
             self._reinforce(battle, keys)
         orders = np.empty((keys.shape[0], 2), dtype=np.int8)
@@ -244,19 +254,6 @@ class Skirmish:
         kernels.arrange(battle.units, first, sizes, angles, self.places[1])
         battle.reinforcements[:] = sizes
 
-    def _draw_armies(self, keys: KeyArray) -> tuple[IndexArray, FloatArray]:
-        sizes = np.empty((2, keys.shape[0]), dtype=np.intp)
-        angles = np.empty((2, keys.shape[0]))
-        kernels.draw_armies(keys, np.array([self.blue, self.red]), sizes, angles)
-        return sizes, angles
-
-    def _draw_reinforcements(self, keys: KeyArray) -> tuple[IndexArray, FloatArray]:
-        sizes, angles = np.empty(keys.shape[0], dtype=np.intp), np.empty(keys.shape[0])
-        kernels.draw_reinforcements(
-            keys, self.reinforcement_step, self.most_reinforcements, sizes, angles
-        )
-        return sizes, angles
-
 
 def features_of(
     x: FloatArray,
@@ -267,10 +264,6 @@ def features_of(
     places: FloatArray,
     reinforcements: IndexArray,
 ) -> FloatArray:
-    """The features of a battle, from the positions and health of its units.
-
-    The first ``n_blue`` units are blue's. Both the simulator and the adapter for the real game use
-    this function.
-    """
+    """The features of a battle, from the positions and health of its units."""
     described = kernels.summarize(x, y, health, n_blue, places)
     return np.column_stack([described, reinforcements > 0])

@@ -17,10 +17,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ontarget._extras import require
+from ontarget._package import require
 from ontarget._typing import AnyArray, FloatArray, IndexArray, KeyArray
 from ontarget.domains.draws import streams, uniforms
-from ontarget.domains.skirmish import FEATURES, Armies, Skirmish, features_of
+from ontarget.domains.skirmish import Battles
 
 # The engine's own values: a Marine's hit points, the start locations of both sides on its map of
 # 32 x 32, and how far from there a unit may start in x and in y.
@@ -50,10 +50,7 @@ class Library(NamedTuple):
 
 @cache
 def library() -> Library:
-    """The imported modules of JAX and JaxMARL.
-
-    If they are missing, an error says what to install.
-    """
+    """The imported modules of JAX and JaxMARL."""
     rooms = ("smax_env", "heuristic_enemy", "heuristic_enemy_smax_env")
     with _silence():
         require("jaxmarl", extra="smax")
@@ -63,11 +60,7 @@ def library() -> Library:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """A context in which importing JaxMARL prints nothing.
-
-    JaxMARL's import prints which of its environments are missing, and it replaces ``sys.stdout`` by
-    the interpreter's own stream. Afterwards all streams are as they were before.
-    """
+    """A context in which importing JaxMARL prints nothing."""
     before = sys.stdout, sys.stderr, sys.__stdout__
     sys.stdout = sys.__stdout__ = io.StringIO()  # type: ignore[misc,assignment]  # put back
     try:
@@ -87,15 +80,7 @@ class Units(NamedTuple):
 
 
 class Engine:
-    """SMAX for a fixed number of blue and red units, compiled once.
-
-    Parameters
-    ----------
-    n_blue, n_red
-        How many units each side has room for; a place without a living unit has no effect.
-    mirror
-        Whether blue follows the engine's policy throughout, as red does.
-    """
+    """SMAX for a fixed number of blue and red units, compiled once."""
 
     def __init__(self, n_blue: int, n_red: int, *, mirror: bool) -> None:
         jax = library().jax
@@ -214,7 +199,7 @@ class SmaxBattle:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Smax:
+class Smax(Battles):
     """The paper's battles in SMAX, the StarCraft-like engine of JaxMARL (extra ``smax``).
 
     JaxMARL's authors wrote the engine, its Marines and red's policy. We only chose the scenario, so
@@ -244,12 +229,7 @@ class Smax:
     blue unit that sees no enemy walks toward red's centroid; one that sees an enemy fights by the
     engine's logic.
 
-    The engine decides the rest. A Marine has 45 hit points and loses 9 by a shot, so five shots
-    kill; it fires at a centre distance below 5, sees below 9, walks 3.15 a second, and fires again
-    after 0.61 seconds with a jitter of -1/16 to +2/16. A step is half a second in eight ticks; a
-    unit chooses once a step to shoot or to walk in one of four directions. All units act at the
-    same moment, so two can kill each other. The map is 32 x 32 with start locations 16 apart, and
-    each unit starts within 2 of its own in x and in y.
+    The engine decides the rest; docs/skirmish.md lists it beside `Skirmish`.
 
     What differs from the paper, as far as the paper says: **red attacks too**, because the engine's
     policy walks to the opposite half of the map and chases the enemies it sees. Reinforcements
@@ -264,16 +244,11 @@ class Smax:
         simulate(Smax(), 10_000, seed=0)
     """
 
-    blue: tuple[int, int] = (5, 20)
-    red: tuple[int, int] = (5, 10)
-    most_reinforcements: int = 15
-    reinforcement_step: int = 14
-    horizon: int = 57
     mirror: bool = False
 
     def __post_init__(self) -> None:
         library()
-        self._armies()  # which checks the numbers
+        super().__post_init__()
 
     @property
     def name(self) -> str:
@@ -281,23 +256,9 @@ class Smax:
         return "smax"
 
     @property
-    def features(self) -> tuple[str, ...]:
-        """The names of the columns that `observe` returns."""
-        return FEATURES
-
-    @property
-    def categorical(self) -> tuple[str, ...]:
-        """The features that are codes of categories: none."""
-        return ()
-
-    @property
     def places(self) -> FloatArray:
         """The start locations of blue and red, one row each."""
         return np.array(PLACES)
-
-    def armies(self, keys: KeyArray) -> Armies:
-        """For each key, how many units the episode starts with, and how many join red later."""
-        return self._armies().armies(keys)
 
     def start(self, keys: KeyArray) -> SmaxBattle:
         """The state at t = 0 of one episode for each key."""
@@ -319,14 +280,7 @@ class Smax:
     def observe(self, battle: SmaxBattle) -> FloatArray:
         """The features of each battle that are known before acting: one row per episode."""
         x, y = (np.array(battle.positions[..., axis], np.float64) for axis in (0, 1))
-        return features_of(
-            x,
-            y,
-            battle.health.astype(np.float64),
-            n_blue=self.blue[1],
-            places=self.places,
-            reinforcements=battle.reinforcements,
-        )
+        return self._features(x, y, battle.health.astype(np.float64), battle.reinforcements)
 
     def step(self, battle: SmaxBattle, t: int, keys: KeyArray) -> FloatArray:
         """The rewards of step t; the battles are advanced in place."""
@@ -367,13 +321,3 @@ class Smax:
         new = np.arange(n) < sizes[:, None]
         battle.positions[:, columns] = np.where(new[..., None], centre + noise, 0.0)
         battle.health[:, columns] = np.where(new, HEALTH, 0.0)
-
-    def _armies(self) -> Skirmish:
-        """A `Skirmish` with the same numbers of units, which draws the sizes of the armies."""
-        return Skirmish(
-            blue=self.blue,
-            red=self.red,
-            most_reinforcements=self.most_reinforcements,
-            reinforcement_step=self.reinforcement_step,
-            horizon=self.horizon,
-        )

@@ -131,10 +131,7 @@ class StarcraftGame:
             self._close()
 
     def play(self, episodes: int, seed: int = 0) -> Iterator[Recording]:
-        """Play battles one after the other, and yield each as soon as it is over.
-
-        If a `GameError` is raised, the battles that were yielded before are complete and usable.
-        """
+        """Play battles one after the other, and yield each as soon as it is over."""
         whole_number("episodes", episodes, least=1)
         keys = episode_keys(seed, 0, episodes, "simulate", self.scenario.name)
         armies = np.column_stack(self.scenario.armies(keys)).tolist()
@@ -148,13 +145,7 @@ class StarcraftGame:
         *,
         progress: bool = True,
     ) -> Episodes:
-        """Recorded episodes of the game under the fixed policy, in the form of `simulate`.
-
-        Parameters
-        ----------
-        progress
-            Whether to show a progress bar.
-        """
+        """Recorded episodes of the game under the fixed policy, in the form of `simulate`."""
         recordings = []
         with progress_bar("playing", episodes, unit="episodes", shown=progress) as reached:
             for recording in self.play(episodes, seed):

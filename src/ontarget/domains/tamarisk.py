@@ -135,13 +135,6 @@ class TamariskParameters:
     budget, penalty
         The most that the actions of one step may cost, and the reward if an action is illegal or
         the budget is exceeded.
-
-    Examples
-    --------
-    >>> TamariskParameters(edges=3).edges
-    3
-    >>> PRESETS["rare-deaths"].native_death
-    0.01
     """
 
     edges: int = 7
@@ -231,18 +224,7 @@ PRESETS: Final[Mapping[str, TamariskParameters]] = MappingProxyType(
 
 
 def dispersal_kernel(parameters: TamariskParameters) -> FloatArray:
-    """The probability K_ij that a seed from edge i reaches edge j; other seeds are lost.
-
-    ``K_ij = C d**down u**up`` with ``C = (1 - 2u)(1 - d) / (1 - ud)``, where u and d are the rates
-    ``upstream`` and ``downstream``, and ``up`` and ``down`` count the edges of the path in each
-    direction. ``dispersal="plain"`` counts the steps of the path along edges. ``"competition"``
-    counts one more on a path that leads only up or only down, as the competition's code does.
-
-    Examples
-    --------
-    >>> print(dispersal_kernel(PRESETS["paper"])[3].round(4))  # from edge 3 to edges 0 to 6
-    [0.0526 0.1053 0.0105 0.4211 0.0211 0.0011 0.0011]
-    """
+    """The probability K_ij that a seed from edge i reaches edge j; other seeds are lost."""
     n, up_rate, down_rate = parameters.edges, parameters.upstream, parameters.downstream
     scale = (1 - 2 * up_rate) * (1 - down_rate) / (1 - up_rate * down_rate)
     lines = [downstream_line(edge) for edge in range(n)]
@@ -267,11 +249,7 @@ def downstream_line(edge: int) -> list[int]:
 
 
 def treatment_chances(p: TamariskParameters) -> FloatArray:
-    """The probability of each state of an edge after treatment or natural death.
-
-    The shape is (3, 4, 3): the edge's state before, the action, the state after. An action that is
-    illegal in a state leaves the state unchanged.
-    """
+    """The probability of each state of an edge after treatment or natural death."""
     chances = np.zeros((3, 4, 3))
     for code in (NATIVE, EMPTY, TAMARISK):
         chances[code, :, code] = 1.0
@@ -309,17 +287,6 @@ class Tamarisk:
     ----------
     parameters
         The name of a preset, or a `TamariskParameters`.
-
-    Examples
-    --------
-    >>> from ontarget.domains.draws import episode_keys
-    >>> domain, keys = Tamarisk("paper"), episode_keys(0, 0, 2)
-    >>> rivers = domain.start(keys)
-    >>> domain.observe(rivers).shape
-    (2, 7)
-    >>> rewards = domain.step(rivers, 0, keys)
-    >>> bool((rewards <= 0.0).all())
-    True
     """
 
     name: Final = "tamarisk"
@@ -374,10 +341,7 @@ class Tamarisk:
         return self.apply(state, self.act(state), t, keys)
 
     def apply(self, state: Rivers, actions: NDArray[np.int8], t: int, keys: KeyArray) -> FloatArray:
-        """The rewards of the given actions at step t; the rivers are advanced in place.
-
-        ``actions`` has one row per river and one column per edge, as `act` returns them.
-        """
+        """The rewards of the given actions at step t; the rivers are advanced in place."""
         rewards = np.empty(keys.size)
         advance(state.edges, actions, streams(keys, t), self.tables, rewards)
         return rewards
@@ -442,10 +406,7 @@ def _whole(units: int, *amounts: float) -> int:
 
 
 def _binomial_cdf(n: int, rate: float, most: int | None = None) -> FloatArray:
-    """The distribution function (CDF) of Binomial(n, rate) at 0, 1, …, most.
-
-    It is exactly 1 from n on, so that searches end.
-    """
+    """The distribution function (CDF) of Binomial(n, rate) at 0, 1, …, most."""
     values = np.arange((n if most is None else most) + 1)
     cdf: FloatArray = bdtr(np.minimum(values, n).astype(np.float64), n, rate)
     cdf[n:] = 1.0
@@ -453,10 +414,6 @@ def _binomial_cdf(n: int, rate: float, most: int | None = None) -> FloatArray:
 
 
 def _guide(cdf: FloatArray) -> NDArray[np.int64]:
-    """A table that speeds up searches of the CDF.
-
-    It divides (0, 1) into many equal parts. For a number in a part, a search may start at the
-    part's entry.
-    """
+    """A table that speeds up searches of the CDF."""
     bins = np.arange(_GUIDES) / _GUIDES
     return np.searchsorted(cdf, bins, side="right").astype(np.int64)

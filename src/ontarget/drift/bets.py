@@ -1,41 +1,116 @@
-"""Bets on finished episodes: the money won is evidence of a change.
-
-You may look at this evidence after every episode. See methods M10 and M26 in docs/methods.md.
-"""
+"""The bets behind the drift guard: a bag of numbers, the money won, and states kept as JSON."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
+from ontarget._arguments import usable_path
 from ontarget._keyed import keyed_hash, keyed_uniform
 from ontarget._typing import ArrayLike, FloatArray
+from ontarget._whole_file import write_whole
 from ontarget.conformal.levels import Level, exact_level
 from ontarget.conformal.ranks import draw_ranks
-from ontarget.drift._bag import Bag
+from ontarget.errors import InputError, ModelFileError
+from ontarget.fitted.fitted import Fitted
+
+_LEVELS = 16
+CELLS = 1 << _LEVELS
+
+
+class Place(NamedTuple):
+    """How many numbers of a `Bag` are in cells below a given number, in its cell, and in all."""
+
+    below: int
+    same: int
+    total: int
+
+
+class Bag:
+    """A growing collection of numbers from 0 to 1, of which only counts are kept.
+
+    The range from 0 to 1 is divided into 65,536 cells. Numbers in the same cell count as equal, and
+    the caller breaks ties at random (method M10 in docs/methods.md). So only differences below
+    1/65,536 are lost, and a collection of any size needs half a megabyte.
+    """
+
+    __slots__ = ("_counts", "_sums", "_total")
+
+    def __init__(self, scores: Iterable[float] = ()) -> None:
+        self._counts = array("q", bytes(8 * CELLS))
+        self._sums = array("q", bytes(8 * (CELLS + 1)))  # a Fenwick tree over the cells
+        self._total = 0
+        for score in scores:
+            self.add(score)
+
+    def place(self, score: float) -> Place:
+        """How many numbers of the bag are below ``score``, and how many equal it."""
+        cell = _cell(score)
+        below, i = 0, cell
+        while i:
+            below += self._sums[i]
+            i &= i - 1
+        return Place(below, self._counts[cell], self._total)
+
+    def add(self, score: float) -> None:
+        """Add one number from 0 to 1 to this collection."""
+        self._put(_cell(score), 1)
+
+    def _put(self, cell: int, count: int) -> None:
+        self._counts[cell] += count
+        self._total += count
+        i = cell + 1
+        while i <= CELLS:
+            self._sums[i] += count
+            i += i & -i
+
+    def copy(self) -> Bag:
+        """An independent copy of this collection."""
+        twin = Bag()
+        twin._counts, twin._sums, twin._total = self._counts[:], self._sums[:], self._total
+        return twin
+
+    def to_json(self) -> list[list[int]]:
+        """Two lists: which cells are not empty, by position, and how many numbers each contains."""
+        cells = [cell for cell, count in enumerate(self._counts) if count]
+        return [cells, [self._counts[cell] for cell in cells]]
+
+    @classmethod
+    def from_json(cls, kept: list[list[int]]) -> Bag:
+        """The collection that `to_json` described; a `ValueError` if the data are not valid."""
+        bag = cls()
+        for cell, count in zip(*kept, strict=True):
+            if not (0 <= cell < CELLS and count > 0):
+                raise ValueError(
+                    f"a bag needs cells from 0 to {CELLS - 1} with at least 1 score, got cell "
+                    f"{cell} with {count}"
+                )
+            bag._put(cell, count)
+        return bag
+
+
+def _cell(score: float) -> int:
+    return min(max(int(score * CELLS), 0), CELLS - 1)
+
 
 _JUMP = 0.01
 _DRAWN = 256  # random numbers drawn at a time; NumPy takes hardly longer than for one
 
 
 class DriftReading(NamedTuple):
-    """The evidence of drift after an episode.
+    """The evidence of drift after n episodes.
 
-    Attributes
-    ----------
-    n
-        How many episodes were observed.
-    p
-        Where the last episode ranks among all earlier episodes, as a number from 0 to 1. Without
-        drift, this number is uniformly distributed.
-    evidence
-        The money of a gambler who started with 1 and bets on a change. As long as nothing changes,
-        the probability that it ever reaches the limit 1/(1 − level) is at most 1 − level.
-    alarm
-        Whether the evidence ever reached this limit.
+    ``p``, from 0 to 1, is where the last episode ranks among all earlier ones; without drift it is
+    uniform. ``evidence`` is the money of a gambler who started with 1 and bets on a change: as long
+    as nothing changes, it reaches 1/(1 − level), the alarm, with probability at most 1 − level.
     """
 
     n: int
@@ -104,13 +179,7 @@ class _Bet:
         self._alarm = False
 
     def observe_noted(self, noted: ArrayLike) -> list[DriftReading]:
-        """The evidence of a change after each of several episodes.
-
-        ``noted`` has one row per episode. For a `DriftBet`, a row has two numbers: the predicted
-        probabilities of an outcome below the one that the episode had, and of one at or below it.
-        For a `HarmBet`, it has one number, p − z, where z is 1 if the episode met the target and 0
-        if not.
-        """
+        """The evidence of a change after each of several episodes."""
         scores = self._scores(np.asarray(noted, dtype=np.float64))
         return [self.observe(score) for score in scores.tolist()]
 
@@ -128,10 +197,7 @@ class _Bet:
         return self._draws[place]
 
     def observe(self, score: float) -> DriftReading:
-        """The evidence of a change after one more finished episode, given its score from 0 to 1.
-
-        Pass episodes in the order in which they started.
-        """
+        """The evidence of a change after one more finished episode, given its score from 0 to 1."""
         place = self._bag.place(score)
         p = (place.below + self._tie() * (place.same + 1)) / (place.total + 1)
         self._bag.add(score)  # without this there would be too many false alarms (M10)
@@ -148,10 +214,7 @@ class _Bet:
         raise NotImplementedError
 
     def _bets(self, p: float) -> tuple[float, ...]:
-        """For each of the bets, the number from 0 to 1 that its gamblers bet on.
-
-        ``p`` is where an episode ranks among the earlier ones, as a number from 0 to 1.
-        """
+        """For each of the bets, the number from 0 to 1 that its gamblers bet on."""
         raise NotImplementedError
 
     def to_json(self) -> dict[str, Any]:
@@ -164,10 +227,7 @@ class _Bet:
         }
 
     def restore(self, kept: dict[str, Any]) -> None:
-        """Continue the bet from what `to_json` returned.
-
-        Data that are not valid raise a built-in error such as `ValueError`.
-        """
+        """Continue the bet from what `to_json` returned."""
         bag = Bag.from_json(kept["bag"])
         for jumper, own in zip(self._jumpers, kept["jumpers"], strict=True):
             jumper.restore(own)
@@ -183,18 +243,6 @@ class DriftBet(_Bet):
 
     There are two bets: that outcomes are higher or lower than before, and that they are more or
     less spread out. See method M10 in docs/methods.md.
-
-    Parameters
-    ----------
-    ranks
-        The ranks of the assure episodes (held out for promises) at the step ``t``: where their
-        outcomes fell in the distributions predicted for them.
-    seed
-        The seed of the random draws, which also depend on a running count of the episodes.
-    level
-        The probability of never raising a false alarm.
-    t
-        The step at which episodes are compared.
     """
 
     slopes = ((-1.0, 0.0, 1.0), (-1.0, 0.0, 1.0))
@@ -216,16 +264,9 @@ class HarmBet(_Bet):
     """Evidence that p has become too high: a bet that the mean of p − z has risen.
 
     z is 1 for an episode that met the target, and 0 otherwise. New episodes are compared with the
-    assure episodes (held out for promises), so only a rise counts, not a bias that was there from
-    the beginning. If p − z falls because runs end better than predicted, the gambler loses money.
-    See method M26 in docs/methods.md.
-
-    Parameters
-    ----------
-    excess
-        p − z of each assure episode at the step at which episodes are compared.
-    seed, level
-        As for `DriftBet`.
+    assure episodes, so only a rise counts, not a bias that was there from the beginning. If p − z
+    falls because runs end better than predicted, the gambler loses money. See method M26 in
+    docs/methods.md.
     """
 
     slopes = ((0.0, 0.5, 1.0, 2.0),)
@@ -239,3 +280,70 @@ class HarmBet(_Bet):
 
     def _bets(self, p: float) -> tuple[float, ...]:
         return (p,)
+
+
+KEPT_FORMAT: Final = 1
+
+
+@dataclass(frozen=True)
+class KeptFor:
+    """Says which drift test (guard) a saved state belongs to.
+
+    Only a guard for which all these fields are the same can continue from the state. ``kind`` is
+    "drift" or "harm". ``monitor`` is a hash of what new episodes are compared with. ``target`` is
+    empty unless the state is about one target.
+    """
+
+    kind: str
+    monitor: str
+    t: int
+    level: str
+    group: str
+    target: str = ""
+
+    @classmethod
+    def of(cls, kind: str, fitted: Fitted, t: int, level: object, group: int) -> KeptFor:
+        """The fields for a guard of this monitor, at this step and group."""
+        name = "" if fitted.groups is None else str(fitted.groups[group])
+        return cls(kind, digest_of(fitted), t, str(level), name)
+
+
+def digest_of(fitted: Fitted) -> str:
+    """A hash that identifies the monitor: of its results on held-out episodes, and its seed."""
+    parts = (fitted.ranks.values.tobytes(), fitted.excess.tobytes(), str(fitted.trained.seed))
+    text = b"".join(one.encode() if isinstance(one, str) else one for one in parts)
+    return blake2b(text, digest_size=16).hexdigest()
+
+
+def write_kept(path: str | Path, about: KeptFor, state: Mapping[str, Any]) -> None:
+    """Write the state of a guard to a file, completely or not at all."""
+    kept = {"format": KEPT_FORMAT, "about": asdict(about), **state}
+    write_whole(Path(path), [json.dumps(kept, separators=(",", ":")).encode()])
+
+
+def read_kept(path: str | Path, about: KeptFor) -> dict[str, Any]:
+    """The state in a file that `write_kept` wrote."""
+    place = usable_path(path, error=ModelFileError)
+    if place.exists() and not place.is_file():  # a pipe could keep us waiting forever
+        raise ModelFileError(f"{path}: this is not a regular file; pass one that save wrote")
+    try:
+        kept: dict[str, Any] = json.loads(place.read_bytes())
+        version, found = kept["format"], dict(kept["about"])
+    except OSError as error:
+        raise ModelFileError(f"{path}: the file cannot be read: {error.strerror}") from error
+    except (KeyError, RecursionError, TypeError, ValueError) as error:
+        raise ModelFileError(
+            f"{path}: this is not a file that the save method of a guard wrote"
+        ) from error
+    if version != KEPT_FORMAT:
+        raise ModelFileError(
+            f"{path}: the file needs format {KEPT_FORMAT}, got {version!r}; start again without "
+            f"resume="
+        )
+    for name, own in asdict(about).items():
+        if found.get(name) != own:
+            raise InputError(
+                f"{path}: the saved guard is for another {name}, {found.get(name)!r}, not "
+                f"{own!r}; resume it with the same arguments and the same model file"
+            )
+    return kept

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from ontarget._numerals import percent
-from ontarget._plain import plain
+from ontarget._text import percent, plain
 from ontarget.goal import Goal
 from ontarget.target import Target
 
@@ -57,10 +56,7 @@ class Bias(NamedTuple):
 
     @property
     def where(self) -> str:
-        """Which episodes this is about, such as "weather is rain".
-
-        It is not for a bias over all episodes, which has no ``column`` and ``value``.
-        """
+        """Which episodes this is about, such as "weather is rain"."""
         return f"{plain(self.column)} is {plain(self.value)}"
 
     @property
@@ -87,10 +83,7 @@ class Bias(NamedTuple):
         return f"{ends[0]:.1f} to {ends[1]:.1f}" * self.shows
 
     def _told(self, runs: str = "", way: str = "") -> str:
-        """Text: which way p is off, by how much, and for which runs.
-
-        ``way`` replaces the first words, which are `short` by default.
-        """
+        """Text: which way p is off, by how much, and for which runs."""
         reach = f" ({self.reach})" * self.shows
         return f"{way or self.short}{reach}: {self._said(runs)}"
 
@@ -110,21 +103,7 @@ class Bias(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What the test for a change found (methods M10 and M36 in docs/methods.md).
-
-    Attributes
-    ----------
-    p_value
-        How often new runs differ from the assure episodes at least as much as these if nothing has
-        changed, by a permutation test. ``allowed`` or less is a change.
-    allowed, rate
-        The rate of false alarms of the permutation test, and of the whole test. They are equal
-        without an order of time; with one, a quarter of the rate is for the bets.
-    highest, limit, alarm_after
-        Only with an order of time, else None: the most money of a gambler who starts with 1 and
-        bets on a change, run by run; the limit at which that is a change; after how many episodes
-        the money reached it, None if never.
-    """
+    """What the test for a change found (methods M10 and M36 in docs/methods.md)."""
 
     p_value: float
     allowed: float
@@ -200,7 +179,7 @@ class Drift:
         probability 1 − level, where ``level`` is the argument of `GoalMonitor.drift`. Nothing else
         here calls runs changed.
     bias, before
-        How far p is off on the new episodes, and on the assure episodes (held out for promises).
+        How far p is off on the new episodes, and on the assure episodes.
     now
         How far p is off on the new episodes since the change; None if the time of the change is
         unknown, or too few episodes started since then.
@@ -237,19 +216,12 @@ class Drift:
 
     @property
     def latest(self) -> Bias:
-        """How far p is off since the change.
-
-        If it is unknown when the change began, this is about all new episodes.
-        """
+        """How far p is off since the change."""
         return self.bias if self.now is None else self.now
 
     @property
     def judgement(self) -> DriftJudgement:
-        """Whether anything has changed, and whether for the worse.
-
-        A change is for the worse if p is now too high, and more so than on the assure episodes, by
-        more than chance explains (95 % ranges).
-        """
+        """Whether anything has changed, and whether for the worse."""
         if self.changed:
             return DriftJudgement.WORSE if self._worse else DriftJudgement.CHANGED
         return DriftJudgement.BUILDING if self.change.building else DriftJudgement.NO_SIGN
@@ -294,13 +266,7 @@ class Drift:
 
     @property
     def suspect(self) -> str:
-        """Text that warns if the assure (held-out) episodes, not the new runs, may be unusual.
-
-        It is empty if there is no reason for this warning. New runs are compared with the assure
-        episodes. If p is further off on the assure episodes than on the new runs, the assure
-        episodes may by luck differ from the learning episodes. New runs then differ from the assure
-        episodes too, without any change.
-        """
+        """Text that warns if the assure episodes, not the new runs, may be unusual."""
         before, now = self.before, abs(self.latest.too_high)
         odd = before.shows and now < abs(before.too_high)
         if self.judgement is DriftJudgement.NO_SIGN or not odd:
@@ -368,10 +334,7 @@ class Drift:
 
     @property
     def _over_all(self) -> str:
-        """How far p is off on all compared runs, from before and after the change, as text.
-
-        It is empty unless there are runs from before and runs from after the change.
-        """
+        """How far p is off on all compared runs, from before and after the change, as text."""
         if self.now is None or not self.covers_both:
             return ""
         return f"over all {self.n:,} runs, before and after the change, {self.bias.short}"

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,8 +18,15 @@ import numpy as np
 
 from ontarget._typing import FloatArray
 from ontarget.conformal.levels import Level
-from ontarget.drift._kept import KeptFor, digest_of, read_kept, write_kept
-from ontarget.drift.bets import DriftBet, DriftReading, HarmBet
+from ontarget.drift.bets import (
+    DriftBet,
+    DriftReading,
+    HarmBet,
+    KeptFor,
+    digest_of,
+    read_kept,
+    write_kept,
+)
 from ontarget.episodes import Episodes
 from ontarget.errors import (
     CalibrationError,
@@ -134,19 +142,11 @@ class DriftGuard:
         return self._hold({one: noted.get(one) for one in episodes.ids.tolist()})
 
     def note(self, episode_id: object, *compared: float) -> DriftReading:
-        """The evidence of a change after one finished episode, given only the numbers to compare.
-
-        If this guard tests whether p has become too high, pass one number: p at the compared step,
-        minus 1 if the episode met the target. Otherwise pass two: the predicted probabilities of an
-        outcome below the one that the episode had, and of an outcome at or below it.
-        """
+        """The evidence after one finished episode, given only the numbers to compare."""
         return self._hold({episode_id: compared})
 
     def _hold(self, compared: Mapping[object, tuple[float, ...] | None]) -> DriftReading:
-        """Add finished episodes, and count those for which no earlier episode is still awaited.
-
-        ``compared`` has, by id, the numbers that this test for a change compares.
-        """
+        """Add finished episodes, and count those for which no earlier episode is still awaited."""
         for episode_id in compared:
             self._check_new(episode_id)
         for episode_id, values in compared.items():
@@ -157,10 +157,7 @@ class DriftGuard:
         return self._count()
 
     def _check_new(self, episode_id: object) -> None:
-        """Raise an `InputError` if an episode was counted before, or is not among those announced.
-
-        If no episodes were announced, any new episode is accepted.
-        """
+        """Raise an error if an episode was counted before, or is not among those announced."""
         waiting = episode_id in self._order and episode_id not in self._held
         if not waiting and episode_id in self._seen:
             raise InputError(
@@ -199,10 +196,7 @@ class DriftGuard:
             self._seen.popitem(last=False)
 
     def save(self, path: str | Path) -> None:
-        """Write this drift test (guard) to a small JSON file, completely or not at all.
-
-        The ids of the episodes need to be texts or whole numbers.
-        """
+        """Write this drift test (guard) to a small JSON file, completely or not at all."""
         strange = [one for one in (*self._seen, *self._since) if not isinstance(one, str | int)]
         if strange:
             raise InputError(
@@ -250,10 +244,7 @@ class DriftGuard:
 
 
 def limits_at(fitted: Fitted, t: int, group: int, episodes: Episodes) -> FloatArray:
-    """(episodes, 2): the predicted P(outcome < y) and P(outcome <= y) at each episode's outcome y.
-
-    Both are those of step t, and NaN for an episode without a valid state there.
-    """
+    """(episodes, 2): the predicted P(< y) and P(<= y) at each outcome y; NaN if unknown."""
     found = np.full((len(episodes), 2), np.nan)
     if t < episodes.horizon:
         law, rows = fitted.at(t, group), episodes.at(t, grid=fitted.grid)
@@ -265,10 +256,7 @@ def limits_at(fitted: Fitted, t: int, group: int, episodes: Episodes) -> FloatAr
 
 
 def p_at(asked: Asked, t: int, group: int, episodes: Sequence[Episodes]) -> FloatArray:
-    """(episodes,): p of each episode at step t; NaN for an episode without a valid state there.
-
-    ``episodes`` has the same episodes once for each behavior, see `Asked.alike`.
-    """
+    """(episodes,): p of each episode at step t; NaN for an episode without a valid state there."""
     found = np.full(len(episodes[0]), np.nan)
     if t < episodes[0].horizon:
         each = zip(asked.parts, episodes, strict=True)
@@ -281,58 +269,32 @@ def p_at(asked: Asked, t: int, group: int, episodes: Sequence[Episodes]) -> Floa
     return found
 
 
-@dataclass(frozen=True)
-class NotedLimits:
-    """Computes what a drift guard compares of finished episodes, see `limits_at`.
-
-    This is a class, not a function, so that a guard can be pickled.
-    """
-
-    fitted: Fitted
-    t: int
-    group: int
-
-    def __call__(self, episodes: Episodes) -> dict[object, tuple[float, ...]]:
-        """The numbers to compare, by id, of each episode that has a valid state at the step."""
-        new = self.fitted.alike(episodes, any_horizon=True)
-        _check_group(self.fitted, new, self.group)
-        found = limits_at(self.fitted, self.t, self.group, new).tolist()
-        each = zip(new.ids.tolist(), found, strict=True)
-        return {name: (left, right) for name, (left, right) in each if left == left}
+def _noted_limits(
+    fitted: Fitted, t: int, group: int, episodes: Episodes
+) -> dict[object, tuple[float, ...]]:
+    """What a drift guard compares of each episode that has a valid state at the step, by id."""
+    new = fitted.alike(episodes, any_horizon=True)
+    _check_group(fitted, new, group)
+    each = zip(new.ids.tolist(), limits_at(fitted, t, group, new).tolist(), strict=True)
+    return {name: (left, right) for name, (left, right) in each if left == left}
 
 
-@dataclass(frozen=True)
-class NotedExcess:
-    """Computes what a harm guard compares of finished episodes: p − z at one step.
+def _noted_excess(
+    asked: Asked, t: int, group: int, episodes: Episodes
+) -> dict[object, tuple[float, ...]]:
+    """What a harm guard compares, by id: p − z, where z is 1 if a run met the target (M26)."""
+    new = asked.alike(episodes, any_horizon=True)
+    _check_group(asked.fitted, new[0], group)
+    if t >= new[0].horizon:
+        return {}
+    each = zip(new[0].ids.tolist(), _excess(asked, t, group, new).tolist(), strict=True)
+    return {name: (one,) for name, one in each if one == one}
 
-    z is 1 if the episode met the target and 0 if not (method M26 in docs/methods.md).
-    """
 
-    asked: Asked
-    t: int
-    group: int
-
-    def __call__(self, episodes: Episodes) -> dict[object, tuple[float, ...]]:
-        """The value p − z, by id, of each episode that has a valid state at the step."""
-        new = self.asked.alike(episodes, any_horizon=True)
-        _check_group(self.asked.fitted, new[0], self.group)
-        if self.t >= new[0].horizon:
-            return {}
-        excess = self.of(new)
-        each = zip(new[0].ids.tolist(), excess.tolist(), strict=True)
-        return {name: (one,) for name, one in each if one == one}
-
-    def of(self, new: Sequence[Episodes]) -> FloatArray:
-        """(episodes,): p − z, or NaN; the episodes are given once for each behavior."""
-        return p_at(self.asked, self.t, self.group, new) - self.asked.met(new)
-
-    @property
-    def assured(self) -> FloatArray:
-        """The values p − z of the assure (held-out) episodes."""
-        fitted = self.asked.fitted
-        own = np.flatnonzero(fitted.assure_groups[fitted.known_outcomes] == self.group)
-        excess = self.of([one.take(own) for one in self.asked.observed])
-        return excess[~np.isnan(excess)]
+def _excess(asked: Asked, t: int, group: int, episodes: Sequence[Episodes]) -> FloatArray:
+    """(episodes,): p − z, or NaN; the episodes are given once for each behavior."""
+    found: FloatArray = p_at(asked, t, group, episodes) - asked.met(episodes)
+    return found
 
 
 def _check_group(fitted: Fitted, episodes: Episodes, group: int) -> None:
@@ -350,7 +312,7 @@ def guard_of(
     ranks = fitted.at(t, group).ranks
     bet = DriftBet(ranks.values, seed=fitted.trained.seed, level=level, t=t)
     guard = DriftGuard(
-        bet, NotedLimits(fitted, t, group), KeptFor.of("drift", fitted, t, level, group)
+        bet, partial(_noted_limits, fitted, t, group), KeptFor.of("drift", fitted, t, level, group)
     )
     return guard if resume is None else guard._resume(resume)
 
@@ -358,22 +320,22 @@ def guard_of(
 def harm_guard_of(
     asked: Asked, *, t: int, level: Level, group: int, resume: str | Path | None = None
 ) -> DriftGuard:
-    """A guard: a test that detects that p of the target has become too high, at one step.
-
-    See method M26 in docs/methods.md.
-    """
+    """A guard: a test that detects that p of the target has become too high, at one step."""
     for part in asked.parts:
         check_guarded(part, t, group)
-    noted, first = NotedExcess(asked, t, group), asked.fitted
-    bet = HarmBet(noted.assured, seed=first.trained.seed, level=level)
+    first = asked.fitted
+    own = np.flatnonzero(first.assure_groups[first.known_outcomes] == group)
+    assured = _excess(asked, t, group, [one.take(own) for one in asked.observed])
+    bet = HarmBet(assured[~np.isnan(assured)], seed=first.trained.seed, level=level)
     each = "".join(map(digest_of, asked.parts))
     about = KeptFor.of("harm", first, t, level, group)
+    noted = partial(_noted_excess, asked, t, group)
     guard = DriftGuard(bet, noted, replace(about, monitor=each, target=str(asked.target)))
     return guard if resume is None else guard._resume(resume)
 
 
 def check_guarded(fitted: Fitted, t: int, group: int) -> None:
-    """Raise an error if there are no assure (held-out) episodes to compare with at step t."""
+    """Raise an error if there are no assure episodes to compare with at step t."""
     ranks, trouble = fitted.at(t, group).ranks, fitted.unknown(t, group)
     if trouble:
         raise CalibrationError(f"step {t} cannot be guarded: {trouble}")

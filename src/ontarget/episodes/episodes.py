@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ontarget._arguments import usable_path, whole_number
+from ontarget._arrays import read_only
 from ontarget._grid import snap
 from ontarget._keyed import keyed_hash
-from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IndexArray, KeyArray
 from ontarget.episodes.behavior import Behavior
 from ontarget.episodes.building import build

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray, IntArray
 from ontarget.episodes.behavior import steps_of
 from ontarget.episodes.schema import Feature, Schema

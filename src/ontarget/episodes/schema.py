@@ -11,8 +11,8 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ontarget._plain import plain
-from ontarget._scalars import NUMBER_KINDS, number_of, numbers_of, shown
+from ontarget._arrays import NUMBER_KINDS, number_of, numbers_of, shown
+from ontarget._text import plain
 from ontarget._typing import ArrayLike, BoolArray, FloatArray
 from ontarget.errors import Argument, CategoryError, EpisodesError
 

@@ -16,7 +16,6 @@ from .calibration import pit_histogram as pit_histogram
 from .calibration import rank_histogram as rank_histogram
 from .calibration import reliability as reliability
 from .calibration import squared_errors as squared_errors
-from .labels import labelled as labelled
 from .rates import Band as Band
 from .rates import Rate as Rate
 from .rates import binomial_band as binomial_band
@@ -24,6 +23,7 @@ from .rates import coverage as coverage
 from .rates import coverage_band as coverage_band
 from .rates import covered as covered
 from .rates import exact_interval as exact_interval
+from .rates import labelled as labelled
 from .rates import mean_width as mean_width
 from .resampling import CalibrationEstimate as CalibrationEstimate
 from .resampling import Difference as Difference

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
 from ontarget._arguments import whole_number
-from ontarget._readonly import freeze
+from ontarget._arrays import freeze
 from ontarget._typing import ArrayLike, FloatArray, IndexArray
 from ontarget.errors import Argument, InputError
-from ontarget.evaluation._inputs import (
+from ontarget.evaluation.rates import (
+    Rate,
     check_flags,
     check_numbers,
     check_panel,
     check_same_size,
+    exact_interval,
 )
-from ontarget.evaluation.rates import Rate, exact_interval
 
 NO_ALARM = -1
 _MOST_THRESHOLDS = 500
@@ -62,14 +63,11 @@ class AlarmQuality:
     lead_to_decision: IndexArray
 
     def __post_init__(self) -> None:
-        freeze(self, lead_steps=self.lead_steps, lead_to_decision=self.lead_to_decision)
+        freeze(self, "lead_steps", "lead_to_decision")
 
     @property
     def median_lead_steps(self) -> float:
-        """The median number of steps from an alarm to the end of the episode, over failures.
-
-        NaN if no failure raised an alarm.
-        """
+        """The median number of steps from an alarm to the end of the episode, over failures."""
         return _median(self.lead_steps)
 
     @property
@@ -89,10 +87,7 @@ class AlarmQuality:
 
     @property
     def median_lead_in_time(self) -> float:
-        """The median number of steps from an alarm until the target was lost for certain.
-
-        Only alarms that came in time count; NaN if there are none.
-        """
+        """The median number of steps from an alarm until the target was lost for certain."""
         return _median(self.lead_to_decision[self.lead_to_decision > 0])
 
     def _of_failures(self, count: int) -> Rate:
@@ -133,36 +128,11 @@ class AlarmCurve:
     level: float
 
     def __post_init__(self) -> None:
-        names = ("threshold", "false_alarm_rate", "detection_rate", "in_time_rate")
-        flat = {name: np.asarray(getattr(self, name)) for name in names}
-        check_same_size(**flat)
-        tables = (
-            *("false_alarm_interval", "detection_interval", "in_time_interval"),
-            *("lead_steps", "lead_to_decision", "lead_in_time"),
-        )
-        freeze(self, **flat, **{name: np.asarray(getattr(self, name)) for name in tables})
+        freeze(self, *(one.name for one in fields(self) if "Array" in str(one.type)))
 
 
 def sustained(p: ArrayLike, for_steps: int = 1, *, resets: ArrayLike | None = None) -> FloatArray:
     """The largest p of the last ``for_steps`` steps at which p is known.
-
-    Compare it with the threshold of an alarm that waits until p was below the threshold at
-    ``for_steps`` steps in a row.
-
-    Parameters
-    ----------
-    p
-        (steps, episodes); NaN at steps that do not count, because the episode is over or p is
-        unknown.
-    for_steps
-        At how many steps in a row, among those that count, p must be below the threshold.
-    resets
-        (steps, episodes): True at steps where the count starts again from 0, as after a bad
-        reading. All other steps with NaN are skipped, without a new start.
-
-    Returns
-    -------
-    (steps, episodes); NaN where p is NaN, and until an episode has had ``for_steps`` known steps.
 
     Examples
     --------
@@ -189,16 +159,7 @@ def sustained(p: ArrayLike, for_steps: int = 1, *, resets: ArrayLike | None = No
 
 
 def first_alarms(p: ArrayLike, threshold: float) -> IndexArray:
-    """The first step at which each episode's p is below the threshold, (episodes,).
-
-    It is `NO_ALARM` (−1) for an episode whose p is never below. ``p`` has shape (steps, episodes);
-    a NaN raises no alarm.
-
-    Examples
-    --------
-    >>> print(first_alarms([[0.9, 0.9], [0.4, 0.8], [0.1, float("nan")]], 0.5))
-    [ 1 -1]
-    """
+    """The first step at which each episode's p is below the threshold, (episodes,)."""
     below = check_panel("p", p, unit=True) < threshold
     return np.where(below.any(axis=0), below.argmax(axis=0), NO_ALARM)
 
@@ -226,12 +187,6 @@ def alarm_quality(
         episode's end.
     level
         The confidence level of the exact intervals.
-
-    Examples
-    --------
-    >>> found = alarm_quality([-1, 3, 2, -1], [1, 1, 0, 0], [10, 10, 10, 10])
-    >>> print(found.false_alarms.value, found.detections.value, found.lead_steps)
-    0.5 0.5 [8]
     """
     alarm, ends, success = _whole("first_alarm", first_alarm), _ends(end), check_flags("met", met)
     check_same_size(first_alarm=alarm, met=success, end=ends)
@@ -279,12 +234,6 @@ def alarm_curve(
         the detection rate changes, but at most 500.
     level
         The confidence level of each exact interval.
-
-    Examples
-    --------
-    >>> curve = alarm_curve([[0.9, 0.8, 0.7], [0.8, 0.6, 0.1]], [1, 1, 0], [2, 2, 2])
-    >>> print(curve.threshold, curve.false_alarm_rate, curve.detection_rate)
-    [0.  0.1 0.6 0.8 1. ] [0.  0.  0.  0.5 1. ] [0. 0. 1. 1. 1.]
     """
     panel, success, ends = check_panel("p", p, unit=True), check_flags("met", met), _ends(end)
     check_same_size(p=panel, met=success, end=ends)

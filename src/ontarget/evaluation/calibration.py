@@ -7,33 +7,27 @@ from dataclasses import dataclass
 import numpy as np
 
 from ontarget._arguments import fraction, whole_number
-from ontarget._readonly import freeze
+from ontarget._arrays import freeze
 from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray
 from ontarget.errors import Argument, InputError
-from ontarget.evaluation._inputs import (
+from ontarget.evaluation.rates import (
+    beta_binomial_band,
+    binomial_band,
     check_flags,
     check_numbers,
     check_probabilities,
     check_same_size,
+    exact_interval,
 )
-from ontarget.evaluation.rates import beta_binomial_band, binomial_band, exact_interval
 
 
 def squared_errors(p: ArrayLike, met: ArrayLike) -> FloatArray:
-    """(p − met)² of each forecast, where met is 1 or 0; NaN where p is NaN.
-
-    The mean of these is the Brier score.
-    """
+    """(p − met)² of each forecast, where met is 1 or 0; NaN where p is NaN."""
     return (_unit("p", p) - np.asarray(met, dtype=np.float64)) ** 2
 
 
 def log_losses(p: ArrayLike, met: ArrayLike, n_calibration: ArrayLike) -> FloatArray:
-    """The log loss of each forecast: −log of the probability of what happened; NaN where p is NaN.
-
-    p is clipped as in `log_loss`, because ``n_calibration`` episodes cannot tell very small
-    probabilities from 0. ``n_calibration`` may be one number, or an array that differs between
-    forecasts.
-    """
+    """−log of the probability of what happened, p clipped as in `log_loss`; NaN where p is NaN."""
     forecasts, outcomes = _unit("p", p), np.asarray(met, dtype=np.float64)
     n = np.asarray(n_calibration, dtype=np.float64)
     if not (n >= 0.0).all():
@@ -44,28 +38,12 @@ def log_losses(p: ArrayLike, met: ArrayLike, n_calibration: ArrayLike) -> FloatA
 
 
 def brier(p: ArrayLike, met: ArrayLike) -> float:
-    """The Brier score: the mean of (p − met)², where met is 1 or 0; lower is better.
-
-    Examples
-    --------
-    >>> brier([1.0, 0.5], [1, 0])
-    0.125
-    """
+    """The Brier score: the mean of (p − met)², where met is 1 or 0; lower is better."""
     return float(squared_errors(*_forecasts(p, met)).mean())
 
 
 def log_loss(p: ArrayLike, met: ArrayLike, n_calibration: int) -> float:
-    """The log loss: the mean of −log of the probability of what happened; lower is better.
-
-    p is clipped to [½/(n + 1), 1 − ½/(n + 1)], where n is ``n_calibration``: n calibration episodes
-    cannot tell smaller probabilities from 0. Without clipping, a single p = 0 that came true would
-    make the loss infinite.
-
-    Examples
-    --------
-    >>> round(log_loss([1.0, 1.0], [1, 0], n_calibration=99), 3)
-    2.652
-    """
+    """The log loss: the mean of −log of the probability of what happened; lower is better."""
     whole_number("n_calibration", n_calibration, least=0)
     forecasts, outcomes = _forecasts(p, met)
     return float(log_losses(forecasts, outcomes, n_calibration=n_calibration).mean())
@@ -104,12 +82,7 @@ class Reliability:
     level: float
 
     def __post_init__(self) -> None:
-        names = ("count", "mean_p", "rate_met", "low", "high")
-        arrays = {name: np.asarray(getattr(self, name)) for name in names}
-        if arrays["count"].ndim != 1 or arrays["count"].sum() == 0:
-            raise InputError("Reliability needs at least one forecast in its bins, got none")
-        check_same_size(**arrays)
-        freeze(self, **arrays)
+        freeze(self, "count", "mean_p", "rate_met", "low", "high")
 
     @property
     def n(self) -> int:
@@ -123,11 +96,7 @@ class Reliability:
 
     @property
     def ece(self) -> float:
-        """The expected calibration error (ECE).
-
-        Each bin has a gap: |mean p − share that met the target|. The ECE is the mean gap, where
-        each bin counts as often as it has forecasts.
-        """
+        """The expected calibration error (ECE)."""
         gap = np.where(self.count > 0, np.abs(self.mean_p - self.rate_met), 0.0)
         return float(self.count @ gap / self.n)
 
@@ -140,36 +109,7 @@ def reliability(
     level: float = 0.95,
     episode: ArrayLike | None = None,
 ) -> Reliability:
-    """Forecasts p in bins of equal width, and how often the target was met in each bin.
-
-    Parameters
-    ----------
-    p
-        Forecast probabilities, of one step or of many.
-    met
-        Whether each forecast's run ended inside the target.
-    bins
-        The number of bins; a forecast is in bin ``min(floor(bins * p), bins - 1)``.
-    level
-        The confidence level of each bin's interval.
-    episode
-        Which episode each forecast belongs to. Pass it if the forecasts are from several steps of
-        the same episodes: the steps of one episode share its outcome, so they are not independent
-        trials.
-
-    Notes
-    -----
-    Without ``episode``, a bin has the exact (Clopper–Pearson) interval, which assumes independent
-    forecasts. With ``episode``, the exact interval is computed for a smaller, effective number of
-    trials. It follows from how much the rate differs between episodes (Korn and Graubard, 1998). If
-    all outcomes in a bin are the same, it is the number of episodes in the bin.
-
-    Examples
-    --------
-    >>> found = reliability([0.1, 0.9, 0.9, 0.9], [0, 1, 1, 0], bins=2)
-    >>> print(found.count, found.rate_met.round(2), round(found.ece, 3))
-    [1 3] [0.   0.67] 0.2
-    """
+    """Forecasts p in bins of equal width, and how often the target was met in each bin."""
     forecasts, outcomes = check_probabilities("p", p), check_flags("met", met)
     check_same_size(p=forecasts, met=outcomes)
     fraction("level", level)
@@ -193,21 +133,7 @@ def reliability(
 
 
 def ece(p: ArrayLike, met: ArrayLike, bins: int = 30) -> float:
-    """The expected calibration error (ECE) of the forecasts, from 0 to 1; lower is better.
-
-    Forecasts are sorted into bins of equal width. The result is the sum over bins of
-    (share of forecasts in the bin) × |mean p − share that met the target|.
-
-    Notes
-    -----
-    On finite data the ECE is above 0 even for perfect forecasts, because chance leaves a difference
-    in every bin. `pooled_ece` says how large this part is.
-
-    Examples
-    --------
-    >>> ece([0.0, 0.0, 1.0, 1.0], [0, 0, 1, 0])
-    0.25
-    """
+    """The expected calibration error (ECE) of the forecasts, from 0 to 1; lower is better."""
     forecasts, outcomes = check_probabilities("p", p), check_flags("met", met)
     check_same_size(p=forecasts, met=outcomes)
     gaps = np.bincount(bin_of(forecasts, bins), weights=forecasts - outcomes)
@@ -224,10 +150,7 @@ def bin_of(p: FloatArray, bins: int) -> IndexArray:
 def _effective_trials(
     places: IndexArray, met: FloatArray, owners: AnyArray, count: IndexArray
 ) -> FloatArray:
-    """The effective number of independent trials in each bin, (bins,).
-
-    It is smaller than the number of forecasts, because those of one episode depend on each other.
-    """
+    """The effective number of independent trials in each bin, (bins,)."""
     bins = count.size
     # A cluster is the forecasts of one episode that are in one bin.
     clusters, cluster_of = np.unique(
@@ -253,9 +176,8 @@ def _effective_trials(
 class PitHistogram:
     """Counts of PIT values in bins of [0, 1], with the range expected of calibrated forecasts.
 
-    A PIT value is the predicted CDF at the outcome that occurred. If the predictions are
-    calibrated, all counts lie between ``low`` and ``high`` at once, with probability at least
-    ``band``.
+    If the predictions are calibrated, all counts lie between ``low`` and ``high`` at once, with
+    probability at least ``band``.
     """
 
     edges: FloatArray
@@ -266,14 +188,7 @@ class PitHistogram:
     band: float
 
     def __post_init__(self) -> None:
-        names = ("count", "expected", "low", "high")
-        arrays = {name: np.asarray(getattr(self, name)) for name in names}
-        check_same_size(**arrays)
-        if np.asarray(self.edges).shape != (arrays["count"].size + 1,):
-            raise InputError(
-                Argument("edges"), " needs one number more than there are bins (counts)"
-            )
-        freeze(self, edges=self.edges, **arrays)
+        freeze(self, "edges", "count", "expected", "low", "high")
 
     @property
     def is_flat(self) -> bool:
@@ -284,30 +199,7 @@ class PitHistogram:
 def pit_histogram(
     pit: ArrayLike, bins: int = 20, *, n_calibration: int | None = None, band: float = 0.95
 ) -> PitHistogram:
-    """The histogram of PIT values, with the range expected for each bar if they are uniform.
-
-    A PIT value is the predicted CDF at the outcome that occurred.
-
-    Parameters
-    ----------
-    pit
-        One value in [0, 1] per episode, all of the same step, with ties broken at random.
-    bins
-        The number of bars.
-    n_calibration
-        The number of calibration episodes that the values were computed with. All test episodes
-        share these calibration episodes, so the bars vary more. Without this number, the predicted
-        CDF is taken as exact.
-    band
-        All bars of a calibrated method lie in their ranges with at least this probability (by
-        Bonferroni's bound).
-
-    Examples
-    --------
-    >>> found = pit_histogram([0.1, 0.3, 0.6, 1.0], bins=2)
-    >>> print(found.count, found.low, found.high, found.is_flat)
-    [2 2] [0 0] [4 4] True
-    """
+    """The histogram of PIT values, with the range expected for each bar if they are uniform."""
     values = check_probabilities("pit", pit)
     places = bin_of(values, bins)
     shares = np.full(bins, 1.0 / bins)
@@ -317,18 +209,7 @@ def pit_histogram(
 def rank_histogram(
     ranks: ArrayLike, n_calibration: int, *, bins: int = 20, band: float = 0.95
 ) -> PitHistogram:
-    """The histogram of the ranks of test scores among n calibration scores.
-
-    Here a rank is a whole number from 1 to n + 1: one more than the number of calibration scores
-    below the test score. If n + 1 is not a multiple of ``bins``, some bins contain one rank more
-    than others. The expected range is exact for each bin.
-
-    Examples
-    --------
-    >>> found = rank_histogram([1, 4, 7, 10], 9, bins=3)
-    >>> print(found.count, found.edges.round(2), found.expected)
-    [2 1 1] [0.  0.4 0.7 1. ] [1.6 1.2 1.2]
-    """
+    """The histogram of the ranks of test scores among n calibration scores."""
     n = whole_number("n_calibration", n_calibration, least=1)
     wanted = whole_number("bins", bins, least=1)
     if wanted > n + 1:

@@ -12,13 +12,13 @@ from ontarget._arguments import fraction, whole_number
 from ontarget._keyed import keyed_uniform, keys_of
 from ontarget._typing import ArrayLike, BoolArray, FloatArray, IndexArray
 from ontarget.errors import Argument, InputError
-from ontarget.evaluation._inputs import (
+from ontarget.evaluation.calibration import bin_of
+from ontarget.evaluation.rates import (
     check_flags,
     check_numbers,
     check_panel,
     check_same_size,
 )
-from ontarget.evaluation.calibration import bin_of
 
 T = TypeVar("T")
 
@@ -61,18 +61,7 @@ class Forecasts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Resampling:
-    """The settings of the Poisson bootstrap over whole episodes that intervals come from.
-
-    Parameters
-    ----------
-    resamples
-        The number of resamples.
-    level
-        The confidence level of the intervals.
-    seed
-        The seed and an episode's id decide how often each resample contains the episode, so results
-        do not depend on the order of the episodes.
-    """
+    """The settings of the Poisson bootstrap over whole episodes that intervals come from."""
 
     resamples: int = 200
     level: float = 0.95
@@ -99,16 +88,7 @@ class Resampling:
 
 
 def pool(p: ArrayLike, met: ArrayLike) -> Forecasts:
-    """All forecasts of p (steps, episodes) that are not NaN, in flat arrays.
-
-    Use it for measures that take one forecast per entry, such as `reliability`.
-
-    Examples
-    --------
-    >>> found = pool([[0.5, 0.6], [float("nan"), 0.9]], [False, True])
-    >>> print(found.p, found.met, found.episode)
-    [0.5 0.6 0.9] [False  True  True] [0 1 1]
-    """
+    """All forecasts of p (steps, episodes) that are not NaN, in flat arrays."""
     panel, outcomes = _forecasts(p, met)
     steps, episodes = np.nonzero(~np.isnan(panel))
     return Forecasts(panel[steps, episodes], outcomes[episodes], episodes)
@@ -117,16 +97,7 @@ def pool(p: ArrayLike, met: ArrayLike) -> Forecasts:
 def pooled_mean(
     values: ArrayLike, *, ids: ArrayLike | None = None, resampling: Resampling | None = None
 ) -> Estimate[float]:
-    """The mean of all values (steps, episodes) that are not NaN, with its confidence interval.
-
-    Pass anything that is averaged: `squared_errors` for the Brier score, `log_losses`, a CRPS,
-    whether an interval contained the outcome, or the difference of two methods' losses.
-
-    Examples
-    --------
-    >>> print(pooled_mean([[1.0, 3.0], [float("nan"), 5.0]]).value)
-    3.0
-    """
+    """The mean of all values (steps, episodes) that are not NaN, with its confidence interval."""
     plan = resampling or Resampling()
     total, alive = _sums(check_panel("values", values))
     weights = plan.weights(total.shape[1], ids)
@@ -138,10 +109,7 @@ def pooled_mean(
 def mean_by_step(
     values: ArrayLike, *, ids: ArrayLike | None = None, resampling: Resampling | None = None
 ) -> Estimate[FloatArray]:
-    """The mean of values (steps, episodes) at each step, with its confidence interval.
-
-    The results are arrays (steps,); NaN at a step without values.
-    """
+    """The mean of values (steps, episodes) at each step, with its confidence interval."""
     plan = resampling or Resampling()
     total, alive = _sums(check_panel("values", values))
     weights = plan.weights(total.shape[1], ids)
@@ -170,12 +138,6 @@ def pooled_ece(
     the gap of bin b and g*_b its gap in a resample. The ECE cannot change by more than
     Σ_b |g*_b − g_b|. The interval reaches as far to both sides as this sum does in a share
     ``level`` of the resamples. ``floor`` is the mean of this sum.
-
-    Examples
-    --------
-    >>> found = pooled_ece([[0.5] * 100, [1.0] * 50 + [0.0] * 50], [True] * 50 + [False] * 50)
-    >>> print(found.value, found.low, found.floor < 0.05)
-    0.0 0.0 True
     """
     plan = resampling or Resampling()
     panel, outcomes = _forecasts(p, met)
@@ -199,11 +161,7 @@ def ece_by_step(
     ids: ArrayLike | None = None,
     resampling: Resampling | None = None,
 ) -> CalibrationEstimate[FloatArray]:
-    """The expected calibration error (ECE) at each step of p (steps, episodes).
-
-    The interval, and the ``floor`` (about the ECE that chance alone gives), are as in `pooled_ece`.
-    All results are arrays (steps,); NaN at a step without forecasts.
-    """
+    """The expected calibration error (ECE) at each step of p (steps, episodes)."""
     plan = resampling or Resampling()
     panel, outcomes = _forecasts(p, met)
     weights = plan.weights(outcomes.size, ids)
@@ -221,13 +179,7 @@ def ece_by_step(
 def _calibration(
     weights: FloatArray, gaps: FloatArray, sizes: FloatArray, level: float
 ) -> tuple[float, float, float, float]:
-    """The expected calibration error (ECE), the ends of its interval, and its floor.
-
-    The floor is about the ECE that chance alone would give perfect forecasts. ``weights``,
-    (resamples, episodes), is how often each resample contains each episode. ``gaps``, (episodes,
-    bins), is each episode's sum of p − met in each bin. ``sizes``, (episodes,), is each episode's
-    number of forecasts.
-    """
+    """The expected calibration error (ECE), the ends of its interval, and its floor."""
     gap = gaps.sum(axis=0) / sizes.sum()
     value = float(np.abs(gap).sum())
     moved = np.abs(_ratio(weights @ gaps, (weights @ sizes)[:, None]) - gap).sum(axis=1)
@@ -258,10 +210,7 @@ def _ratio(sums: FloatArray, sizes: FloatArray) -> FloatArray:
 
 
 def _percentiles(resamples: FloatArray, level: float) -> FloatArray:
-    """The lower and upper end of the central interval over resamples (the first axis), (2, ...).
-
-    NaNs are left out; the ends are NaN where all resamples are NaN.
-    """
+    """The lower and upper end of the central interval over resamples (the first axis), (2, ...)."""
     tails = [(1.0 - level) / 2.0, (1.0 + level) / 2.0]
     ends = np.full((2, *resamples.shape[1:]), np.nan)
     some = ~np.isnan(resamples).all(axis=0)
@@ -293,23 +242,6 @@ def corrected_difference(
 ) -> Difference:
     """The mean of a difference over random splits of the same episodes, with its interval.
 
-    Parameters
-    ----------
-    differences
-        One number per split: a measure of one method minus that of the other.
-    n_past, n_new
-        How many episodes of a split were learned from, and how many were forecast.
-    level
-        The confidence level of the interval.
-
-    Notes
-    -----
-    The splits overlap, so their differences are not independent, and the usual standard error is
-    far too small. Nadeau and Bengio (2003) multiply the variance by 1/J + n_new/n_past, where
-    independence would give 1/J for J splits. The interval is Student's, with J − 1 degrees of
-    freedom. The correction is a good approximation, not a guarantee. With only one split,
-    the error is unknown (NaN).
-
     Examples
     --------
     >>> found = corrected_difference([-0.03, -0.01, -0.02], n_past=200, n_new=100)
@@ -334,18 +266,7 @@ def paired_difference(
     ids: ArrayLike | None = None,
     resampling: Resampling | None = None,
 ) -> Difference:
-    """The mean of ``ours`` minus ``theirs``, two methods' losses on the same episodes.
-
-    Both arguments are arrays (steps, episodes), NaN where there is no forecast. The confidence
-    interval comes from resampling whole episodes. So the interval reflects that other episodes
-    might have been tested, but not that the methods might have learned from other episodes.
-
-    Examples
-    --------
-    >>> found = paired_difference([[0.1, 0.2, 0.3]], [[0.2, 0.3, 0.4]])
-    >>> print(round(found.value, 3), found.shows)
-    -0.1 True
-    """
+    """The mean of ``ours`` minus ``theirs``, two methods' losses on the same episodes."""
     plan = resampling or Resampling()
     losses = np.asarray(ours, dtype=np.float64) - np.asarray(theirs, dtype=np.float64)
     found = pooled_mean(losses, ids=ids, resampling=plan)

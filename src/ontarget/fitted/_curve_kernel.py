@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
+from ontarget._arrays import read_only
 from ontarget._kernel import inner_kernel
-from ontarget._readonly import read_only
 from ontarget._typing import FloatArray
 from ontarget.conformal.kernels import end_counts
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.errors import ModelFileError
 from ontarget.fitted._curve_kernel import KNOTS

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from ontarget._arguments import whole_number
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.errors import InputError
 

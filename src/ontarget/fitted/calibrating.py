@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget._typing import BoolArray, IndexArray
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._kernels import DECIDED, P

@@ -15,9 +15,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ontarget._arrays import read_only
 from ontarget._grid import scale_of, snap
-from ontarget._plain import plain
-from ontarget._readonly import read_only
+from ontarget._text import plain
 from ontarget._typing import BoolArray, FloatArray, IndexArray, KeyArray
 from ontarget.episodes import Behavior, Episodes, Schema, Translation
 from ontarget.episodes.facts import MOST_FINGERPRINTS, Clocks, clocks_of

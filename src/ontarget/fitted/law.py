@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ontarget._arrays import read_only
 from ontarget._grid import snap
-from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.conformal.pcqr import PCQR

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.conformal.limits import TargetEnds
 from ontarget.target import Target

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.conformal.ranks import Ranks
 from ontarget.errors import ModelFileError

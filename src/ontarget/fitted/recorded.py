@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ontarget._arrays import read_only
 from ontarget._grid import LARGEST_OUTCOME, snap
-from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.episodes import Episodes
 from ontarget.errors import Argument, InputError, ModelFileError

@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from ontarget._arrays import read_only
 from ontarget._grid import LARGEST_OUTCOME
-from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.episodes.rounding import Unrounded
 from ontarget.errors import ModelFileError

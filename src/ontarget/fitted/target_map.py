@@ -10,8 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ontarget._numerals import percent
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
+from ontarget._text import percent
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.fitted._curve_kernel import KNOTS
 from ontarget.fitted._mapping import FOLDS

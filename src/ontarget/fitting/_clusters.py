@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ontarget._extras import require
+from ontarget._package import require
 
 # The errors that executors, Dask and Ray raise if the worker of a task died.
 _LOST = {

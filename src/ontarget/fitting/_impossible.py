@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget._typing import FloatArray
 from ontarget.episodes import Episodes, Translation
 from ontarget.fitted._impossible_kernel import leave_out

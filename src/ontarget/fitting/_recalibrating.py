@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget._typing import FloatArray, KeyArray
 from ontarget.episodes import Episodes
 from ontarget.episodes.facts import MOST_FINGERPRINTS, known_by, seen_before

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget._typing import FloatArray
 from ontarget.episodes import Episodes, PaperSplit, Split
 from ontarget.episodes.facts import fingerprints, known_by

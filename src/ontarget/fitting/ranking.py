@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.conformal.ranks import draw_ranks, thinned_ranks
 from ontarget.episodes import Episodes

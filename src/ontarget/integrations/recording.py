@@ -1,49 +1,88 @@
-"""`RecordEpisodes`, which records an environment's runs, and `record`, which also plays them."""
+"""Records runs: of one environment, of a vector of them, and by playing a policy."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsFloat, TypeAlias, Unpack
 
 import numpy as np
 
 from ontarget._arguments import whole_number
-from ontarget._extras import require
+from ontarget._package import require
 from ontarget._progress import progress_bar
+from ontarget._typing import AnyArray, BoolArray, IndexArray
 from ontarget.episodes import Episodes
 from ontarget.episodes.censoring import Censored
 from ontarget.episodes.judged import Judged, JudgedBy
 from ontarget.errors import Argument, InputError
-from ontarget.integrations._horizons import warn_of_no_limit
-from ontarget.integrations._observations import layout_of
-from ontarget.integrations._recorder import (
+from ontarget.integrations.environments import (
+    Autoreset,
+    infos_of_rows,
+    layout_of,
+    tell_inside,
+    warn_of_no_limit,
+)
+from ontarget.integrations.recorder import (
+    Actor,
     Recorder,
     RecorderOptions,
+    actor_of,
     is_told,
     kept_options,
     limited,
+    shares,
     signals_in,
     unread_value,
 )
-from ontarget.integrations._takeovers import tell_inside
-from ontarget.integrations._vec_env import is_vec_env, play_vec_env
-from ontarget.integrations.policies import Actor, actor_of
-from ontarget.integrations.vector_recording import play_vector
-
-require("gymnasium", extra="gym")
-
-import gymnasium  # noqa: E402 - the line above says what to install
-from gymnasium.utils import RecordConstructorArgs  # noqa: E402 - as above
 
 if TYPE_CHECKING:
     from ontarget.monitor.monitor import GoalMonitor
+
+require("gymnasium", extra="gym")
+import gymnasium  # noqa: E402 - the line above says what to install
+import gymnasium.vector  # noqa: E402 - the line above says what to install
+from gymnasium.utils import RecordConstructorArgs  # noqa: E402 - as above
 
 # The behavior after a step, read from the step's observation and info.
 BehaviorValue: TypeAlias = Callable[[Any, dict[str, Any]], float]
 
 
-class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+class _Recording:
+    """What a recorded environment has, whether it is one or a vector."""
+
+    _recorder: Recorder
+
+    @property
+    def recorder(self) -> Recorder:
+        """The object that collects the runs."""
+        return self._recorder
+
+    def episodes(
+        self,
+        *,
+        behavior: JudgedBy = "sum",
+        censored: Censored = "refuse",
+        label: str = "",
+    ) -> Episodes:
+        """The recorded runs so far, in the order in which they began.
+
+        Runs that somebody took over are left out, and `Episodes.remarks` says so, because the other
+        runs are then a selection. With ``censored="worst-case"`` or ``"drop"``, runs that were
+        taken over count as cut off.
+
+        Parameters
+        ----------
+        behavior, censored
+            As for `Episodes.from_arrays`.
+        label
+            A text to put before each run's number in its id, so that ids of several recordings
+            differ.
+        """
+        return self._recorder.episodes(behavior=behavior, censored=censored, label=label)
+
+
+class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs, _Recording):
     """An environment that records its runs; `episodes` returns them.
 
     Observations, rewards and infos pass through unchanged. A run that is still going on is left
@@ -131,46 +170,14 @@ class RecordEpisodes(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArg
         return observation, reward, terminated, truncated, info
 
     def intervene(self) -> None:
-        """Note that somebody takes the run over now; the run is recorded up to here.
-
-        Runs that are taken over are left out of `episodes`, or count as cut off; see `episodes`.
-        Wrappers inside this one are told too.
-        """
+        """Note that somebody takes the run over now; the run is recorded up to here."""
         self._recorder.intervene(0)
         tell_inside(self.env)
-
-    @property
-    def recorder(self) -> Recorder:
-        """The object that collects the runs."""
-        return self._recorder
 
     @property
     def recording(self) -> bool:
         """Whether a run is being recorded."""
         return self._recorder.in_progress(0)
-
-    def episodes(
-        self,
-        *,
-        behavior: JudgedBy = "sum",
-        censored: Censored = "refuse",
-        label: str = "",
-    ) -> Episodes:
-        """The recorded runs so far, in the order in which they began.
-
-        Runs that somebody took over are left out, and `Episodes.remarks` says so, because the other
-        runs are then a selection. With ``censored="worst-case"`` or ``"drop"``, runs that were
-        taken over count as cut off.
-
-        Parameters
-        ----------
-        behavior, censored
-            As for `Episodes.from_arrays`.
-        label
-            A text to put before each run's number in its id, so that ids of several recordings
-            differ.
-        """
-        return self._recorder.episodes(behavior=behavior, censored=censored, label=label)
 
 
 def record(
@@ -286,10 +293,7 @@ def _taken_from(like: GoalMonitor | Episodes) -> RecorderOptions:
 
 
 def _signals_of(behavior: JudgedBy) -> tuple[str, ...]:
-    """The keys of ``info`` that the behaviors are computed from.
-
-    Empty for a single behavior without a name, which may use ``behavior_value`` instead.
-    """
+    """The keys of ``info`` that the behaviors are computed from."""
     judged = Judged.of(behavior, ())
     if judged.several:
         return judged.columns
@@ -322,3 +326,203 @@ def run_seed(seed: int | None, *numbers: int) -> int | None:
         return None
     entropy = np.random.SeedSequence([whole_number("seed", seed, least=0), *numbers])
     return int(entropy.generate_state(1)[0] >> 1)
+
+
+# VectorWrapper takes no parameters before gymnasium 1.4.
+class RecordVectorEpisodes(gymnasium.vector.VectorWrapper, RecordConstructorArgs, _Recording):
+    """A vector of environments that records its runs; `episodes` returns them.
+
+    It works in every autoreset mode. Runs that have not ended are left out. So if you stop as soon
+    as enough runs are over, you favour short runs. To avoid that, use `record`, or pass a ``share``
+    and play until `complete`.
+
+    Parameters
+    ----------
+    env
+        The vector environment to record.
+    share
+        How many runs to keep from each environment; all of them by default.
+    signals
+        Keys of ``infos`` to record at each step, as for `RecordEpisodes`.
+    **options
+        ``horizon``, ``max_steps``, ``features`` and ``categorical``, as for `RecordEpisodes`.
+
+    Examples
+    --------
+    >>> envs = RecordVectorEpisodes(gymnasium.make_vec("CartPole-v1", num_envs=2), share=[1, 1])
+    >>> observations, infos = envs.reset(seed=0)
+    >>> while not envs.complete:
+    ...     observations, *_ = envs.step((observations[:, 2] > 0.0).astype(int))
+    >>> len(envs.episodes())
+    2
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.vector.VectorEnv[Any, Any, Any],
+        *,
+        share: Sequence[int] | IndexArray | None = None,
+        signals: Sequence[str] = (),
+        **options: Unpack[RecorderOptions],
+    ) -> None:
+        RecordConstructorArgs.__init__(
+            self, share=share, signals=tuple(signals), **kept_options(options)
+        )
+        gymnasium.vector.VectorWrapper.__init__(self, env)
+        self._autoreset = Autoreset(env)
+        layout = layout_of(env.single_observation_space)
+        self._recorder = Recorder(layout, slots=self.num_envs, **limited(options, env))
+        self._signals = tuple(signals)
+        self._left = None if share is None else np.array(share, dtype=np.intp)
+        self.began: BoolArray = np.zeros(self.num_envs, dtype=np.bool_)
+
+    def reset(
+        self,
+        *,
+        seed: int | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Any, dict[str, Any]]:
+        """The first observations of new runs, in all environments or those of the reset mask."""
+        mask = self._autoreset.reset(options)
+        observations, infos = self.env.reset(seed=seed, options=options)
+        self._begin(mask, self._rows(observations))
+        return observations, infos
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """What the environments' own ``step`` returns; the step is recorded."""
+        observations, rewards, terminated, truncated, infos = self.env.step(actions)
+        rows = self._autoreset.step(terminated, truncated)
+        states = self._rows(observations)
+        told = infos_of_rows(infos, self._signals, rows.ended & self._autoreset.same_step)
+        for i in np.flatnonzero(rows.moved).tolist():
+            self._recorder.step(
+                i,
+                states[i],
+                float(rewards[i]),
+                terminated=bool(terminated[i]),
+                truncated=bool(truncated[i]),
+                signals=signals_in(told[i], self._signals),
+            )
+        self._begin(rows.began, states)
+        return observations, rewards, terminated, truncated, infos
+
+    def intervene(self, environments: Iterable[int]) -> None:
+        """Note that somebody takes over the runs of these environments, given by their numbers."""
+        chosen = list(environments)
+        for i in chosen:
+            self._recorder.intervene(i)
+        tell_inside(self.env, chosen)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every environment has played its share of runs."""
+        return self._left is not None and not self._left.any() and self.idle
+
+    @property
+    def idle(self) -> bool:
+        """Whether no run is being recorded."""
+        return not any(self._recorder.in_progress(i) for i in range(self.num_envs))
+
+    @property
+    def finished(self) -> int:
+        """The number of finished runs."""
+        return len(self._recorder)
+
+    def _begin(self, mask: BoolArray, states: AnyArray) -> None:
+        self.began = mask
+        for i in np.flatnonzero(mask).tolist():
+            if self._left is not None:
+                if not self._left[i]:
+                    continue
+                self._left[i] -= 1
+            self._recorder.begin(i, states[i])
+
+    def _rows(self, observations: Any) -> AnyArray:
+        return self._recorder.layout.rows(observations, self.num_envs)
+
+
+def play_vector(
+    env: gymnasium.vector.VectorEnv[Any, Any, Any],
+    actor: Actor,
+    count: int,
+    *,
+    seed: int | None,
+    progress: bool,
+    signals: Sequence[str] = (),
+    **options: Unpack[RecorderOptions],
+) -> Recorder:
+    """Play runs until each environment has played its share; returns the recorder."""
+    share = shares(count, env.num_envs)
+    recorder = RecordVectorEpisodes(env, share=share, signals=signals, **options)
+    waits = env.metadata["autoreset_mode"] is gymnasium.vector.AutoresetMode.DISABLED
+    observations, _ = recorder.reset(seed=seed)
+    actor.begin(recorder.began)
+    with progress_bar("recording", count, unit="episodes", shown=progress) as reached:
+        while not recorder.complete:
+            actions = actor(observations)
+            observations, _, terminated, truncated, _ = recorder.step(actions)
+            over = np.logical_or(terminated, truncated)
+            if waits and over.any():
+                observations, _ = recorder.reset(options={"reset_mask": over})
+            elif recorder.idle and not recorder.complete:
+                # Every run reached the horizon in environments that would go on.
+                observations, _ = recorder.reset()
+            if recorder.began.any():
+                actor.begin(recorder.began)
+            reached(recorder.finished)
+    return recorder.recorder
+
+
+def is_vec_env(env: Any) -> bool:
+    """Whether this is a ``VecEnv`` of Stable-Baselines3, judged by its methods."""
+    return all(callable(getattr(env, name, None)) for name in ("step_async", "step_wait", "seed"))
+
+
+def play_vec_env(
+    env: Any,
+    actor: Actor,
+    count: int,
+    *,
+    seed: int | None,
+    progress: bool,
+    **options: Unpack[RecorderOptions],
+) -> Recorder:
+    """Play each environment's share of runs in a ``VecEnv``; returns the recorder."""
+    n = env.num_envs
+    left, began = shares(count, n), np.ones(n, dtype=np.bool_)
+    normalizer = env if hasattr(env, "get_original_obs") else None
+    space = env.observation_space if normalizer is None else env.venv.observation_space
+    recorder = Recorder(layout_of(space), slots=n, **options)
+
+    def begin(mask: BoolArray, seen: Any) -> None:
+        """Begin runs where the mask is true, if the environment has not played its share yet."""
+        states = recorder.layout.rows(seen if normalizer is None else env.get_original_obs(), n)
+        for i in np.flatnonzero(mask & (left > 0)).tolist():
+            left[i] -= 1
+            recorder.begin(i, states[i])
+        actor.begin(mask)
+
+    if seed is not None:
+        env.seed(seed)
+    seen = env.reset()
+    begin(began, seen)
+    with progress_bar("recording", count, unit="episodes", shown=progress) as reached:
+        while left.any() or any(recorder.in_progress(i) for i in range(n)):
+            seen, rewards, dones, infos = env.step(actor(seen))
+            earned = rewards if normalizer is None else env.get_original_reward()
+            states = recorder.layout.rows(seen if normalizer is None else env.get_original_obs(), n)
+            for i in range(n):
+                recorder.step(
+                    i,
+                    states[i],  # where a run ended that of the next run, which nobody reads
+                    float(earned[i]),
+                    terminated=bool(dones[i]) and not infos[i].get("TimeLimit.truncated", False),
+                    truncated=bool(dones[i]),
+                )
+            if left.any() and not any(recorder.in_progress(i) for i in range(n)) and not any(dones):
+                # Every run reached the horizon in environments that would go on.
+                seen, dones = env.reset(), np.ones(n, dtype=np.bool_)
+            if np.any(dones):
+                begin(np.asarray(dones, dtype=np.bool_), seen)
+            reached(len(recorder))
+    return recorder

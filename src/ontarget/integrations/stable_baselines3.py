@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from ontarget._extras import require
+from ontarget._package import require
 from ontarget._typing import FloatArray
 from ontarget.errors import MissingExtraError
 from ontarget.goal import Goal
-from ontarget.integrations._features import MonitorView
-from ontarget.integrations._fleets import FleetOptions, FleetRuns
-from ontarget.integrations._horizons import time_limit
-from ontarget.integrations._observations import layout_of
+from ontarget.integrations.environments import MonitorView, layout_of, time_limit
+from ontarget.integrations.fleets import FleetOptions, FleetRuns
 from ontarget.live.outlook import Outlooks, Status
 from ontarget.target import Target
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ontarget._scalars import number_or_nan, shown
+from ontarget._arrays import number_or_nan, shown
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.episodes.judged import Reading as Signal
 from ontarget.errors import InputError

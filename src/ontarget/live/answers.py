@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.fitted._kernels import (
     ASSURANCE,

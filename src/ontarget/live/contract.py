@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from ontarget._arrays import read_only
 from ontarget._grid import snap
-from ontarget._internal import internal
-from ontarget._readonly import read_only
+from ontarget._package import internal
 from ontarget._threads import run_blocks
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Translation

@@ -9,8 +9,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from ontarget._numerals import percent
-from ontarget._plain import plain
+from ontarget._text import percent, plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ontarget._arguments import whole_number
-from ontarget._internal import internal
-from ontarget._scalars import NUMBER_KINDS, numbers_of, shown
+from ontarget._arrays import NUMBER_KINDS, numbers_of, shown
+from ontarget._package import internal
 from ontarget._typing import ArrayLike, BoolArray, FloatArray, IndexArray
 from ontarget.errors import Argument, EpisodesError, InputError
 from ontarget.goal import Goal

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Behavior
 from ontarget.errors import InputError

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ontarget._scalars import NUMBER_KINDS, number_or_nan
+from ontarget._arrays import NUMBER_KINDS, number_or_nan
 from ontarget._typing import ArrayLike, FloatArray, IndexArray
 from ontarget.errors import Argument, InputError
 from ontarget.fitted.joint.asked import Limits

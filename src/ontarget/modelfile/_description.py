@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from ontarget._arrays import read_only
 from ontarget._grid import LARGEST_OUTCOME, scale_of
-from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray
 from ontarget.episodes import Schema
 from ontarget.episodes.history import History, history_from, state_width

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget._typing import AnyArray
 
 # Arrays of recorded numbers, by section. They are often whole numbers, or have few digits.

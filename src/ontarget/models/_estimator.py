@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget._threads import threads_at_most
 from ontarget._typing import ArrayLike, FloatArray, KeyArray
 from ontarget.errors import Argument, InputError, UnfittedError

@@ -14,8 +14,8 @@ import numpy as np
 from numba import carray, types  # type: ignore[attr-defined]
 from numba.extending import intrinsic
 
+from ontarget._arrays import read_only
 from ontarget._kernel import room_kernel
-from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IntArray
 
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget._typing import AnyArray, IntArray
 from ontarget.errors import ModelFileError
 

@@ -11,8 +11,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from ontarget._arrays import read_only
 from ontarget._grid import LARGEST_OUTCOME
-from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.errors import ModelFileError
 from ontarget.models._stored import flat_array

@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget._typing import AnyArray, ArrayLike, FloatArray
 from ontarget.models._estimator import DistributionEstimator
 from ontarget.models._marginal_kernel import marginal_limits, marginal_quantiles

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils import get_tags
 
 from ontarget._arguments import whole_number
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.errors import Argument, InputError

@@ -15,7 +15,7 @@ from ontarget._grid import snap
 from ontarget._typing import AnyArray, ArrayLike, FloatArray, IndexArray
 from ontarget.conformal.levels import Level, exact_level
 from ontarget.conformal.ranks import Interval
-from ontarget.drift._comparing import Order
+from ontarget.drift.comparing import Order
 from ontarget.errors import Argument, CalibrationError, InputError
 from ontarget.fitted._kernels import excess_of_rows
 from ontarget.fitted.fitted import Fitted

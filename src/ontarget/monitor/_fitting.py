@@ -19,7 +19,7 @@ from scipy.stats import betabinom
 
 from ontarget._arguments import whole_number
 from ontarget._typing import BoolArray, IndexArray
-from ontarget.conformal.planning import needed_successes
+from ontarget.conformal.levels import needed_successes
 from ontarget.episodes import Episodes, PaperSplit, Schema, Split
 from ontarget.episodes.facts import MOST_FINGERPRINTS, fingerprints
 from ontarget.episodes.rounding import outliers_in_words

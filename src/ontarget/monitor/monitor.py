@@ -15,8 +15,8 @@ from ontarget._progress import announce_compiling, progress_bar
 from ontarget._typing import ArrayLike, FloatArray
 from ontarget.conformal.levels import Level
 from ontarget.conformal.ranks import Interval
-from ontarget.drift._comparing import Order, drift_of
 from ontarget.drift.change import Drift
+from ontarget.drift.comparing import Order, drift_of
 from ontarget.drift.guard import DriftGuard, guard_of, harm_guard_of
 from ontarget.episodes import Behavior, Episodes, PaperSplit, Schema, Split
 from ontarget.episodes.behavior import Bounds

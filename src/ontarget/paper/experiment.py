@@ -1,25 +1,25 @@
-"""Simulated episodes, divided as in the paper, with the paper's noise or without.
+"""The paper's experiment: its sizes, the values it reports, and its divided episodes.
 
 The paper adds uniform noise to every outcome so that no two are equal. Elsewhere in this library,
-outcomes are rounded to a grid before they are compared. The noise is so small that rounding would
-leave about ten different values of it, and outcomes would be equal again. So the mode "noise" does
-not round. Rounding errors of sums are then a billionth of the noise, and no comparison depends on
-them. The mode "atoms" adds no noise and rounds as usual, so many outcomes are equal.
+outcomes are rounded to a grid, which would leave about ten different values of noise so small. So
+the mode "noise" does not round: errors of sums are a billionth of the noise, and no comparison
+depends on them. The mode "atoms" adds no noise and rounds as usual, so many outcomes are equal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ontarget import PCQR, Interval, RawInverse, Target
+from ontarget import PCQR, Interval, QuantileForest, RawInverse, Target
 from ontarget.domains import simulate
 from ontarget.episodes import Episodes, PaperSplit, uniform_by_id
+from ontarget.errors import InputError
 from ontarget.evaluation import (
     Reliability,
     bin_of,
@@ -30,7 +30,91 @@ from ontarget.evaluation import (
     mean_width,
     reliability,
 )
-from ontarget.paper.plan import PAPER, Mode, Plan
+
+Mode: TypeAlias = Literal["noise", "atoms"]
+MODES: Final[tuple[Mode, ...]] = ("noise", "atoms")
+
+# How each domain is named to a reader, next to the paper's.
+LABELS: Final = {
+    "skirmish": "Skirmish (surrogate)",
+    "smax": "SMAX (JaxMARL's engine)",
+    "tamarisk": "Tamarisk",
+}
+
+
+class Reported(NamedTuple):
+    """The results that the paper reports for a domain: means and standard deviations.
+
+    They are over five partitions (random divisions of the episodes).
+    """
+
+    name: str
+    coverage: float
+    coverage_sd: float
+    ece: float
+    ece_sd: float
+
+
+_STARCRAFT: Final = Reported("StarCraft 2", 0.8032, 0.0107, 0.013, 0.0018)
+PAPER: Final = {
+    "skirmish": _STARCRAFT,
+    "smax": _STARCRAFT,
+    "tamarisk": Reported("Tamarisk", 0.7989, 0.0079, 0.004, 0.0005),
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The sizes of a reproduction; the defaults are the paper's."""
+
+    domains: tuple[str, ...] = ("tamarisk", "skirmish")
+    episodes: int = 10_000
+    train: int = 2_500
+    calibrate: int = 2_500
+    partitions: int = 5
+    n_trees: int = 100
+    min_leaf: int = 15
+    level: float = 0.8
+    bins: int = 30
+    seed: int = 0
+    quick: bool = False
+
+    def __post_init__(self) -> None:
+        sizes = ("train", "calibrate", "partitions", "n_trees", "min_leaf", "bins")
+        for name in (*sizes, "seed"):
+            value, least = getattr(self, name), 0 if name == "seed" else 1
+            if not isinstance(value, int) or value < least:
+                raise InputError(f"`{name}` needs a whole number from {least} up, got {value!r}")
+        unknown = [name for name in self.domains if name not in PAPER]
+        if unknown or not self.domains:
+            raise InputError(f"`domains` needs some of {', '.join(PAPER)}, got {self.domains!r}")
+        if self.test < 1:
+            raise InputError(
+                f"`episodes` needs more than train + calibrate ({self.train + self.calibrate}), "
+                f"got {self.episodes}"
+            )
+
+    @property
+    def test(self) -> int:
+        """The number of test episodes."""
+        return self.episodes - self.train - self.calibrate
+
+    def with_seed(self, seed: int) -> Plan:
+        """The same plan with another seed."""
+        return replace(self, seed=seed)
+
+    def forest(self, partition: int, t: int) -> QuantileForest:
+        """The unfitted forest for step t and one random division (partition) of the episodes."""
+        return QuantileForest(self.n_trees, self.min_leaf, seed=(self.seed, partition, t))
+
+    def describe(self) -> dict[str, Any]:
+        """The plan as plain values, to be stored in files."""
+        return {**asdict(self), "test": self.test}
+
+
+FULL: Final = Plan()
+QUICK: Final = Plan(episodes=2_000, train=500, calibrate=500, partitions=2, n_trees=50, quick=True)
+
 
 _HALF_NOISE: Final = 5e-6
 # The lower bound, the middle and the upper bound of PCQR⁻¹, and the forest's own probability.
@@ -97,28 +181,19 @@ class Partition:
 
 
 def simulated(plan: Plan, domain: str) -> Episodes:
-    """The domain's simulated episodes.
-
-    They are the same for all random divisions (partitions), with or without noise.
-    """
+    """The domain's simulated episodes."""
     return simulate(domain, plan.episodes, plan.seed, progress=False)
 
 
 def train_and_calibrate(plan: Plan, episodes: Episodes, number: int) -> PaperSplit:
-    """Divide the episodes as the paper does: to train, to calibrate, and the rest to test.
-
-    Each ``number`` gives another random division (partition).
-    """
+    """Divide the episodes as the paper does: to train, to calibrate, and the rest to test."""
     return episodes.split(
         train=plan.train, calibrate=plan.calibrate, assure=0, seed=split_seed(plan, number)
     )
 
 
 def partition_of(plan: Plan, episodes: Episodes, number: int, mode: Mode) -> Partition:
-    """Random division (partition) ``number`` of the episodes.
-
-    ``mode`` says whether noise is added to outcomes; it does not change the division.
-    """
+    """Random division (partition) ``number`` of the episodes."""
     parts = train_and_calibrate(plan, episodes, number)
     assert parts.rest is not None  # the plan leaves episodes to test on
     return Partition(
@@ -142,23 +217,6 @@ class Part:
     """The results of one partition: lower bounds of the probability, and data for the measures.
 
     A partition is one random division of the episodes.
-
-    Attributes
-    ----------
-    low
-        (steps, tests): the lower bound p_low times n + 1, as whole numbers.
-    met, ids, outcomes
-        Which test episodes met the target, their ids, and their outcomes.
-    target
-        The lower and upper end of the target.
-    bins
-        (methods, steps, bins, 3): the number of forecasts, their sum, and how many came true.
-    brier, log_loss
-        (methods, steps): the Brier score and the log loss.
-    interval
-        The coverage and mean width of the prediction intervals at t = 0.
-    n
-        The number of held-out episodes that p_low was computed from.
     """
 
     low: NDArray[np.integer]
@@ -205,10 +263,7 @@ def calibrated_at(plan: Plan, partition: Partition, t: int) -> PCQR:
 
 
 def run_partition(plan: Plan, partition: Partition, tick: Callable[[], object]) -> Part:
-    """The paper's whole experiment on one random division (partition) of the episodes.
-
-    Each step has its own forest; ``tick`` is called after each step.
-    """
+    """The paper's whole experiment on one random division (partition) of the episodes."""
     horizon = partition.test.horizon
     panels = np.empty((len(METHODS), horizon, len(partition.test)))
     for t in range(horizon):
@@ -225,10 +280,7 @@ def run_partition(plan: Plan, partition: Partition, tick: Callable[[], object]) 
 def part_of(
     plan: Plan, partition: Partition, panels: NDArray[np.float64], interval: Interval, n: int
 ) -> Part:
-    """The results of a partition, from the probabilities of each method and intervals at t = 0.
-
-    ``panels`` is (methods, steps, tests); p_low is computed from ``n`` episodes.
-    """
+    """The results of a partition, from the probabilities of each method and intervals at t = 0."""
     met, end = partition.met, partition.target.components[0]
     return Part(
         low=np.rint(panels[0] * (n + 1)).astype(np.int32),
@@ -253,11 +305,7 @@ def _binned(p: NDArray[np.float64], met: NDArray[np.bool_], bins: int) -> NDArra
 
 
 def _ece(bins: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The expected calibration error, from sums over bins of forecasts.
-
-    For each bin it takes the difference between the sum of forecasts p and the number that came
-    true; it adds up their absolute values and divides by the number N of forecasts.
-    """
+    """The expected calibration error, from sums over bins of forecasts."""
     gaps = np.abs(bins[..., 1] - bins[..., 2]).sum(axis=-1)
     error: NDArray[np.float64] = gaps / bins[..., 0].sum(axis=-1)
     return error
@@ -268,16 +316,7 @@ Parts = Mapping[tuple[str, Mode], Sequence[Part]]
 
 
 def mean_sd(values: Iterable[float | None]) -> dict[str, Any]:
-    """The mean and standard deviation of results, one per partition, and the results themselves.
-
-    A partition is a random division of the episodes. Partitions without a value (None or NaN) are
-    left out.
-
-    Examples
-    --------
-    >>> mean_sd([1.0, 3.0, None])
-    {'mean': 2.0, 'sd': 1.4142135623730951, 'each': [1.0, 3.0, nan]}
-    """
+    """The mean and standard deviation of results, one per partition, and the results themselves."""
     each = np.array([np.nan if value is None else value for value in values])
     some = each[~np.isnan(each)]
     mean = float(some.mean()) if some.size else float("nan")
@@ -286,10 +325,7 @@ def mean_sd(values: Iterable[float | None]) -> dict[str, Any]:
 
 
 def summarize(plan: Plan, parts: Parts) -> dict[str, Any]:
-    """All numbers for the main table and the figures, by domain and mode.
-
-    The mode is with noise or without.
-    """
+    """All numbers for the main table and the figures, by domain and mode."""
     return {
         domain: {
             "paper": PAPER[domain]._asdict(),
@@ -309,11 +345,7 @@ def open_share(part: Part) -> NDArray[np.float64]:
 
 
 def _at_an_end(part: Part) -> float:
-    """Of the episodes still open at the last step, the share with an outcome at a target's limit.
-
-    Open means that the probability is not close to 0 or 1. An outcome counts as being at a limit if
-    it is within twice the noise, because the outcome and the limit both have noise.
-    """
+    """Of the episodes still open at the last step, the share that ends at a target's limit."""
     p = part.p_low[-1]
     still = (p > OPEN[0]) & (p < OPEN[1])
     distance = np.abs(part.outcomes[:, None] - part.target).min(axis=1)
@@ -321,11 +353,7 @@ def _at_an_end(part: Part) -> float:
 
 
 def pooled_reliability(plan: Plan, parts: Sequence[Part]) -> Reliability:
-    """How often forecasts came true, for the lower bound p_low of all steps and partitions.
-
-    A partition is a random division of the episodes. Confidence intervals come from resampling
-    whole episodes.
-    """
+    """How often forecasts came true, for the lower bound p_low of all steps and partitions."""
     p = np.concatenate([part.p_low.ravel() for part in parts])
     met = np.concatenate([np.broadcast_to(part.met, part.low.shape).ravel() for part in parts])
     ids = np.concatenate([np.broadcast_to(part.ids, part.low.shape).ravel() for part in parts])
@@ -333,21 +361,14 @@ def pooled_reliability(plan: Plan, parts: Sequence[Part]) -> Reliability:
 
 
 def ten_episodes(plan: Plan, part: Part) -> NDArray[np.intp]:
-    """The positions of ten random test episodes: eight that met the target and two that missed it.
-
-    Eight in ten of all episodes meet the target. Without this rule, one draw in nine would show no
-    failure.
-    """
+    """The positions of ten random test episodes: eight that met the target, two that missed."""
     order: NDArray[np.intp] = np.argsort(uniform_by_id(part.ids, plan.seed, "ten episodes"))
     met = part.met[order]
     return np.sort(np.concatenate((order[met][:8], order[~met][:2])))
 
 
 def summarize_forecasts(parts: Sequence[Part]) -> dict[str, Any]:
-    """How good the probabilities are: their calibration error, and their scores.
-
-    The scores are compared with those of raw forecasts (before calibration).
-    """
+    """How good the probabilities are: their calibration error, and their scores."""
     together: NDArray[np.float64] = np.sum([part.bins for part in parts], axis=0)
     scores = {"brier": [part.brier for part in parts], "log_loss": [p.log_loss for p in parts]}
     return {
@@ -362,14 +383,7 @@ def summarize_forecasts(parts: Sequence[Part]) -> dict[str, Any]:
 
 
 def _against_raw(parts: Sequence[Part]) -> dict[str, Any]:
-    """By how much calibration changes the Brier score, on average, with its standard error.
-
-    It is the mean difference between the Brier scores of p and of the raw forecasts for the same
-    steps. The paper's method counts only n calibration episodes. So it raises the Brier score even
-    if the model's predicted distribution is perfect: by the variance p(1 − p)/(n + 2) of the
-    counted share. On average that is the Brier score of perfect forecasts divided by n + 2; the
-    result ``price`` estimates it from the score of p.
-    """
+    """By how much calibration changes the Brier score, on average, with its standard error."""
     own, raw = METHODS.index("p"), METHODS.index("raw")
     found = mean_sd(float((part.brier[own] - part.brier[raw]).mean()) for part in parts)
     price = mean_sd(float(part.brier[own].mean()) / (part.n + 2) for part in parts)["mean"]

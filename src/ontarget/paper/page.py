@@ -1,16 +1,98 @@
-"""The page of the reproduction, and the tables of its results, which the terminal shows too."""
+"""The reproduction's page and figures: files for print, and inline SVG."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ontarget.evaluation.figures import svg_of
-from ontarget.paper.plan import LABELS
+from ontarget._whole_file import write_whole
+from ontarget.evaluation import ece_by_step
+from ontarget.evaluation.figures import (
+    Curve,
+    came_true_chart,
+    ece_chart,
+    episodes_chart,
+    figure_bytes,
+    mean_chart,
+    svg_of,
+)
+from ontarget.paper.experiment import (
+    LABELS,
+    Part,
+    Parts,
+    Plan,
+    open_share,
+    pooled_reliability,
+    ten_episodes,
+)
 from ontarget.report import Table, render
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+def draw_all(plan: Plan, parts: Parts) -> dict[str, Figure]:
+    """All figures of the reproduction by name, ``<what>-<domain>``."""
+    figures = {}
+    for domain in plan.domains:
+        noise, atoms = parts[domain, "noise"], parts[domain, "atoms"]
+        figures[f"ece-{domain}"] = _ece(plan, noise)
+        figures[f"reliability-{domain}"] = came_true_chart(pooled_reliability(plan, noise))
+        figures[f"episodes-{domain}"] = _episodes(plan, noise[0])
+        figures[f"mean-{domain}"] = _mean(noise)
+        figures[f"episodes-atoms-{domain}"] = _episodes(plan, atoms[0])
+        figures[f"open-{domain}"] = _open(noise, atoms)
+    return figures
+
+
+def write_figures(figures: Mapping[str, Figure], folder: Path) -> None:
+    """Write each figure as SVG and PNG; the same figure gives the same bytes."""
+    kinds: tuple[Literal["svg", "png"], ...] = ("svg", "png")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, figure in figures.items():
+        for kind in kinds:
+            write_whole(folder / f"{name}.{kind}", [figure_bytes(figure, kind)])
+
+
+def _ece(plan: Plan, parts: Sequence[Part]) -> Figure:
+    names = {"low": "lower bound", "high": "upper bound"}
+    first = parts[0]
+    chance = ece_by_step(first.p_low, first.met, bins=plan.bins, ids=first.ids).floor
+    return ece_chart(
+        {
+            name: Curve.of_repeats([part.ece_by_step(method) for part in parts])
+            for method, name in names.items()
+        },
+        floor=chance,
+    )
+
+
+def _episodes(plan: Plan, part: Part) -> Figure:
+    chosen = ten_episodes(plan, part)
+    return episodes_chart(part.p_low[:, chosen], part.met[chosen])
+
+
+def _mean(parts: Sequence[Part]) -> Figure:
+    rate = sum(part.met.mean() for part in parts) / len(parts)
+    steps = parts[0].low.shape[0]
+    return mean_chart(
+        {"lower bound": Curve.of_repeats([part.mean_by_step("low") for part in parts])},
+        rate=[rate] * steps,
+    )
+
+
+def _open(noise: Sequence[Part], atoms: Sequence[Part]) -> Figure:
+    figure = mean_chart(
+        {
+            "with noise": Curve.of_repeats([open_share(part) for part in noise]),
+            "exact atoms": Curve.of_repeats([open_share(part) for part in atoms]),
+        }
+    )
+    figure.axes[0].set_ylabel("episodes still open")
+    figure.set_label("Share of episodes whose lower bound lies between 5 % and 95 %, against time")
+    return figure
+
 
 Results = Mapping[str, Any]
 
@@ -25,13 +107,7 @@ _MOST_ECE: Final = {
 
 
 def plus_minus(found: Mapping[str, Any], digits: int = 4, *, percent: bool = False) -> str:
-    """The text of a mean and its standard deviation, joined by ±.
-
-    Examples
-    --------
-    >>> plus_minus({"mean": 0.80321, "sd": 0.0107}, 2, percent=True)
-    '80.32 ± 1.07 %'
-    """
+    """The text of a mean and its standard deviation, joined by ±."""
     scale, unit = (100.0, " %") if percent else (1.0, "")
     if found["mean"] is None:
         return "–"
@@ -80,10 +156,7 @@ def calibration_table(results: Results) -> Table:
 
 
 def brier_table(results: Results) -> Table:
-    """A table of how calibration changes the Brier score.
-
-    The last column is the increase that the paper's method causes even with a perfect model.
-    """
+    """A table of how calibration changes the Brier score."""
     rows = []
     for where, one in _forecasts(results):
         difference = one["brier_minus_raw"]
@@ -146,11 +219,7 @@ def checks_table(results: Results) -> Table:
 
 
 def _ece_check(where: str, found: Results, limit: float) -> tuple[str, str, str]:
-    """A row: whether the expected calibration error of p_low, over all steps, is at most a limit.
-
-    Few episodes show some error even if forecasts are perfect. So all partitions together may be
-    within the limit where single ones are not.
-    """
+    """A row: whether the calibration error of p_low, over all steps, is at most a limit."""
     ece, together = found["ece"]["low"], found["ece_all_partitions"]["low"]
     verdict = _yes(ece["mean"] <= limit)
     if ece["mean"] > limit >= together:

@@ -17,8 +17,16 @@ import numpy as np
 import ontarget
 from ontarget._whole_file import write_whole
 from ontarget.models import n_threads
-from ontarget.paper.experiment import Part, partition_of, run_partition, simulated, summarize
-from ontarget.paper.plan import MODES, Mode, Plan
+from ontarget.paper.experiment import (
+    MODES,
+    Mode,
+    Part,
+    Plan,
+    partition_of,
+    run_partition,
+    simulated,
+    summarize,
+)
 
 # Called with what is being done and the share of all work that is done.
 Report: TypeAlias = Callable[[str, float], object]
@@ -46,19 +54,7 @@ class Reproduction:
 def reproduce(
     plan: Plan, folder: str | Path, *, figures: bool = True, report: Report | None = None
 ) -> Reproduction:
-    """Run the paper's experiments and write results, figures and page into a folder.
-
-    Parameters
-    ----------
-    plan
-        `FULL` or `QUICK`, with a seed.
-    folder
-        Where everything is written.
-    figures
-        Whether to draw figures and write the page.
-    report
-        A function that is called with what is being done, and which share of all work is done.
-    """
+    """Run the paper's experiments and write results, figures and page into a folder."""
     out = Path(folder)
     out.mkdir(parents=True, exist_ok=True)  # rather than after minutes of work
     work = sum(_SIMULATE[one] + plan.partitions * sum(_PART.values()) for one in plan.domains)
@@ -76,7 +72,7 @@ def reproduce(
     _write_json(out / "results.json", results)
     drawn = {}
     if figures:
-        from ontarget.paper.charts import draw_all, write_figures
+        from ontarget.paper.page import draw_all, write_figures
 
         with clock.timed("figures", "drawing", weight=_FIGURES):
             drawn = draw_all(plan, parts)
@@ -108,24 +104,7 @@ def _measured(plan: Plan, clock: Clock) -> dict[tuple[str, Mode], list[Part]]:
 
 
 class Clock:
-    """Adds up the seconds of each kind of work, and reports progress.
-
-    Parameters
-    ----------
-    total
-        The weight (expected work) of everything that will be timed, in any unit, such as seconds.
-    report
-        A function that is called with a text and the share of all work that is done.
-
-    Examples
-    --------
-    >>> clock = Clock(2.0, lambda text, share: print(f"{text} {share:.0%}"))
-    >>> with clock.timed("work", "half of it", weight=1.0, ticks=2):
-    ...     clock.tick()
-    half of it 0%
-    half of it 25%
-    half of it 50%
-    """
+    """Adds up the seconds of each kind of work, and reports progress."""
 
     def __init__(self, total: float, report: Report | None = None) -> None:
         self._total = max(total, 1e-9)
@@ -137,10 +116,7 @@ class Clock:
 
     @contextmanager
     def timed(self, kind: str, text: str, *, weight: float, ticks: int = 1) -> Iterator[None]:
-        """A context whose time is counted as this kind of work.
-
-        Inside the context, `tick` reports progress.
-        """
+        """A context whose time is counted as this kind of work."""
         start, wall, cpu = self._behind, time.perf_counter(), _cpu()
         self._tick, self._text = weight / max(ticks, 1), text
         self._tell()

@@ -9,8 +9,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from ontarget import Episodes
-from ontarget._numerals import percent
-from ontarget._plain import plain
+from ontarget._text import percent, plain
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.episodes.store import Store
 from ontarget.errors import Argument

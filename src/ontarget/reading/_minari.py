@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import polars as pl
 
-from ontarget._extras import require
+from ontarget._package import require
 from ontarget._typing import AnyArray, FloatArray
 from ontarget.episodes.recording import RawEpisodes
 from ontarget.errors import EpisodesError, EpisodesFileError, OntargetError

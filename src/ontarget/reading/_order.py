@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ontarget import Episodes
-from ontarget._numerals import percent
+from ontarget._text import percent
 from ontarget._typing import AnyArray, FloatArray
 from ontarget.errors import Argument, Placeholder
 from ontarget.reading._leaks import LEAST, Caution, determined, separated

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from ontarget import Episodes
-from ontarget._numerals import percent
-from ontarget._plain import plain
+from ontarget._text import percent, plain
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.episodes.rounding import check_sides, outliers_in_words
 from ontarget.episodes.schema import Feature, Schema, unknown_in_words

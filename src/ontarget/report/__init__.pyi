@@ -1,5 +1,6 @@
 from .check import Check as Check
 from .check import Mark as Mark
+from .check import Unanswered as Unanswered
 from .checks import checks_of as checks_of
 from .comparison import Comparison as Comparison
 from .comparison import compare as compare
@@ -13,8 +14,7 @@ from .measured import Measured as Measured
 from .measured import RaisedAlarms as RaisedAlarms
 from .page import target_in_words as target_in_words
 from .parts import Part as Part
-from .rendered import json_of as json_of
-from .unanswered import Unanswered as Unanswered
 from .verdict import Judgement as Judgement
 from .verdict import Verdict as Verdict
+from .verdict import json_of as json_of
 from .verdict import verdict_of as verdict_of

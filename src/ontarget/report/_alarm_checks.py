@@ -187,6 +187,7 @@ def _alarms_since(facts: Facts) -> str:
 
 
 def mixed(facts: Facts) -> str:
+    """That runs from before and after a change may be mixed; empty if they are not."""
     drift = facts.found.drifted
     if drift is None or not drift.changed or drift.since is not None:
         return ""

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ontarget._numerals import percent
-from ontarget._plain import plain
+from ontarget._text import percent, plain
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.episodes import Translation
 from ontarget.errors import Argument, FewEpisodesError, InputError
@@ -70,32 +69,19 @@ def draw(found: Measured, name: str, *, dark: bool = False) -> Figure:
 def draw_run(
     found: Measured, name: str, episode: int, *, unit: str = "", dark: bool = False
 ) -> Figure:
-    """A figure of one run: ``"fan"`` or ``"path"``; ``unit`` is the unit of its outcome.
-
-    A fan shows the range predicted for the outcome at each step. A path shows, from one step on,
-    the range predicted for every later step.
-    """
+    """A figure of one run: ``"fan"`` or ``"path"``; ``unit`` is the unit of its outcome."""
     return _OF_A_RUN[name](found, dark, episode, _safe(unit or found.fitted.label))
 
 
 def culprit_of(found: Measured, episode: int) -> str:
-    """The name of the behavior that most likely made a run miss its goal.
-
-    A goal has a target for each of several behaviors (numbers that a run is judged by). Of the
-    behaviors that missed their targets, it is the one with the lowest probability of meeting it,
-    averaged over the run. Do not ask for a goal that is a function: it has no target for each
-    behavior.
-    """
+    """The name of the behavior that most likely made a run miss its goal."""
     parts = found.parts
     missed = [name for name, part in parts.items() if not part.met[episode]] or list(parts)
     return min(missed, key=lambda name: float(np.nanmean(parts[name].p[:, episode])))
 
 
 def example_episodes(found: Measured) -> IndexArray:
-    """The positions of some episodes that met the target and of some that missed it.
-
-    Clear and close cases are among them.
-    """
+    """The positions of some episodes that met the target and of some that missed it."""
     known = ~np.isnan(found.p).all(axis=0)
     lowest = np.fmin.reduce(np.where(np.isnan(found.p), np.inf, found.p), axis=0)
     chosen = []
@@ -108,11 +94,7 @@ def example_episodes(found: Measured) -> IndexArray:
 
 
 def example_episode(found: Measured) -> int:
-    """One episode to show in detail: it missed the target, and its alarm came in time.
-
-    Of all such episodes, it is the one whose alarm came as early as is typical. Without alarms, it
-    is one that missed although its p (the probability of meeting the target) was once rather high.
-    """
+    """One episode to show in detail: it missed the target, and its alarm came in time."""
     complete = np.isnan(found.p).sum(axis=0) == found.p.shape[0] - found.lengths
     missed = np.flatnonzero(~found.met & complete)
     if not missed.size:
@@ -133,20 +115,13 @@ def example_episode(found: Measured) -> int:
 
 
 def pit_step(found: Measured) -> int:
-    """The step for the histogram of outcomes: halfway through the shortest run.
-
-    The histogram shows where outcomes fall in the distributions predicted at this step.
-    """
+    """The step for the histogram of outcomes: halfway through the shortest run."""
     known = np.flatnonzero(~np.isnan(found.p).all(axis=1))
     return int(min(known[-1], max(known[0], (found.lengths.min() - 1) // 2)))
 
 
 def pit_bars(found: Measured) -> int:
-    """The number of bars of the histogram of outcomes, so that each bar has enough runs.
-
-    The histogram shows the ranks of outcomes among recorded runs. The number of bars depends on how
-    many runs are evaluated, and on how many recorded runs they are ranked among.
-    """
+    """The number of bars of the histogram of outcomes, so that each bar has enough runs."""
     ranks, recorded = outcome_ranks(found.fitted, found.episodes, pit_step(found))
     enough = min(ranks.size, int(recorded.min())) // _PER_BAR
     return min(_MOST_BARS, max(_FEWEST_BARS, enough))
@@ -167,11 +142,7 @@ def _ece(found: Measured, dark: bool) -> Figure:
     shown, every = _last_known(found) + 1, _pooled_steps(found)
 
     def measured(method: str) -> list[FloatArray]:
-        """The ECE (expected calibration error) at each step, with three more arrays.
-
-        They are the two ends of its 95 % interval, and the ECE that chance alone shows. Steps that
-        are measured together have the same values.
-        """
+        """The ECE (expected calibration error) at each step, with three more arrays."""
         if every == 1:
             return [part[:shown] for part in found.ece_by_step(method)]
         panel = found.panel(method)
@@ -190,21 +161,14 @@ def _ece(found: Measured, dark: bool) -> Figure:
 
 
 def _ece_of(found: Measured, panel: FloatArray) -> tuple[float, ...]:
-    """The ECE (expected calibration error) of some steps together, with three more numbers.
-
-    They are the two ends of its 95 % interval, and the ECE that chance alone shows. All four are
-    NaN if p is not known at any of these steps. p is the probability of meeting the target.
-    """
+    """The ECE (expected calibration error) of some steps together, with three more numbers."""
     if np.isnan(panel).all():
         return (np.nan,) * 4
     return pooled_ece(panel, found.met, ids=found.ids, resampling=found.resampling)
 
 
 def _pooled_steps(found: Measured) -> int:
-    """How many neighbouring steps are measured together, so that the figure shows less noise.
-
-    It is 1 for short runs.
-    """
+    """How many neighbouring steps are measured together, so that the figure shows less noise."""
     return -(-(_last_known(found) + 1) // _MOST_STEPS)
 
 
@@ -221,16 +185,12 @@ def _episodes(found: Measured, dark: bool) -> Figure:
 
 
 def _last_known(found: Measured) -> int:
-    """The last step at which p (the probability of meeting the target) is known for any episode."""
+    """The last step at which p is known for any episode."""
     return int(np.flatnonzero(~np.isnan(found.p).all(axis=1))[-1])
 
 
 def _threshold(found: Measured) -> float | None:
-    """The value of p below which an alarm has at most 5 % false alarms, as promised.
-
-    p is the probability of meeting the target. None if groups of episodes have different values, or
-    if there are too few episodes for the promise.
-    """
+    """The value of p below which an alarm has at most 5 % false alarms, as promised."""
     try:
         triggers = found.alarms(Promised()).triggers
     except FewEpisodesError:
@@ -268,11 +228,7 @@ def _path(found: Measured, dark: bool, i: int, unit: str) -> Figure:
 
 
 def path_level(found: Measured, episode: int) -> float:
-    """The highest level (probability) at which an episode's path band is still narrow enough.
-
-    A path band is a range for every later step; the run stays inside with this probability. With
-    few recorded episodes, a band at a high level reaches far beyond where any path goes.
-    """
+    """The highest level (probability) at which an episode's path band is still narrow enough."""
     lower, upper = _path_band(found, episode, _PATH_LEVELS[-1])
     usual = upper - lower
     for level in _PATH_LEVELS:
@@ -288,10 +244,7 @@ def path_level(found: Measured, episode: int) -> float:
 
 
 def _path_band(found: Measured, i: int, level: float) -> tuple[FloatArray, FloatArray]:
-    """The lower and upper ends of the ranges in which an episode stays at all later steps.
-
-    The episode stays inside all of them with the probability ``level``.
-    """
+    """The lower and upper ends of the ranges in which an episode stays at all later steps."""
     fitted, t, group = found.fitted, path_step(found, i), int(found.groups[i])
     if fitted.unknown(t, group):
         raise FewEpisodesError(f"step {t} is unknown: {fitted.unknown(t, group)}")
@@ -318,10 +271,7 @@ def _safe(text: str) -> str:
 
 
 def _predicted(found: Measured, i: int) -> tuple[FloatArray, FloatArray]:
-    """The predicted outcome of one episode at each step, and what it has reached so far.
-
-    The prediction is given by its calibrated quantiles at some levels.
-    """
+    """The predicted outcome of one episode at each step, and what it has reached so far."""
     fitted, one = found.fitted, found.episodes.take([i])
     quantiles, so_far = [], []
     for t in range(int(found.lengths[i])):

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from ontarget.conformal.planning import needed_successes
+from ontarget.conformal.levels import needed_successes
 from ontarget.drift.change import UNKNOWN_ORDER
 from ontarget.episodes.schema import unknown_in_words
 from ontarget.evaluation import pool, reliability

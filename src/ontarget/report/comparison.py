@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ontarget._numerals import percent
+from ontarget._text import percent
 from ontarget._typing import FloatArray
 from ontarget.errors import FewEpisodesError, InputError
 from ontarget.evaluation import (
@@ -20,8 +20,8 @@ from ontarget.evaluation import (
 from ontarget.evaluation.resampling import Difference
 from ontarget.goal import Goal
 from ontarget.live.rules import AlarmRule
+from ontarget.report.check import MANY_UNANSWERED
 from ontarget.report.measured import Measured
-from ontarget.report.unanswered import MANY_UNANSWERED
 from ontarget.target import Target
 
 
@@ -81,11 +81,7 @@ class Comparison:
 
     @property
     def preferred(self) -> str | None:
-        """The name of the monitor whose p is better, by more than chance explains.
-
-        None if neither is better, or if the Brier score and log loss disagree. p is the probability
-        of meeting the target.
-        """
+        """The name of the monitor whose p is better, by more than chance explains."""
         shown = [one.difference for one in (self.brier, self.log_loss) if one.difference.shows]
         better = {self.names[0] if one.value < 0.0 else self.names[1] for one in shown}
         return better.pop() if len(better) == 1 and not any(self.seen) else None
@@ -116,10 +112,7 @@ class Comparison:
 
     @property
     def _but(self) -> str:
-        """A clause, if the monitor with the better p has more false alarms; else empty.
-
-        p is the probability of meeting the target.
-        """
+        """A clause, if the monitor with the better p has more false alarms; else empty."""
         pair = self.false_alarms
         if pair is None or not pair.difference.shows:
             return ""
@@ -193,10 +186,7 @@ class Comparison:
 def compare(
     first: Measured, second: Measured, rule: AlarmRule, names: tuple[str, str] = ("first", "second")
 ) -> Comparison:
-    """A comparison of two monitors by their evaluations on the same episodes.
-
-    Differences are computed run by run, because both monitors were asked about the same runs.
-    """
+    """A comparison of two monitors by their evaluations on the same episodes."""
     _check_alike(first, second)
     steps = max(len(first.p), len(second.p))
     panels = [_longer(one.p, steps) for one in (first, second)]
@@ -249,7 +239,7 @@ def _check_alike(first: Measured, second: Measured) -> None:
 
 
 def _promise_apart(first: Measured, second: Measured) -> bool:
-    """Whether the two monitors have different assure episodes (held out to back the promises)."""
+    """Whether the two monitors have different assure episodes."""
     one, other = (found.fitted.trained.fingerprints_of("assure") for found in (first, second))
     return not np.array_equal(np.sort(one), np.sort(other))
 
@@ -272,10 +262,7 @@ def _pair(found: Measured, losses: list[FloatArray]) -> Pair:
 
 
 def _alarms(first: Measured, second: Measured, rule: AlarmRule) -> tuple[Pair | None, Pair | None]:
-    """For two monitors, the shares of false alarms among good runs and of failures caught in time.
-
-    A share is None if there are no such runs.
-    """
+    """Two monitors' shares of false alarms among good runs and of failures caught in time."""
     raised = [one.alarms(rule).first for one in (first, second)]
     on = [np.asarray(one != NO_ALARM) for one in raised]
     timely = [

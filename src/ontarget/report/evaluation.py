@@ -12,7 +12,7 @@ import numpy as np
 from ontarget._progress import Reached
 from ontarget._typing import ArrayLike
 from ontarget._whole_file import write_whole
-from ontarget.drift._comparing import Order
+from ontarget.drift.comparing import Order
 from ontarget.episodes import Episodes
 from ontarget.errors import FewEpisodesError, InputError
 from ontarget.evaluation import Resampling
@@ -31,8 +31,7 @@ from ontarget.report.facts import facts_of
 from ontarget.report.measured import Measured
 from ontarget.report.page import report_page
 from ontarget.report.parts import Part, answers_of, parts_by
-from ontarget.report.rendered import text_of
-from ontarget.report.verdict import Verdict, verdict_of
+from ontarget.report.verdict import Verdict, text_of, verdict_of
 from ontarget.target import Target
 
 if TYPE_CHECKING:
@@ -55,17 +54,13 @@ class Evaluation(Measured):
         """A few lines of text: how good p is, what the alarm did, and the verdict.
 
         The alarm rule is an object such as ``Below(0.9)``, or given by the short options of
-        `GoalMonitor.watch`. By default it promises 5 % false alarms. p is the probability of
-        meeting the target.
+        `GoalMonitor.watch`. By default it promises 5 % false alarms.
         """
         facts = facts_of(self, _rule(alarm, options))
         return f"{text_of(facts)}\nverdict    {verdict_of(facts)}"
 
     def checks(self, alarm: AlarmRule | None = None, **options: Unpack[RuleOptions]) -> list[Check]:
-        """What was checked, with figures and intervals, and what to do about each.
-
-        The alarm rule is given as for `summary`.
-        """
+        """What was checked, with figures and intervals, and what to do about each."""
         return checks_of(facts_of(self, _rule(alarm, options)))
 
     def verdict(self, alarm: AlarmRule | None = None, **options: Unpack[RuleOptions]) -> Verdict:
@@ -73,14 +68,12 @@ class Evaluation(Measured):
 
         The verdict covers p, the promised rate of an alarm rule (as for `summary`), and what was
         ruled out or assured. A difference that chance alone can explain does not count against the
-        monitor. p is the probability of meeting the target.
+        monitor.
         """
         return verdict_of(facts_of(self, _rule(alarm, options)))
 
     def by(self, values: ArrayLike) -> tuple[Part, ...]:
         """How good p is for each value of a column, to see where it is better or worse.
-
-        p is the probability of meeting the target.
 
         Parameters
         ----------
@@ -93,11 +86,10 @@ class Evaluation(Measured):
     def to_frame(self, alarm: AlarmRule | None = None) -> pl.DataFrame:
         """The episodes and the monitor's answers as a polars frame: one row per episode and step.
 
-        The columns are those of `Episodes.to_frame`, then p (the probability of meeting the
-        target), spread_low and spread_high (how far p may be off by chance), low and high (the
-        paper's bounds on p), status, and met (whether the episode met the target). The status is
-        ALARM where the alarm rule ``alarm`` raised one; without a rule, no row has this status.
-        Unknown values are null.
+        The columns are those of `Episodes.to_frame`, then p, spread_low and spread_high (how far p
+        may be off by chance), low and high (the paper's bounds on p), status, and met (whether the
+        episode met the target). The status is ALARM where the alarm rule ``alarm`` raised one;
+        without a rule, no row has this status. Unknown values are null.
         """
         return answers_of(self, alarm)
 
@@ -116,8 +108,7 @@ class Evaluation(Measured):
         how far p is off for each value of a column: of the columns that `GoalMonitor.evaluate` was
         given, and of those in ``by`` (values as for the method `by`). The same evaluation gives the
         same bytes; the file appears whole or not at all. ``name`` is the model's name in the first
-        line, such as its file's; without it, the line names the policy. p is the probability of
-        meeting the target.
+        line, such as its file's; without it, the line names the policy.
         """
         columns = {**(self.columns or {}), **(by or {})}
         text = report_page(self, _rule(alarm, options), columns, name)
@@ -125,12 +116,7 @@ class Evaluation(Measured):
 
     @cached_property
     def parts(self) -> Mapping[str, Evaluation]:
-        """For a goal over several behaviors: an evaluation of each behavior by itself, by name.
-
-        A behavior is a number that a run is judged by. The evaluation says how good p is for its
-        part of the goal. A plain target has no parts, nor has a goal that is a function, because it
-        asks nothing of a single behavior. p is the probability of meeting the target.
-        """
+        """For a goal over several behaviors: an evaluation of each behavior by itself, by name."""
         goal = self.target
         if not isinstance(goal, Goal) or goal.is_function:
             return {}

@@ -16,8 +16,7 @@ from scipy.special import stdtrit
 
 from ontarget._grid import snap
 from ontarget._typing import BoolArray, IndexArray
-from ontarget.conformal.levels import exact_confidence, exact_rate
-from ontarget.conformal.planning import needed_successes
+from ontarget.conformal.levels import exact_confidence, exact_rate, needed_successes
 from ontarget.drift.change import DriftJudgement
 from ontarget.episodes import Translation
 from ontarget.errors import FewEpisodesError
@@ -25,8 +24,8 @@ from ontarget.evaluation import NO_ALARM, AlarmQuality, Rate, alarm_quality
 from ontarget.goal import Goal
 from ontarget.live.contracts import Contracts
 from ontarget.live.rules import AlarmRule, Promised, RuledOut
+from ontarget.report.check import MANY_UNANSWERED
 from ontarget.report.measured import Measured, RaisedAlarms
-from ontarget.report.unanswered import MANY_UNANSWERED
 from ontarget.target import Target
 
 COARSE: Final = 0.1  # with chance as large as this, agreement means nothing
@@ -255,11 +254,7 @@ class Facts:
 
     @cached_property
     def error_of_the_rate(self) -> float:
-        """The Brier score of a p that only knows the step.
-
-        Such a p is the share of the runs at this step that meet the target. A p that does no better
-        has learned nothing from the states and rewards of a run.
-        """
+        """The Brier score of a p that only knows the step."""
         known = ~np.isnan(self.found.p)
         n = known.sum(axis=1)
         met = (known & np.asarray(self.found.met, dtype=np.bool_)).sum(axis=1)
@@ -267,10 +262,7 @@ class Facts:
 
     @cached_property
     def better(self) -> float | None:
-        """By which share p's Brier score is below that of a p that only knows the step.
-
-        None if at each step all runs met the target or none did.
-        """
+        """By which share p's Brier score is below that of a p that only knows the step."""
         other = self.error_of_the_rate
         return 1.0 - self.found.brier().value / other if other > 0.0 else None
 
@@ -309,11 +301,7 @@ class Facts:
 
     @property
     def allowed_rate(self) -> float | None:
-        """The highest true rate of false alarms that does not break the promise; None without one.
-
-        The promise is an average over recordings. By chance, the assure runs of this recording may
-        lead to a somewhat higher rate.
-        """
+        """The highest true rate of false alarms that keeps the promise; None without one."""
         if self.promised_rate is None or self.alarms is None:
             return None
         promises = [trigger.promised for trigger in self.alarms.triggers]
@@ -344,10 +332,7 @@ class Facts:
 
     @cached_property
     def later(self) -> IndexArray | None:
-        """The positions of the runs since the process changed.
-
-        None if that is not known, or if no run came before the change.
-        """
+        """The positions of the runs since the process changed."""
         drift = self.found.drifted
         if drift is None or not drift.covers_both or not drift.later:
             return None
@@ -378,21 +363,14 @@ class Facts:
 
     @cached_property
     def unclear(self) -> Lean | None:
-        """Whether p is too high or too low over the forecasts between 10 and 90 %, in one test.
-
-        None unless these are a small part of all forecasts. Nearly all others are then close to 0
-        or 1, and a mean over all forecasts would hide an error in the few between.
-        """
+        """Whether p is too high or too low over the forecasts between 10 and 90 %, in one test."""
         p = self.found.p
         found = lean_of(self.found, (p >= _CLEAR) & (p <= 1.0 - _CLEAR))
         return found if found.share < _FEW_BETWEEN else None
 
     @cached_property
     def since(self) -> Lean | None:
-        """Whether p is too high or too low over all steps of the runs since the process changed.
-
-        None if these are not known.
-        """
+        """Whether p is too high or too low over all steps of the runs since the process changed."""
         if self.later is None:
             return None
         where = np.zeros(self.found.p.shape, dtype=np.bool_)
@@ -413,10 +391,7 @@ class Facts:
 
     @property
     def enough(self) -> Enough:
-        """How many runs it takes until chance could move p only a little.
-
-        The effect of chance shrinks with the square root of the number of runs.
-        """
+        """How many runs it takes until chance could move p only a little."""
         gap, half, n = self.gap, COARSE / 2.0, self.found.met.size
         if gap.calibration <= half:
             fewer = COARSE**2 - gap.calibration**2
@@ -427,10 +402,7 @@ class Facts:
 
     @property
     def shortfall(self) -> Shortfall | None:
-        """How many recorded runs are missing before the rate that was asked for can be promised.
-
-        None if no runs are missing, or if their number cannot be computed.
-        """
+        """How many recorded runs are missing before the rate that was asked for can be promised."""
         rule, fitted, contracts = self.rule, self.found.fitted, self.found.contracts
         plain = fitted.n_groups == 1 and not any(fitted.stopped)
         if self.alarms is not None or not isinstance(rule, Promised) or rule.robust or not plain:
@@ -455,11 +427,7 @@ class Facts:
 
     @cached_property
     def reward_side(self) -> RewardSide | None:
-        """Alarms that count as in time only because no bounds of the reward were declared.
-
-        If rewards are never negative (or never positive), a total beyond the target never returns,
-        so these alarms came too late. None if there are no such alarms.
-        """
+        """Alarms that count as in time only because no bounds of the reward were declared."""
         found, raised = self.found, self.alarms
         if isinstance(found.target, Goal):
             return None
@@ -496,11 +464,7 @@ def facts_of(found: Measured, rule: AlarmRule) -> Facts:
 def explained(
     error: FewEpisodesError, contracts: Contracts, target: Target | Goal
 ) -> FewEpisodesError:
-    """The error that says that a promise cannot be made, with better advice if there is any.
-
-    If no assure episode met the target, neither more episodes nor a higher rate would help; the
-    advice is then to choose another target.
-    """
+    """The error that says that a promise cannot be made, with better advice if there is any."""
     met = contracts.recorded_met(target)
     if met is None or met.any():
         return error
@@ -515,12 +479,7 @@ def explained(
 
 
 def gap_of(found: Measured) -> Gap:
-    """How far p is off on these runs, and how far chance could put it off.
-
-    If n episodes calibrate p, the true share behind a stated p has a Beta distribution with the
-    variance p (1 − p) / (n + 2) (M13). All forecasts of a step depend on the same n episodes, so
-    this error does not average out.
-    """
+    """How far p is off on these runs, and how far chance could put it off."""
     ece, known = found.ece(), ~np.isnan(found.p)
     p, n = found.p[known], np.broadcast_to(found.learned, known.shape)[known]
     met = np.broadcast_to(found.met, known.shape)[known]
@@ -534,10 +493,7 @@ def gap_of(found: Measured) -> Gap:
 
 
 def lean_of(found: Measured, where: BoolArray) -> Lean:
-    """Whether p is too high or too low, on average over the forecasts where ``where`` is true.
-
-    All forecasts of a run share the same outcome, so each run counts as one observation.
-    """
+    """Whether p is too high or too low, on average over the forecasts where ``where`` is true."""
     total, known = int(np.count_nonzero(where)), int(np.count_nonzero(~np.isnan(found.p)))
     if not total:
         return Lean(0.0, inf, 0.0, 0.0, 0)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-from ontarget._numerals import percent
+from ontarget._text import percent
 from ontarget.errors import InputError
 from ontarget.evaluation.figures import theme_css
 
@@ -22,19 +22,7 @@ CONTENT_POLICY: Final = (
 
 @dataclass(frozen=True)
 class Table:
-    """A table for an HTML page: a heading row and rows of text; the first column names each row.
-
-    Parameters
-    ----------
-    head, rows
-        The cells, as plain text.
-    caption
-        What the table shows; empty if the text around it says so.
-    numbers
-        The columns whose cells are aligned to the right.
-    sentences
-        Whether cells are words, which may break into lines. Figures stay on one line.
-    """
+    """A table for an HTML page: a heading row and rows of text; the first column names each row."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]

@@ -14,8 +14,8 @@ from ontarget._grid import snap
 from ontarget._keyed import keyed_uniform
 from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IndexArray
 from ontarget.conformal.levels import Level
-from ontarget.drift._comparing import Order, drift_of
 from ontarget.drift.change import Drift
+from ontarget.drift.comparing import Order, drift_of
 from ontarget.episodes import Episodes
 from ontarget.episodes.facts import seen_before
 from ontarget.errors import CalibrationError, EpisodesError
@@ -51,7 +51,7 @@ from ontarget.live.alarms import compared_panel
 from ontarget.live.answers import Answers
 from ontarget.live.contracts import Contracts
 from ontarget.live.rules import AlarmRule, RuleOptions, Trigger, rule_of
-from ontarget.report.unanswered import Unanswered, unanswered_of
+from ontarget.report.check import Unanswered, unanswered_of
 from ontarget.target import Target
 
 
@@ -73,10 +73,7 @@ class RaisedAlarms:
 
     @property
     def measured(self) -> bool:
-        """Whether the threshold was set by episodes that models learned from.
-
-        The rate of false alarms is then measured, not promised.
-        """
+        """Whether the threshold was set by episodes that models learned from."""
         return any(trigger.measured is not None for trigger in self.triggers)
 
 
@@ -100,10 +97,7 @@ class Measured:
 
     @property
     def parts(self) -> Mapping[str, Measured]:
-        """For a goal over several numbers of a run, the same measures for each number by name.
-
-        Empty for a simple target.
-        """
+        """For a goal over several numbers of a run, the same measures for each number by name."""
         return {}
 
     def __repr__(self) -> str:
@@ -126,16 +120,13 @@ class Measured:
     def low(self) -> FloatArray:
         """The lower bound on p, by the paper's method, for each step and episode.
 
-        p is the probability of meeting the target. The array has shape (steps, episodes).
+        The array has shape (steps, episodes).
         """
         return self.answers.low
 
     @property
     def high(self) -> FloatArray:
-        """The upper bounds ``high`` of the paper's method for p, (steps, episodes).
-
-        p is the probability of meeting the target.
-        """
+        """The upper bounds ``high`` of the paper's method for p, (steps, episodes)."""
         return self.answers.high
 
     @property
@@ -154,19 +145,15 @@ class Measured:
 
     @property
     def assurance(self) -> FloatArray:
-        """How certain it is that the target will be met, (steps, episodes).
-
-        If the number is at least 0.95, the target may be called assured: such a call is wrong for
-        at most 5 % of runs.
-        """
+        """How certain it is that the target will be met, (steps, episodes)."""
         return self.answers.assurance
 
     @property
     def spread(self) -> FloatArray:
         """The lower and upper end of the spread around p, (steps, episodes, 2).
 
-        p is the probability of meeting the target. The spread shows how exactly a limited number of
-        held-out episodes can confirm p; see `Outlook.spread`.
+        The spread shows how exactly a limited number of held-out episodes can confirm p; see
+        `Outlook.spread`.
         """
         return self.answers.spread
 
@@ -187,21 +174,12 @@ class Measured:
 
     @property
     def learned(self) -> IndexArray:
-        """How many episodes calibrated each p, (steps, episodes).
-
-        The number is at least `min_calibration`. If fewer episodes reach a step, p is known there
-        only if it is already certain whether the run meets its target. p is the probability of
-        meeting the target.
-        """
+        """How many episodes calibrated each p, (steps, episodes)."""
         return np.maximum(self.fitted.learned[:, self.groups], self.fitted.min_calibration)
 
     @property
     def answered(self) -> BoolArray:
-        """Where a model can answer, (steps, episodes).
-
-        Elsewhere p is known only if it is already certain whether the run meets its target. p is
-        the probability of meeting the target.
-        """
+        """Where a model can answer, (steps, episodes)."""
         parts = self.contracts.joint.parts.values()
         found: BoolArray = np.logical_and.reduce([one.answered for one in parts])
         return found[:, self.groups]
@@ -223,11 +201,7 @@ class Measured:
 
     @cached_property
     def fitted_on(self) -> IndexArray:
-        """The positions of the episodes that the monitor was fitted on.
-
-        If there are any, the measures look better than they are. An episode is recognized by its id
-        and contents.
-        """
+        """The positions of the episodes that the monitor was fitted on."""
         names = self.episodes.names
         known = self.episodes.only(names[0]) if names else self.episodes
         return seen_before(known, self.fitted.trained.fingerprints)
@@ -301,7 +275,7 @@ class Measured:
 
         The rule is an object such as ``Below(0.9)``, or given by the short options of
         `GoalMonitor.watch`. A promised rate raises `FewEpisodesError` if too few assure episodes
-        (held out to back the promises) met the target.
+        met the target.
         """
         rule = rule_of(alarm, **options)
         if rule not in self._raised:
@@ -345,8 +319,7 @@ class Measured:
     def alarm_curve(self, for_steps: int = 1) -> AlarmCurve:
         """What alarms at each threshold do here: false alarms, detections, lead times.
 
-        An alarm is raised when p was below the threshold for ``for_steps`` steps in a row. p is the
-        probability of meeting the target.
+        An alarm is raised when p was below the threshold for ``for_steps`` steps in a row.
         """
         panel = compared_panel(self.answers, for_steps)
         return alarm_curve(panel, self.met, self.lengths, decided=self.answers.decided_at)
@@ -371,11 +344,7 @@ class Measured:
 
     @cached_property
     def drifted(self) -> Drift | None:
-        """Whether the episodes' first steps show drift: a change since the recording.
-
-        None if nothing can be compared, and for a goal (conditions on several numbers); the verdict
-        then leaves drift out. For a goal, call `drift`.
-        """
+        """Whether the episodes' first steps show drift: a change since the recording."""
         if isinstance(self.target, Goal):
             return None
         try:
@@ -440,13 +409,7 @@ class Measured:
 
 
 def outcome_ranks(fitted: Fitted, episodes: Episodes, t: int) -> tuple[IndexArray, IndexArray]:
-    """Where each episode's outcome ranks among n recorded outcomes: 1 to n + 1; and each n.
-
-    At step t a distribution is predicted for each outcome, and the outcome falls at some point of
-    it, from 0 (lowest) to 1. This number is ranked among the same numbers of n assure episodes
-    (recorded runs, held out to back the promises). Without assure episodes, the rank is read from
-    the calibration curve that was learned from n episodes.
-    """
+    """Where each episode's outcome ranks among n recorded outcomes: 1 to n + 1; and each n."""
     rows = episodes.at(t, grid=fitted.grid)
     seed, groups = fitted.trained.seed, fitted.groups_in(episodes)
     # Separate draws: an id that also belongs to an episode of the fit must not repeat its draw.

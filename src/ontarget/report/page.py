@@ -12,11 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from ontarget._numerals import number, percent
-from ontarget._plain import plain
+from ontarget._package import __version__
+from ontarget._text import number, percent, plain
 from ontarget._typing import ArrayLike
-from ontarget._version import __version__
-from ontarget.conformal.planning import uniform_margin
+from ontarget.conformal.levels import uniform_margin
 from ontarget.errors import FewEpisodesError, OntargetError
 from ontarget.evaluation import Rate, pool
 from ontarget.evaluation.figures import bias_chart, svg_of
@@ -59,11 +58,7 @@ def report_page(
     by: Mapping[str, ArrayLike] = MappingProxyType({}),
     name: str = "",
 ) -> str:
-    """The HTML page of a report about an evaluation and an alarm rule.
-
-    For each column in ``by`` it shows how far p is off for each value of the column. ``name`` is
-    the model's name in the first line; without it, the line names the policy.
-    """
+    """The HTML page of a report about an evaluation and an alarm rule."""
     facts, fitted = facts_of(found, rule), found.fitted
     goal = isinstance(found.target, Goal)
     policy, target = plain(fitted.trained.parameters["policy"]), target_in_words(found.target)

@@ -31,8 +31,6 @@ _VAGUE = 0.2  # an interval as wide as this does not show that p is right
 class Part:
     """How good the answers are where a column has one value, or is in one range.
 
-    p is the probability of meeting the target.
-
     Attributes
     ----------
     value
@@ -58,18 +56,12 @@ class Part:
 
     @property
     def shows(self) -> bool:
-        """Whether p is too high or too low here by more than chance explains (95 % confidence).
-
-        p is the probability of meeting the target.
-        """
+        """Whether p is too high or too low here by more than chance explains (95 % confidence)."""
         return self.too_high.low > 0.0 or self.too_high.high < 0.0
 
     @property
     def in_words(self) -> str:
-        """Words on whether p is too high or too low here, and by how much.
-
-        p is the probability of meeting the target.
-        """
+        """Words on whether p is too high or too low here, and by how much."""
         if not self.shows:
             if self.too_high.high - self.too_high.low <= _VAGUE:
                 return "right, within chance"
@@ -84,10 +76,7 @@ class Part:
 
 
 def parts_by(found: Measured, values: AnyArray, name: str = "values") -> tuple[Part, ...]:
-    """How good the answers are for each value of a column; see `Evaluation.by`.
-
-    ``name`` is the column's name in messages.
-    """
+    """How good the answers are for each value of a column; see `Evaluation.by`."""
     column = np.asarray(values)
     steps, episodes = found.p.shape
     if column.shape not in ((episodes,), (steps, episodes)):
@@ -104,11 +93,7 @@ def parts_by(found: Measured, values: AnyArray, name: str = "values") -> tuple[P
 
 
 def panels_of(found: Measured, by: Mapping[str, ArrayLike]) -> dict[str, tuple[Part, ...]]:
-    """For each table of a report, how good the answers are for each of its rows.
-
-    Tables compare runs before and since a change, the thirds of a run, groups of runs, known and
-    unknown categories, and the values of the columns in ``by``.
-    """
+    """For each table of a report, how good the answers are for each of its rows."""
     steps, episodes = found.p.shape
     panels: dict[str, tuple[Part, ...]] = _over_a_change(found)
     columns: dict[str, AnyArray] = {}
@@ -128,10 +113,7 @@ def panels_of(found: Measured, by: Mapping[str, ArrayLike]) -> dict[str, tuple[P
 
 
 def _over_a_change(found: Measured) -> dict[str, tuple[Part, ...]]:
-    """How good the answers are for all runs, for those before and for those since a change.
-
-    Empty if no change of the process is known.
-    """
+    """How good the answers are for all runs, for those before and for those since a change."""
     drift = found.drifted
     if drift is None or not drift.covers_both or not drift.later:
         return {}
@@ -182,10 +164,7 @@ def _part(found: Measured, label: str, here: BoolArray) -> Part:
 def answers_in_rows(
     found: Measured, rule: AlarmRule | None, episode: IndexArray, step: IndexArray
 ) -> dict[str, AnyArray]:
-    """The monitor's answers at these steps of these episodes, as columns of a table.
-
-    Rows with the episode −1 have no answer.
-    """
+    """The monitor's answers at these steps of these episodes, as columns of a table."""
     steps = found.p.shape[0]
     there = (episode >= 0) & (step < steps)
     rows = (np.where(there, step, 0), np.where(there, episode, 0))
@@ -211,10 +190,7 @@ def answers_in_rows(
 
 
 def answers_of(found: Measured, rule: AlarmRule | None) -> pl.DataFrame:
-    """The episodes as a table, sorted by step, with the monitor's answers as further columns.
-
-    See `Evaluation.to_frame`.
-    """
+    """The episodes as a table, sorted by step, with the monitor's answers as further columns."""
     frame = found.episodes.to_frame()
     alive = [np.flatnonzero(found.lengths > t) for t in range(int(found.lengths.max()))]
     step = np.repeat(np.arange(len(alive)), [one.size for one in alive])
@@ -224,10 +200,7 @@ def answers_of(found: Measured, rule: AlarmRule | None) -> pl.DataFrame:
 def with_answers(
     frame: pl.DataFrame, answers: dict[str, AnyArray], suffix: str = ""
 ) -> pl.DataFrame:
-    """The table with the monitor's answers as further columns, whose names must not exist yet.
-
-    ``suffix`` is added to these names.
-    """
+    """The table with the monitor's answers as further columns, whose names must not exist yet."""
     taken = [f"{name}{suffix}" for name in answers if f"{name}{suffix}" in frame.columns]
     if taken:
         raise InputError(
@@ -245,10 +218,7 @@ def with_answers(
 
 
 def _alarmed(found: Measured, rule: AlarmRule) -> BoolArray:
-    """Where a run was in alarm, as a watch of the live run would have said, (steps, episodes).
-
-    With a rule that the user wrote, an alarm stays on from its first step to the end of the run.
-    """
+    """Where a run was in alarm, as a watch of the live run would have said, (steps, episodes)."""
     raised = found.alarms(rule)
     panel = np.zeros(found.p.shape, dtype=np.bool_)
     for g, trigger in enumerate(raised.triggers):

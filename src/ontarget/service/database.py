@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from ontarget._arguments import usable_path
-from ontarget._extras import require
+from ontarget._package import require
 from ontarget.errors import StoreError
 
 _READERS: Final = 4

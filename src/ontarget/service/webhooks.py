@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from ontarget._plain import plain
+from ontarget._text import plain
 from ontarget.errors import InputError, StoreError
 from ontarget.service._records import silenced
 from ontarget.service.store import Batch, Run, Store

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -210,67 +208,11 @@ def test_summary_agrees_with_plain_numpy() -> None:
         np.testing.assert_allclose(features[row], expected, rtol=1e-12)
 
 
-def traced_shots(scenario: Skirmish, n: int, loops: int) -> list[list[int]]:
-    """The game loops at which each unit fired, read off its cooldown after every loop."""
-    keys = episode_keys(8, 0, n)
-    battle = scenario.start(keys)
-    orders = np.full((n, 2), Order.ATTACK, dtype=np.int8)
-    shots: list[list[int]] = [[] for _ in range(battle.x.size)]
-    for loop in range(loops):
-        cooldown, health = battle.cooldown.copy(), battle.health.copy()
-        kernels.advance(battle.units, scenario.blue[1], orders, keys, loop, 1, np.array(FIELD))
-        fired = np.flatnonzero(battle.cooldown > cooldown)
-        assert (cooldown.ravel()[fired] == 0).all(), "a unit fired before its weapon was ready"
-        # A shot takes 6 hit points, the eighth one the last 3.
-        deaths = np.count_nonzero(health) - np.count_nonzero(battle.health)
-        assert health.sum() - battle.health.sum() == 6 * fired.size - 3 * deaths
-        for unit in fired:
-            shots[unit].append(loop)
-    return shots
-
-
-def test_no_unit_fires_before_its_cooldown_and_the_jitter_is_uniform() -> None:
-    scenario = Skirmish(
-        blue=(10, 10), red=(10, 10), most_reinforcements=0, distance=4.0, red_attacks=True
-    )
-    shots = traced_shots(scenario, n=100, loops=120)
-    # A period of 13.77 and a jitter in [-1, 2) end 12.77 to 15.77 loops after a shot; the unit
-    # fires in the first loop after that, if it has a target in reach.
-    gaps = Counter(b - a for of_unit in shots for a, b in pairwise(of_unit))
-    assert min(gaps) == 13
-    steady = {gap: gaps[gap] for gap in (13, 14, 15)}
-    expected = {13: 0.23 / 3, 14: 1 / 3, 15: 1 / 3}
-    total = sum(steady.values())
-    assert total > 3000
-    for gap, share in expected.items():
-        p = share / sum(expected.values())
-        # Six standard errors: a false alarm once in 10**8.
-        assert abs(steady[gap] - p * total) < 6 * math.sqrt(total * p * (1 - p))
-
-
-@kernel
-def shuffle(order: np.ndarray, n: int, s: np.uint64, counter: int) -> int:
-    return kernels._shuffle(order, n, s, counter)
-
-
 @kernel
 def push_two_apart(
     x: np.ndarray, y: np.ndarray, order: np.ndarray, room: np.ndarray, field: np.ndarray
 ) -> None:
     kernels._push_apart(x, y, order, 2, room, field)
-
-
-def test_update_order_is_a_fair_shuffle() -> None:
-    n, draws = 4, 24_000
-    seen: Counter[tuple[int, ...]] = Counter()
-    counter = 0
-    for _ in range(draws):
-        order = np.arange(n)
-        counter = shuffle(order, n, np.uint64(7), counter)
-        seen[tuple(order.tolist())] += 1
-    assert len(seen) == math.factorial(n)
-    p = 1 / math.factorial(n)
-    assert max(abs(k - draws * p) for k in seen.values()) < 6 * math.sqrt(draws * p * (1 - p))
 
 
 def test_coincident_units_are_pushed_apart_to_touch() -> None:

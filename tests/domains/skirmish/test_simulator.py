@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest, hypergeom
 
 from ontarget.domains import _skirmish_kernels as kernels
-from ontarget.domains.domain import Domain, join, take
+from ontarget.domains.domain import Domain, take
 from ontarget.domains.draws import episode_keys
-from ontarget.domains.simulation import simulate, simulate_with_snapshots, true_probability
+from ontarget.domains.simulation import simulate_with_snapshots, true_probability
 from ontarget.domains.skirmish import FIELD, Battle, Order, Skirmish
 from ontarget.errors import InputError
 from ontarget.target import Target
@@ -188,20 +188,6 @@ def test_win_probability_rises_steeply_with_the_numerical_ratio() -> None:
     assert rates[-1] > 0.97
 
 
-def test_one_weakened_marine_shifts_the_odds_of_equal_sides() -> None:
-    scenario, keys = even(10, 10), episode_keys(20, 0, 400)
-    rates = []
-    for health in (45.0, 33.0, 21.0):
-        battle = scenario.start(keys)
-        battle.health[:, 10] = health
-        for t in range(scenario.horizon):
-            scenario.step(battle, t, keys)
-        rates.append((scenario.observe(battle)[:, 1] == 0).mean())
-    assert rates == sorted(rates)
-    assert 0.35 < rates[0] < 0.65
-    assert rates[2] > rates[0] + 0.2
-
-
 def duel(gap: float, *, health: tuple[float, float], cooldown: tuple[float, float]) -> Battle:
     """One blue unit and one red unit that stand this far apart on a line."""
     return Battle(
@@ -292,41 +278,6 @@ def test_an_episode_is_the_same_in_any_company_and_thread() -> None:
     np.testing.assert_array_equal(rewards, more[:, :60])
 
 
-def test_simulated_episodes_are_the_same_bits_with_any_number_of_threads(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    frames = []
-    for threads in ("1", "2", "5"):
-        monkeypatch.setenv("ONTARGET_THREADS", threads)
-        frames.append(simulate(Skirmish(), 600, seed=9).to_frame())
-    assert frames[0].equals(frames[1])
-    assert frames[0].equals(frames[2])
-
-
-def test_the_oracle_finds_a_probability_between_the_certain_ends() -> None:
-    scenario = Skirmish()
-    run = simulate_with_snapshots(scenario, 20, seed=18, snapshots=[10, 56])
-    outcomes = run.episodes.outcomes
-    for t in (10, 56):
-        truth = true_probability(
-            scenario,
-            run.snapshots[t],
-            run.episodes.at(t).behavior,
-            t,
-            Target.at_least(4.0),
-            rollouts=60,
-        )
-        hit = outcomes >= 4.0
-        assert truth.p[hit].mean() > truth.p[~hit].mean() + (0.2 if t == 10 else 0.8)
-
-
-def test_other_seeds_give_other_battles() -> None:
-    scenario = Skirmish()
-    first = play(scenario, episode_keys(1, 0, 50))[1].sum(axis=0)
-    second = play(scenario, episode_keys(2, 0, 50))[1].sum(axis=0)
-    assert (first != second).mean() > 0.5
-
-
 def test_a_battle_goes_on_from_a_snapshot() -> None:
     scenario, keys = Skirmish(), episode_keys(10, 0, 12)
     battle = play(scenario, keys, steps=20)[2]
@@ -352,12 +303,6 @@ def test_a_finished_battle_pays_nothing_more() -> None:
     over = (states[:, :, :2] == 0).any(axis=2) & (np.arange(57) > 14)[:, None]
     assert over.any()
     assert (rewards[over] == 0).all()
-
-
-def test_returns_are_spread() -> None:
-    outcomes = simulate(Skirmish(), 2000, seed=14).outcomes
-    assert 3.0 < outcomes.mean() < 5.0
-    assert 3.5 < outcomes.std() < 5.5
 
 
 def test_a_battle_is_open_until_the_reinforcements_are_known_and_hardly_after() -> None:
@@ -395,13 +340,6 @@ def test_orders_may_differ_between_episodes() -> None:
     after = scenario.observe(battle)[:, 4]
     assert after[0] < before[0]
     assert after[1] > before[1]
-
-
-def test_battles_join_and_split_like_any_state() -> None:
-    scenario = Skirmish()
-    parts = [scenario.start(episode_keys(17, 0, 3)), scenario.start(episode_keys(17, 3, 5))]
-    whole = scenario.start(episode_keys(17, 0, 5))
-    np.testing.assert_array_equal(join(parts).x, whole.x)
 
 
 @pytest.mark.parametrize(

@@ -178,18 +178,6 @@ def test_slow_arrivals_are_waited_for_within_the_step() -> None:
     assert slow.loop == prompt.loop + 2, "the same steps, after two more loops of waiting"
 
 
-def test_progress_counts_the_battles(capsys, monkeypatch) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    with (
-        fake.FakeServer(fake.FakeGame()) as server,
-        StarcraftGame(SMALL, address=server.address) as game,
-    ):
-        game.record(2)
-        assert "2/2" in capsys.readouterr().err
-        game.record(2, progress=False)
-    assert capsys.readouterr().err == ""
-
-
 def nth(name: str, n: int, make):
     """A fault that replaces the n-th request of this name and every later one."""
     left = [n]

@@ -9,18 +9,16 @@ from scipy.stats import binom
 from ontarget.domains import Tamarisk, TamariskParameters, simulate
 from ontarget.domains.domain import take
 from ontarget.domains.draws import episode_keys
-from ontarget.domains.exact import (
+from ontarget.domains.tamarisk import PRESETS, Rivers, dispersal_kernel
+from ontarget.target import Target
+from tests.domains.bounds import agrees
+from yardstick.exact import (
     ExactReturns,
     river_index,
     rivers,
     settling_chances,
     transition_matrix,
 )
-from ontarget.domains.tamarisk import PRESETS, Rivers, dispersal_kernel
-from ontarget.errors import InputError
-from ontarget.target import Target
-from refusals import refuses
-from tests.domains.bounds import agrees
 
 SMALL = TamariskParameters(edges=3, horizon=4, native_seeds=2, tamarisk_seeds=3)
 
@@ -61,12 +59,6 @@ def test_settling_chances_agree_with_a_sum_over_seed_counts(
             # Whole powers are polynomials and exact; other weights are smooth, and nearly so.
             error = 1e-13 if competition in (1.0, 2.0) else 1e-7
             assert np.allclose(chances[row, edge], expected, atol=error, rtol=0)
-
-
-def test_rows_of_the_transition_matrix_sum_to_one() -> None:
-    matrix = transition_matrix(TamariskParameters(edges=3))
-    assert (matrix >= 0.0).all()
-    assert np.allclose(matrix.sum(axis=1), 1.0, atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -138,37 +130,6 @@ def test_at_the_horizon_the_behavior_decides() -> None:
     state = Rivers(np.zeros((2, 3), dtype=np.int8))
     p = exact.probability(state, [-15.0, -15.05], 4, Target.at_least(-15.0))
     assert p.tolist() == [1.0, 0.0]
-
-
-@pytest.mark.parametrize(
-    ("call", "argument", "shown"),
-    [
-        (lambda: rivers(15), "edges", "got 15"),
-        (lambda: ExactReturns(Tamarisk(SMALL), steps=[], lowest=-1.0), "steps", "[]"),
-        (lambda: ExactReturns(Tamarisk(SMALL), steps=[5], lowest=-1.0), "steps", "[5]"),
-        (lambda: ExactReturns(Tamarisk(SMALL), steps=[0], lowest=1.0), "lowest", "got 1.0"),
-        (
-            lambda: ExactReturns(Tamarisk(SMALL), steps=[0], lowest=-1.0).chances(1),
-            "t",
-            "got 1",
-        ),
-        (
-            lambda: ExactReturns(Tamarisk(SMALL), steps=[0], lowest=-1.0).probability(
-                rivers(3), 0.0, 0, Target.at_least(-2)
-            ),
-            "lowest",
-            "-2",
-        ),
-        (
-            lambda: transition_matrix(SMALL, np.zeros((2, 3), dtype=np.int8)),
-            "actions",
-            "(27, 3)",
-        ),
-    ],
-)
-def test_bad_questions_are_refused(call: object, argument: str, shown: str) -> None:
-    with refuses(InputError, argument, shown):
-        call()  # type: ignore[operator]
 
 
 @pytest.mark.slow

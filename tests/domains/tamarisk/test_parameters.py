@@ -9,7 +9,6 @@ from ontarget.domains.tamarisk import (
     PRESETS,
     TamariskParameters,
     dispersal_kernel,
-    treatment_chances,
 )
 from ontarget.errors import InputError
 from refusals import refuses
@@ -52,11 +51,6 @@ def test_rows_of_the_kernel_sum_to_at_most_one(
     )
     assert (kernel >= 0.0).all()
     assert (kernel.sum(axis=1) <= 1.0 + 1e-12).all()
-
-
-def test_treatment_chances_sum_to_one() -> None:
-    chances = treatment_chances(PRESETS["paper"])
-    assert np.allclose(chances.sum(axis=2), 1.0)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ontarget._typing import FloatArray
-from ontarget.domains import Tamarisk, TamariskParameters, simulate
+from ontarget.domains import Tamarisk, TamariskParameters
 from ontarget.domains._tamarisk_kernels import EMPTY, NATIVE, TAMARISK
 from ontarget.domains.domain import take
 from ontarget.domains.draws import episode_keys
@@ -180,14 +180,6 @@ def test_preset_has_the_mean_and_spread_it_was_chosen_by(preset: str) -> None:
     assert abs(outcomes.std() - sd) < 0.5 + 3 * error / np.sqrt(2)
 
 
-def test_paper_preset_loses_early_and_then_rarely() -> None:
-    rewards = simulated("paper", 10_000)
-    outcomes = rewards.sum(axis=1)
-    share = rewards[:, :5].sum(axis=1)[outcomes < 0] / outcomes[outcomes < 0]
-    assert abs(share.mean() - 0.91) < 0.01
-    assert abs((rewards[:, 5:] < 0).mean() - 0.037) < 0.003
-
-
 def test_paper_preset_has_the_tails_of_its_exact_law() -> None:
     # P(Y < y) and P(Y <= y) by `ExactReturns` on all seven edges, whose own test is slow; the 10 %
     # and 90 % quantiles are -69.8 and -17.2.
@@ -200,12 +192,6 @@ def test_paper_preset_has_the_tails_of_its_exact_law() -> None:
     ):
         assert agrees(int((outcomes < value).sum()), 10_000, below)
         assert agrees(int((outcomes <= value).sum()), 10_000, upto)
-
-
-def test_costs_of_a_run_are_multiples_of_one_unit() -> None:
-    episodes = simulate(Tamarisk("paper"), 200, seed=3)
-    units = episodes.outcomes * 20
-    assert np.allclose(units, np.round(units), atol=1e-9)
 
 
 def test_any_decimal_costs_are_counted_exactly() -> None:

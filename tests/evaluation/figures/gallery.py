@@ -20,7 +20,6 @@ from ontarget.evaluation.figures import (
     outcome_fan,
     path_chart,
     pit_chart,
-    reliability_diagram,
     svg_of,
 )
 
@@ -32,11 +31,7 @@ FAN = np.sort(RNG.normal(size=(6, 3)), axis=1)
 NAN = np.nan
 
 ORDINARY = {
-    "reliability": lambda **to: reliability_diagram(reliability(P[0], MET), **to),
     "what came true": lambda **to: came_true_chart(reliability(P[0], MET, 10), **to),
-    "two reliabilities": lambda **to: reliability_diagram(
-        {"raw": reliability(P[0], MET), "calibrated": reliability(P[5], MET)}, **to
-    ),
     "ece": lambda **to: ece_chart(
         {"low": Curve.of_repeats(P[:3] / 9), "high": Curve.of(P[4] / 9)}, floor=P[5] / 20, **to
     ),
@@ -61,8 +56,8 @@ ORDINARY = {
     ),
 }
 AWKWARD = {
-    "one forecast": lambda: reliability_diagram(reliability([1.0], [1])),
-    "all met": lambda: reliability_diagram(reliability(P[0], np.ones(40))),
+    "one forecast": lambda: came_true_chart(reliability([1.0], [1])),
+    "all met": lambda: came_true_chart(reliability(P[0], np.ones(40))),
     "bias of one part": lambda: bias_chart("site", [("all", 0.0, 0.0, 0.0)]),
     "one step of ece": lambda: ece_chart({"p": Curve([0.1], [0.05], [0.2])}, floor=[0.02]),
     "a step without ece": lambda: ece_chart({"p": Curve.of([0.1, NAN, 0.2])}, floor=[0.1, NAN, 0]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget.models._support import Support
 from ontarget.models.network._law_kernel import (
     RankedOutcomes,

@@ -3,10 +3,9 @@ from .calibration import bias_chart as bias_chart
 from .calibration import came_true_chart as came_true_chart
 from .calibration import ece_chart as ece_chart
 from .calibration import pit_chart as pit_chart
-from .calibration import reliability_diagram as reliability_diagram
-from .decisions import alarm_chart as alarm_chart
-from .decisions import explanation_chart as explanation_chart
+from .runs import alarm_chart as alarm_chart
 from .runs import episodes_chart as episodes_chart
+from .runs import explanation_chart as explanation_chart
 from .runs import mean_chart as mean_chart
 from .runs import outcome_fan as outcome_fan
 from .runs import path_chart as path_chart

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from ontarget._readonly import freeze
+from ontarget._arrays import freeze
 from ontarget._typing import ArrayLike, BoolArray, FloatArray
-from ontarget.errors import Argument, InputError
-from ontarget.evaluation._inputs import check_same_size
 from ontarget.evaluation.calibration import PitHistogram, Reliability
 from ontarget.evaluation.figures.style import (
     Look,
@@ -47,17 +45,12 @@ class Curve:
     high: FloatArray
 
     def __post_init__(self) -> None:
-        arrays = {
-            name: np.asarray(getattr(self, name), dtype=np.float64)
-            for name in ("value", "low", "high")
-        }
-        for name, array in arrays.items():
-            if array.ndim != 1 or array.size == 0:
-                raise InputError(
-                    Argument(name), f" needs one number per step, got shape {array.shape}"
-                )
-        check_same_size(**arrays)
-        freeze(self, **arrays)
+        freeze(
+            self,
+            value=np.asarray(self.value, dtype=np.float64),
+            low=np.asarray(self.low, dtype=np.float64),
+            high=np.asarray(self.high, dtype=np.float64),
+        )
 
     @classmethod
     def of(cls, value: ArrayLike) -> Self:
@@ -69,10 +62,6 @@ class Curve:
     def of_repeats(cls, values: ArrayLike) -> Self:
         """The mean of values (repeats, steps), with a band of ± one standard deviation."""
         table = np.asarray(values, dtype=np.float64)
-        if table.ndim != 2 or table.size == 0:
-            raise InputError(
-                Argument("values"), f" needs shape (repeats, steps), got shape {table.shape}"
-            )
         mean = table.mean(axis=0)
         spread = table.std(axis=0, ddof=1) if table.shape[0] > 1 else np.zeros(mean.size)
         return cls(mean, mean - spread, mean + spread)
@@ -83,22 +72,13 @@ class Curve:
         return bool((self.high > self.low).any())
 
 
-def check_curves(curves: Mapping[str, Curve]) -> int:
-    """The number of steps of the curves; refused if they differ or if there are no curves."""
-    if not curves:
-        raise InputError("a figure needs at least one curve, got none")
-    steps = {name: curve.value.size for name, curve in curves.items()}
-    if len(set(steps.values())) > 1:
-        listed = ", ".join(f"{name} {size}" for name, size in steps.items())
-        raise InputError(f"curves need the same number of steps, got {listed}")
-    return next(iter(steps.values()))
+def steps_of(curves: Mapping[str, Curve]) -> int:
+    """The number of steps of the curves."""
+    return next(iter(curves.values())).value.size
 
 
 def draw_curve(axes: Axes, name: str, curve: Curve, look: Look, *, band: str = "") -> None:
-    """Draw a curve and its band. A curve with a single step becomes a marker with a bar.
-
-    ``band`` is the band's name in the legend; without it, the legend leaves the band out.
-    """
+    """Draw a curve and its band. A curve with a single step becomes a marker with a bar."""
     steps = np.arange(curve.value.size)
     if curve.value.size == 1:
         reach = np.abs(np.stack([curve.value - curve.low, curve.high - curve.value]))
@@ -122,41 +102,8 @@ def draw_curve(axes: Axes, name: str, curve: Curve, look: Look, *, band: str = "
     )
 
 
-def reliability_diagram(
-    found: Reliability | Mapping[str, Reliability], *, dark: bool = False
-) -> Figure:
-    """A chart of how often runs met the target, against the forecast.
-
-    Each point is a bin of similar forecasts. The x axis has their mean, and the y axis how often
-    the target was met, with a confidence interval. Perfectly calibrated forecasts lie on the
-    diagonal. A second panel shows how many forecasts each bin has. A mapping from names to results
-    draws several series.
-    """
-    named = {"forecasts": found} if isinstance(found, Reliability) else dict(found)
-    theme = theme_of(dark)
-    looks = series_looks(list(named), theme)
-    label = "Reliability diagram: rate at which the target was met against the forecast"
-    with canvas(theme, (4.8, 5.6), rows=(4.0, 1.0), label=label) as (figure, (top, bottom)):
-        for name, part in named.items():
-            text = f"{name}: ECE {part.ece:.3g}, bars {part.level * 100:g} %"
-            _draw_bins(top, text, part, looks[name], part.count > 0)
-        top.plot([0, 1], [0, 1], label="perfect calibration", **dotted(theme.muted))
-        top.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), ylabel="target met")
-        percent_axis(top, "y")
-        legend_above(top, columns=1)
-        _draw_counts(bottom, named, looks, theme)
-        bottom.set_xlabel("forecast probability")
-        percent_axis(bottom, "x")
-    return figure
-
-
 def came_true_chart(found: Reliability, *, dark: bool = False) -> Figure:
-    """A reliability diagram for readers who have never seen one.
-
-    Each bin is a point with its confidence interval. No line joins the points, because chance alone
-    would make it zigzag. If the interval misses the diagonal, so that chance hardly explains the
-    gap, the point is a square in another colour. Bars below show how many forecasts each bin has.
-    """
+    """A reliability diagram for readers who have never seen one."""
     theme = theme_of(dark)
     label = "How often the target was met against what the forecast said"
     with canvas(theme, (4.8, 5.6), rows=(4.0, 1.0), label=label) as (figure, (top, bottom)):
@@ -186,20 +133,15 @@ def ece_chart(
     points: bool = False,
     dark: bool = False,
 ) -> Figure:
-    """A chart of the expected calibration error (ECE) at each step, with one line per series.
-
-    ``floor`` is the ECE that chance alone would show at each step, from `ece_by_step`. ``band`` is
-    the name in the legend of the shaded ranges around the lines. With ``points``, the axis shows
-    percentage points.
-    """
-    n_steps, theme = check_curves(curves), theme_of(dark)
+    """A chart of the expected calibration error (ECE) at each step, with one line per series."""
+    n_steps, theme = steps_of(curves), theme_of(dark)
     looks = series_looks(list(curves), theme)
     label = "Expected calibration error against time"
     with canvas(theme, (6.4, 3.4), label=label) as (figure, (axes,)):
         for name, curve in curves.items():
             draw_curve(axes, name, curve, looks[name], band=band)
         if floor is not None:
-            draw_reference(axes, "floor", floor, n_steps, label="chance alone", color=theme.muted)
+            draw_reference(axes, floor, label="chance alone", color=theme.muted)
         axes.set_ylim(bottom=0.0)
         axes.set_ylabel("expected calibration error")
         if points:
@@ -210,24 +152,15 @@ def ece_chart(
     return figure
 
 
-def draw_reference(
-    axes: Axes, name: str, values: ArrayLike, n_steps: int, *, label: str, color: str
-) -> None:
-    """Draw one number per step as a thin dotted line; ``name`` is its argument in messages."""
+def draw_reference(axes: Axes, values: ArrayLike, *, label: str, color: str) -> None:
+    """Draw one number per step as a thin dotted line."""
     line = np.asarray(values, dtype=np.float64)
-    if line.shape != (n_steps,):
-        raise InputError(
-            Argument(name), f" needs one number per step ({n_steps}), got shape {line.shape}"
-        )
-    marker = "x" if n_steps == 1 else None
-    axes.plot(np.arange(n_steps), line, marker=marker, label=label, **dotted(color))
+    marker = "x" if line.size == 1 else None
+    axes.plot(np.arange(line.size), line, marker=marker, label=label, **dotted(color))
 
 
 def pit_chart(found: PitHistogram, *, dark: bool = False) -> Figure:
-    """A histogram of PIT values, with the range in which a calibrated method's bars lie.
-
-    A PIT value is the predicted CDF at the outcome that occurred.
-    """
+    """A histogram of PIT values, with the range in which a calibrated method's bars lie."""
     theme = theme_of(dark)
     label = "Histogram of probability integral transforms, with the band expected by chance"
     with canvas(theme, (5.6, 3.2), label=label) as (figure, (axes,)):
@@ -302,27 +235,6 @@ def _draw_bins(axes: Axes, name: str, part: Reliability, look: Look, some: BoolA
     )
 
 
-def _draw_counts(
-    axes: Axes, named: Mapping[str, Reliability], looks: Mapping[str, Look], theme: Theme
-) -> None:
-    """Draw the number of forecasts in each bin, on a logarithmic scale."""
-    from matplotlib.ticker import LogLocator, NullLocator
-
-    for name, part in named.items():
-        if len(named) == 1:
-            axes.stairs(part.count, part.edges, fill=True, color=theme.muted, alpha=0.55)
-        else:
-            look = looks[name]
-            axes.stairs(part.count, part.edges, color=look.color, linestyle=look.line)
-    most = max(int(part.count.max()) for part in named.values())
-    axes.set_yscale("log")
-    axes.set_ylim(0.7, max(10.0, most * 1.8))
-    axes.yaxis.set_major_locator(LogLocator(numticks=4))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(lambda count, _: f"{count:,.0f}")
-    axes.set_ylabel("forecasts")
-
-
 def _count_axis(axes: Axes) -> None:
     """Label a vertical axis with only a few ticks, all of them whole numbers."""
     from matplotlib.ticker import MaxNLocator
@@ -334,13 +246,7 @@ def _count_axis(axes: Axes) -> None:
 def bias_chart(
     column: str, parts: Sequence[tuple[str, float, float, float]], *, dark: bool = False
 ) -> Figure:
-    """A chart of how far forecasts are too high or too low, one row for each value of a column.
-
-    A part is a tuple: the label of the value, the mean forecast minus the share that came true, and
-    the lower and upper end of the confidence interval of this difference.
-    """
-    if not parts:
-        raise InputError("a figure needs at least one part, got none")
+    """A chart of how far forecasts are too high or too low, one row for each value of a column."""
     theme = theme_of(dark)
     names, values, lows, highs = zip(*parts, strict=True)
     label = "Mean forecast minus the share that came true, for each part"

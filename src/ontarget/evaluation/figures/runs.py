@@ -1,17 +1,16 @@
-"""Figures of forecasts over time: episodes, the mean, the range of outcomes, the path to come."""
+"""Figures of forecasts over time, of alarms, and of what changed a probability."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ontarget._text import plain
 from ontarget._typing import ArrayLike, BoolArray, FloatArray
-from ontarget.errors import Argument, InputError
-from ontarget.evaluation._inputs import check_flags, check_numbers, check_panel, check_same_size
-from ontarget.evaluation.alarms import first_alarms
-from ontarget.evaluation.figures.calibration import Curve, check_curves, draw_curve, draw_reference
+from ontarget.evaluation.alarms import AlarmCurve, first_alarms
+from ontarget.evaluation.figures.calibration import Curve, draw_curve, draw_reference, steps_of
 from ontarget.evaluation.figures.style import (
     Theme,
     canvas,
@@ -36,24 +35,8 @@ def episodes_chart(
     threshold: float | None = None,
     dark: bool = False,
 ) -> Figure:
-    """A chart of the probability over time for some episodes; failures are drawn differently.
-
-    Episodes that met the target are solid lines that end in a dot; the others are dashed lines that
-    end in a cross. A triangle marks the first step below the threshold.
-
-    Parameters
-    ----------
-    p
-        (steps, episodes); NaN where an episode is over. About ten episodes are easy to read.
-    met
-        Whether each episode met the target.
-    threshold
-        The alarm threshold.
-    dark
-        Whether the figure is for a dark background.
-    """
-    panel, success = check_panel("p", p, unit=True), check_flags("met", met)
-    check_same_size(p=panel, met=success)
+    """A chart of the probability over time for some episodes; failures are drawn differently."""
+    panel, success = np.asarray(p, dtype=np.float64), np.asarray(met, dtype=np.bool_)
     theme = theme_of(dark)
     label = "Probability of meeting the target against time, some episodes"
     with canvas(theme, (6.4, 3.8), label=label) as (figure, (axes,)):
@@ -70,19 +53,15 @@ def episodes_chart(
 def mean_chart(
     curves: Mapping[str, Curve], *, rate: ArrayLike | None = None, dark: bool = False
 ) -> Figure:
-    """A chart of the mean probability over time, and of how often targets were met.
-
-    ``rate`` is how often the target was met: at each step, the share among the episodes still going
-    there.
-    """
-    n_steps, theme = check_curves(curves), theme_of(dark)
+    """A chart of the mean probability over time, and of how often targets were met."""
+    n_steps, theme = steps_of(curves), theme_of(dark)
     looks = series_looks(list(curves), theme)
     label = "Mean probability against time, and the rate at which the target was met"
     with canvas(theme, (6.4, 3.4), label=label) as (figure, (axes,)):
         for name, curve in curves.items():
             draw_curve(axes, name, curve, looks[name])
         if rate is not None:
-            draw_reference(axes, "rate", rate, n_steps, label="target met", color=theme.ink)
+            draw_reference(axes, rate, label="target met", color=theme.ink)
         axes.set_ylabel("mean probability")
         axes.margins(y=0.12)
         _fit_shares(axes)
@@ -102,27 +81,9 @@ def outcome_fan(
     unit: str = "outcome",
     dark: bool = False,
 ) -> Figure:
-    """A chart of the predicted outcome during one episode, as quantile bands around the median.
-
-    Parameters
-    ----------
-    quantiles
-        (steps, levels): the predicted quantiles at each step, ascending along the levels.
-    levels
-        The probabilities of these quantiles, ascending and symmetric around one half, such as 0.05,
-        0.25, 0.5, 0.75, 0.95.
-    target
-        Lower and upper end of the target; either may be infinite.
-    outcome
-        The outcome of the episode.
-    so_far
-        The behavior so far at each step.
-    unit
-        The label of the axis: what the outcome is, with its unit.
-    dark
-        Whether the figure is for a dark background.
-    """
-    table, shares = _fan(quantiles, levels)
+    """A chart of the predicted outcome during one episode, as quantile bands around the median."""
+    table = np.asarray(quantiles, dtype=np.float64)
+    shares = np.asarray(levels, dtype=np.float64)
     n_steps, theme = table.shape[0], theme_of(dark)
     with canvas(theme, (6.4, 3.8), label=f"Predicted {unit} against time") as (figure, (axes,)):
         # A single step has no width of its own: its bands are drawn as bars.
@@ -136,10 +97,7 @@ def outcome_fan(
         if shares.size % 2:
             axes.plot(steps, table[:, half], color=theme.blue, label="median")
         if so_far is not None:
-            line = check_numbers("so_far", so_far)
-            axes.plot(
-                np.arange(line.size), line, color=theme.ink, linestyle=(0, (2, 1.5)), label="so far"
-            )
+            axes.plot(so_far, color=theme.ink, linestyle=(0, (2, 1.5)), label="so far")
         draw_target(axes, target, theme)
         step_axis(axes, n_steps)
         if outcome is not None:
@@ -210,8 +168,6 @@ def draw_target(axes: Axes, target: tuple[float, float] | None, theme: Theme) ->
     if target is None:
         return
     lower, upper = target
-    if not lower <= upper:
-        raise InputError(f"target needs lower <= upper, got [{lower}, {upper}]")
     ends = [end for end in (lower, upper) if np.isfinite(end)]
     axes.margins(y=0.08)
     low, high = axes.get_ylim()
@@ -235,21 +191,6 @@ def draw_target(axes: Axes, target: tuple[float, float] | None, theme: Theme) ->
     axes.set_ylim(low, high)
 
 
-def _fan(quantiles: ArrayLike, levels: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    shares = check_numbers("levels", levels)
-    table = check_numbers("quantiles", quantiles, ndim=2)
-    check_same_size(quantiles=table, levels=shares)
-    if (np.diff(shares) <= 0).any() or not np.allclose(shares + shares[::-1], 1.0):
-        raise InputError(
-            Argument("levels"), f" needs ascending numbers symmetric around 0.5, got {levels!r}"
-        )
-    if (np.diff(table, axis=1) < 0).any():
-        raise InputError(
-            Argument("quantiles"), " needs numbers that never fall along the levels, at every step"
-        )
-    return table, shares
-
-
 def path_chart(
     path: ArrayLike,
     t: int,
@@ -260,25 +201,7 @@ def path_chart(
     unit: str = "behavior",
     dark: bool = False,
 ) -> Figure:
-    """A chart of a run's behavior over the steps, with the band that was predicted at step t.
-
-    Parameters
-    ----------
-    path
-        The behavior before each step of the run, and at its end.
-    t
-        The step at which the band was predicted.
-    band
-        The lower and the upper end at each step after t.
-    level
-        The probability with which the whole later path stays inside the band.
-    target
-        Lower and upper end of the target for the outcome; either may be infinite.
-    unit
-        The label of the axis.
-    dark
-        Whether the figure is for a dark background.
-    """
+    """A chart of a run's behavior over the steps, with the band that was predicted at step t."""
     theme, line = theme_of(dark), np.asarray(path, dtype=np.float64)
     lower, upper = (np.asarray(one, dtype=np.float64) for one in band)
     now = line[t] if np.isfinite(line[t]) else np.nan
@@ -300,4 +223,115 @@ def path_chart(
         step_axis(axes, max(int(ahead[-1]), line.size - 1) + 1)
         axes.set_ylabel(unit)
         legend_above(axes, columns=4)
+    return figure
+
+
+def alarm_chart(
+    curve: AlarmCurve,
+    *,
+    marks: Sequence[float] = (0.01, 0.05, 0.1),
+    most: float = 0.3,
+    dark: bool = False,
+) -> Figure:
+    """A chart of failures caught in time, and of the lead time, against the false-alarm rate."""
+    theme = theme_of(dark)
+    label = "Failures caught in time, and lead time, against the rate of false alarms"
+    with canvas(theme, (5.6, 4.8), rows=(1.5, 1.0), label=label) as (figure, (top, bottom)):
+        # Drawn as steps: between two false-alarm rates, the threshold of the lower one is used. Of
+        # thresholds with the same false-alarm rate, the highest catches most failures.
+        shown = np.flatnonzero(np.diff(curve.false_alarm_rate, append=2.0) > 0.0)
+        shown = shown[: np.searchsorted(curve.false_alarm_rate[shown], most, side="right") + 1]
+        false, in_time = curve.false_alarm_rate[shown], curve.in_time_rate[shown]
+        least, highest = curve.in_time_interval[shown].T
+        interval = f"{curve.level * 100:g} % interval"
+        shade(top, false, (least, highest), theme.blue, 0.2, step="post", label=interval)
+        top.plot(false, in_time, drawstyle="steps-post", color=theme.blue, label="in time")
+        detected = curve.detection_rate[shown]
+        if not np.array_equal(detected, in_time):
+            (line,) = top.plot(false, detected, "--", color=theme.vermilion, label="or too late")
+            line.set_drawstyle("steps-post")
+        top.plot([0, 1], [0, 1], label="alarms at random", **dotted(theme.muted))
+        top.set(ylim=(-0.02, 1.04), ylabel="failures with an alarm")
+        percent_axis(top, "y")
+        low, middle, high = curve.lead_in_time[shown].T
+        shade(bottom, false, (low, high), theme.green, 0.25, step="post", label="quartiles")
+        bottom.plot(false, middle, drawstyle="steps-post", color=theme.green, label="median")
+        bottom.set(
+            xlabel="false alarms (share of runs that met the target)", ylabel="lead time (steps)"
+        )
+        bottom.set_xlim(-0.01 * most, most)
+        # Leave space for the numbers above the marks, so that they do not overlap the legend.
+        longest = high[~np.isnan(high)].max(initial=1.0)
+        bottom.set_ylim(0.0, 1.25 * longest)
+        percent_axis(bottom, "x")
+        _draw_marks(top, bottom, curve, marks=[m for m in marks if m <= most])
+        legend_above(top)
+        legend_above(bottom)
+    return figure
+
+
+def _draw_marks(top: Axes, bottom: Axes, curve: AlarmCurve, *, marks: Sequence[float]) -> None:
+    """Mark some false-alarm rates; beside each, write the share of failures caught in time."""
+    for mark in marks:
+        within = np.flatnonzero(curve.false_alarm_rate <= mark)
+        if within.size == 0:
+            continue
+        i = int(within[-1])
+        caught, lead = curve.in_time_rate[i], curve.lead_in_time[i, 1]
+        under, over = ((6, -5), "top"), ((-1, 6), "bottom")
+        texts = (
+            (top, caught, f"{100 * caught:.0f} %", *(under if caught > 0.2 else over)),
+            (bottom, lead, f"{lead:.3g}", *over),
+        )
+        for axes, value, text, place, side in texts:
+            if np.isnan(value):
+                continue
+            color = axes.lines[0].get_color()
+            axes.plot([mark], [value], "o", color=color, markersize=5.5)
+            axes.annotate(text, (mark, value), xytext=place, textcoords="offset points", va=side)
+
+
+_MOST = 10  # causes that are drawn
+
+
+def explanation_chart(
+    causes: Sequence[tuple[str, float, float]],
+    precedents: Sequence[tuple[float, float, bool]],
+    *,
+    probabilities: tuple[float | None, float],
+    outcome: str = "outcome",
+    dark: bool = False,
+) -> Figure:
+    """A chart of what each cause added to a probability, and of the precedents' outcomes."""
+    theme, shown = theme_of(dark), list(causes[:_MOST])
+    was, now = probabilities
+    label = "What each cause added to the probability, and where the precedents lead"
+    size = (8.4, 1.6 + 0.3 * max(len(shown), 4))
+    with canvas(theme, size, columns=(1.2, 1.0), label=label) as (figure, (left, right)):
+        parts = [100 * change for _, change, _ in shown]
+        colors = [theme.blue if part >= 0 else theme.vermilion for part in parts]
+        errors = [100 * error for _, _, error in shown]
+        left.barh(range(len(shown)), parts, color=colors)
+        if any(errors):
+            left.errorbar(parts, range(len(shown)), xerr=errors, fmt="none", ecolor=theme.ink)
+        left.set_yticks(range(len(shown)), [plain(name) for name, _, _ in shown])
+        left.invert_yaxis()
+        left.axvline(0.0, color=theme.muted, linewidth=0.8)
+        change = "" if was is None else f": {100 * was:.3g} % to {100 * now:.3g} %"
+        left.set(xlabel="points of probability", title=f"what moved p{change}")
+        for meets, color, name in (
+            (True, theme.blue, "meets the target"),
+            (False, theme.vermilion, "misses it"),
+        ):
+            own = [(ends, 100 * weight) for ends, weight, met in precedents if met == meets]
+            if own:
+                right.vlines(*zip(*[(ends, 0.0, w) for ends, w in own], strict=True), color=color)
+                right.plot(*zip(*own, strict=True), "o" if meets else "s", color=color, label=name)
+        right.set_xlabel(f"{plain(outcome)} if it goes on as the precedents did")
+        right.set_ylabel("weight (%)")
+        if not precedents:
+            right.set_title("precedents: none are known")
+        right.set_ylim(bottom=0.0)
+        right.axhline(0.0, **dotted(theme.muted))
+        legend_above(right, columns=2)
     return figure

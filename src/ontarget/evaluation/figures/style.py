@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from xml.sax.saxutils import quoteattr
 
 from ontarget._typing import AnyArray
-from ontarget.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -142,11 +141,7 @@ def canvas(
     columns: tuple[float, ...] = (1.0,),
     label: str,
 ) -> Iterator[tuple[Figure, list[Axes]]]:
-    """A context that gives a figure and a list of its axes. Axes in one column share their x axis.
-
-    ``size`` is in inches, ``rows`` and ``columns`` are the relative heights and widths of the axes,
-    and ``label`` describes the figure in words.
-    """
+    """A context that gives a figure and its axes; axes in one column share their x axis."""
     with drawing(theme):
         from matplotlib.figure import Figure
 
@@ -167,9 +162,7 @@ def canvas(
 
 
 def series_looks(names: list[str], theme: Theme) -> dict[str, Look]:
-    """A colour, line and marker for each series, by its name; at most four series are allowed."""
-    if not 1 <= len(names) <= len(_LINES):
-        raise InputError(f"a figure needs 1 to {len(_LINES)} series, got {len(names)}: {names}")
+    """A colour, line and marker for each of up to four series, by its name."""
     colors = (theme.blue, theme.vermilion, theme.green, theme.purple)
     looks = (Look(*parts) for parts in zip(colors, _LINES, _MARKERS, strict=True))
     return dict(zip(names, looks, strict=False))
@@ -263,12 +256,7 @@ _REFERENCE = re.compile(r'(url\(#|href="#)([^)"]*)')
 
 
 def svg_of(figure: Figure) -> str:
-    """The figure as inline SVG for an HTML page, with a transparent background.
-
-    The same figure gives the same text. Ids contain a hash of the figure, so that one page can
-    contain several figures. The colours are CSS variables, with the figure's own colours as
-    defaults. If the page contains the rules of `theme_css`, they follow its light or dark theme.
-    """
+    """The figure as inline SVG for an HTML page, with a transparent background."""
     with drawing():
         buffer = io.StringIO()
         metadata = {"Date": None, "Creator": None, "Format": None, "Type": None}

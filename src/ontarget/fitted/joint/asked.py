@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Episodes

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget._typing import FloatArray, IndexArray, KeyArray
 from ontarget.conformal.ranks import draw_ranks
 from ontarget.episodes import Episodes, Translation

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit, logit
 
+from ontarget._arrays import read_only
 from ontarget._grid import snap, typical_size
-from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import FloatArray, IndexArray, IntArray
 from ontarget.episodes import Behavior, Translation

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, logit
 
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.errors import ModelFileError
 from ontarget.fitted.paths._gains import MOST_CELLS, Cells

@@ -14,8 +14,8 @@ from typing import TypeVar
 
 import numpy as np
 
+from ontarget._arrays import read_only
 from ontarget._grid import snap
-from ontarget._readonly import read_only
 from ontarget._typing import BoolArray, FloatArray, IndexArray
 from ontarget.conformal.levels import Level
 from ontarget.episodes import Episodes, Translation

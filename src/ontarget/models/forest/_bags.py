@@ -12,8 +12,8 @@ from typing import Self
 
 import numpy as np
 
+from ontarget._arrays import read_only
 from ontarget._keyed import keyed_hash, keys_of
-from ontarget._readonly import read_only
 from ontarget._typing import ArrayLike, BoolArray, IndexArray, IntArray, KeyArray
 from ontarget.errors import InputError
 from ontarget.models.base import TrainingRows, episodes_of

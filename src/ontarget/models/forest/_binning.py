@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import FloatArray, IntArray
 from ontarget.errors import InputError

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.models._support import Support, find_atoms

@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget._typing import AnyArray, IntArray
 from ontarget.models._stored import flat_array, require
 from ontarget.models.base import TrainingRows

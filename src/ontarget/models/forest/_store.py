@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget._typing import AnyArray, FloatArray, IntArray
 from ontarget.errors import InputError
 from ontarget.models._stored import flat_array, partitions, require, rises_within

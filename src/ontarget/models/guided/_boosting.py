@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import FloatArray, IndexArray, IntArray
 from ontarget.models.forest._binning import Distinct, bin_by_value, distinct_values

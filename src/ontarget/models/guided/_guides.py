@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ontarget._arrays import read_only
 from ontarget._keyed import keyed_hash, keys_of
-from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import FloatArray, IndexArray
 from ontarget.models._location import location

@@ -13,8 +13,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from ontarget._arrays import read_only
 from ontarget._kernel import kernel
-from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, FloatArray, IndexArray, IntArray, KeyArray
 from ontarget.models._stored import flat_array, require
 from ontarget.models.base import TrainingRows

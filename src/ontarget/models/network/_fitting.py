@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ontarget._arrays import read_only
 from ontarget._keyed import keyed_hash, keys_of
 from ontarget._progress import progress_bar
-from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, IndexArray
 from ontarget.models.base import TrainingRows
 from ontarget.models.network._law_kernel import RankedOutcomes

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ontarget._arrays import read_only
 from ontarget._grid import LARGEST_OUTCOME
-from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.models._stored import flat_array, require
 from ontarget.models._support import Support

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ontarget._extras import require
+from ontarget._package import require
 from ontarget._progress import Reached
 from ontarget._typing import AnyArray, FloatArray, IndexArray
 from ontarget.errors import InputError

@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
+from ontarget._arrays import read_only
 from ontarget._grid import LARGEST_OUTCOME
-from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.models._location import location
 from ontarget.models._stored import flat_array, partitions, require

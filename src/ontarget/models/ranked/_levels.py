@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ontarget._arrays import read_only
 from ontarget._keyed import keyed_hash, keys_of, mix
-from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray, KeyArray
 from ontarget.models._support import Support, find_atoms
 from ontarget.models.base import TrainingRows

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ontarget._arrays import read_only
 from ontarget._keyed import keyed_hash, keyed_uniform
-from ontarget._readonly import read_only
 from ontarget._threads import run_blocks
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray, KeyArray
 from ontarget.models.base import TrainingRows

@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from ontarget._readonly import read_only
+from ontarget._arrays import read_only
 from ontarget._typing import FloatArray, IndexArray, KeyArray
 from ontarget.models._mixture import weighted
 from ontarget.models.base import TrainingRows

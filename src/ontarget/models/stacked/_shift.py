@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
+from ontarget._arrays import read_only
 from ontarget._grid import LARGEST_OUTCOME
-from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, ArrayLike, FloatArray
 from ontarget.models._stored import flat_array, require
 from ontarget.models.base import Side, TrainingRows, check_values

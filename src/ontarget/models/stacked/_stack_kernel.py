@@ -6,8 +6,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from ontarget._arrays import read_only
 from ontarget._kernel import kernel, room_kernel
-from ontarget._readonly import read_only
 from ontarget._typing import AnyArray, BoolArray, FloatArray, IntArray
 from ontarget.models._mixture_kernel import blend
 from ontarget.models._packed_kernel import array_at, support_at

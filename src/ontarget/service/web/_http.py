@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from ontarget._version import __version__
+from ontarget._package import __version__
 from ontarget.errors import InputError, OntargetError, StoreError
 from ontarget.service._writer import BusyError
 from ontarget.service.held import ClosedError

@@ -1,8 +1,37 @@
-"""Numbers as people write them."""
+"""Text as people read it: numbers, shares, and text from data, made safe to show.
+
+Names, reasons and values come from files and streams. Printed as they are, they could clear the
+screen, fill the clipboard, turn the reading direction around or forge a line of output.
+"""
 
 from __future__ import annotations
 
 import math
+import unicodedata
+
+
+def plain(text: object, most: int = 2_000) -> str:
+    r"""The text as one line of visible characters; other characters become Python escapes.
+
+    Examples
+    --------
+    >>> print(plain("robot\x1b[2J 7"), plain("left\u202eright"), plain("größe 5 µm"))
+    robot\x1b[2J 7 left\u202eright größe 5 µm
+    """
+    shown = str(text)
+    if len(shown) > most:  # in the middle: the end of a message says what is wrong
+        shown = f"{shown[: most // 2]}…{shown[-(most // 2) :]}"
+    if shown.isprintable():
+        return shown
+    return "".join(one if _visible(one) else _spelled(one) for one in shown)
+
+
+def _visible(character: str) -> bool:
+    return character.isprintable() or unicodedata.category(character) == "Zs"
+
+
+def _spelled(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
 
 
 def number(value: float) -> str:
@@ -21,10 +50,6 @@ def number(value: float) -> str:
 
 def percent(share: float, digits: int = 1, *, fixed: bool = False) -> str:
     r"""A share from 0 to 1 as a percentage; if it is NaN, a dash, or ``?`` with ``fixed``.
-
-    By default, for running text, trailing zeros are dropped, the space is a non-breaking one, and a
-    share that is neither 0 nor 1 is never rounded to 0 % or 100 %. With ``fixed``, the number of
-    digits is always the same and the space is ordinary, so that columns stay aligned.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Conversion of any value that a caller passes into a float.
+"""Read-only arrays, and numbers from whatever a caller passes.
 
 NumPy would read a masked entry as the value under the mask, a date as its ticks and a complex
 number as its real part. Here a masked entry is missing, and the others are errors.
@@ -8,11 +8,28 @@ from __future__ import annotations
 
 import math
 import reprlib
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ontarget._typing import AnyArray, FloatArray
+
+T = TypeVar("T", bound=np.generic)
+
+
+def read_only(array: NDArray[T]) -> NDArray[T]:
+    """The array, contiguous and read-only."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+def freeze(owner: object, *own: str, **arrays: AnyArray) -> None:
+    """Set read-only copies of arrays as attributes of a frozen value object, or of its own ones."""
+    for name, array in {**{name: getattr(owner, name) for name in own}, **arrays}.items():
+        object.__setattr__(owner, name, read_only(np.array(array)))
+
 
 # NumPy's kinds of types whose values are real numbers.
 NUMBER_KINDS: Final = frozenset("fiub")
@@ -20,16 +37,7 @@ _PLAIN: Final = (float, int)  # a tuple, for a union would be built at every rea
 
 
 def number_of(value: Any) -> float:
-    """The value as a float; NaN if the value is a masked entry of an array.
-
-    It raises a TypeError, ValueError or OverflowError, or any error that the value's own conversion
-    raises.
-
-    Examples
-    --------
-    >>> number_of(np.ma.masked), number_of(np.array([2]))
-    (nan, 2.0)
-    """
+    """The value as a float; NaN if the value is a masked entry of an array."""
     if isinstance(value, _PLAIN):
         return float(value)
     if isinstance(value, np.ndarray) and value.size == 1:
@@ -51,13 +59,7 @@ def number_or_nan(value: object) -> float:
 
 
 def numbers_of(values: object) -> FloatArray:
-    """The values as an array of floats; NaN for those that are masked or not numbers.
-
-    Examples
-    --------
-    >>> print(numbers_of([1, None, "x"]), numbers_of(np.ma.array([1.0, 2.0], mask=[0, 1])))
-    [ 1. nan nan] [ 1. nan]
-    """
+    """The values as an array of floats; NaN for those that are masked or not numbers."""
     array: AnyArray = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
     if array.dtype.kind not in NUMBER_KINDS:
         ones = array if isinstance(values, np.ndarray) else np.asarray(values, dtype=object)
@@ -68,13 +70,7 @@ def numbers_of(values: object) -> FloatArray:
 
 
 def shown(value: object) -> str:
-    """A short text for any value, even if its own ``repr`` fails.
-
-    Examples
-    --------
-    >>> shown("warm"), shown(10**5_000)
-    ("'warm'", 'an int')
-    """
+    """A short text for any value, even if its own ``repr`` fails."""
     try:
         return reprlib.repr(value)
     except Exception:

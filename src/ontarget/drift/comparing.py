@@ -1,5 +1,8 @@
-"""Compares new episodes with the assure episodes (held out for promises) at one step.
+"""Compares new episodes with the assure episodes at one step.
 
+One exact test tells whether new runs differ from the recorded ones (M36), a permutation test: if
+nothing has changed, every division of all runs into recorded and new ones was equally likely, so
+the test divides them at random many times and counts how often they differ as much as they do.
 See methods M10, M26 and M36 in docs/methods.md.
 """
 
@@ -17,11 +20,10 @@ from scipy.special import ndtri
 from scipy.stats import rankdata
 
 from ontarget._keyed import keyed_hash
-from ontarget._plain import plain
+from ontarget._text import plain
 from ontarget._typing import AnyArray, ArrayLike, BoolArray, FloatArray, IndexArray
 from ontarget.conformal.levels import Level, exact_level
 from ontarget.conformal.ranks import draw_ranks
-from ontarget.drift._permuting import draws_for, p_value, suffixes
 from ontarget.drift.bets import DriftBet
 from ontarget.drift.change import UNKNOWN_ORDER, Bias, Drift, Evidence
 from ontarget.drift.guard import check_guarded, limits_at, p_at
@@ -33,6 +35,85 @@ from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.joint.asked import Asked
 from ontarget.goal import Goal
 from ontarget.target import Target
+
+_MOST_MOVED = 50_000_000  # runs moved in all divisions together: about a second
+_CHUNK = 1_000_000  # numbers in memory at a time
+_LATER = (1, 4 / 3, 2, 4, 8)  # all new runs, the last three quarters, half, quarter, eighth
+_FEWEST = 10  # runs in such a last part
+_LATER_COST = 0.7  # standard errors: keeps the power for a change in all new runs (bench/drift.py)
+_ROUNDING = 1e-9  # divisions that differ by less differ as much
+
+
+def draws_for(rate: Fraction, n: int) -> int:
+    """How many random divisions of n runs to try for a test with this rate of false alarms."""
+    times = min(100, max(4, int(_MOST_MOVED * rate / n)))
+    return math.ceil(times / rate) - 1
+
+
+def suffixes(n_new: int, *, ordered: bool) -> list[int]:
+    """The numbers of last new runs that are compared with all others, from all new runs down."""
+    sizes = [math.ceil(n_new / by) for by in _LATER[: len(_LATER) if ordered else 1]]
+    return list(dict.fromkeys([n_new, *(size for size in sizes[1:] if size >= _FEWEST)]))
+
+
+def p_value(
+    scores: FloatArray,
+    groups: IndexArray,
+    sizes: list[int],
+    *,
+    draws: int,
+    rng: np.random.Generator,
+) -> float:
+    """The chance that runs differ at least as much as these if nothing has changed.
+
+    ``scores`` (runs, scores) has the recorded runs first, then the new ones in their order;
+    ``sizes`` says how many last rows are compared with all others, from all new runs down. The
+    difference is the largest over the scores and sizes, each in standard errors; the sizes after
+    the first count for a little less. Runs are exchanged within their group only. The result is
+    (1 + b)/(1 + draws) for b random divisions that differ as much, which makes the test exact.
+    """
+    centred, error = _standardised(scores, groups, sizes)
+    n, k = scores.shape
+    new = n - sizes[0]
+    starts = sizes[0] - np.array(sizes, dtype=np.intp)
+    cost = np.where(starts > 0, _LATER_COST, 0.0)
+
+    def differences(rows: FloatArray) -> FloatArray:
+        parts = np.add.reduceat(rows, starts, axis=1)
+        sums = np.cumsum(parts[:, ::-1], axis=1)[:, ::-1]  # of each part and all later ones
+        found: FloatArray = ((np.abs(sums) / error).max(axis=2) - cost).max(axis=1)
+        return found
+
+    least = float(differences(centred[None, new:])[0]) - _ROUNDING
+    own = [np.flatnonzero(groups == g) for g in np.unique(groups)]
+    as_much, chunk = 1, max(1, _CHUNK // (n * k))
+    for first in range(0, draws, chunk):
+        arranged = np.empty((min(chunk, draws - first), n), dtype=np.intp)
+        for rows in own:
+            moved = np.broadcast_to(rows, (len(arranged), rows.size))
+            arranged[:, rows] = rng.permuted(moved, axis=1)
+        as_much += int(np.count_nonzero(differences(centred[arranged[:, new:]]) >= least))
+    return as_much / (draws + 1)
+
+
+def _standardised(
+    scores: FloatArray, groups: IndexArray, sizes: list[int]
+) -> tuple[FloatArray, FloatArray]:
+    """The scores minus the mean of their group, and the standard errors (sizes, scores) of sums."""
+    centred, variance = scores.astype(np.float64), np.zeros((len(sizes), scores.shape[1]))
+    for g in np.unique(groups):
+        own = groups == g
+        centred[own] -= centred[own].mean(axis=0)
+        n = int(np.count_nonzero(own))
+        spread = (centred[own] ** 2).sum(axis=0) / max(n - 1, 1)
+        for row, size in enumerate(sizes):
+            drawn = int(np.count_nonzero(own[len(own) - size :]))
+            variance[row] += spread * drawn * (n - drawn) / n
+    scale = (
+        (scores**2).mean(axis=0) * len(scores) * 1e-24
+    )  # of a score that differs by rounding only
+    return centred, np.where(variance > scale, np.sqrt(variance), math.inf)
+
 
 # One value per episode that says when it started; or a mapping from a column's name to these.
 Order: TypeAlias = ArrayLike | Mapping[str, ArrayLike]
@@ -81,10 +162,7 @@ def drift_of(
 
 
 class _Asked(NamedTuple):
-    """What a comparison of episodes is about: the target, the step and the level.
-
-    With the probability ``level`` no change is found if there is none.
-    """
+    """What a comparison of episodes is about: the target, the step and the level."""
 
     target: Target | Goal
     t: int
@@ -92,13 +170,7 @@ class _Asked(NamedTuple):
 
 
 class _Runs(NamedTuple):
-    """What is compared of each run: numbers that depend on the run and the fitted models only.
-
-    ``limits`` (runs, behaviors, 2) has the predicted probabilities of an outcome below the one that
-    the run really had, and of an outcome at or below it; ``p`` is p at the step (NaN if a value is
-    missing or unreadable there), ``met`` whether the run met the target, ``groups`` the number of
-    its group.
-    """
+    """What is compared of each run: numbers that depend on the run and the fitted models only."""
 
     limits: FloatArray
     p: FloatArray
@@ -123,10 +195,7 @@ def _drift(
     order: Order | None,
     by: Mapping[str, ArrayLike],
 ) -> Drift:
-    """The result of the comparison of new episodes with the assure (held-out) episodes.
-
-    ``order`` and ``by`` are as for `GoalMonitor.drift`.
-    """
+    """The result of the comparison of new episodes with the assure episodes."""
     name, times = _named(order)
     turn, trouble = _turns(episodes, times)
     n = turn.size
@@ -184,11 +253,7 @@ def _named(order: Order | None) -> tuple[str, ArrayLike | None]:
 
 
 def _turns(new: Episodes, order: ArrayLike | None) -> tuple[IndexArray, str]:
-    """The order in which to compare the episodes, and a text why it is not their order in time.
-
-    The text is empty if the episodes are compared in the order of their times. Otherwise their
-    order plays no part: they are sorted by a hash of their ids.
-    """
+    """The order in which to compare the episodes, and a text why it is not their order in time."""
     lots = keyed_hash(new.keys, 0, "drift order")
     by_lot = np.argsort(lots, kind="stable")
     if order is None:
@@ -225,18 +290,12 @@ def _rank_correlation(one: AnyArray, other: AnyArray) -> float:
 
 
 def _key(new: Episodes) -> int:
-    """A number that depends on which episodes these are, not on their order nor on the fit's seed.
-
-    Random draws of a comparison depend on it: so splits of one log do not share their luck (M36).
-    """
+    """A number that depends on which episodes these are, not on their order or the fit's seed."""
     return int.from_bytes(blake2b(np.sort(new.keys).tobytes(), digest_size=8).digest(), "little")
 
 
 def _evidence(asked: _Asked, old: _Runs, new: _Runs, key: int, *, ordered: bool) -> Evidence:
-    """Whether the new runs differ from the old ones: one test with one rate of false alarms (M36).
-
-    In an order of time, a quarter of the rate is for the bets of M10 along that order.
-    """
+    """Whether new runs differ from the old ones: one test, one rate of false alarms (M36)."""
     rate = 1 - exact_level(asked.level)
     bets = rate / 4 if ordered else Fraction(0)
     allowed = rate - bets
@@ -258,11 +317,7 @@ def _evidence(asked: _Asked, old: _Runs, new: _Runs, key: int, *, ordered: bool)
 
 
 def _scores(old: _Runs, new: _Runs) -> FloatArray:
-    """(runs, scores): what is compared of each run, the old runs first.
-
-    For each behavior these are the normal score of where the outcome fell in its prediction, among
-    all runs of the group, and its square, which tells of the spread; then p − z, and z itself.
-    """
+    """(runs, scores): what is compared of each run, the old runs first."""
     limits, groups = (np.concatenate([getattr(one, name) for one in (old, new)])
                       for name in ("limits", "groups"))  # fmt: skip
     places = np.empty(limits.shape[:2])
@@ -275,10 +330,7 @@ def _scores(old: _Runs, new: _Runs) -> FloatArray:
 
 
 def _money(asked: _Asked, old: _Runs, new: _Runs, key: int) -> FloatArray:
-    """(new runs,): the money of gamblers who bet on a change, after each run in the order of time.
-
-    It is divided equally among the groups and behaviors. See method M10 in docs/methods.md.
-    """
+    """(new runs,): the money of gamblers who bet on a change, after each run in time (M10)."""
     groups, behaviors = np.unique(new.groups), new.limits.shape[1]
     total: FloatArray = np.zeros(new.p.size)
     seed = key
@@ -298,21 +350,13 @@ def _money(asked: _Asked, old: _Runs, new: _Runs, key: int) -> FloatArray:
 
 
 def _fresh(times: ArrayLike | None, turn: IndexArray) -> BoolArray:
-    """(episodes,): whether each episode is the first of those with the same time.
-
-    A change can only begin with such a first episode.
-    """
+    """(episodes,): whether each episode is the first of those with the same time."""
     ordered = np.asarray(times)[turn]
     return np.concatenate([[True], ordered[1:] != ordered[:-1]])
 
 
 def _since(changed: FloatArray, possible: BoolArray) -> int:
-    """The position of the episode with which a change most likely began.
-
-    From this episode on, one of the scores in ``changed`` (episodes, scores), each minus its mean
-    over the assure (held-out) episodes, differs most from 0. ``possible`` says with which episodes
-    a change can begin.
-    """
+    """The position of the episode with which a change most likely began."""
     to_the_end = np.cumsum(changed[::-1], axis=0)[::-1]
     found = to_the_end**2 / np.arange(len(changed), 0, -1)[:, None]
     found /= np.maximum(changed.var(axis=0), 1e-12)
@@ -334,10 +378,7 @@ def _bias(
 def _parts(
     by: Mapping[str, ArrayLike], turn: IndexArray, p: FloatArray, met: BoolArray
 ) -> tuple[Bias, ...]:
-    """How far p is off for each value of each column in ``by``.
-
-    The 95 % ranges are widened so that they hold for all values of all columns together.
-    """
+    """How far p is off for each value of each column in ``by``."""
     coded = []
     for column, values in by.items():
         given = np.asarray(values, dtype=object)

@@ -1,21 +1,133 @@
-"""Collects runs while they happen, and turns them into episodes."""
+"""What records runs while they happen, and the policies that choose actions meanwhile."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, Protocol, TypedDict
 
 import numpy as np
 
 from ontarget._arguments import whole_number
-from ontarget._typing import AnyArray, FloatArray, IndexArray
+from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.episodes import Episodes
 from ontarget.episodes.censoring import Censored, all_taken_over, some_left_out
 from ontarget.episodes.judged import JudgedBy, reading_of
 from ontarget.errors import Argument, CensoredError, EpisodesError, InputError
-from ontarget.integrations._horizons import time_limit
+from ontarget.integrations.environments import time_limit
 from ontarget.reading.observations import ObservationLayout
+
+
+class Actor(Protocol):
+    """A policy in the form that `record` uses: it is told which runs begin, and returns actions."""
+
+    def begin(self, starts: BoolArray) -> None:
+        """Note which runs begin with the next observation; ``starts`` has a flag per run."""
+        ...
+
+    def __call__(self, observation: Any) -> Any:
+        """The action for an observation, or the actions for a batch of them."""
+        ...
+
+
+class ModelPolicy:
+    """A policy made from a model with Stable-Baselines3's ``predict``; recurrent models work too.
+
+    Parameters
+    ----------
+    model
+        An object whose ``predict(observation, state, episode_start, deterministic)`` returns the
+        action and the next hidden state.
+    deterministic
+        Whether the model takes its most likely action; otherwise it draws one at random.
+    normalize
+        A function that prepares observations as in training, such as
+        ``vec_normalize.normalize_obs``.
+
+    Examples
+    --------
+    >>> class AlwaysLeft:
+    ...     def predict(self, observation, state=None, episode_start=None, deterministic=False):
+    ...         return 0, None
+    >>> policy = ModelPolicy(AlwaysLeft())
+    >>> policy(np.zeros(4))
+    0
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        deterministic: bool = True,
+        normalize: Callable[[Any], Any] | None = None,
+    ) -> None:
+        if not callable(getattr(model, "predict", None)):
+            raise InputError(
+                Argument("model"), f" needs a predict method, got {type(model).__name__}"
+            )
+        self.model = model
+        self.deterministic = deterministic
+        self.normalize = normalize
+        self._hidden: Any = None
+        self._starts: BoolArray = np.ones(1, dtype=np.bool_)
+
+    def begin(self, starts: BoolArray) -> None:
+        """Note which runs begin with the next observation; ``starts`` has a flag per run."""
+        if starts.shape != self._starts.shape:
+            self._starts = np.zeros(starts.shape, dtype=np.bool_)
+        if starts.all():
+            self._hidden = None
+        self._starts = self._starts | starts
+
+    def __call__(self, observation: Any) -> Any:
+        """The model's action for an observation, or its actions for a batch of observations."""
+        if self.normalize is not None:
+            observation = self.normalize(observation)
+        action, self._hidden = self.model.predict(
+            observation,
+            state=self._hidden,
+            episode_start=self._starts,
+            deterministic=self.deterministic,
+        )
+        self._starts = np.zeros_like(self._starts)
+        return action
+
+
+class _FunctionPolicy:
+    """A policy made from a function."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+        self._reset = getattr(function, "reset", None)
+
+    def begin(self, starts: BoolArray) -> None:
+        if self._reset is not None and starts.size == 1 and starts[0]:
+            self._reset()
+
+    def __call__(self, observation: Any) -> Any:
+        return self._function(observation)
+
+
+def actor_of(policy: Any) -> Actor:
+    """The policy as an `Actor`, the form that `record` uses."""
+    owner = getattr(policy, "__self__", policy)
+    if callable(getattr(owner, "sample", None)) and callable(getattr(owner, "contains", None)):
+        raise InputError(
+            Argument("policy"),
+            " needs a function from observation to action, got an action space; for random "
+            "actions pass lambda seen: env.action_space.sample()",
+        )
+    if isinstance(policy, ModelPolicy):
+        return policy
+    if callable(getattr(policy, "predict", None)):
+        return ModelPolicy(policy)
+    if callable(policy):
+        return _FunctionPolicy(policy)
+    raise InputError(
+        Argument("policy"),
+        " needs a function from observation to action, or an object with "
+        f"Stable-Baselines3's predict, got {type(policy).__name__}",
+    )
 
 
 class RecorderOptions(TypedDict, total=False):
@@ -66,23 +178,7 @@ class _Run:
 
 
 class Recorder:
-    """Collects several runs at the same time, one in each slot (environment).
-
-    Parameters
-    ----------
-    layout
-        How an observation becomes a row of named numbers.
-    slots
-        How many runs, at most, happen at the same time.
-    horizon
-        The number of steps after which a run is complete; later steps are not kept.
-    max_steps
-        The number of steps after which a run is cut off.
-    features
-        Names for the features, if you do not want those of the layout.
-    categorical
-        Features whose numbers stand for categories, besides those that the layout marks.
-    """
+    """Collects several runs at the same time, one in each slot (environment)."""
 
     def __init__(
         self,
@@ -124,10 +220,7 @@ class Recorder:
         return len(self._finished)
 
     def begin(self, slot: int, row: AnyArray) -> None:
-        """Begin a run with this state in a slot (environment).
-
-        An unfinished run in this slot counts as cut off.
-        """
+        """Begin a run with this state in a slot (environment)."""
         self._close(slot, truncated=True)
         self._runs[slot] = _Run(self._started, row)
         self._started += 1
@@ -143,11 +236,7 @@ class Recorder:
         value: float | None = None,
         signals: Mapping[str, float] | None = None,
     ) -> bool:
-        """Record a step's reward and the state after it, in a slot (environment).
-
-        Returns whether the run is finished. After the end of a run, or after the horizon, nothing
-        is kept until the next run begins.
-        """
+        """Record a step's reward and the state after it, in a slot (environment)."""
         run = self._runs[slot]
         if run is None:
             return True
@@ -165,11 +254,7 @@ class Recorder:
         return False
 
     def intervene(self, slot: int) -> None:
-        """End the run in this slot (environment) here, because somebody takes it over.
-
-        It does nothing if no run is going on. A run that was taken over at its start keeps its
-        first step, so that it counts as cut off.
-        """
+        """End the run in this slot (environment) here, because somebody takes it over."""
         run = self._runs[slot]
         if run is not None:
             run.intervened = True
@@ -220,11 +305,7 @@ class Recorder:
         return Episodes(replace(found._store, remarks=(note,))) if note else found
 
     def _judged_at(self, runs: Sequence[_Finished]) -> int | None:
-        """The horizon for the recorded runs: the one that was passed, or None for the longest run.
-
-        If no horizon was passed and one of the longest runs was cut off, the horizon is one step
-        more than its length. Otherwise that run would count as complete.
-        """
+        """The horizon for the runs: the one passed, or None for the longest, if not cut."""
         cut = any(run.truncated and len(run.rewards) == self._most for run in runs)
         return self._most + 1 if self.horizon is None and self._most and cut else self.horizon
 
@@ -248,10 +329,7 @@ class Recorder:
 
 
 def _left_alone(runs: Sequence[_Finished], censored: Censored) -> tuple[list[_Finished], str]:
-    """The runs to keep, and a remark about the runs that were left out.
-
-    Runs that somebody took over are left out, unless ``censored`` lets them count as cut off.
-    """
+    """The runs to keep, and a remark about the runs that were left out."""
     n, kept = len(runs), [run for run in runs if not run.intervened]
     if censored != "refuse" or len(kept) == n:
         return list(runs), ""

@@ -11,7 +11,7 @@ from ontarget._typing import BoolArray, FloatArray
 from ontarget.episodes.judged import Judged
 from ontarget.errors import InputError
 from ontarget.goal import Goal
-from ontarget.integrations._horizons import gone_past, too_short, warn_of_limit
+from ontarget.integrations.environments import gone_past, too_short, warn_of_limit
 from ontarget.live.outlook import Outlooks, Status
 from ontarget.live.reasons import OVER
 from ontarget.live.rules import AlarmOptions
@@ -31,19 +31,6 @@ class FleetRuns:
     """Watched runs, one for each slot (environment) of a vector.
 
     `outlook` has the monitor's latest answer about each run.
-
-    Parameters
-    ----------
-    monitor
-        A fitted monitor.
-    target
-        The target of every run, or its goal.
-    slots
-        How many runs there are at the same time.
-    limit
-        The environment's time limit; None if it is not known.
-    **options
-        Options of `GoalMonitor.fleet`.
     """
 
     def __init__(
@@ -82,10 +69,7 @@ class FleetRuns:
         return Outlooks(**arrays, words=list(self._reasons).__getitem__)
 
     def begin(self, mask: BoolArray, states: FloatArray) -> None:
-        """Begin runs in the slots (environments) where ``mask`` is true.
-
-        ``states`` has one row for every slot.
-        """
+        """Begin runs in the slots (environments) where ``mask`` is true."""
         which = np.flatnonzero(mask)
         self.raised = np.zeros_like(self.raised)
         if not which.size:
@@ -104,10 +88,7 @@ class FleetRuns:
         truncated: BoolArray,
         infos: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        """Advance the runs in the slots (environments) of ``moved`` by one step; others stay.
-
-        ``infos`` have the values of the named signals of each slot.
-        """
+        """Advance the runs in the slots (environments) of ``moved`` by one step; others stay."""
         horizon, declared = self._fitted.horizon, self._fitted.horizon_declared
         terminated = np.asarray(terminated, dtype=np.bool_)
         truncated = np.asarray(truncated, dtype=np.bool_)
@@ -143,10 +124,7 @@ class FleetRuns:
     def _brought(
         self, mask: BoolArray, rewards: FloatArray, infos: Sequence[Mapping[str, Any]]
     ) -> Any:
-        """The rewards of the environments in ``mask``, as the fleet takes them.
-
-        For several behaviors, these are mappings with the reward and the signals by name.
-        """
+        """The rewards of the environments in ``mask``, as the fleet takes them."""
         if not self._by_name:
             return rewards[mask]
         return [

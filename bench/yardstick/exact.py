@@ -50,24 +50,14 @@ def rivers(edges: int) -> Rivers:
 
 
 def river_index(state: Rivers) -> IndexArray:
-    """The position of each river in the array that `rivers` returns.
-
-    It is the number that the edges' codes form in base three.
-    """
+    """The position of each river in the array that `rivers` returns."""
     powers = 3 ** np.arange(state.edges.shape[1])[::-1]
     index: IndexArray = (state.edges.astype(np.intp) * powers).sum(axis=1)
     return index
 
 
 def settling_chances(parameters: TamariskParameters, standing: Rivers) -> FloatArray:
-    """The probability of each edge state after seeds have settled, as (rivers, edges, 3).
-
-    ``standing`` are rivers after treatment and death. Plants that survived stay. Let N and T be the
-    numbers of native and tamarisk seeds that reach an empty edge, G_N and G_T their generating
-    functions, G_T' the derivative of G_T, and β the parameter ``competition``. For β = 1, the
-    probability of a tamarisk is ``E[T / (T + N)] = ∫ G_T'(u) G_N(u) du`` over u in (0, 1). The
-    integrand is a polynomial, so Gauss–Legendre quadrature with half its degree is exact.
-    """
+    """The probability of each edge state after seeds have settled, as (rivers, edges, 3)."""
     p, n_edges = parameters, parameters.edges
     spread = dispersal_kernel(p)
     degree = n_edges * max(p.native_seeds, p.tamarisk_seeds) + 2 * p.arrivals
@@ -118,10 +108,7 @@ class _Seeds:
         return values
 
     def slope(self, u: FloatArray) -> FloatArray:
-        """The derivative of G at each u: one row per river and one column per u.
-
-        G is the generating function of the number of seeds that reach an edge.
-        """
+        """The derivative of G at each u: one row per river and one column per u."""
         base = 1.0 - self._rates[:, None] * (1.0 - u)
         slopes: FloatArray = self.value(u) * (self._sources @ (self._rates[:, None] / base))
         return slopes
@@ -131,11 +118,6 @@ def transition_matrix(
     parameters: TamariskParameters, actions: NDArray[np.int8] | None = None
 ) -> FloatArray:
     """The probability of each next state from each state, both in the order of `rivers`.
-
-    Parameters
-    ----------
-    actions
-        One legal row of actions per state; by default those of the fixed policy.
 
     Examples
     --------
@@ -163,10 +145,7 @@ def transition_matrix(
 
 
 def _products(chances: FloatArray) -> FloatArray:
-    """The joint probabilities of all edges, which are independent.
-
-    Takes (rows, edges, 3) and returns (rows, 3**edges).
-    """
+    """The joint probabilities of all edges, which are independent."""
     joint = np.ones((chances.shape[0], 1))
     for edge in range(chances.shape[1]):
         joint = (joint[:, :, None] * chances[:, edge, None, :]).reshape(joint.shape[0], -1)
@@ -227,10 +206,7 @@ class ExactReturns:
                 self._chances[t] = chances
 
     def chances(self, t: int) -> FloatArray:
-        """(rivers, returns): the probability of each of ``returns`` from each state at step t.
-
-        The states are in the order of `rivers`.
-        """
+        """(rivers, returns): the probability of each of ``returns`` from each state at step t."""
         if t not in self._chances:
             raise InputError(
                 Argument("t"),
@@ -272,10 +248,7 @@ class ExactReturns:
 
 
 def _shifted(chances: FloatArray, costs: NDArray[np.int64]) -> FloatArray:
-    """Each row of probabilities shifted right by its own cost.
-
-    Entries that would go beyond the last column are dropped.
-    """
+    """Each row of probabilities shifted right by its own cost."""
     moved = np.zeros_like(chances)
     for cost in np.unique(costs):
         rows = costs == cost
