@@ -97,7 +97,7 @@ def commands() -> Iterator[str]:
 
 def requests() -> Iterator[str]:
     """A line for every request of the service, with its query, and for the fields of messages."""
-    from ontarget.service.web._openapi import described
+    from ontarget.service.web._http import described
     from ontarget.service.web.api import Api
 
     page = described(Api.endpoints(object.__new__(Api)))

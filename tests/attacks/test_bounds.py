@@ -140,7 +140,7 @@ def test_one_endless_run_among_many_short_ones_takes_no_table_of_all(tmp_path: P
         assert 0.0 <= watch.trigger.threshold <= 1.0
         assert 0.0 <= monitor.outlook(0, [[0.0, 0.0]], 0.0, TARGET).p[0] <= 1.0
         with refuses(InputError, None, "4,000", "7,999"):
-            _ = monitor._kept.assured(Target.at_least(0.0)).p
+            _ = monitor.contracts.assured(Target.at_least(0.0)).p
         with refuses(InputError, None, "4,000", "7,999"):
             _ = monitor.fitted.runs.paths
 
@@ -226,7 +226,7 @@ def test_a_band_of_all_steps_judges_a_bounded_number_of_rows(
         return np.zeros(len(X))
 
     monkeypatch.setattr(PathLaw, "depths", noted)
-    bands = monitor._kept.paths
+    bands = monitor.contracts.paths
     depths = bands.run_depths()
     assert len(judged) == steps
     assert sum(judged) + 20 * steps <= 80_000
@@ -250,7 +250,7 @@ def test_the_bands_of_many_steps_are_not_all_kept(
     monkeypatch.setattr("ontarget.fitted.paths.bands._KEPT", 3)
     monitor = GoalMonitor.load(forged(lambda h, s: make_long(h, s, 40), "forest", tmp_path))
     first = [monitor.path_band(t, [[0.0, 0.0]], 0.0, 0.8) for t in range(6)]
-    bands = monitor._kept.paths
+    bands = monitor.contracts.paths
     assert list(bands._laws) == list(bands._depths) == [3, 4, 5]
     again = monitor.path_band(0, [[0.0, 0.0]], 0.0, 0.8)
     assert np.array_equal(again.lower, first[0].lower)

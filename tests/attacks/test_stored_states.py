@@ -116,18 +116,18 @@ def test_a_changed_run_held_to_a_goal_is_refused_or_goes_on(numbers: range) -> N
     watch = several().watch(goal, alarm_below=0.3)
     for t in range(2):
         watch.step([0.5, 0.5], 0.0 if t == 0 else {"gain": 1.0, "heat": 0.2})
-    kept = json.loads(watch.pack())
+    kept = watch.run_state.to_json()
 
     def attempt(number: int) -> None:
         fresh = several().watch(goal, alarm_below=0.3)
-        fresh.unpack(json.dumps(changed(kept, number)).encode())
+        fresh.resume(RunState.from_json(json.loads(json.dumps(changed(kept, number)))))
         for _ in range(3):
             make_sense(fresh.step([0.5, 0.5], {"gain": 1.0, "heat": 0.2}))
 
     endings(numbers, attempt)
     for bad in (b"", b"\xff", b"[" * 100_000, b"7"):
         with pytest.raises(InputError):
-            several().watch(goal, alarm_below=0.3).unpack(bad)
+            several().fleet(goal, ["a"], alarm_below=0.3).unpack({"a": bad})
 
 
 REMEMBERS = {"history": [[0.5, 0.5]]}  # which no monitor of several behaviors does
@@ -137,10 +137,11 @@ REMEMBERS = {"history": [[0.5, 0.5]]}  # which no monitor of several behaviors d
 def test_a_run_held_to_a_goal_is_refused_before_any_of_it_is_taken(whose: str) -> None:
     goal = Goal({"profit": Target.at_least(0.0), "peak": Target.at_most(0.9)})
     fleet = several().fleet(goal, ["a"], alarm_below=0.3)
-    before = fleet["a"].pack()
+    before = fleet.standings().packed
     other = several().watch(goal, alarm_below=0.3)
     other.step([0.5, 0.5])
-    whole, kept = other.pack(), json.loads(other.pack())
+    kept = other.run_state.to_json()
+    whole = json.dumps(kept).encode()
     kept |= (
         REMEMBERS
         if whose == "goal"
@@ -148,14 +149,14 @@ def test_a_run_held_to_a_goal_is_refused_before_any_of_it_is_taken(whose: str) -
     )
     bad = json.dumps(kept).encode()
     with refuses(InputError, None, "history=0", [2]):
-        fleet["a"].unpack(bad)
+        fleet.unpack({"a": bad})
     for packed in ({"a": whole, "b": bad}, {"a": whole, "b": b"["}, {"b": bad}):
         with pytest.raises(InputError):
             fleet.unpack(packed)
     with pytest.raises(InputError):
         fleet.resume("b", RunState.from_json(kept))
     assert fleet.agents == ("a",)
-    assert fleet["a"].pack() == before
+    assert fleet.standings().packed == before
 
 
 @pytest.mark.parametrize("t", [0.0, 0.5, "0", None, [0], 99, -1])

@@ -18,7 +18,7 @@ from ontarget.errors import (
     InputError,
 )
 from ontarget.models import Marginal, QuantileForest
-from ontarget.monitor._judging import _of_the_sample
+from ontarget.monitor._asking import of_the_sample
 from ontarget.report import Mark
 from refusals import refuses
 from tests.walks import shifted, walks
@@ -269,11 +269,11 @@ def test_an_evaluation_says_since_when_and_by_which_column(tmp_path: Path) -> No
 
 def test_columns_of_prepared_episodes_go_with_those_that_are_measured() -> None:
     every, some = np.array(["a", "b", "c", "d"]), np.array(["d", "b"])
-    order, by = _of_the_sample(every, some, {"day": [1, 2, 3, 4]}, {"crew": list("wxyz")})
+    order, by = of_the_sample(every, some, {"day": [1, 2, 3, 4]}, {"crew": list("wxyz")})
     assert (order["day"].tolist(), by["crew"].tolist()) == ([4, 2], ["z", "x"])
-    assert _of_the_sample(every, some, [1, 2, 3, 4], None)[0].tolist() == [4, 2]
-    assert _of_the_sample(every, some, None, None) == (None, {})
-    assert _of_the_sample(every, some, [7], None)[0].tolist() == [7]  # refused later, by its shape
+    assert of_the_sample(every, some, [1, 2, 3, 4], None)[0].tolist() == [4, 2]
+    assert of_the_sample(every, some, None, None) == (None, {})
+    assert of_the_sample(every, some, [7], None)[0].tolist() == [7]  # refused later, by its shape
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def test_a_path_is_inside_the_band_exactly_if_it_lies_no_deeper(
     behavior: str, ragged: bool
 ) -> None:
     monitor = fitted(FOREST, walks(160, behavior=behavior, ragged=ragged))
-    bands = monitor._kept.paths
+    bands = monitor.contracts.paths
     new = walks(60, seed=4, behavior=behavior, ragged=ragged)
     own = paths_of(new, 6)
     for t in (0, 2, 4):
@@ -183,7 +183,7 @@ def test_a_path_is_inside_the_band_exactly_if_it_lies_no_deeper(
 
 def test_steps_far_ahead_share_a_law_and_every_step_is_judged() -> None:
     monitor = GoalMonitor(FOREST, steps_per_model=60).fit(walks(120, 120), progress=False)
-    law = monitor._kept.paths.law(10)
+    law = monitor.contracts.paths.law(10)
     assert law.cells.leads.size == 50
     new = walks(20, 120, seed=4)
     rows, own = new.at(10, grid=monitor.grid), paths_of(new, 120)
@@ -206,7 +206,7 @@ def test_the_ends_of_each_cell_say_how_deep_a_path_lies(behavior: str, ragged: b
     new = walks(20, 130, seed=4, behavior=behavior, ragged=ragged)
     own = paths_of(new, 130)
     for t in (0, 10, 60, 129):
-        law, rows = monitor._kept.paths.law(t), new.at(t, grid=monitor.grid)
+        law, rows = monitor.contracts.paths.law(t), new.at(t, grid=monitor.grid)
         X = monitor.fitted.at(t).inputs(rows.states, rows.behavior)
         leads = np.arange(1, 130 - t + 1)
         gains = law.gains.own(own[rows.index], t, leads)
@@ -251,13 +251,13 @@ def test_a_fit_judges_no_assure_path_and_the_first_question_judges_each_once(
     monkeypatch.setattr(PathBands, "_depths_of", counted)
     monitor = fitted()
     assert not judged
-    bands = monitor._kept.paths
+    bands = monitor.contracts.paths
     assert bands.run_depths() is bands.run_depths()
     assert judged == list(range(6))
     loaded = fitted_from_bytes(fitted_bytes(monitor.fitted))
     assert np.array_equal(PathBands(loaded).run_depths(), bands.run_depths())
     again = monitor.recalibrate(walks(60, seed=12))
-    assert again._kept.paths.run_depths().size == 60  # those of other assure episodes
+    assert again.contracts.paths.run_depths().size == 60  # those of other assure episodes
 
 
 def test_a_checkpoint_and_another_order_of_runs_give_the_same_maps(tmp_path: Any) -> None:
@@ -271,7 +271,7 @@ def test_a_checkpoint_and_another_order_of_runs_give_the_same_maps(tmp_path: Any
 def test_groups_have_depths_of_their_own() -> None:
     episodes = walks(200, groups=2)
     monitor = GoalMonitor(FOREST, steps_per_model=3, group="group").fit(episodes, progress=False)
-    bands, depths = monitor._kept.paths, monitor._kept.paths.depths(1)
+    bands, depths = monitor.contracts.paths, monitor.contracts.paths.depths(1)
     for g in range(2):
         own = depths[monitor.fitted.assure_groups == g]
         lower, _ = bands.band(1, np.zeros((1, 2)), np.zeros(1), g, level=0.7)
@@ -293,7 +293,7 @@ def test_runs_that_were_cut_off_might_have_left_any_band() -> None:
     monitor = fitted(FOREST, cut)
     stopped = np.isinf(monitor.fitted.excess)
     assert stopped.any()
-    bands = monitor._kept.paths
+    bands = monitor.contracts.paths
     for depths in (bands.depths(1), bands.depths(4), bands.run_depths()):
         assert np.isinf(depths[stopped]).all()
         assert np.isfinite(depths[~stopped]).all()
@@ -319,7 +319,7 @@ def test_an_assure_run_may_be_longer_than_all_that_were_learned_from() -> None:
     long = GoalMonitor(FOREST, steps_per_model=10, min_calibration=5).fit(
         split=parts, progress=False
     )
-    assert np.isfinite(long._kept.paths.run_depths()).all()
+    assert np.isfinite(long.contracts.paths.run_depths()).all()
 
 
 def test_a_level_that_too_few_episodes_can_promise_is_the_whole_line(monitor: GoalMonitor) -> None:
@@ -343,7 +343,7 @@ def test_what_cannot_be_foretold_says_why(monitor: GoalMonitor) -> None:
 
 
 def test_members_of_a_step_are_sampled_once_for_all_leads(monitor: GoalMonitor) -> None:
-    law = monitor._kept.paths.law(2)
+    law = monitor.contracts.paths.law(2)
     X = np.array([[0.1, 0.2, 2.0]])
     model = monitor.fitted.models[0]
     members = model.members(X)

@@ -12,7 +12,7 @@ from ontarget.errors import FewEpisodesError, InputError
 from ontarget.fitted.guarantee import alarm_scores
 from ontarget.fitted.kernels import DECIDED, NUMBERS, P
 from ontarget.live import answers
-from ontarget.live._batch import answer_episodes
+from ontarget.live.answering import answer_episodes
 from ontarget.live.answers import Answers, Sheet
 from ontarget.live.rules import Below
 from ontarget.models import Marginal

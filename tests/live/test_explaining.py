@@ -16,8 +16,7 @@ from ontarget import Episodes, Goal, GoalMonitor, Target
 from ontarget._text import percent
 from ontarget.episodes.facts import Clocks, clocks_of
 from ontarget.errors import CalibrationError, InputError
-from ontarget.live._explaining import KEPT, Reading, Seen
-from ontarget.live._shapley import shapley
+from ontarget.live.explaining import KEPT, Reading, Seen, shapley
 from ontarget.models import Marginal, QuantileForest, StackedForest
 from refusals import refuses
 from tests.walks import walks

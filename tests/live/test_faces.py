@@ -255,11 +255,6 @@ def test_agents_come_and_go_under_any_name() -> None:
         fleet.leave(["left"])
 
 
-def test_a_state_that_0_2_stored_is_resumed_without_its_regime() -> None:
-    state = monitor_of("sum").watch(TARGET).run_state
-    assert RunState.from_json({**state.to_json(), "regime": "restart"}) == state
-
-
 def test_a_state_of_another_target_or_form_is_refused() -> None:
     monitor = monitor_of("sum")
     state = monitor.watch(TARGET).run_state

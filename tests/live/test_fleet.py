@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from ontarget import Episodes, GoalMonitor, Outlooks, Status, Target
+from ontarget import Episodes, GoalMonitor, Status, Target
 from ontarget.episodes import Column
 from ontarget.errors import InputError
 from ontarget.models import Marginal, QuantileForest, StackedForest
@@ -198,8 +198,9 @@ def test_outlooks_asked_one_by_one_are_those_asked_together() -> None:
     monitor = GoalMonitor(Marginal()).fit(walks(200), progress=False)
     fleet = monitor.fleet(TARGET, agents=["a", "b"], alarm_below=0.9)
     together = fleet.step([[0.1, 0.2], [0.1, math.nan]])
-    again = Outlooks.of_each([together.of(0), together.of(1)])
-    assert all(same(again.of(i), together.of(i)) for i in range(2))
+    spoken, silent = (list(together.each(np.full(2, one))) for one in (True, False))
+    assert all(same(spoken[i], together.of(i)) for i in range(2))
+    assert [one.reason for one in silent] == ["", ""]
 
 
 def test_a_forgotten_agent_begins_anew() -> None:

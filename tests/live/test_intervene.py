@@ -72,7 +72,7 @@ def test_nobody_takes_over_a_run_that_is_over() -> None:
 def test_a_message_takes_a_run_over() -> None:
     sessions = MONITOR.sessions(GOAL, alarm_below=0.5)
     sessions.answer({"agent": "a", "state": [-2.0, 0.0]})
-    assert "step 0" in sessions.answer({"agent": "a", "intervene": True})["reason"]
+    assert "step 0" in sessions.answer({"agent": "a", "intervened": True})["reason"]
     assert sessions.answer({"agent": "a", "state": [2.0, 0.0], "reward": 5.0})["status"] == "ALARM"
     both = sessions.answer({"agent": "b", "state": [-2.0, 0.0], "intervene": True})
     assert "step 0" in both["reason"]
@@ -83,7 +83,7 @@ def test_every_answer_of_a_run_that_was_taken_over_says_so() -> None:
     sessions = MONITOR.sessions(GOAL)
     messages = [
         {"state": [0.0, 0.0]},
-        {"state": [0.0, 0.0], "intervene": True},
+        {"state": [0.0, 0.0], "intervened": True},
         {"state": [0.0, 0.0]},
         {"end": True},
         {"state": [0.0, 0.0]},
@@ -132,13 +132,13 @@ def test_a_run_held_to_a_goal_is_taken_over_as_any_other() -> None:
     assert fleet.peek().alarm.tolist() == [True, True]
     taken = fleet.intervene(["a"]).of(0)
     assert "step 0" in taken.reason
-    assert fleet["a"].intervened_at == 0
+    assert fleet.run_state("a").intervened_at == 0
     earned = {"reward": 20.0, "energy": 0.0}
     better = fleet.step([[3.0], [3.0]], [earned, earned])
     assert better.status.tolist() == [Status.ALARM, Status.OK]
     assert better.p[0] == better.p[1]
-    assert fleet["b"].end(earned).status is Status.DONE
+    assert fleet.end([earned], agents=["b"]).of(0).status is Status.DONE
     with refuses(InputError, None, "'b'", "over"):
         fleet.intervene(["b"])
     fleet.reset(["a"])
-    assert fleet["a"].intervened_at is None
+    assert fleet.run_state("a").intervened_at is None

@@ -13,7 +13,7 @@ from ontarget._keyed import keyed_hash
 from ontarget.errors import FewEpisodesError
 from ontarget.fitted.curves import without_one
 from ontarget.fitted.joint.asked import map_target
-from ontarget.live._batch import rehearsed_answers
+from ontarget.live.answering import rehearsed_answers
 from ontarget.modelfile.file import fitted_bytes
 from ontarget.models import Marginal, QuantileForest
 from refusals import refuses

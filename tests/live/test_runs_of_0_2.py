@@ -33,6 +33,8 @@ def test_a_run_that_0_2_stored_goes_on_unless_it_had_a_weight() -> None:
     watch = MONITOR.watch(TARGET)
     watch.step(np.zeros(2))
     stored = watch.run_state.to_json()
-    assert runs.RunState.from_json({**stored, "weight": 1.0}) == watch.run_state
+    assert (
+        runs.RunState.from_json({**stored, "weight": 1.0, "regime": "restart"}) == watch.run_state
+    )
     with pytest.raises(InputError, match=r"ontarget 0\.2"):
         runs.RunState.from_json({**stored, "weight": 1.5})

@@ -22,7 +22,7 @@ from ontarget import (
 )
 from ontarget.errors import InputError
 from ontarget.fitted.kernels import DECIDED
-from ontarget.live._explaining import Reading, explained
+from ontarget.live.explaining import Reading, explained
 from ontarget.models import Marginal
 from refusals import refuses
 
@@ -218,20 +218,6 @@ def test_a_stored_run_goes_on_bit_for_bit(monitor: GoalMonitor) -> None:
         other.resume(watch.run_state)
 
 
-def test_an_alarm_stays_on_once_somebody_took_over(monitor: GoalMonitor) -> None:
-    left, taken = (monitor.watch(GOAL, alarm_below=0.6) for _ in range(2))
-    for watch in (left, taken):
-        assert watch.step([0.0, 0.0]).alarm
-    assert "step 0" in taken.intervene().reason
-    again = monitor.watch(GOAL, alarm_below=0.6).resume(taken.run_state)
-    brought = {"reward": 3.0, "energy": -0.5}  # all is well again
-    assert not left.step([3.0, -0.5], brought).alarm
-    assert taken.step([3.0, -0.5], brought).alarm
-    assert again.step([3.0, -0.5], brought).alarm
-    taken.reset()
-    assert taken.intervened_at is None
-
-
 def test_a_run_held_to_a_goal_is_unknown_once_it_is_cut_off(monitor: GoalMonitor) -> None:
     watch, fleet = monitor.watch(GOAL, alarm_below=0.6), monitor.fleet(GOAL, 1, alarm_below=0.6)
     assert watch.step([0.0, 0.0]).alarm
@@ -308,7 +294,8 @@ def test_a_fleet_says_what_its_watches_say(monitor: GoalMonitor, goal: Goal) -> 
     by_signal = {"reward": [0.1, 0.3], "energy": np.array([0.5, 0.2])}
     found = fleet.step(states, by_signal).of(1)
     assert found == watch.step([0.2, 0.1], {"reward": 0.3, "energy": 0.2})
-    assert fleet["right"].parts == watch.parts
+    parts = fleet.parts(["right"])
+    assert {name: one.of(0) for name, one in parts.items()} == watch.parts
     assert fleet.steps.tolist() == [2, 2]
     lost = fleet.step(states[1:], [{"reward": 0.3}], agents=["right"]).of(0)
     assert repr(lost) == repr(watch.step([0.2, 0.1], {"reward": 0.3}))
@@ -321,12 +308,62 @@ def test_a_fleet_says_what_its_watches_say(monitor: GoalMonitor, goal: Goal) -> 
     assert not fleet.intervened.any()
     with refuses(InputError, None, "'energy'", "of 2", "[0.5]"):
         fleet.step(states, {"reward": [0.1, 0.3], "energy": [0.5]})
-    with refuses(InputError, "states", "of 2", "got 1"):
+    with refuses(InputError, "states", "(2, 2)", "got (1, 2)"):
         fleet.step(states[:1])
     fleet.leave(["left"])
     assert fleet.agents == ("right",)
     with refuses(InputError, "agents", "'right'", "got 'left'"):
         fleet.step(states[:1], agents=["left"])
+
+
+@pytest.mark.parametrize(
+    ("goal", "rule"),
+    [
+        (GOAL, {"alarm_below": 0.6, "for_steps": 2}),
+        (Goal.parse("gain >= 2 | spent <= 1"), {"alarm": RuledOut(0.2)}),
+        (Goal.parse("spent <= 2.2"), {"alarm_below": 0.9}),
+        (Goal.where(both), {"alarm_below": 0.5}),
+    ],
+    ids=["box", "either", "one", "function"],
+)
+def test_agents_at_any_step_and_with_any_gap_are_answered_as_each_alone(
+    monitor: GoalMonitor, goal: Goal, rule: dict[str, Any]
+) -> None:
+    rng, n = np.random.default_rng(0), 6
+    fleet, alone = monitor.fleet(goal, n, **rule), [monitor.watch(goal, **rule) for _ in range(n)]
+    seen = set()
+    for _ in range(25):
+        agents = rng.permutation(n)[: rng.integers(1, n + 1)].tolist()
+        states = rng.normal(size=(len(agents), 2))
+        states[rng.random(states.shape) < 0.02] = np.nan
+        some = rng.normal(size=(len(agents), 2)).tolist()
+        brought: list[Any] = [
+            {"reward": a, "energy": b} if rng.random() < 0.9 else {"reward": a} for a, b in some
+        ]
+        kind = rng.random()
+        if kind < 0.1:
+            cut = bool(kind < 0.03)
+            together = fleet.end(brought, agents=agents, truncated=cut)
+            apart = [alone[i].end(b, truncated=cut) for i, b in zip(agents, brought, strict=True)]
+        elif kind < 0.2:
+            fleet.reset(agents)
+            for i in agents:
+                alone[i].reset()
+            continue
+        else:
+            begun = [alone[i].run_state.step > 0 for i in agents]
+            brought = [b if on else 0.0 for on, b in zip(begun, brought, strict=True)]
+            together = fleet.step(states, brought, agents=agents)
+            each = zip(agents, states, brought, strict=True)
+            apart = [alone[i].step(state, b) for i, state, b in each]
+        seen |= {one.status for one in apart}
+        assert [repr(together.of(i)) for i in range(len(agents))] == [repr(one) for one in apart]
+        parts = fleet.parts(agents)
+        for place, i in enumerate(agents):
+            told = {name: one.of(place) for name, one in parts.items()}
+            assert repr(told) == repr(alone[i].parts)
+            assert fleet.run_state(i).to_json() == alone[i].run_state.to_json()
+    assert {Status.OK, Status.UNKNOWN, Status.DONE} <= seen
 
 
 def test_the_model_file_brings_all_of_it_back(monitor: GoalMonitor, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from ontarget import Episodes, Goal, GoalMonitor, Target
 from ontarget.modelfile.several import inspect_any
-from ontarget.monitor._dividing import chosen_share, divided
+from ontarget.monitor._fitting import chosen_share, divided
 
 TARGET = Target.at_least(0.5)
 

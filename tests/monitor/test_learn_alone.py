@@ -12,7 +12,7 @@ import pytest
 from ontarget import Episodes, Goal, GoalMonitor, Target
 from ontarget.episodes import PaperSplit, Split
 from ontarget.fitted.paths.bands import PathBands
-from ontarget.live._batch import answer_episodes
+from ontarget.live.answering import answer_episodes
 from ontarget.modelfile.container import Container
 from ontarget.models import QuantileForest
 

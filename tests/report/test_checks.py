@@ -26,7 +26,7 @@ from ontarget.evaluation import Rate
 from ontarget.fitted.guarantee import promised_threshold
 from ontarget.fitted.joint.joint import Joint
 from ontarget.fitted.kernels import ASSURANCE, PLAUSIBILITY, P
-from ontarget.live._assured import Contracts
+from ontarget.live.contracts import Contracts
 from ontarget.models import Marginal
 from ontarget.report import Check, Judgement, Mark, Verdict
 from ontarget.report._alarm_checks import threshold_luck

@@ -14,8 +14,8 @@ from ontarget import Episodes, Evaluation, Target
 from ontarget.errors import EpisodesError, FewEpisodesError
 from ontarget.evaluation import Resampling, ece
 from ontarget.fitted.joint.joint import Joint
-from ontarget.live._assured import Contracts
-from ontarget.live._batch import answer_episodes
+from ontarget.live.answering import answer_episodes
+from ontarget.live.contracts import Contracts
 from ontarget.models import QuantileForest
 from ontarget.monitor.monitor import GoalMonitor
 from ontarget.report.evaluation import evaluate

@@ -14,10 +14,10 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
-from ontarget.service import _schema
 from ontarget.service.contracts import ContractSpec
 from ontarget.service.messages import StepMessage
 from ontarget.service.service import Service
+from ontarget.service.store import MIGRATIONS
 from ontarget.service.webhooks import Hook
 
 KEPT = Path(__file__).parent / "kept"
@@ -44,7 +44,7 @@ def path_of(schema: int) -> Path:
 
 def main() -> None:
     """Keep a database of the present schema."""
-    kept = path_of(len(_schema.MIGRATIONS))
+    kept = path_of(len(MIGRATIONS))
     if kept.exists():
         sys.exit(f"{kept.name} is kept already; a database of a release is never written anew")
     with tempfile.TemporaryDirectory() as place:

@@ -17,10 +17,9 @@ from typer.testing import CliRunner
 
 from ontarget.cli import app
 from ontarget.errors import ModelFileError
-from ontarget.service._chores import let_go, listen_for_silence
 from ontarget.service.contracts import ContractSpec
 from ontarget.service.messages import run_id
-from ontarget.service.service import Service
+from ontarget.service.service import Service, let_go, listen_for_silence
 from ontarget.service.store import open_store
 from ontarget.service.web.api import create_app
 from refusals import refuses

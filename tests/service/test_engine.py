@@ -17,8 +17,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from ontarget import Goal, GoalMonitor, Target
 from ontarget.errors import StoreError
 from ontarget.live import Outlook
-from ontarget.service.contracts import ContractSpec, HeldContracts
+from ontarget.service.contracts import ContractSpec
 from ontarget.service.engine import Engine, Reply
+from ontarget.service.held import HeldContracts
 from ontarget.service.messages import Problem, StepMessage
 from ontarget.service.store import open_store
 
@@ -84,37 +85,12 @@ def test_a_batch_is_answered_as_watches_would(engine: Engine, monitor: GoalMonit
         assert read(reply)["end"] is True
 
 
-def test_steps_of_one_run_in_one_batch_are_taken_in_order(
-    engine: Engine, monitor: GoalMonitor
-) -> None:
-    watch = monitor.watch(Target.at_least(0), false_alarm_rate=RATE)
-    sent = [message(step) for step in range(4)]
-    for one, reply in zip(sent, engine.take([*sent, sent[2]])[:4], strict=True):
-        same(read(reply), watch.step(one.state, one.reward))
-
-
-def test_the_same_step_again_gets_the_stored_answer(engine: Engine) -> None:
-    sent = [message(step) for step in range(3)]
-    first = [read(reply) for reply in engine.take(sent)]
-    again = [read(reply) for reply in engine.take(sent)]
-    assert again == [{**one, "duplicate": True} for one in first]
-
-
 def test_another_payload_for_a_step_is_refused(engine: Engine) -> None:
     engine.take([message(0), message(1)])
     for step in (0, 1):
         (reply,) = engine.take([message(step, reward=3.0)])
         assert isinstance(reply, Problem)
         assert (reply.status, reply.title, reply.expected) == (409, "conflict", 2)
-
-
-def test_a_gap_is_refused_with_the_step_that_is_expected(engine: Engine) -> None:
-    begun, gap, unknown = engine.take([message(0), message(2), message(1, agent="other")])
-    assert isinstance(begun, bytes)
-    assert isinstance(gap, Problem)
-    assert (gap.status, gap.expected) == (409, 1)
-    assert isinstance(unknown, Problem)
-    assert unknown.expected == 0
 
 
 def test_a_run_that_is_over_takes_no_more(engine: Engine) -> None:
@@ -288,7 +264,7 @@ SCENARIO = [
 def test_a_fault_at_any_write_loses_nothing_that_was_answered(
     stride: int, tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ontarget.service._database import Connection
+    from ontarget.service.database import Connection
 
     whole = opened(str(tmp_path / "whole.db"), model, tmp_path)
     expected = [engine_replies(whole, batch) for batch in SCENARIO]

@@ -10,7 +10,7 @@ import pytest
 
 from ontarget.service._writer import BusyError, Replies
 from ontarget.service.messages import StepMessage
-from ontarget.service.web._gathering import Gathering
+from ontarget.service.web._steps import Gathering
 
 
 class Writer:
@@ -47,8 +47,8 @@ def test_requests_of_one_turn_go_together_and_later_ones_wait_for_the_writer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # However slow this machine is, the wait is longer.
-    monkeypatch.setattr("ontarget.service.web._gathering._SHARE", 1e9)
-    monkeypatch.setattr("ontarget.service.web._gathering._LONGEST", 600.0)
+    monkeypatch.setattr("ontarget.service.web._steps._SHARE", 1e9)
+    monkeypatch.setattr("ontarget.service.web._steps._LONGEST", 600.0)
 
     async def main() -> None:
         writer = Writer()

@@ -13,7 +13,8 @@ from starlette.testclient import TestClient
 
 from ontarget import Episodes, GoalMonitor, QuantileForest
 from ontarget.errors import InputError
-from ontarget.service.contracts import ContractSpec, HeldContracts
+from ontarget.service.contracts import ContractSpec
+from ontarget.service.held import HeldContracts
 from ontarget.service.messages import run_id
 from ontarget.service.service import Service
 from ontarget.service.web.api import create_app

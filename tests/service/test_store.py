@@ -18,46 +18,50 @@ import pytest
 
 from ontarget import Target
 from ontarget.errors import StoreError
-from ontarget.service import _schema
 from ontarget.service import store as stores
-from ontarget.service._database import PostgresDatabase, copy_file
 from ontarget.service._records import alarms
-from ontarget.service.contracts import HeldContracts
+from ontarget.service.database import PostgresDatabase, copy_file
 from ontarget.service.engine import Engine
+from ontarget.service.held import HeldContracts
 from ontarget.service.messages import Problem, StepMessage, run_id
 from ontarget.service.store import (
     Batch,
     ConflictError,
-    Progress,
+    Run,
     Store,
-    StoredRun,
     open_store,
     reserve,
 )
 from tests.service.kept import KEPT, MODEL, path_of
 
-SCHEMAS = range(1, len(_schema.MIGRATIONS) + 1)
+SCHEMAS = range(1, len(stores.MIGRATIONS) + 1)
 
 
-def a_run(store: Store, *, agent: str = "a", run: str = "1", next_step: int = 1) -> StoredRun:
+def a_run(store: Store, *, agent: str = "a", run: str = "1", next_step: int = 1) -> Run:
     """A new run that is not in the database yet; its contract is added if it is missing."""
     with store.database.write() as at:
         found = at.rows("SELECT id FROM contracts WHERE name = 'c'")
         contract = int(found[0][0]) if found else reserve(at, 1)
         if not found:
             at.run("INSERT INTO contracts VALUES (?, 'c', 1, '{}', 0.0)", (contract,))
-    return StoredRun(
+    return Run(
         number=0, id=f"{agent}/{run}", agent=agent, run=run, contract=contract, target="0:",
         started_at=1.0, next=next_step, state=b"s", last=0, status="OK", alarmed=0, marks=b"m",
         intervened_at=None, updated_at=1.0, ended_at=None, met=None, cut_off=0,
     )  # fmt: skip
 
 
-def write(store: Store, run: StoredRun, expected: int, *steps: int) -> None:
+def progressed(run: Run, expected: int, steps: list[tuple[int, bytes, bytes]]) -> Run:
+    """The run with new steps, which a commit adds if the database still expects ``expected``."""
+    run.expected, run.fresh, run.only_moved = expected, steps, False
+    return run
+
+
+def write(store: Store, run: Run, expected: int, *steps: int) -> None:
     """Write the steps of a run from number ``expected`` on to the database."""
     sent = [(step, b"sent %d" % step, b"answer %d" % step) for step in steps]
     run.next = steps[-1] + 1
-    store.commit(Batch(at=2.0, progress=[Progress(run, expected, sent)]))
+    store.commit(Batch(at=2.0, runs=[progressed(run, expected, sent)]))
 
 
 @pytest.fixture
@@ -93,9 +97,9 @@ def test_a_run_that_moved_on_is_refused_and_nothing_is_written(store: Store) -> 
     write(store, run, 1, 1)
     before = store.find_runs([run.id]), store.newest_event()
     late, new = store.find_runs([run.id])[run.id], a_run(store, agent="b")
-    both = [Progress(new, -1, [(0, b"x", b"y")]), Progress(late, 1, [(1, b"x", b"y")])]
+    both = [progressed(new, -1, [(0, b"x", b"y")]), progressed(late, 1, [(1, b"x", b"y")])]
     with pytest.raises(ConflictError):
-        store.commit(Batch(at=3.0, progress=both))
+        store.commit(Batch(at=3.0, runs=both))
     assert (store.find_runs([run.id]), store.newest_event()) == before
     assert store.find_runs([new.id]) == {}
 
@@ -135,7 +139,7 @@ def test_a_forgotten_run_leaves_nothing(store: Store) -> None:
         store.commit(
             Batch(
                 at=2.0,
-                progress=[Progress(one, -1, [(0, b"x", b"y")])],
+                runs=[progressed(one, -1, [(0, b"x", b"y")])],
                 raised=[(one.id, alarm, "target", "p is low")],
                 messages=[(alarm, "ops", b"{}")],
             )
@@ -164,8 +168,8 @@ def test_numbers_may_be_large(store: Store) -> None:
         at.run("UPDATE counters SET next = ? WHERE name = 'id'", (1 << 40,))
     small.next = 2
     steps = [(1, b"x", b"y")]
-    both = [Progress(large, -1, [(0, b"x", b"y")]), Progress(small, 1, steps)]
-    store.commit(Batch(at=3.0, progress=both))
+    both = [progressed(large, -1, [(0, b"x", b"y")]), progressed(small, 1, steps)]
+    store.commit(Batch(at=3.0, runs=both))
     assert store.find_runs([small.id, large.id]) == {small.id: small, large.id: large}
     assert large.number == 1 << 40
     assert [one.step for one in store.history(small)] == [0, 1]
@@ -175,7 +179,7 @@ def test_alarms_and_messages_come_with_the_steps(store: Store) -> None:
     run = a_run(store)
     batch = Batch(
         at=2.0,
-        progress=[Progress(run, -1, [(0, b"x", b"y")])],
+        runs=[progressed(run, -1, [(0, b"x", b"y")])],
         raised=[(run.id, "alarm-1", "target", "p is low")],
         messages=[("alarm-1", "ops", b"{}")],
     )
@@ -184,7 +188,7 @@ def test_alarms_and_messages_come_with_the_steps(store: Store) -> None:
         assert at.rows("SELECT id, run, cleared_at FROM alarms") == [("alarm-1", run.number, None)]
         assert at.rows("SELECT alarm, hook, state FROM outbox") == [("alarm-1", "ops", "waiting")]
     run.next = 2
-    end = Batch(at=3.0, progress=[Progress(run, 1, [(1, b"x", b"y")])], cleared=["alarm-1"])
+    end = Batch(at=3.0, runs=[progressed(run, 1, [(1, b"x", b"y")])], cleared=["alarm-1"])
     store.commit(end)
     with store.database.read() as at:
         assert at.rows("SELECT cleared_at FROM alarms") == [(3.0,)]
@@ -207,7 +211,7 @@ def test_an_older_database_is_moved_only_when_asked(
     run = a_run(old)
     write(old, run, -1, 0)
     old.close()
-    newer = (*_schema.MIGRATIONS, ("CREATE TABLE extra (id {key} PRIMARY KEY)",))
+    newer = (*stores.MIGRATIONS, ("CREATE TABLE extra (id {key} PRIMARY KEY)",))
     monkeypatch.setattr(stores, "MIGRATIONS", newer)
     with pytest.raises(
         StoreError, match=r"schema 3.*needs 4; back the database up, then pass --migrate"
@@ -231,7 +235,7 @@ def put_kept(version: int, url: str, folder: Path) -> None:
 
         with closing(sqlite3.connect(raw)) as kept, psycopg.connect(url) as server:
             server.execute("CREATE TABLE schema_version (version INTEGER NOT NULL)")
-            for statement in chain(*_schema.MIGRATIONS[:version]):
+            for statement in chain(*stores.MIGRATIONS[:version]):
                 server.execute(statement.format_map(PostgresDatabase.types))  # type: ignore[arg-type]
             server.execute("DELETE FROM counters")
             for (table,) in kept.execute("SELECT name FROM sqlite_master WHERE type = 'table'"):
@@ -294,7 +298,7 @@ def test_a_second_service_on_one_file_is_refused(tmp_path: Path) -> None:
 SECOND = """
 import sys
 from ontarget.errors import StoreError
-from ontarget.service._database import restore_file
+from ontarget.service.database import restore_file
 from ontarget.service.store import open_store
 from pathlib import Path
 try:

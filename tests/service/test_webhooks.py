@@ -16,11 +16,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from ontarget.errors import InputError
-from ontarget.service._chores import let_go, listen_for_silence
 from ontarget.service._records import alarms, deliveries, silence, try_again
 from ontarget.service.contracts import ContractSpec
 from ontarget.service.messages import StepMessage
-from ontarget.service.service import Service
+from ontarget.service.service import Service, let_go, listen_for_silence
 from ontarget.service.web.api import create_app
 from ontarget.service.webhooks import Hook, read_hooks
 from refusals import refuses

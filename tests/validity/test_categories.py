@@ -11,7 +11,7 @@ import pytest
 from ontarget import Episodes, GoalMonitor, Target
 from ontarget.errors import EpisodesWarning
 from ontarget.fitting import fit
-from ontarget.live._batch import rehearsed_answers
+from ontarget.live.answering import rehearsed_answers
 from ontarget.models import QuantileForest, StackedForest
 
 STEPS = 3

@@ -20,7 +20,7 @@ from ontarget.fitted import curves as curves
 from ontarget.fitted.curves import RankTable
 from ontarget.fitted.kernels import SPREAD_HIGH, SPREAD_LEVEL, SPREAD_LOW, UNPROVED
 from ontarget.fitted.law import Question, StepLaw
-from ontarget.live._batch import answer_episodes
+from ontarget.live.answering import answer_episodes
 from ontarget.models import Marginal
 from validity.checks import CHANCE
 from validity.turns import STEPS, TARGET, World

@@ -18,7 +18,7 @@ from ontarget.fitted.curves import RankTable
 from ontarget.fitted.kernels import KNOTS
 from ontarget.fitting import fit, ground, tasks
 from ontarget.live import _assured, rules
-from ontarget.live._batch import answer_episodes
+from ontarget.live.answering import answer_episodes
 from ontarget.live.answers import Answers
 from ontarget.models import QuantileForest
 from validity.checks import dkw

@@ -250,7 +250,7 @@ def _answers(sessions: Sessions, lines: Iterable[str | None]) -> Iterator[dict[s
 
 
 def _parsed(line: str | None) -> dict[str, Any] | str:
-    from ontarget.live.sessions import is_last
+    from ontarget.live.protocol import is_last, is_taken_over
 
     if line is None:
         return f"a line needs fewer than {_LONGEST_LINE:,} characters"
@@ -262,7 +262,7 @@ def _parsed(line: str | None) -> dict[str, Any] | str:
         return 'a line needs to be a JSON object with "agent", "state" and "reward"'
     if len(str(message.get("agent", ""))) > _LONGEST_NAME:
         return f'"agent" needs a name of at most {_LONGEST_NAME} characters'
-    if not ("state" in message or is_last(message) or message.get("intervene")):
+    if not ("state" in message or is_last(message) or is_taken_over(message)):
         return 'a line needs a "state", or "end": true'
     return message
 

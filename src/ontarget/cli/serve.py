@@ -152,7 +152,7 @@ def serve(
     """
     for name in _NEEDED:
         require(name, extra="service")
-    from ontarget.service._database import copy_file, restore_file
+    from ontarget.service.database import copy_file, restore_file
     from ontarget.service.service import Service
     from ontarget.service.web.server import serve_on
 

@@ -12,9 +12,9 @@ from ontarget.episodes.judged import Judged
 from ontarget.errors import InputError
 from ontarget.goal import Goal
 from ontarget.integrations.environments import gone_past, too_short, warn_of_limit
-from ontarget.live._reasons import OVER
 from ontarget.live.outlook import Outlooks, Status
-from ontarget.monitor._held import AlarmOptions
+from ontarget.live.reasons import OVER
+from ontarget.live.rules import AlarmOptions
 from ontarget.monitor.monitor import GoalMonitor
 from ontarget.target import Target
 

@@ -28,10 +28,10 @@ from ontarget.integrations.environments import (
 )
 from ontarget.integrations.fleets import FleetOptions, FleetRuns
 from ontarget.integrations.recording import BehaviorValue
-from ontarget.live._reasons import OVER
 from ontarget.live.outlook import Outlook, Status
+from ontarget.live.reasons import OVER
+from ontarget.live.rules import AlarmOptions
 from ontarget.live.watch import OnBad, Watch
-from ontarget.monitor._held import AlarmOptions
 from ontarget.monitor.monitor import GoalMonitor
 from ontarget.target import Target
 

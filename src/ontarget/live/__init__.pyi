@@ -5,7 +5,6 @@ from .explanation import Contribution as Contribution
 from .explanation import Explanation as Explanation
 from .explanation import Precedent as Precedent
 from .fleet import FleetWatch as FleetWatch
-from .goals.fleet import GoalFleet as GoalFleet
 from .outlook import Change as Change
 from .outlook import Outlook as Outlook
 from .outlook import Outlooks as Outlooks

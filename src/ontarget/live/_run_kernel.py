@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from ontarget._kernel import inner_kernel, kernel
-from ontarget._typing import BoolArray, FloatArray, IndexArray
+from ontarget._typing import BoolArray, FloatArray, IndexArray, IntArray
 from ontarget.fitted.kernels import (
     DECIDED,
     NUMBERS,
@@ -118,10 +118,7 @@ def _know_nothing(whole: IndexArray, real: FloatArray, code: int, one: float, ot
 def _account(
     whole: IndexArray, real: FloatArray, news: FloatArray, facts: IndexArray, amounts: FloatArray
 ) -> int:
-    """Update the behavior so far with the reward or behavior of this call.
-
-    Returns 0, or the code of the reason why the behavior so far is unknown.
-    """
+    """Update the behavior so far with the reward or behavior of this call."""
     t, reward = whole[T], news[REWARD]
     if news[IS_TOLD] > 0.0:
         real[SO_FAR] = news[TOLD]
@@ -183,11 +180,7 @@ def _advance(
     steps: IndexArray,
     contract: tuple[IndexArray, FloatArray, FloatArray, IndexArray, BoolArray],
 ) -> int:
-    """Bring one run to its next step, as far as that needs no prediction; return a code.
-
-    The code is SETTLED (nothing more to do), BAD (a missing or unreadable value) or LOOK (the model
-    must be asked).
-    """
+    """Bring one run to its next step, as far as that needs no prediction; return a code."""
     whole, real = run
     facts, amounts, sides, first, may_miss = contract
     t = whole[T]
@@ -247,12 +240,7 @@ def advance_rows(
     ends: FloatArray,
     became: IndexArray,
 ) -> None:
-    """Bring the runs in rows ``at`` to their next step; write a code for each to ``became``.
-
-    The code is SETTLED (nothing more to do), BAD (a missing or unreadable value) or LOOK (the model
-    must be asked). ``states`` may have more columns than features. For a run with LOOK, the values
-    that the model must be asked about are written to ``ends``.
-    """
+    """Bring the runs in rows ``at`` to their next step; write a code for each to ``became``."""
     contract = (facts, amounts, sides, first, may_miss)
     for k in range(at.size):
         whole, real = runs[0][at[k]], runs[1][at[k]]
@@ -268,12 +256,7 @@ def advance_rows(
 def judge(
     compared: float, decided: float, trigger: FloatArray, streak: int, alarmed: int
 ) -> tuple[int, int]:
-    """The streak and the alarm of a run after one more step with a known p.
-
-    The streak is the number of steps in a row below the threshold. ``compared`` is the number that
-    the alarm rule compares. A run that can no longer meet its target (``decided`` is 0) is in alarm
-    at once and until its end (method M8 in docs/methods.md).
-    """
+    """The streak and the alarm of a run after one more step with a known p."""
     streak = streak + 1 if compared < trigger[RAISE] else 0
     if decided == 0.0 or streak >= trigger[FOR_STEPS]:
         return streak, 1
@@ -322,14 +305,7 @@ def look_rows(
     target: tuple[IndexArray, FloatArray, IndexArray],
     triggers: FloatArray,
 ) -> None:
-    """Write the answers about the runs in rows ``at``, and their alarms, from predictions.
-
-    ``limits`` has one row per run, in the order of ``at``: the predicted probabilities below, and
-    up to, each bound of the target. ``stored`` has the arrays of `Stored` for all steps and groups;
-    ``steps`` says which part of these arrays belongs to a step and group. If no model answers at a
-    step, only runs that are already certain to meet or miss the target get numbers (method M18 in
-    docs/methods.md).
-    """
+    """Write the answers about the runs in rows ``at``, and their alarms, from predictions."""
     columns, sides, first = target
     room = (np.empty(columns.shape[1]), np.empty(columns.shape[1]))
     for k in range(at.size):
@@ -366,13 +342,7 @@ def first_alarms_of_runs(
     trigger: FloatArray,
     first: IndexArray,
 ) -> None:
-    """Write the step of each run's first alarm, as a live watch would raise it; -1 for none.
-
-    ``compared``, ``decided`` and ``broken`` are (steps, runs). ``compared`` is the number that the
-    alarm rule compares, NaN if it is unknown. ``decided`` is 1 or 0 if the target is already
-    certain to be met or missed, and -1 otherwise. ``broken`` says whether a missing or unreadable
-    value sets the streak (steps in a row below the threshold) back to 0.
-    """
+    """Write the step of each run's first alarm, as a live watch would raise it; -1 for none."""
     for i in range(compared.shape[1]):
         streak, alarmed = 0, 0
         first[i] = -1
@@ -385,3 +355,47 @@ def first_alarms_of_runs(
             if alarmed:
                 first[i] = t
                 break
+
+
+# A run's memory has one row for each of the last steps, the latest first: the features, then the
+# reward (or behavior) that came with them. Then come the sums of all values so far, how many values
+# are in each sum, and how often each counted category has occurred. Recorded states have the same
+# columns (`ontarget.episodes.history`).
+@kernel
+def recall_rows(
+    memory: FloatArray,
+    lags: int,
+    at: IndexArray,
+    brought: FloatArray,
+    columns: tuple[IntArray, IntArray, IntArray, IntArray, IntArray],
+    states: FloatArray,
+) -> None:
+    """Fill in the columns of ``states`` behind the features, for the runs in rows ``at``."""
+    earlier, rewards, changes, means, counts = columns
+    width = memory.shape[2]
+    for i in range(at.size):
+        own, row = memory[at[i]], states[i]
+        for c in range(earlier.shape[0]):
+            row[earlier[c, 0]] = own[earlier[c, 2] - 1, earlier[c, 1]]
+        for c in range(changes.shape[0]):
+            row[changes[c, 0]] = row[changes[c, 1]] - own[0, changes[c, 1]]
+        for lag in range(lags - 1, 0, -1):
+            own[lag] = own[lag - 1]
+        for j in range(width):
+            seen = row[j] if j < width - 1 else brought[i]
+            known = np.isfinite(seen)
+            if lags:
+                own[0, j] = seen if known else np.nan
+            if known:
+                own[lags, j] += seen
+                own[lags + 1, j] += 1.0
+        for c in range(rewards.shape[0]):
+            row[rewards[c, 0]] = own[rewards[c, 2] - 1, width - 1]
+        for c in range(means.shape[0]):
+            n = own[lags + 1, means[c, 1]]
+            row[means[c, 0]] = own[lags, means[c, 1]] / n if n > 0.0 else np.nan
+        for c in range(counts.shape[0]):
+            k, place = lags + 2 + c // width, c % width
+            if row[counts[c, 1]] == counts[c, 2]:
+                own[k, place] += 1.0
+            row[counts[c, 0]] = own[k, place]

@@ -135,10 +135,7 @@ def promised_alarms(
     for_steps: int = 1,
     confidence: Level = 0.95,
 ) -> PromisedAlarms:
-    """A table of alarm thresholds for several false-alarm rates, with how good each is.
-
-    By default it has every rate that the episodes in ``assured`` are enough for.
-    """
+    """A table of alarm thresholds for several false-alarm rates, with how good each is."""
     scores, met = assured.scores(for_steps), assured.met
     m = int(np.count_nonzero(met))
     all_met = m + assured.stopped  # the worst case: all stopped episodes would have met it (M24)
@@ -184,11 +181,7 @@ def promised_alarms(
 
 
 def compared_panel(answers: Answers, for_steps: int) -> FloatArray:
-    """(steps, episodes): the number that is compared with the alarm threshold.
-
-    It is the highest p of the last ``for_steps`` known steps, and 0 once the target cannot be met
-    any more.
-    """
+    """(steps, episodes): the number that is compared with the alarm threshold."""
     panel = sustained(answers.p, for_steps, resets=answers.broken)
     return np.where(answers.panel(DECIDED) == 0.0, 0.0, panel)
 

@@ -34,34 +34,7 @@ _CELLS = 250_000
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """A monitor's answers about recorded episodes at every step, and how the episodes ended.
-
-    The answers are stored as one row per step of an episode: all steps of the first episode, then
-    those of the second, and so on. Tables (steps, episodes) are made only when you ask for them,
-    because one long run among many short ones would leave most of a table empty.
-
-    Attributes
-    ----------
-    said
-        (rows, numbers): the numbers of each answer, such as p, in the order listed in
-        `ontarget.fitted.kernels`; NaN if the monitor cannot answer.
-    bad
-        (rows,): whether a missing or unreadable value made the step unknown.
-    counts
-        (rows,): how many episodes the bounds of the answer are based on; 1 if there is no answer.
-    met
-        (episodes,): whether each episode met the target.
-    lengths
-        (episodes,): the number of steps of each episode.
-    steps
-        For how many steps the monitor has answers; a table has this many rows.
-    promises
-        Whether the monitor learned nothing from these episodes, so that a false-alarm rate can be
-        promised with them.
-    stopped
-        How many further episodes were cut off, so that there are no answers about them (method M24
-        in docs/methods.md).
-    """
+    """A monitor's answers about recorded episodes at every step, and how the episodes ended."""
 
     said: FloatArray
     bad: BoolArray
@@ -94,10 +67,7 @@ class Answers:
 
     @cached_property
     def spread(self) -> FloatArray:
-        """(steps, episodes, 2): the two ends of the range around p, `Outlook.spread`.
-
-        See method M20 in docs/methods.md.
-        """
+        """(steps, episodes, 2): the two ends of the range around p, `Outlook.spread`."""
         return np.stack([self.panel(SPREAD_LOW), self.panel(SPREAD_HIGH)], axis=-1)
 
     @cached_property
@@ -107,18 +77,12 @@ class Answers:
 
     @cached_property
     def plausibility(self) -> FloatArray:
-        """(steps, episodes): the plausibility, whether the target is still possible (0 to 1).
-
-        If it is 0.05 or less, the target is ruled out at 5 %. See method M9 in docs/methods.md.
-        """
+        """(steps, episodes): the plausibility, whether the target is still possible (0 to 1)."""
         return self.panel(PLAUSIBILITY)
 
     @cached_property
     def assurance(self) -> FloatArray:
-        """(steps, episodes): the assurance, whether the target is as good as certain (0 to 1).
-
-        If it is 0.95 or more, the target is assured at 95 %. See method M9 in docs/methods.md.
-        """
+        """(steps, episodes): the assurance, whether the target is as good as certain (0 to 1)."""
         return self.panel(ASSURANCE)
 
     @cached_property
@@ -147,11 +111,7 @@ class Answers:
 
     @cached_property
     def decided_at(self) -> IndexArray:
-        """(episodes,): the first step at which it was certain whether the target is met.
-
-        It is the number of steps of the episode if nothing was certain before its end. See method
-        M18 in docs/methods.md.
-        """
+        """(episodes,): the first step at which it was certain whether the target is met."""
         found = self.lengths.astype(np.intp)
         settled = self.said[:, DECIDED] >= 0.0
         episode, step = (one[settled] for one in self._places)
@@ -159,11 +119,7 @@ class Answers:
         return found
 
     def scores(self, for_steps: int) -> FloatArray:
-        """(episodes,): each episode's score: any threshold above it would have raised an alarm.
-
-        The alarm is raised if p is below the threshold at ``for_steps`` known steps in a row. See
-        method M8 in docs/methods.md.
-        """
+        """(episodes,): each episode's score: any threshold above it would have raised an alarm."""
         check_known(self.said[:, P])
         found = np.full(self.met.size, np.inf)
         for own, some in self._few_at_a_time():
@@ -205,10 +161,7 @@ class Answers:
         return first
 
     def _own_first_alarms(self, rule: AlarmRule, first: IndexArray) -> IndexArray:
-        """The step of each episode's first alarm, for an alarm rule written in Python.
-
-        ``first`` has -1 for each episode; it is filled in and returned.
-        """
+        """The step of each episode's first alarm, for an alarm rule written in Python."""
         for row in np.flatnonzero(~np.isnan(self.said[:, P])).tolist():
             i, t = (int(one[row]) for one in self._places)
             if first[i] >= 0:
@@ -220,10 +173,7 @@ class Answers:
         return first
 
     def _few_at_a_time(self) -> Iterator[tuple[IndexArray, Answers]]:
-        """The answers, a group of episodes of similar length at a time, to save memory.
-
-        Yields, for each group, the positions of its episodes, and the answers about them.
-        """
+        """The answers, a group of episodes of similar length at a time, to save memory."""
         lived = np.minimum(self.lengths, self.steps)
         order, start = np.argsort(lived, kind="stable"), 0
         while start < order.size:
@@ -258,15 +208,7 @@ class Answers:
 
 
 class Sheet:
-    """Collects a monitor's answers about episodes step by step, and turns them into `Answers`.
-
-    Parameters
-    ----------
-    lengths
-        (episodes,): the number of steps of each episode.
-    steps
-        For how many steps the monitor has answers; later steps of an episode are left out.
-    """
+    """Collects a monitor's answers about episodes step by step, and turns them into `Answers`."""
 
     def __init__(self, lengths: IndexArray, steps: int) -> None:
         self._lengths, self._steps = lengths, steps
@@ -277,10 +219,7 @@ class Sheet:
         self._bad, self._counts = np.zeros(rows, dtype=np.bool_), np.ones(rows, dtype=np.intp)
 
     def put(self, t: int, episodes: IndexArray, numbers: FloatArray, n: int) -> None:
-        """Store the answers about these episodes at step t.
-
-        ``numbers`` is (episodes, numbers); ``n`` is how many episodes the bounds are based on.
-        """
+        """Store the answers about these episodes at step t."""
         rows = self._starts[episodes] + t
         self._said[rows], self._counts[rows] = numbers, n
 
@@ -304,19 +243,13 @@ class Sheet:
 
 
 def _ranges(starts: IndexArray, sizes: IndexArray) -> IndexArray:
-    """The whole numbers of several ranges, one range after the other.
-
-    Range i begins at ``starts[i]`` and has ``sizes[i]`` numbers.
-    """
+    """The whole numbers of several ranges, one range after the other."""
     before = np.cumsum(sizes) - sizes
     return np.repeat(starts - before, sizes) + np.arange(int(sizes.sum()))
 
 
 def _places(lengths: IndexArray, steps: int) -> tuple[IndexArray, IndexArray]:
-    """(rows,), twice: the episode and the step of each row.
-
-    Rows are sorted by episode, then by step.
-    """
+    """(rows,), twice: the episode and the step of each row."""
     lived = np.minimum(lengths, steps)
     return np.repeat(np.arange(lived.size), lived), _ranges(np.zeros_like(lived), lived)
 

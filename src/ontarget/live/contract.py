@@ -30,8 +30,8 @@ from ontarget.fitted.law import NO_CURVE, Question
 from ontarget.fitted.target_map import TargetMap
 from ontarget.goal import Goal
 from ontarget.live import _run_kernel as k
-from ontarget.live._reasons import Reason, one_sided
-from ontarget.live._recall_kernel import recall_rows
+from ontarget.live._run_kernel import recall_rows
+from ontarget.live.reasons import Reason, one_sided
 from ontarget.live.rules import AlarmRule, Below, Trigger
 from ontarget.live.runs import RunState, RunTable, admitted, stretches
 from ontarget.models.base import LiveModel
@@ -44,18 +44,7 @@ _BLOCK = 64
 
 
 class Part:
-    """One behavior of a contract, prepared for runs under way: it asks the models and answers.
-
-    Parameters
-    ----------
-    asked
-        The target, asked of the fitted monitor of this behavior. If there are several targets, runs
-        are judged by the first; the others are those that a goal over several behaviors needs.
-    rule
-        The alarm rule: when a run is in alarm.
-    triggers
-        The alarm rule as numbers to compare (`Trigger`), one per group of runs.
-    """
+    """One behavior of a contract, prepared for runs under way: it asks the models and answers."""
 
     def __init__(self, asked: Asked, rule: AlarmRule, triggers: Sequence[Trigger]) -> None:
         fitted, calibration = asked.fitted, asked.own_map
@@ -120,12 +109,7 @@ class Part:
     def recall(
         self, table: RunTable, at: IndexArray, brought: FloatArray, states: FloatArray
     ) -> None:
-        """Fill in the columns of ``states`` about the run so far; remember the new states.
-
-        It does nothing for a monitor that reads only the present state. ``brought`` is what came
-        with each state: the reward of the last action, or the behavior if that is read from a
-        column. At the first step of a run ``brought`` is ignored.
-        """
+        """Fill in the columns of ``states`` about the run so far; remember the new states."""
         if self.memory.size:
             recall_rows(
                 table.memory,
@@ -155,12 +139,7 @@ class Part:
         brought: tuple[FloatArray, FloatArray],
         found: tuple[FloatArray, IndexArray],
     ) -> tuple[Any, ...]:
-        """The arguments of `advance_rows`, the compiled function that brings runs to the next step.
-
-        ``brought`` has two arrays that the caller passed for these runs: first the rewards or
-        behaviors, then the states. ``found`` has two arrays for the output: the values to ask the
-        model about, and a result code for each run.
-        """
+        """The arguments of `advance_rows`, which brings runs to their next step."""
         question = self.question
         return (
             (table.whole, table.real),
@@ -185,12 +164,7 @@ class Part:
         limits: tuple[FloatArray, FloatArray],
         question: Question | None = None,
     ) -> tuple[Any, ...]:
-        """The arguments of `look_rows`, the compiled function that writes the answers about runs.
-
-        ``limits`` has, for each bound of the targets, the predicted probabilities of an outcome
-        below it, and of an outcome at or below it. ``question`` has the targets, if they are not
-        the contract's own.
-        """
+        """The arguments of `look_rows`, which writes the answers about runs."""
         return (
             (table.whole, table.real),
             at,
@@ -208,13 +182,7 @@ class Part:
     def ask(
         self, t: int, inputs: FloatArray, ends: FloatArray, limits: tuple[FloatArray, FloatArray]
     ) -> None:
-        """Predict what each run still earns from step t on, and write the result to ``limits``.
-
-        ``ends`` has some values for each run, (runs, values). The two arrays of ``limits`` get the
-        probabilities that the run still earns less than each value, and at most each value. No
-        argument is checked. If no model was fitted for step t, all probabilities are 0; then only
-        runs that are already certain to meet or miss the target get an answer.
-        """
+        """Predict what each run still earns from step t on, and write the result to ``limits``."""
         if not self.laws[t]:
             limits[0][:] = limits[1][:] = 0.0
             return
@@ -244,12 +212,7 @@ class Part:
 
     @internal
     def look_at_own(self, table: RunTable, row: int, inputs: FloatArray) -> None:
-        """Write the monitor's answer for one run, if the behavior has its own ``translate`` method.
-
-        `Behavior.translate` says what a run must still earn to meet its target. The compiled code
-        cannot call a method that a user wrote, so the method is called here, in Python.
-        See method M18 in docs/methods.md.
-        """
+        """Write the answer for one run, if the behavior has its own ``translate`` method (M18)."""
         t, group = table.whole[row, [k.LAST_T, k.GROUP]].tolist()
         so_far = float(table.real[row, k.SNAPPED])
         question = self.fitted.at(t, group).translated(self.question, so_far)
@@ -259,23 +222,26 @@ class Part:
         k.look_rows(*self.looking(table, np.array([row]), limits, question))
 
     @internal
-    def look_at_many(
-        self, table: RunTable, at: IndexArray, states: FloatArray, ends: FloatArray
-    ) -> None:
-        """Write the monitor's answers for the runs in rows ``at``, each at its own step.
-
-        It uses all threads.
-        """
+    def ask_many(
+        self,
+        table: RunTable,
+        at: IndexArray,
+        states: FloatArray,
+        ends: FloatArray,
+        *,
+        look: bool = True,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Ask the models about the runs in rows ``at``, each at its own step, with all threads."""
         times = table.whole[at, k.LAST_T]
         # Runs at the same step come together, so that the step's data stay in the cache.
         order = np.argsort(times, kind="stable")
         at, states, ends, times = at[order], states[order], ends[order], times[order]
         left, right = np.empty_like(ends), np.empty_like(ends)
         inputs = self.inputs(states, table.real[at, k.SNAPPED], times)
-        if self.own_translation:
+        if look and self.own_translation:
             for i, row in enumerate(at.tolist()):
                 self.look_at_own(table, row, inputs[i : i + 1])
-            return
+            return left, right
         alone: list[tuple[int, slice]] = []  # for models that only one thread at a time may call
         shared: list[tuple[int, slice]] = []
         for a, b in stretches(self._law_numbers[times]):
@@ -289,12 +255,15 @@ class Part:
             for t, here in pieces:
                 limits = left[here], right[here]
                 self.ask(t, inputs[here], ends[here], limits)
-                k.look_rows(*self.looking(table, at[here], limits))
+                if look:
+                    k.look_rows(*self.looking(table, at[here], limits))
 
         answer(alone)
         # For a few runs, one thread is faster than waking the others.
         block = len(shared) if at.size <= _BLOCK else 1
         run_blocks(lambda a, b: answer(shared[a:b]), len(shared), block=block)
+        back = np.argsort(order)
+        return left[back], right[back]
 
     def _warm_up(self) -> None:
         """Run every compiled function that a step needs once, so that the first step is fast."""
@@ -321,25 +290,7 @@ _SILENT = Below(0.0)  # never raises an alarm: only the goal as a whole does
 
 
 class Contract:
-    """What a run is watched for: a fitted monitor, a target or goal, and an alarm rule.
-
-    Parameters
-    ----------
-    asked
-        The target or goal, asked of the fitted monitor.
-    rule
-        The alarm rule: when a run is in alarm.
-    triggers
-        The alarm rule as numbers to compare (`Trigger`), one per group of runs.
-    readings
-        For each behavior with a name, how it is computed and from which signal.
-
-    Attributes
-    ----------
-    parts
-        The contract's behaviors. A single behavior's answer is the answer. The parts of a goal over
-        several behaviors never raise an alarm: only the goal does.
-    """
+    """What a run is watched for: a fitted monitor, a target or goal, and an alarm rule."""
 
     def __init__(
         self,
@@ -384,10 +335,7 @@ class Contract:
 
     @internal
     def admit(self, state: RunState) -> int:
-        """The group number of a stored run.
-
-        It is an error if the run belongs to another contract.
-        """
+        """The group number of a stored run."""
         if not self.asked.is_joint:
             return admitted(state, self.fitted, self.target, self.parts[0].memory.shape)
         if len(state.parts) != len(self.parts):
@@ -411,11 +359,7 @@ class Contract:
 
 
 def _laws(fitted: Fitted) -> list[tuple[tuple[float, Any], ...]]:
-    """For each step, its models and their weights, prepared for calls with a single run.
-
-    The answer at a step is the mixture of these models. A step without a fitted model has an empty
-    tuple.
-    """
+    """For each step, its models and their weights, prepared for calls with a single run."""
     live: list[LiveModel | None] = []
     for block in fitted.blocks:
         model = fitted.models[block.index]
@@ -433,10 +377,7 @@ def _laws(fitted: Fitted) -> list[tuple[tuple[float, Any], ...]]:
 
 
 def _steps(fitted: Fitted, calibration: TargetMap | None) -> IndexArray:
-    """(steps, groups, columns): what the compiled code needs to know about each step and group.
-
-    The columns are named in `ontarget.live._run_kernel`.
-    """
+    """(steps, groups, columns): what the compiled code needs to know about each step and group."""
     found = np.zeros((fitted.horizon, fitted.n_groups, k.N_STEP), dtype=np.int64)
     few = fitted.learned < fitted.min_calibration
     found[few, k.UNKNOWN_CODE] = Reason.FEW

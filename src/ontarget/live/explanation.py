@@ -163,10 +163,7 @@ class Explanation:
 
     @property
     def rests_on(self) -> str:
-        """Text that says which share of the precedents (similar recorded runs) miss the target.
-
-        It is empty if there are no precedents.
-        """
+        """Text that says which share of the precedents (similar recorded runs) miss the target."""
         return self._missing("is based on", "here")
 
     def _missing(self, rests_on: str, here: str) -> str:
@@ -273,11 +270,7 @@ def _plain_json(value: Any) -> Any:
 
 
 def _end(ends_at: float | dict[str, float], culprit: str) -> float:
-    """The number to draw in the chart for an outcome ``ends_at``.
-
-    If ``ends_at`` has several behaviors, it is the value of the culprit (the behavior with the
-    lowest p); if there is no culprit, the value of the first behavior.
-    """
+    """The number to draw in the chart for an outcome ``ends_at``."""
     if not isinstance(ends_at, dict):
         return ends_at
     return ends_at.get(culprit, next(iter(ends_at.values())))

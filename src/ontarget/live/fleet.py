@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -12,19 +12,14 @@ from ontarget._arrays import NUMBER_KINDS, numbers_of, shown
 from ontarget._package import internal
 from ontarget._typing import ArrayLike, BoolArray, FloatArray, IndexArray
 from ontarget.errors import Argument, EpisodesError, InputError
-from ontarget.fitted.kernels import ASSURANCE, HIGH, LOW, PLAUSIBILITY, SPREAD_HIGH, SPREAD_LOW, P
 from ontarget.goal import Goal
 from ontarget.live import _run_kernel as k
-from ontarget.live._reasons import Reason
-from ontarget.live._track import judge_own, said_of_taken, words_of_run
-from ontarget.live._turns import Turn
+from ontarget.live._table import Runs, Turn
 from ontarget.live.contract import Contract
 from ontarget.live.outlook import Outlooks
 from ontarget.live.rules import AlarmRule, Trigger
-from ontarget.live.runs import RunState, Standings, stretches
+from ontarget.live.runs import RunState, Standings
 from ontarget.target import Target
-
-_T = TypeVar("_T")
 
 
 class FleetWatch:
@@ -49,12 +44,9 @@ class FleetWatch:
         self, contract: Contract, agents: int | Iterable[Hashable], *, groups: Any = None
     ) -> None:
         self._contract = contract
-        self._part = contract.parts[0]
-        self._table = self._part.table(0)
+        self._runs = Runs(contract, 0)
         self._rows: dict[Hashable, int] = {}  # in the order in which the agents joined
         self._free: list[int] = []
-        # The last state of each row; it is a part of a run's stored state.
-        self._readings: FloatArray = np.zeros((0, contract.fitted.state_width))
         self._everyone: IndexArray | None = None
         self._noted: BoolArray = np.array([bool(one) for one in contract.one_sided])
         self._turn = Turn("fleet")
@@ -91,7 +83,7 @@ class FleetWatch:
     @property
     def steps(self) -> IndexArray:
         """(agents,): the step that each agent's next call of `step` will be about."""
-        found: IndexArray = self._table.whole[self._which(None), k.T]
+        found: IndexArray = self._runs.table.whole[self._which(None), k.T]
         return found
 
     @property
@@ -113,8 +105,8 @@ class FleetWatch:
         with self._turn:
             self._grow(len(names) - len(self._free))
             rows = [self._free.pop() for _ in names]
-            self._table.whole[rows, k.GROUP] = own
-            self._table.begin(rows)
+            self._runs.put_in(own, rows)
+            self._runs.begin(rows)
             self._rows.update(zip(names, rows, strict=True))
             self._everyone = None
 
@@ -130,7 +122,7 @@ class FleetWatch:
     def reset(self, agents: Any = None) -> None:
         """Begin new runs for these agents; for all agents by default."""
         with self._turn:
-            self._table.begin(self._which(agents))
+            self._runs.begin(self._which(agents))
 
     def step(
         self,
@@ -159,25 +151,8 @@ class FleetWatch:
         with self._turn:
             rows = self._which(agents)
             X, unread = self._read(states, rows.size)
-            news = self._news(rows, rewards, behavior)
-            news[list(unread), k.READING] = 1.0
-            X = self._recalled(rows, news, X)
-            self._readings[rows] = X
-            ends = np.empty((rows.size, self._part.question.values.size))
-            became = self._advance(rows, news, X, ends)
-            for i, text in unread.items():
-                if self._table.whole[rows[i], k.CODE] == Reason.TEXT:
-                    self._table.texts[int(rows[i])] = text
-            looking = np.flatnonzero(became == k.LOOK)
-            if looking.size:
-                at, table = rows[looking], self._table
-                held = table.held(at.tolist()) if table.taken else []
-                self._part.look_at_many(table, at, X[looking], ends[looking])
-                if self._contract.own_rule:
-                    for row in at.tolist():
-                        judge_own(self._contract, table, row)
-                table.hold(held)
-            return self._outlooks(rows)
+            self._runs.step(rows, X, unread, self._brought(rewards, behavior, rows.size))
+            return self._runs.outlooks(rows)
 
     def end(
         self,
@@ -193,11 +168,11 @@ class FleetWatch:
         """
         with self._turn:
             rows = self._which(agents)
-            news = self._news(rows, rewards, behavior)
-            news[:, k.ENDING] = k.CUT if truncated else k.ENDS
-            nothing = np.empty((rows.size, self._part.question.values.size))
-            self._advance(rows, news, self._readings[rows], nothing)
-            return self._outlooks(rows)
+            brought, ending = self._brought(rewards, behavior, rows.size), k.ENDS
+            if truncated:
+                ending = k.CUT
+            self._runs.step(rows, self._runs.readings[rows], {}, brought, ending)
+            return self._runs.outlooks(rows)
 
     def intervene(self, agents: Iterable[Hashable]) -> Outlooks:
         """Note that somebody took these agents' runs over; returns the answers about them.
@@ -208,17 +183,26 @@ class FleetWatch:
         names = list(agents)
         with self._turn:
             rows = self._which(names)
-            over = np.flatnonzero(self._table.whole[rows, k.ENDED])
+            over = np.flatnonzero(self._runs.table.whole[rows, k.ENDED])
             if over.size:
                 raise InputError(
                     f"the run of agent {names[over[0]]!r} is over; call reset to begin the next"
                 )
-            self._table.take_over(rows)
-            return self._outlooks(rows)
+            self._runs.table.take_over(rows)
+            return self._runs.outlooks(rows)
 
     def peek(self, agents: Any = None) -> Outlooks:
         """The present answer for each agent (`Outlooks`) again; no run takes a step."""
-        return self._outlooks(self._which(agents))
+        return self._runs.outlooks(self._which(agents))
+
+    def parts(self, agents: Any = None) -> dict[str, Outlooks]:
+        """The answers about each behavior by itself, by the behavior's name; see `Watch.parts`."""
+        rows, asked = self._which(agents), self._contract.asked
+        if asked.is_function:
+            return {}
+        if not asked.is_joint:
+            return {name: self._runs.outlooks(rows) for name in self._contract.readings}
+        return {name: self._runs.outlooks(rows, c) for c, name in enumerate(asked.names)}
 
     def run_state(self, agent: Hashable) -> RunState:
         """The state of an agent's run, to be stored and later passed to `resume`."""
@@ -230,26 +214,18 @@ class FleetWatch:
 
         A state can be stored and later passed to `resume`.
         """
-        rows, names = self._which(agents), self._contract.fitted.groups
-        numbers = self._table.whole[rows, k.GROUP].tolist()
-        return self._table.states_of(
-            rows,
-            groups=[None if names is None else names[number] for number in numbers],
-            target=str(self.target),
-            readings=self._readings[rows],
-        )
+        return self._runs.states_of(self._which(agents))
 
     @internal
     def standings(self, agents: Any = None) -> Standings:
-        """The states of these agents' runs, as arrays and as bytes.
-
-        `unpack` of another `FleetWatch` can read the bytes and continue the runs.
-        """
-        rows = self._which(agents)
-        whole = self._table.whole[rows]
+        """The states of these agents' runs, as arrays and as bytes."""
+        rows, table = self._which(agents), self._runs.table
+        whole, so_far = table.whole[rows], table.real[rows, k.SO_FAR]
+        if self._contract.readings:
+            so_far = np.full(rows.size, np.nan)  # each behavior has its own
         return Standings(
-            packed=self._table.pack(rows, self._readings[rows]),
-            so_far=self._table.real[rows, k.SO_FAR],
+            packed=self._runs.pack(rows),
+            so_far=so_far,
             group=whole[:, k.GROUP],
             alarmed=whole[:, k.ALARMED] != 0,
             since=whole[:, k.SINCE],
@@ -261,20 +237,14 @@ class FleetWatch:
 
     @internal
     def unpack(self, packed: Mapping[Hashable, bytes]) -> None:
-        """Continue agents' runs from bytes; ``packed`` has the bytes of each agent, by name.
-
-        The bytes come from `standings` of a `FleetWatch` with the same monitor, target and alarm
-        rule.
-        """
+        """Continue agents' runs from bytes; ``packed`` has the bytes of each agent, by name."""
         names = self._contract.fitted.groups
         some = None if names is None else names[0]  # replaced by the group in the bytes
         new = [agent for agent in packed if agent not in self._rows]
         self.join(new, groups=some)
         try:
             with self._turn:
-                for agent, one in packed.items():
-                    row = self._rows[agent]
-                    self._readings[row] = self._table.unpack(row, one, self._contract.fitted)
+                self._runs.unpack([self._rows[agent] for agent in packed], list(packed.values()))
         except InputError:
             self.leave(new)  # otherwise a run that could not be read would start from step 0
             raise
@@ -284,16 +254,10 @@ class FleetWatch:
         group = self._contract.admit(state)  # checks the whole state
         if agent not in self._rows:
             self.join([agent], groups=state.group)
-        row = self._row(agent)
-        self._table.whole[row, k.GROUP] = group
-        self._table.restore(row, state)
-        self._readings[row] = state.reading(self._readings.shape[1])
+        self._runs.restore(self._row(agent), state, group)
 
     def _read(self, states: Any, n: int) -> tuple[FloatArray, dict[int, str]]:
-        """(n, features): the states as numbers; and the reasons why some cannot be read.
-
-        The reasons are given by the position of the state.
-        """
+        """(n, features): the states as numbers; and the reasons why some cannot be read."""
         schema = self._contract.fitted.schema
         if type(states) is np.ndarray and states.dtype.kind in NUMBER_KINDS:
             if states.shape != (n, len(schema)):
@@ -311,92 +275,15 @@ class FleetWatch:
             )
         return np.ascontiguousarray(X), unread
 
-    def _recalled(self, rows: IndexArray, news: FloatArray, given: FloatArray) -> FloatArray:
-        """The states in ``given``, with columns about the run so far if the monitor reads these.
-
-        ``news`` are the rewards or behaviors that came with the states; see `_news`.
-        """
-        part = self._part
-        if not part.memory.size:
-            return given
-        is_told = part.is_told
-        known = (news[:, k.IS_TOLD] > 0.0) == is_told
-        came = np.where(known, news[:, k.TOLD if is_told else k.REWARD], np.nan)
-        states = np.empty((rows.size, part.fitted.state_width))
-        states[:, : given.shape[1]] = given
-        part.recall(self._table, rows, came, states)
-        return states
-
-    def _news(self, rows: IndexArray, rewards: Any, behavior: Any) -> FloatArray:
-        """(runs, columns): the rewards or behaviors of this call, as `advance_rows` reads them."""
-        earned = _per_agent(rewards, rows.size, "rewards")
-        news = np.zeros((rows.size, k.N_NEWS))
-        news[:, k.REWARD] = earned
-        rule = self._contract.fitted.behavior
-        if behavior is not None:
-            news[:, k.TOLD] = _per_agent(behavior, rows.size, "behavior")
-            if not rule.vectorised:
-                news[:, k.TOLD] = np.nan
-            news[:, k.IS_TOLD] = 1.0
-        elif not rule.told:
-            times = self._table.whole[rows, k.T]
-            moving = np.flatnonzero((times > 0) & np.isfinite(earned))
-            for t, some in _by_value(times[moving]):
-                here = moving[some]
-                news[here, k.UPDATED] = self._updated(rows[here], earned[here], t - 1)
-        return news
-
-    def _updated(self, rows: IndexArray, earned: FloatArray, t: int) -> FloatArray:
-        """(runs,): each run's behavior so far, after it earned ``earned`` at step t."""
-        rule, table = self._contract.fitted.behavior, self._table
-        if rule.vectorised:
-            with np.errstate(over="ignore", invalid="ignore"):
-                found: FloatArray = rule.update(table.real[rows, k.SO_FAR], earned, t)
-            return found
-        values = np.empty(rows.size)
-        for i, (row, one) in enumerate(zip(rows.tolist(), earned.tolist(), strict=True)):
-            if not table.whole[row, k.ENDED]:
-                table.behaviors[row] = rule.update(table.behaviors[row], one, t)
-            values[i] = rule.value(table.behaviors[row])
-        return values
-
-    def _advance(
-        self, rows: IndexArray, news: FloatArray, states: FloatArray, ends: FloatArray
-    ) -> IndexArray:
-        became = np.zeros(rows.size, dtype=np.int64)
-        for row in [row for row in self._table.texts if not self._table.whole[row, k.LOST]]:
-            del self._table.texts[row]
-        taken = self._part.advancing(self._table, rows, (news, states), (ends, became))
-        k.advance_rows(*taken)
-        return became
-
-    def _outlooks(self, rows: IndexArray) -> Outlooks:
-        contract, table = self._contract, self._table
-        whole, real = table.whole[rows], table.real[rows]
-        said, taken = _of_rows(table.texts, rows), _of_rows(table.taken, rows)
-
-        def words(run: int) -> str:
-            own = whole[run].tolist()
-            reason = ""
-            if own[k.CODE] or contract.one_sided[own[k.GROUP]]:
-                reason = words_of_run(contract, own, real[run].tolist(), said.get(run, ""))
-            return said_of_taken(reason, taken[run], own[k.STATUS]) if run in taken else reason
-
-        return Outlooks(
-            t=whole[:, k.LAST_T],
-            p=real[:, P],
-            spread=real[:, SPREAD_LOW : SPREAD_HIGH + 1],
-            low=real[:, LOW],
-            high=real[:, HIGH],
-            plausibility=real[:, PLAUSIBILITY],
-            assurance=real[:, ASSURANCE],
-            n=whole[:, k.LAST_N],
-            status=whole[:, k.STATUS].astype(np.int8),
-            words=words,
-        )
+    def _brought(self, rewards: Any, behavior: Any, n: int) -> tuple[Any, Any]:
+        """The rewards and behaviors of a call, as `Runs.step` takes them."""
+        if self._contract.readings:
+            return _by_agent(rewards, n, "rewards"), _by_agent(behavior, n, "behavior")
+        earned = _per_agent(rewards, n, "rewards")
+        return earned, None if behavior is None else _per_agent(behavior, n, "behavior")
 
     def _are_taken(self, rows: IndexArray) -> BoolArray:
-        taken = self._table.taken
+        taken = self._runs.table.taken
         if not taken:
             return np.zeros(rows.size, dtype=np.bool_)
         return np.array([row in taken for row in rows.tolist()], dtype=np.bool_)
@@ -433,14 +320,9 @@ class FleetWatch:
     def _grow(self, more: int) -> None:
         if more <= 0:
             return
-        old = self._table
-        n = len(old.whole)
+        n = len(self._runs.readings)
         more = max(more, n)  # at least double the table, so that joining one by one is fast
-        table = self._part.table(n + more)
-        table.whole[:n], table.real[:n], table.memory[:n] = old.whole, old.real, old.memory
-        table.behaviors[:n], table.texts, table.taken = old.behaviors, old.texts, old.taken
-        self._table = table
-        self._readings = np.concatenate([self._readings, np.zeros((more, self._readings.shape[1]))])
+        self._runs.grow(more)
         self._free = [*range(n + more - 1, n - 1, -1), *self._free]
 
 
@@ -454,16 +336,19 @@ def _per_agent(values: Any, n: int, what: str) -> FloatArray:
     return array if array.shape else np.full(n, array)
 
 
-def _of_rows(kept: dict[int, _T], rows: IndexArray) -> dict[int, _T]:
-    """The entries of ``kept`` for these rows, with new keys: each row's position in ``rows``."""
-    if not kept:
-        return {}
-    return {i: kept[row] for i, row in enumerate(rows.tolist()) if row in kept}
+def _by_agent(values: Any, n: int, what: str) -> list[Any]:
+    """The values that the caller passed, as a list with one entry for each of n agents."""
+    if isinstance(values, Mapping):
+        columns = {name: _column(one, n, f"{what} of {name!r}") for name, one in values.items()}
+        return [{name: one[i] for name, one in columns.items()} for i in range(n)]
+    return _column(values, n, what)
 
 
-def _by_value(times: IndexArray) -> Iterator[tuple[int, IndexArray]]:
-    """Each distinct value of ``times``, and the positions that have it."""
-    order = np.argsort(times, kind="stable")
-    ordered = times[order]
-    for a, b in stretches(ordered):
-        yield int(ordered[a]), order[a:b]
+def _column(values: Any, n: int, what: str) -> list[Any]:
+    if isinstance(values, str) or not hasattr(values, "__len__"):
+        return [values] * n
+    if np.shape(values) == ():
+        return [values[()]] * n
+    if len(values) != n:
+        raise InputError(f"{what} need one value for each of {n} agents, got {shown(values)}")
+    return list(values)

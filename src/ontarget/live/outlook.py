@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -29,6 +29,9 @@ class Status(IntEnum):
 
     def __str__(self) -> str:
         return self.name
+
+
+_STATUSES = tuple(Status)
 
 
 class Outlook(NamedTuple):
@@ -125,7 +128,7 @@ class Outlooks:
     words: Callable[[int], str] = field(repr=False)  # the reason of a run, by its position
 
     @classmethod
-    def pending(cls, n: int) -> Outlooks:
+    def pending(cls, n: int, words: Callable[[int], str] = lambda _: "") -> Outlooks:
         """The answers about n runs that have not begun yet: all with status PENDING."""
         p, low, high, plausibility, assurance = np.full((5, n), np.nan)
         return cls(
@@ -138,26 +141,7 @@ class Outlooks:
             assurance=assurance,
             n=np.zeros(n, dtype=np.intp),
             status=np.full(n, Status.PENDING, dtype=np.int8),
-            words=lambda run: "",
-        )
-
-    @classmethod
-    def of_each(cls, outlooks: Sequence[Outlook]) -> Outlooks:
-        """The answers about several runs as arrays, from one `Outlook` per run."""
-        columns = zip(*(one[:-1] for one in outlooks), strict=True)
-        t, p, spread, low, high, plausibility, assurance, n, status = map(np.array, columns)
-        reasons = [one.reason for one in outlooks]
-        return cls(
-            t=t,
-            p=p,
-            spread=spread,
-            low=low,
-            high=high,
-            plausibility=plausibility,
-            assurance=assurance,
-            n=n,
-            status=status.astype(np.int8),
-            words=reasons.__getitem__,
+            words=words,
         )
 
     def __len__(self) -> int:
@@ -200,6 +184,13 @@ class Outlooks:
             status=Status(int(self.status[run])),
             reason=self.words(run),
         )
+
+    def each(self, spoken: BoolArray) -> Iterator[Outlook]:
+        """The answers one by one, each with its reason where ``spoken`` is true."""
+        columns: list[list[Any]] = [one.tolist() for one in (*self.arrays().values(), spoken)]
+        for i, (*numbers, status, has_reason) in enumerate(zip(*columns, strict=True)):
+            reason = self.words(i) if has_reason else ""
+            yield Outlook._make((*numbers, _STATUSES[status], reason))
 
     def arrays(self) -> dict[str, Any]:
         """The arrays by name, without the reasons of the statuses."""

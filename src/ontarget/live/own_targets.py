@@ -22,7 +22,7 @@ from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.joint.asked import Asked
 from ontarget.fitted.joint.joint import Joint
 from ontarget.goal import Goal
-from ontarget.live._batch import answer_episodes
+from ontarget.live.answering import answer_episodes
 from ontarget.live.answers import Answers, Sheet
 from ontarget.live.contract import Contract
 from ontarget.live.outlook import Outlook, Status
@@ -34,16 +34,7 @@ _MOST_CONTRACTS = 64
 
 
 class OwnTargets:
-    """The alarms and promises of a monitor for runs that each have their own target.
-
-    Parameters
-    ----------
-    fitted
-        The result of a monitor's fit. Its assure episodes, which are held out for promises, need
-        targets (`Episodes.aimed`).
-    rule
-        The alarm rule.
-    """
+    """The alarms and promises of a monitor for runs that each have their own target."""
 
     def __init__(self, fitted: Fitted, rule: AlarmRule) -> None:
         self.fitted, self.rule = fitted, rule
@@ -58,10 +49,7 @@ class OwnTargets:
         self._contracts: OrderedDict[Target, Contract] = OrderedDict()
 
     def assured(self, group: int) -> Answers:
-        """The monitor's answers about one group's assure (held-out) episodes.
-
-        Each episode is judged by its own target. Episodes without a target are left out.
-        """
+        """The monitor's answers about one group's assure (held-out) episodes."""
         fitted, (found, aimed) = self.fitted, self._answers
         groups = fitted.assure_groups[fitted.known_outcomes]
         own = np.flatnonzero(aimed & (groups == group))
@@ -79,10 +67,7 @@ class OwnTargets:
         return answer_own(self.fitted, observed)
 
     def contract(self, target: Target) -> Contract:
-        """The contract (monitor, target and alarm rule) for runs with this target.
-
-        The last few contracts are kept in memory.
-        """
+        """The contract (monitor, target and alarm rule) for runs with this target."""
         if not isinstance(target, Target):
             raise InputError(
                 Argument("target"),
@@ -101,10 +86,7 @@ class OwnTargets:
 
 
 def answer_own(fitted: Fitted, episodes: Episodes) -> tuple[Answers, BoolArray]:
-    """The monitor's answers about episodes, each judged by its own target.
-
-    A second array, (episodes,), says which episodes have a target.
-    """
+    """The monitor's answers about episodes, each judged by its own target."""
     n, targets = len(episodes), episodes.targets
     assert targets is not None  # the callers have checked this
     sheet, met = Sheet(episodes.lengths, fitted.horizon), np.zeros(n, dtype=np.bool_)
@@ -122,10 +104,7 @@ def answer_own(fitted: Fitted, episodes: Episodes) -> tuple[Answers, BoolArray]:
 
 
 class OwnWatch:
-    """Follows one run after the other, each with its own target; see `GoalMonitor.watch_own`.
-
-    `reset` begins a run and takes the run's target, which must be fixed before the run begins.
-    """
+    """Follows one run after the other, each with its own target; see `GoalMonitor.watch_own`."""
 
     def __init__(self, own: OwnTargets, *, group: int = 0, on_bad: OnBad = "unknown") -> None:
         self._own, self._group, self._on_bad = own, group, on_bad

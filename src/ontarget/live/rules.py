@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, TypedDict
+from difflib import get_close_matches
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias, TypedDict
 
 import numpy as np
 
@@ -50,11 +51,19 @@ class RuleOptions(TypedDict, total=False):
     clear_above: float | None
 
 
-class Assured(Protocol):
-    """What an alarm rule can ask about the recorded episodes that its threshold comes from.
+# How p of one target is calibrated: corrected for this target, or in the same way for all targets.
+Calibration: TypeAlias = Literal["target", "common"]
 
-    These are the assure episodes (held out for promises) of one group, judged by one target.
-    """
+
+class AlarmOptions(RuleOptions, total=False):
+    """The options for alarms: a rule, or arguments that describe one, and how p is calibrated."""
+
+    alarm: AlarmRule | None
+    calibration: Calibration
+
+
+class Assured(Protocol):
+    """What an alarm rule can ask about the recorded episodes that its threshold comes from."""
 
     @property
     def met(self) -> BoolArray:
@@ -73,51 +82,21 @@ class Assured(Protocol):
 
     @property
     def promises(self) -> bool:
-        """Whether these are assure (held-out) episodes, so that the rate is promised.
-
-        Otherwise it is only measured.
-        """
+        """Whether these are assure (held-out) episodes, so that the rate is promised."""
         ...
 
     @property
     def stopped(self) -> int:
-        """How many further episodes were cut off, so that their outcome is unknown.
-
-        See method M24 in docs/methods.md.
-        """
+        """How many further episodes were cut off, so that their outcome is unknown."""
         ...
 
     def scores(self, for_steps: int) -> FloatArray:
-        """(episodes,): each episode's score: any threshold above it would have raised an alarm.
-
-        The alarm is raised if p is below the threshold at ``for_steps`` known steps in a row. See
-        method M8 in docs/methods.md.
-        """
+        """(episodes,): each episode's score: any threshold above it would have raised an alarm."""
         ...
 
 
 class Trigger(NamedTuple):
-    """An alarm rule as numbers: what is compared with which threshold, and what is promised.
-
-    Attributes
-    ----------
-    compared
-        Which number of the monitor's answer is compared: 0 is p, 1 low, 2 high, 3 plausibility and
-        4 assurance; −1 for a rule that decides in Python (`AlarmRule.alarming`).
-    raise_below
-        The alarm is raised if the compared number is strictly below this.
-    clear_at
-        The alarm ends when the compared number is at least this.
-    for_steps
-        How many consecutive steps with known numbers it takes to raise the alarm.
-    threshold
-        The threshold to show: ``raise_below`` without the small margin for rounding.
-    promised
-        The promised false-alarm rate, if the rule has one.
-    measured
-        In a monitor without assure (held-out) episodes: the false-alarm rate as measured on the
-        learning episodes, which is not a promise.
-    """
+    """An alarm rule as numbers: what is compared with which threshold, and what is promised."""
 
     compared: int
     raise_below: float
@@ -129,10 +108,7 @@ class Trigger(NamedTuple):
 
     @property
     def numbers(self) -> tuple[float, float, float, float]:
-        """The trigger as plain numbers for the compiled code.
-
-        They are ``compared``, ``raise_below``, ``clear_at`` and ``for_steps``.
-        """
+        """The trigger as plain numbers for the compiled code."""
         return self.compared, self.raise_below, self.clear_at, self.for_steps
 
 
@@ -259,10 +235,7 @@ class Promised(AlarmRule):
         _check_confidence(self.confidence)
 
     def trigger(self, assured: Assured | None) -> Trigger:
-        """The alarm rule as numbers, with the threshold that follows from ``assured``.
-
-        ``assured`` are the held-out episodes of one group of runs.
-        """
+        """The alarm rule as numbers, with the threshold that follows from ``assured``."""
         if assured is None:
             raise FewEpisodesError(NO_ASSURE)
         if self.confidence is not None and not assured.promises:
@@ -322,10 +295,7 @@ class RuledOut(AlarmRule):
         _check_confidence(self.confidence)
 
     def trigger(self, assured: Assured | None) -> Trigger:
-        """The alarm rule as numbers.
-
-        It needs assure (held-out) episodes, but no answers about them.
-        """
+        """The alarm rule as numbers."""
         if assured is None:
             raise FewEpisodesError(NO_ASSURE)
         if not assured.promises:
@@ -356,10 +326,7 @@ def rule_of(
     for_steps: int | None = None,
     clear_above: float | None = None,
 ) -> AlarmRule:
-    """The alarm rule: ``alarm`` itself, or the rule that the other arguments describe.
-
-    The arguments are those of `GoalMonitor.watch`.
-    """
+    """The alarm rule: ``alarm`` itself, or the rule that the other arguments describe."""
     shorthands = {
         "alarm_below": alarm_below,
         "false_alarm_rate": false_alarm_rate,
@@ -420,3 +387,13 @@ def _check_steps(for_steps: object) -> None:
 def _check_confidence(confidence: Level | None) -> None:
     if confidence is not None:
         exact_confidence(confidence)
+
+
+def checked_options(options: AlarmOptions) -> dict[str, Any]:
+    """The options for an alarm as a dictionary; an unknown option raises an `InputError`."""
+    known = AlarmOptions.__annotations__.keys() | RuleOptions.__annotations__.keys()
+    for name in options.keys() - known:
+        close = get_close_matches(name, known, n=1)
+        hint = f"; did you mean {close[0]}?" if close else f"; the options are {sorted(known)}"
+        raise InputError(f"there is no option {name!r}{hint}")
+    return dict(options)

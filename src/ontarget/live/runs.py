@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -18,10 +18,11 @@ from ontarget.errors import InputError
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.kernels import NUMBERS
 from ontarget.live import _run_kernel as k
-from ontarget.live._reasons import Reason
-from ontarget.live._stored_runs import check_counts, check_values
 from ontarget.live.outlook import Status
+from ontarget.live.reasons import Reason
 
+_MOST_STEPS: Final = 2**53
+_GROUPS: Final = (str, int, float, bool, type(None))
 RUN_FORMAT: Final = 1
 # A packed run: this byte; these columns of its row (eight bytes each, little-endian); what it
 # remembers of earlier steps; the last state; and anything else that it has, as JSON.
@@ -42,65 +43,28 @@ class RunState:
     """The state of a watched run, as a plain value that can be stored, sent and resumed.
 
     A watch that resumes this state gives exactly the answers, to the last bit, that the first watch
-    would have given.
-
-    Attributes
-    ----------
-    step
-        The step of the next call.
-    group
-        The run's group, None without groups.
-    target
-        The outcomes that the run should end in, as text.
-    behavior
-        The behavior's internal state: a number, or a nested tuple of numbers.
-    so_far
-        The behavior so far; None if it has no value yet.
-    lost
-        Why the behavior so far is unknown: a code and two details. The code is 0 if the behavior so
-        far is known.
-    streak, alarmed, since
-        ``streak``: for how many steps in a row the compared number, such as p, was below the alarm
-        threshold. ``alarmed``: whether the run is in alarm. ``since``: the step at which the alarm
-        began.
-    ended
-        Whether the run is over.
-    intervened_at
-        The step at which somebody took the run over; None if nobody did.
-    row
-        The last state of the run, with all its columns; None before the first state.
-    outlook
-        The monitor's last answer: the step, how many episodes its bounds are based on, the status,
-        the code of the reason, the reason's two details, and the numbers.
-    text
-        The text of the reason, if the reason has no code.
-    history
-        What a monitor that reads the run so far remembers: the last states and the rewards that
-        came with them, the latest first; then sums over the run, how many values are in each sum,
-        and how often categories have occurred. Empty for other monitors.
-    parts
-        For a run that is watched for a goal: the state of each behavior, in the order of their
-        names.
-    format
-        The version of this format.
+    would have given. ``step`` is that of the next call, ``so_far`` the behavior so far, and ``row``
+    the last state with all its columns. NaN is stored as None.
     """
 
     step: int
     group: Any
     target: str
-    behavior: Any
+    behavior: Any  # its internal state: a number, or a nested tuple of numbers
     so_far: float | None
+    # Why the behavior so far is unknown: a code (0 if it is known) and two details.
     lost: tuple[int, float | None, float | None]
     streak: int
     alarmed: bool
     since: int
     ended: bool
     row: tuple[float | None, ...] | None
+    # The last answer: its step, n, status, the code of the reason, two details, and the numbers.
     outlook: tuple[float | None, ...]
     text: str = ""
     intervened_at: int | None = None
-    history: tuple[tuple[float | None, ...], ...] = ()
-    parts: tuple[RunState, ...] = ()
+    history: tuple[tuple[float | None, ...], ...] = ()  # what the models read of the run so far
+    parts: tuple[RunState, ...] = ()  # for a goal: the state of each of its behaviors
     format: int = RUN_FORMAT
 
     def reading(self, width: int) -> list[float]:
@@ -143,21 +107,7 @@ class RunState:
 
 @dataclass(frozen=True)
 class Standings:
-    """The states of many runs, as arrays with one entry per run: what a service stores and shows.
-
-    Attributes
-    ----------
-    packed
-        Each run as bytes, from which another fleet (`FleetWatch`) can continue it exactly.
-    so_far
-        The behavior so far of each run.
-    group
-        The number of each run's group.
-    alarmed, since, ended
-        As in `RunState`.
-    reasoned
-        Whether the last answer about the run has a reason.
-    """
+    """The states of many runs as arrays, one entry per run: what a service stores and shows."""
 
     packed: list[bytes]
     so_far: FloatArray
@@ -172,22 +122,13 @@ NO_MEMORY: FloatArray = read_only(np.zeros((0, 0)))
 
 
 class RunTable:
-    """A table of watched runs, one row each, as the compiled code in `_run_kernel` reads it.
-
-    Parameters
-    ----------
-    behavior
-        The behavior that the runs are judged by.
-    n
-        The number of rows.
-    blank
-        What a run remembers of its history before its first state; empty if nothing.
-    """
+    """A table of watched runs, one row each, as the compiled code in `_run_kernel` reads it."""
 
     __slots__ = (
         "_blank",
         "_initial",
         "_start",
+        "_vectorised",
         "behaviors",
         "memory",
         "real",
@@ -202,11 +143,22 @@ class RunTable:
         self.whole: IndexArray = np.zeros((n, k.N_WHOLE), dtype=np.int64)
         self.real: FloatArray = np.zeros((n, k.N_REAL))
         # The internal state of behaviors that keep more than their value, which is a column.
-        self.behaviors: list[Any] = [] if behavior.vectorised else [self._start] * n
+        self._vectorised = behavior.vectorised
+        self.behaviors: list[Any] = [] if self._vectorised else [self._start] * n
         self.texts: dict[int, str] = {}
         self.memory: FloatArray = np.zeros((n, *blank.shape))
         self.taken: dict[int, int] = {}  # the step at which somebody took a run over
         self.begin(slice(None))
+
+    def grow(self, more: int) -> None:
+        """Add rows, each at the beginning of a run."""
+        n = len(self.whole)
+        self.whole = np.concatenate([self.whole, np.zeros((more, k.N_WHOLE), dtype=np.int64)])
+        self.real = np.concatenate([self.real, np.zeros((more, k.N_REAL))])
+        self.memory = np.concatenate([self.memory, np.zeros((more, *self._blank.shape))])
+        if not self._vectorised:
+            self.behaviors += [self._start] * more
+        self.begin(slice(n, n + more))
 
     def begin(self, rows: Any) -> None:
         """Begin new runs in these rows; each row keeps its group."""
@@ -228,10 +180,7 @@ class RunTable:
     def states_of(
         self, rows: IndexArray, *, groups: list[Any], target: str, readings: FloatArray
     ) -> list[RunState]:
-        """The runs in these rows as `RunState` values.
-
-        ``groups`` and ``readings`` have the group and the last state of each run.
-        """
+        """The runs in these rows as `RunState` values."""
         whole, real = self.whole[rows].tolist(), numbers_or_none(self.real[rows])
         read, past = numbers_or_none(readings), numbers_or_none(self.memory[rows])
         return [
@@ -264,10 +213,7 @@ class RunTable:
         ]
 
     def pack(self, rows: IndexArray, readings: FloatArray) -> list[bytes]:
-        """The runs in these rows as bytes, which is many times faster than `states_of`.
-
-        ``readings`` has the last state of each run.
-        """
+        """The runs in these rows as bytes, which is many times faster than `states_of`."""
         whole = np.ascontiguousarray(self.whole[rows][:, _WHOLE]).view(np.float64)
         past = self.memory[rows].reshape(rows.size, -1)
         numbers = np.concatenate([whole, self.real[rows][:, _REAL], past, readings], axis=1)
@@ -348,10 +294,7 @@ class RunTable:
 def admitted(
     state: RunState, fitted: Fitted, target: object, memory: tuple[int, ...] = (0, 0)
 ) -> int:
-    """The group number of a stored run. It is an error if the run was watched for another target.
-
-    ``memory`` is the shape of the array in which runs of this monitor remember earlier steps.
-    """
+    """The group number of a stored run; an error if it was watched for another target."""
     width = fitted.state_width
     check_values(state, fitted)
     if state.target != str(target):
@@ -390,10 +333,7 @@ def state_of(packed: bytes) -> RunState:
 
 
 def _unpacked(rest: bytes) -> tuple[Any, str, int | None]:
-    """What follows the numbers of a packed run: its behavior, a reason's text, and a step.
-
-    The step is the one at which somebody took the run over, or None.
-    """
+    """What follows the numbers of a packed run: its behavior, a reason's text, and a step."""
     if not rest:
         return None, "", None
     try:
@@ -452,3 +392,69 @@ def stretches(values: IndexArray) -> list[tuple[int, int]]:
         return []
     inner = (np.flatnonzero(values[1:] != values[:-1]) + 1).tolist()
     return list(pairwise([0, *inner, values.size]))
+
+
+def check_counts(counts: Sequence[int], details: Sequence[float], fitted: Fitted) -> None:
+    """Raise an `InputError` if the whole numbers in a stored run are impossible."""
+    t, group, streak, alarmed, since, ended, lost, status, last_t, last_n, code = counts
+    *numbers, one, _ = details
+    last = fitted.horizon + 1 if fitted.horizon_declared else _MOST_STEPS
+    if not 0 <= t <= last:
+        raise InputError(f"the stored run needs a step from 0 to {last}, got {t}")
+    rules = {
+        f"group needs 0 to {fitted.n_groups - 1}, got {group}": 0 <= group < fitted.n_groups,
+        f"outlook needs a step up to {t}, got {last_t}": 0 <= last_t <= t,
+        "streak, since and n need whole numbers from 0 up": min(streak, since, last_n) >= 0,
+        "alarmed and ended need to be true or false": {alarmed, ended} <= {0, 1},
+        f"status needs a number from 0 to {len(Status) - 1}, got {status}": status in set(Status),
+        "reason needs a known code": {lost, code} <= set(Reason),
+        "reason needs the number of a feature": code != Reason.BAD_FEATURE
+        or one in range(fitted.state_width),
+        "the probabilities of the outlook need to lie between -1 and 1": all(
+            -1.0 <= x <= 1.0 or x != x for x in numbers
+        ),
+    }
+    for rule, holds in rules.items():
+        if not holds:
+            raise InputError(f"the stored run does not belong to this monitor: {rule}")
+
+
+def check_values(state: Any, fitted: Fitted) -> None:
+    """Raise an `InputError` if the fields of a stored state do not have the types of `RunState`."""
+    kinds = {
+        "target and text need texts": isinstance(state.target, str) and isinstance(state.text, str),
+        "group needs a name": isinstance(state.group, _GROUPS),
+        "step, streak and since need whole numbers": _whole(state.step, state.streak, state.since),
+        "alarmed and ended need to be true or false": {state.alarmed, state.ended} <= {0, 1}
+        if _whole(state.alarmed, state.ended)
+        else False,
+        "lost needs a code and two numbers": _tuple(state.lost, 3)
+        and _whole(state.lost[0])
+        and _numbers(state.lost[1:]),
+        f"outlook needs {6 + NUMBERS} numbers": _tuple(state.outlook, 6 + NUMBERS)
+        and _whole(*state.outlook[:4])
+        and _numbers(state.outlook[4:]),
+        "so_far needs a number or null": _numbers([state.so_far]),
+        "row needs numbers or null": state.row is None
+        or (isinstance(state.row, tuple) and _numbers(state.row)),
+        "history needs rows of numbers": isinstance(state.history, tuple)
+        and all(isinstance(one, tuple) and _numbers(one) for one in state.history),
+        "intervened_at needs a step or null": state.intervened_at is None
+        or (_whole(state.intervened_at) and state.intervened_at >= 0),
+    }
+    for kind, holds in kinds.items():
+        if not holds:
+            raise InputError(f"the stored state of a run is not valid: {kind}")
+
+
+def _tuple(value: Any, size: int) -> bool:
+    return isinstance(value, tuple) and len(value) == size
+
+
+def _whole(*values: Any) -> bool:
+    return all(isinstance(one, int) and -(2**63) <= one < 2**63 for one in values)
+
+
+def _numbers(values: Any) -> bool:
+    """Whether every value is None or a number that fits into a float."""
+    return all(one is None or isinstance(one, float) or _whole(one) for one in values)

@@ -16,6 +16,7 @@ from ontarget.errors import Argument, InputError, OntargetError
 from ontarget.live.contract import Contract
 from ontarget.live.explanation import Explanation
 from ontarget.live.outlook import Outlook, Status
+from ontarget.live.protocol import earned, fields_of, is_last, is_taken_over, reading
 from ontarget.live.runs import RunState
 from ontarget.live.watch import Watch
 
@@ -138,13 +139,13 @@ class Sessions:
         """The answer to a message; message and answer are plain JSON values.
 
         A message has the fields ``agent`` (a name, by default ""), ``state`` (an object by feature,
-        or a list; null is a missing value), ``reward``, and if needed ``behavior`` and ``group``.
-        When the run is over, the message has ``"end": true`` instead of a state, or
-        ``"truncated": true`` if the run was cut off before its own end. ``"intervene": true``, with
-        a state or alone, says that somebody takes the run over; from then on answers have
-        ``"intervened": true``. The answer has the agent and the fields of `Outlook` (p,
-        bounds, status and so on), with null where a number is unknown; the last answer of a run
-        also has its ``outcome``. docs/live-protocol.md describes every field.
+        or a list; null is a missing value), ``reward``, and if needed ``signals``, ``behavior`` and
+        ``group``. When the run is over, the message has ``"end": true`` instead of a state, or
+        ``"truncated": true`` if the run was cut off before its own end. ``"intervened": true``,
+        with a state or alone, says that somebody takes the run over; from then on answers have it
+        too. The answer has the agent and the fields of `Outlook`, with null where a number is
+        unknown; the last answer of a run also has its ``outcome``. docs/live-protocol.md describes
+        every field.
         """
         agent = str(message.get("agent", ""))
         before = self._watches.get(agent)  # the agent is forgotten if its run ends now
@@ -165,13 +166,10 @@ class Sessions:
         cut = bool(message.get("truncated")) and outlook.status is not Status.DONE
         if closed and watched is not None and not cut:
             more |= _outcome(watched[0])
-        return {"agent": agent, **_json(outlook), **more, **true}
+        return {"agent": agent, "t": outlook.t, **fields_of(outlook), **more, **true}
 
     def _parts(self, agent: str) -> dict[str, Any]:
-        """The field "parts" of a JSON answer: p of each behavior by itself, by name.
-
-        The field is left out if the run is not watched for a goal over several behaviors.
-        """
+        """The field "parts" of a JSON answer: p of each behavior by itself, by name."""
         known = self._watches.get(agent)
         if known is None or not self.contract.asked.is_joint:
             return {}
@@ -179,30 +177,25 @@ class Sessions:
         return {"parts": each}
 
     def _outlook(self, agent: str, message: Mapping[str, Any]) -> Outlook:
-        behavior, reward = message.get("behavior"), message.get("reward", 0.0)
+        behavior, group = message.get("behavior"), message.get("group")
         self._forget_some()  # this agent too, if it was silent for too long
         known = self._watches.get(agent)
         if known is not None and known[0].status is Status.DONE and not is_last(message):
             self.forget(agent)  # its last run is over, so this message begins the next one
             known = None
-        if reward is None:  # unknown; but at the first step nothing has been earned yet
-            reward = 0.0 if known is None else math.nan
+        signals = message.get("signals") if self.contract.readings else None
+        reward = earned(message.get("reward", 0.0), signals, first=known is None)
         if is_last(message):
-            if known is None and message.get("group") is not None:
-                self._watch_of(agent, message.get("group"))
+            if known is None and group is not None:
+                self._watch_of(agent, group)
             cut = bool(message.get("truncated"))
             return self.end(agent, reward, behavior=behavior, truncated=cut)
-        taken = bool(message.get("intervene"))
+        taken = is_taken_over(message)
         if "state" not in message and not taken:
             raise InputError('a message needs a "state", or "end": true')
         if "state" in message:
-            found = self.step(
-                agent,
-                _reading(message["state"]),
-                reward,
-                behavior=behavior,
-                group=message.get("group"),
-            )
+            state = reading(message["state"])
+            found = self.step(agent, state, reward, behavior=behavior, group=group)
         return self.intervene(agent) if taken else found
 
     def _watch_of(self, agent: Hashable, group: Any) -> Watch:
@@ -238,10 +231,7 @@ class Sessions:
 
 
 def _outcome(watch: Watch) -> dict[str, Any]:
-    """The field "outcome" of a JSON answer: a number, or one number per behavior, by name.
-
-    The field is left out if the outcome is unknown.
-    """
+    """The field "outcome" of a JSON answer: a number, or one number per behavior, by name."""
     state = watch.run_state
     if watch.contract.asked.is_joint:
         names = watch.contract.asked.names
@@ -254,29 +244,3 @@ def _ended_at(state: RunState) -> float | None:
     """The outcome of one behavior; None if it is unknown or not finite."""
     known = not state.lost[0] and state.so_far is not None and math.isfinite(state.so_far)
     return state.so_far if known else None
-
-
-def is_last(message: Mapping[str, Any]) -> bool:
-    """Whether a message ends its agent's run: the run came to its end, or was cut off."""
-    return bool(message.get("end") or message.get("truncated"))
-
-
-def _reading(state: Any) -> Any:
-    """The state of a message with NaN in place of null, as a watch takes it."""
-    if isinstance(state, Mapping):
-        return {name: math.nan if one is None else one for name, one in state.items()}
-    if isinstance(state, list):
-        return [math.nan if one is None else one for one in state]
-    return state
-
-
-def _json(outlook: Outlook) -> dict[str, Any]:
-    fields = outlook._asdict() | {
-        "status": outlook.status.name,
-        "spread": list(outlook.spread) if outlook.known else None,
-    }
-    return {
-        name: None if isinstance(value, float) and math.isnan(value) else value
-        for name, value in fields.items()
-        if not (name == "reason" and not value)
-    }

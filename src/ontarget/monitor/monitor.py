@@ -3,54 +3,81 @@
 from __future__ import annotations
 
 import inspect
-import math
-import warnings
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 import numpy as np
 
 from ontarget._arguments import whole_number
-from ontarget._progress import announce_compiling
-from ontarget.episodes import Behavior, Episodes, PaperSplit, Split
+from ontarget._progress import announce_compiling, progress_bar
+from ontarget._typing import ArrayLike, FloatArray
+from ontarget.conformal.levels import Level
+from ontarget.conformal.ranks import Interval
+from ontarget.drift.change import Drift
+from ontarget.drift.comparing import Order, drift_of
+from ontarget.drift.guard import DriftGuard, guard_of, harm_guard_of
+from ontarget.episodes import Behavior, Episodes, PaperSplit, Schema, Split
 from ontarget.episodes.behavior import Bounds
-from ontarget.episodes.rounding import outliers_in_words
+from ontarget.episodes.judged import Reading
 from ontarget.episodes.schema import Unseen
-from ontarget.errors import (
-    Argument,
-    EpisodesWarning,
-    FewEpisodesError,
-    InputError,
-    ModelFileError,
-)
-from ontarget.fitted.blocks import StepsPerModel, plan_blocks
-from ontarget.fitted.choices import HeldOut
+from ontarget.episodes.store import Roles
+from ontarget.errors import Argument, InputError, ModelFileError, UnfittedError
+from ontarget.evaluation import Resampling
+from ontarget.fitted.blocks import StepsPerModel
 from ontarget.fitted.fitted import Fitted
-from ontarget.fitted.joint.joint import Joint, checked_target, goal_over
+from ontarget.fitted.guarantee import band_depth, band_interval
+from ontarget.fitted.joint.asked import Asked
+from ontarget.fitted.joint.joint import Joint
+from ontarget.fitted.law import StepLaw
+from ontarget.fitted.paths.bands import PathBand
+from ontarget.fitted.target_map import TargetMap
 from ontarget.fitting.engines import Engine
-from ontarget.fitting.fit import Preset, fit_monitor, preset_model
-from ontarget.fitting.ground import with_learned_horizon
-from ontarget.fitting.recipe import Recipe
+from ontarget.fitting.fit import Preset
 from ontarget.goal import Goal
-from ontarget.live._assured import Contracts
-from ontarget.models.registry import model_named
-from ontarget.monitor._dividing import USUAL_SHARE, chosen_share, divided
-from ontarget.monitor._judging import Judging
-from ontarget.monitor._keeping import kept_parameters, restored_parameters
-from ontarget.monitor._reach import reach_in_words
-from ontarget.monitor._warm import check_settings, warm_split
-from ontarget.reading.prepared.manifest import is_prepared
+from ontarget.live.alarms import PromisedAlarms, promised_alarms
+from ontarget.live.answering import outlooks_at
+from ontarget.live.contract import Contract
+from ontarget.live.contracts import Contracts
+from ontarget.live.explaining import explained
+from ontarget.live.explanation import Explanation
+from ontarget.live.fleet import FleetWatch
+from ontarget.live.outlook import Outlooks
+from ontarget.live.own_targets import OwnTargets, OwnWatch
+from ontarget.live.rules import AlarmOptions, Calibration, checked_options, rule_of
+from ontarget.live.sessions import Sessions
+from ontarget.live.watch import OnBad, Watch
+from ontarget.monitor._asking import (
+    boxes_at,
+    each_so_far,
+    of_the_sample,
+    outcomes_of,
+    path_band_of,
+    reading_of,
+    so_far_of,
+    states_of,
+)
+from ontarget.monitor._fitting import (
+    MAX_LEARN,
+    FitOptions,
+    check_settings,
+    divide,
+    fit_parts,
+    recalibrated_parts,
+    restored_parameters,
+)
+from ontarget.monitor._summary import reach_in_words
+from ontarget.report.evaluation import Evaluation, OwnEvaluation, evaluate, evaluate_own
 from ontarget.target import Target
 
 if TYPE_CHECKING:
     from ontarget.reading.prepared.preparing import PreparedEpisodes
 
-_MAX_LEARN = 20_000
+_EVALUATED_STEPS = 1_000_000  # of prepared episodes; their answers take some 80 bytes each
 
 
-class GoalMonitor(Judging):
+class GoalMonitor:
     """The calibrated probability, at every step of a run, that it ends inside a target.
 
     Parameters
@@ -194,7 +221,7 @@ class GoalMonitor(Judging):
         warm: GoalMonitor | None = None,
         precedents: bool = True,
         paths: bool | None = None,
-        max_learn: int = _MAX_LEARN,
+        max_learn: int = MAX_LEARN,
     ) -> GoalMonitor:
         """Fit the monitor to recorded episodes; returns the monitor itself.
 
@@ -255,109 +282,19 @@ class GoalMonitor(Judging):
         if warm is not None:
             self._take_over(warm)
             target = warm.target if target is None else target
-        held_out: HeldOut | None = None
-        if isinstance(episodes, str | Path) and not is_prepared(Path(episodes)):
-            episodes = Episodes.read(episodes)
-        if episodes is not None and not isinstance(episodes, Episodes):
-            settled = None if max_learn == _MAX_LEARN else max_learn
-            _refuse_division(self, split, assure, warm, settled)
-            split = _prepared_split(episodes)
-        elif split is None:
-            if episodes is None:
-                raise InputError(
-                    "fit needs ", Argument("episodes"), " or ", Argument("split"), ", got neither"
-                )
-            _check_default(target, episodes.names)
-            most = whole_number("max_learn", max_learn, least=1)
-            before = 0 if warm is None else warm.sizes["assure"]
-
-            def divide(some: Episodes) -> Split | PaperSplit:
-                nonlocal held_out
-                share, in_groups = assure, self.group is not None
-                chooses = self.preset != "paper" and some.censoring != "worst-case"
-                if assure is None and target is not None and chooses:
-                    held_out = chosen_share(
-                        some, target, seed=seed, most=most, in_groups=in_groups, before=before
-                    )
-                    share = None if held_out is None else held_out.share
-                return divided(
-                    some,
-                    USUAL_SHARE if share is None else share,
-                    seed=seed,
-                    most=most,
-                    in_groups=in_groups,
-                    as_in_paper=self.preset == "paper",
-                )
-
-            split = divide(episodes) if warm is None else warm_split(warm.fitted, episodes, divide)
-        elif warm is not None:
-            raise InputError(
-                "pass ",
-                Argument("warm"),
-                " with episodes, not with a split, which is already divided",
-            )
-        elif assure is not None:
-            raise InputError(
-                "pass ",
-                Argument("assure"),
-                " with episodes, not with a split, which is already divided",
-            )
-        if self.preset == "paper" and isinstance(split, Split):
-            raise InputError(
-                "preset='paper' needs episodes split into train, calibrate and assure, got learn "
-                "and assure; split with split(train=0.4, calibrate=0.4, assure=0.2)"
-            )
-        if self.history is not None:
-            recalling: list[Any] = [
-                None if part is None else part.with_history(self.history) for part in split
-            ]
-            split = type(split)(*recalling)
-        split = with_learned_horizon(split)
-        _check_default(target, split[0].names)
-        if split[0].names:
-            return self._fit_several(
-                split,
-                target,
-                held_out,
-                seed=seed,
-                engine=engine,
-                progress=progress,
-                checkpoint=checkpoint,
-                steps=steps,
-                precedents=precedents,
-                paths=paths,
-            )
-        horizon = split[0].horizon
-        blocks, law = plan_blocks(
-            horizon,
-            steps_per_model=self.steps_per_model or (1 if self.preset == "paper" else "auto"),
-            window=self.window,
-        )
-        recipe = Recipe(
-            model=self._unfitted(),
-            blocks=blocks,
-            law=law,
-            group=self.group,
-            min_calibration=whole_number("min_calibration", self.min_calibration, least=1),
-            reward_bounds=_bounds(_bounds_of(self.reward_bounds, "", ())),
+        settings = self.get_params(deep=False)
+        parts, held_out = divide(
+            settings,
+            episodes,
+            split,
+            target,
+            assure=assure,
             seed=seed,
-            parameters=kept_parameters(self.get_params(deep=False)),
-            steps=_asked_steps(steps, horizon),
-            unseen=self.unseen,
-            chooses_spacing=self.steps_per_model in (None, "auto") and self.preset != "paper",
-            chooses_history=self.history is None and not split[0].history,
-            precedents=precedents,
-            paths=paths,
+            warm=None if warm is None else warm.fitted,
+            max_learn=max_learn,
         )
-        for name, part in split._asdict().items():
-            used = part is not None and name != "rest"
-            huge = outliers_in_words(part._unrounded) if used else ""
-            if huge:
-                warnings.warn(huge, EpisodesWarning, stacklevel=2)
-        fitted = fit_monitor(recipe, split, engine=engine, progress=progress, checkpoint=checkpoint)
-        _refuse_unknown(fitted)
-        aim = target if isinstance(target, Target) else None
-        self._contracts = Contracts(Joint.of(_recorded(fitted, aim, held_out)))
+        options = FitOptions(seed, engine, progress, checkpoint, steps, precedents, paths)
+        self._contracts = Contracts(fit_parts(settings, parts, options, target, held_out))
         return self
 
     def _take_over(self, warm: GoalMonitor) -> None:
@@ -393,106 +330,726 @@ class GoalMonitor(Judging):
             half of the new episodes are always used to correct p.
         seed
             The seed for choosing that half, and for the random numbers that break ties.
+        """
+        found = recalibrated_parts(self._joint, new_episodes, seed=seed, renew_p=renew_p)
+        twin = type(self)(**self.get_params(deep=False))
+        twin._contracts = Contracts(found)
+        return twin
+
+    @property
+    def contracts(self) -> Contracts:
+        """What makes and keeps contracts, and holds the result of the fit."""
+        if self._contracts is None:
+            raise UnfittedError("this monitor is not fitted yet; call fit, or load a model file")
+        return self._contracts
+
+    @property
+    def _joint(self) -> Joint:
+        return self.contracts.joint
+
+    @property
+    def fitted(self) -> Fitted:
+        """The result of the fit: models, calibration, and the assure (held-out) episodes."""
+        if not self._joint.is_single:
+            names = tuple(self._joint.parts)
+            raise InputError(
+                f"this monitor has several behaviors ({', '.join(names)}); ask about one of them: "
+                f"monitor.only({names[0]!r})"
+            )
+        return self._joint.first
+
+    @property
+    def horizon(self) -> int:
+        """The number of steps of a complete run."""
+        return self._joint.first.horizon
+
+    @property
+    def horizon_declared(self) -> bool:
+        """Whether the horizon was declared; otherwise it is that of the longest learning run."""
+        return self._joint.first.horizon_declared
+
+    @property
+    def roles(self) -> Roles:
+        """What each column of the log was used for when the monitor was fitted."""
+        return self._joint.first.trained.roles
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many episodes are in each part of the data, such as learn and assure."""
+        return dict(self._joint.first.trained.sizes)
+
+    @property
+    def grid(self) -> float:
+        """Outcomes are rounded to multiples of this number (method M1 in docs/methods.md)."""
+        return self.fitted.grid
+
+    @property
+    def schema(self) -> Schema:
+        """The names and types of the features of a state.
+
+        `Episodes.read` takes the monitor itself as ``like=``.
+        """
+        return self._joint.first.schema
+
+    @property
+    def behavior(self) -> Behavior:
+        """The number that a run is judged by, such as the sum of its rewards."""
+        return self.fitted.behavior
+
+    @property
+    def target(self) -> Target | Goal | None:
+        """The target that was named at `fit`, the default of every method; None without one."""
+        return self._joint.target
+
+    @property
+    def readings(self) -> dict[str, Reading]:
+        """For each named behavior, how it is computed, and from which signal (reward or column)."""
+        return self._joint.readings
+
+    @property
+    def groups(self) -> tuple[Any, ...] | None:
+        """The names of the groups of runs, each calibrated by itself; None without groups."""
+        return self._joint.first.groups
+
+    def only(self, name: str) -> GoalMonitor:
+        """The monitor of the behavior ``name`` alone, from a monitor of several behaviors."""
+        if self._joint.is_single:
+            raise InputError(
+                f"this monitor has a single behavior without a name, got the name {name!r}; use "
+                "the monitor itself"
+            )
+        if name not in self._joint.parts:
+            known = ", ".join(self._joint.parts)
+            raise InputError(Argument("name"), f" needs one of the behaviors {known}, got {name!r}")
+        twin = copy(self)
+        twin._contracts = self.contracts.parts[name]
+        if isinstance(twin.reward_bounds, Mapping):
+            twin.reward_bounds = twin.reward_bounds.get(name)
+        return twin
+
+    def _wanted(self, target: Target | Goal | None) -> Target | Goal:
+        """The target of a call: the one that was passed, otherwise the one named at `fit`."""
+        found = self.target if target is None else target
+        if found is None:
+            raise InputError(
+                Argument("target"),
+                " is needed, because none was named at fit; pass one, for example "
+                "Target.at_least(60), or name it at fit",
+            )
+        return self._joint.checked(found)
+
+    def _narrowed(self, target: Target | Goal | None) -> tuple[GoalMonitor, Target | Goal, str]:
+        """The monitor to ask, its target, and the name of the behavior that it is about."""
+        wanted = self._wanted(target)
+        if isinstance(wanted, Goal) and wanted.only is not None:
+            name, alone = wanted.only
+            return self.only(name), alone, name
+        return self, wanted, ""
+
+    def _contract(self, target: Target | Goal | None, alarm: AlarmOptions) -> Contract:
+        """The contract for a target: the target and an alarm rule, prepared for watching runs."""
+        alone, wanted, _ = self._narrowed(target)
+        rest = checked_options(alarm)
+        own_map = alone._map(wanted, rest.pop("calibration", "target"))
+        return alone.contracts.of(wanted, rule_of(**rest), own_map)
+
+    def _asked(self, target: Target | Goal, calibration: Calibration) -> Asked:
+        """The target, asked of this monitor, with p calibrated as the caller wants."""
+        return self.contracts.asked(target, self._map(target, calibration))
+
+    def _map(self, target: Target | Goal, calibration: Calibration) -> TargetMap | None:
+        """The calibration of p for this target alone; None if it is the same for all targets."""
+        self.contracts.check_sides(target)
+        if calibration not in ("target", "common"):
+            raise InputError(
+                Argument("calibration"), f" needs 'target' or 'common', got {calibration!r:.80}"
+            )
+        return self.contracts.map_of(target) if calibration == "target" else None
+
+    def watch(
+        self,
+        target: Target | Goal | None = None,
+        *,
+        group: Any = None,
+        on_bad: OnBad = "unknown",
+        **alarm: Unpack[AlarmOptions],
+    ) -> Watch:
+        """A watch that follows one run live.
+
+        This call opens all models and compiles all code, so that the first `step` is fast.
+
+        Parameters
+        ----------
+        target
+            The outcomes that the run should end in. With a monitor of several behaviors, a goal;
+            steps then take a mapping of signals as the reward. By default the target named at
+            `fit`.
+        group
+            The run's group, if the monitor is calibrated by group.
+        on_bad
+            What a bad reading (a state or reward that is missing or cannot be read) does:
+            ``"unknown"`` gives the status UNKNOWN, ``"raise"`` raises an error.
+        **alarm
+            When to raise an alarm. ``alarm`` is a rule such as ``Below(0.9)``, ``Promised(0.05)``
+            or ``RuledOut(0.05)``. Instead of a rule you can pass ``alarm_below``, a threshold for p
+            (0.9 by default); or ``false_alarm_rate``, the highest allowed probability that a run
+            which meets its target raises any alarm (method M8 in docs/methods.md). This rate is
+            promised if the monitor has assure episodes, and only measured if it has none. With them
+            you can pass ``confidence``: with 0.95, the rate holds for at least 95 in 100 of the
+            sets of assure episodes that might have been recorded, and not only on average over
+            these sets (method M20). You can also pass ``for_steps``, how many steps in a row p must
+            stay below the threshold; and ``clear_above``, the p at which an alarm ends.
+
+            ``calibration`` says how p is calibrated. ``"target"``, the default: corrected for this
+            one target. ``"common"``: in the same way for all targets, so that watches on several
+            targets never contradict each other.
+        """
+        number = self._joint.first.group_of(group)
+        return Watch(self._contract(target, alarm), group=number, on_bad=on_bad)
+
+    def watch_own(
+        self, *, group: Any = None, on_bad: OnBad = "unknown", **alarm: Unpack[AlarmOptions]
+    ) -> OwnWatch:
+        """A watch for runs that each have their own target; `reset` of the watch takes the target.
+
+        The assure episodes (held out for promises) need targets: fit on `Episodes.aimed`, or read
+        the log with ``target=COLUMN``.
+
+        Parameters
+        ----------
+        group, on_bad
+            As for `watch`.
+        **alarm
+            As for `watch`, but without ``calibration``: p is always calibrated in the same way for
+            all targets.
+
+        Notes
+        -----
+        A promised false-alarm rate holds on average over pairs of a run and its target that are
+        like the recorded pairs. For easy targets alone the rate may be far lower, and for hard
+        targets far higher; calibrate by groups to promise it for each group. The promise no longer
+        holds if the mix of targets differs from the recording, or if a target is chosen after
+        looking at the run.
+        """
+        fitted = self.fitted
+        rest = checked_options(alarm)
+        if rest.pop("calibration", "common") != "common":
+            raise InputError(
+                Argument("calibration"),
+                " needs 'common' if targets differ from run to run, got "
+                f"{alarm['calibration']!r}; leave it out",
+            )
+        own = OwnTargets(fitted, rule_of(**rest))
+        return OwnWatch(own, group=fitted.group_of(group), on_bad=on_bad)
+
+    def fleet(
+        self,
+        target: Target | Goal | None = None,
+        agents: int | Iterable[Hashable] = (),
+        *,
+        groups: Any = None,
+        **alarm: Unpack[AlarmOptions],
+    ) -> FleetWatch:
+        """A watch that follows many runs live, with one call per step for all of them.
+
+        Parameters
+        ----------
+        target
+            The outcomes that every run should end in. With a monitor of several behaviors, a goal;
+            by default the target named at `fit`.
+        agents
+            How many agents there are, or their names; more may join later.
+        groups
+            One group for all agents, or one per agent, if the monitor is calibrated by group.
+        **alarm
+            As for `watch`.
+        """
+        return FleetWatch(self._contract(target, alarm), agents, groups=groups)
+
+    def sessions(
+        self,
+        target: Target | Goal | None = None,
+        *,
+        max_agents: int = 10_000,
+        idle_seconds: float | None = None,
+        **alarm: Unpack[AlarmOptions],
+    ) -> Sessions:
+        """Watches for agents that come and go; each agent is known by its name. See `Sessions`.
 
         Examples
         --------
         >>> import numpy as np
-        >>> from ontarget import Episodes, GoalMonitor
+        >>> from ontarget import Episodes, GoalMonitor, Target
         >>> rng = np.random.default_rng(0)
-        >>> walks = Episodes.from_arrays(rng.normal(size=(360, 3, 1)), rng.normal(size=(360, 3)))
-        >>> monitor = GoalMonitor().fit(walks.take(range(300)), progress=False)
-        >>> monitor.recalibrate(walks.take(range(300, 360)))
-        <GoalMonitor: horizon 3, 1 feature, behavior sum; 240 learn, 60 assure>
+        >>> walks = Episodes.from_arrays(rng.normal(size=(300, 3, 1)), rng.normal(size=(300, 3)))
+        >>> monitor = GoalMonitor().fit(walks, progress=False)
+        >>> sessions = monitor.sessions(Target.at_least(0.0), alarm_below=0.1)
+        >>> sessions.answer({"agent": "left", "state": [0.1]})["status"]
+        'OK'
         """
-        from ontarget.fitting.recalibrating import recalibrated
+        contract = self._contract(target, alarm)
+        return Sessions(contract, max_agents=max_agents, idle_seconds=idle_seconds)
 
-        whole = whole_number("seed", seed, least=0)
-
-        def anew(fitted: Fitted, episodes: Episodes) -> Fitted:
-            found = recalibrated(fitted, episodes, seed=whole, renew_p=renew_p)
-            _refuse_unknown(found)
-            return found
-
-        twin = type(self)(**self.get_params(deep=False))
-        joint = self._joint
-        each = {"": new_episodes} if joint.is_single else joint.alike(new_episodes)
-        parts = {name: anew(one, each[name]) for name, one in joint.parts.items()}
-        twin._contracts = Contracts(Joint(parts, joint.signals, joint.target))
-        return twin
-
-    def _unfitted(self) -> Any:
-        """The model to fit, before it is fitted."""
-        if self.model is None:
-            return preset_model(self.preset)
-        if isinstance(self.model, str):
-            return model_named(self.model)
-        return self.model
-
-    def _fit_several(
+    def alarm_curve(
         self,
-        split: Split | PaperSplit,
-        goal: Any,
-        held_out: HeldOut | None,
+        target: Target | Goal | None = None,
         *,
-        checkpoint: str | Path | None,
-        **options: Any,
-    ) -> GoalMonitor:
-        """Fit one monitor for each of several behaviors; returns this monitor, which joins them."""
-        if split[0].history:
+        rates: Sequence[Level] | None = None,
+        for_steps: int = 1,
+        confidence: Level = 0.95,
+        group: Any = None,
+        calibration: Calibration = "target",
+    ) -> PromisedAlarms:
+        """For each promised false-alarm rate: the alarm threshold, failures found, and lead times.
+
+        All are measured on the assure episodes (held out for promises). A rate that you pick from
+        this table after looking is optimistic, because the same assure episodes were used to pick
+        it. ``rate_at_most`` is not optimistic: with the given confidence, it bounds the rates of
+        all rows at once (method M20). If there are no assure episodes, the learning episodes are
+        used instead, and the rates are measured, not promised. See method M8 in docs/methods.md.
+        """
+        alone, wanted, _ = self._narrowed(target)
+        own_map, number = alone._map(wanted, calibration), self._joint.first.group_of(group)
+        assured = alone.contracts.assured(wanted, own_map, number)
+        return promised_alarms(assured, rates=rates, for_steps=for_steps, confidence=confidence)
+
+    def outlook(
+        self,
+        t: int,
+        states: ArrayLike,
+        behavior: ArrayLike | Mapping[str, ArrayLike],
+        target: Target | Goal | Sequence[Target] | None = None,
+        *,
+        groups: Any = None,
+        calibration: Calibration = "common",
+    ) -> Outlooks:
+        """The monitor's answer for each of many runs at one step (`Outlooks`).
+
+        By default p is calibrated in the same way for all targets (``calibration="common"``), so
+        that targets can be compared: a wider target never has a lower p. A watch calibrates p for
+        its one target, which is more accurate; ``calibration="target"`` does the same here.
+
+        Parameters
+        ----------
+        t
+            The step, from 0 up. At a declared horizon every run is over, so p is exactly 0 or 1.
+        states
+            The state of each run at that step, (runs, features).
+        behavior
+            The behavior so far, such as the sum of the rewards: one number for all runs, or one per
+            run. For a monitor of several behaviors: a mapping from each behavior's name to such
+            numbers.
+        target
+            One target gives arrays of shape (runs,); a sequence of k targets gives (runs, k). A
+            monitor of several behaviors takes a goal. By default the target named at `fit`.
+        groups
+            One group for all runs, or one per run, if the monitor is calibrated by group.
+        calibration
+            ``"common"`` or ``"target"``, as for `watch`.
+        """
+        fitted = self._joint.first
+        t = whole_number("t", t, least=0)
+        if t > fitted.horizon and fitted.horizon_declared:
             raise InputError(
-                Argument("history"),
-                f" needs episodes with a single behavior, got {', '.join(split[0].names)}; fit a "
-                "monitor for each: episodes.only(…)",
+                Argument("t"), f" needs a step up to the horizon {fitted.horizon}, got {t}"
             )
-        parts = {}
-        for name in split[0].names:
-            alone = type(self)(**self.get_params(deep=False))
-            alone.reward_bounds = _bounds_of(self.reward_bounds, name, split[0].names)
-            alone.history = 0  # the behaviors are joined by rows of the same states
-            own: list[Any] = [None if part is None else part.only(name) for part in split]
-            folder = None if checkpoint is None else Path(checkpoint) / name
-            chosen = type(split)(*own)
-            fitted = alone.fit(split=chosen, checkpoint=folder, **options).fitted
-            parts[name] = _recorded(fitted, None, held_out)
-        signals = {name: one.signal for name, one in split[0].readings.items()}
-        self._contracts = Contracts(Joint(parts, signals, goal))
-        return self
+        X = states_of(fitted, states)
+        if isinstance(target, list | tuple) and calibration == "common":
+            several = [self._wanted(one) for one in target]
+            _ = self.fitted  # of a single behavior
+            for one in several:
+                self.contracts.check_sides(one)
+            asked = Asked(self._joint, tuple(several))  # type: ignore[arg-type]
+        else:
+            alone, one, name = self._narrowed(target)  # type: ignore[arg-type]
+            if name:
+                own = so_far_of(self._joint, behavior, len(X))[name]
+                return alone.outlook(t, states, own, one, groups=groups, calibration=calibration)
+            asked = self._asked(one, calibration)
+        so_far = each_so_far(asked, behavior, len(X))
+        return outlooks_at(asked, t, X, so_far, fitted.groups_of(groups, len(X)))
 
-    def only(self, name: str) -> GoalMonitor:  # noqa: D102
-        alone = super().only(name)
-        if isinstance(alone.reward_bounds, Mapping):
-            alone.reward_bounds = alone.reward_bounds.get(name)
-        return alone
+    def box(
+        self,
+        t: int,
+        states: ArrayLike,
+        behavior: Mapping[str, ArrayLike],
+        level: Level,
+        *,
+        groups: Any = None,
+        all_steps: bool = False,
+    ) -> dict[str, Interval]:
+        """For each run, a box: one interval per behavior; together they contain all its outcomes.
 
-    def __repr__(self) -> str:
-        if self._contracts is None:
-            return "<GoalMonitor: not fitted>"
-        found = self._shared
-        sizes = ", ".join(f"{size:,} {part}" for part, size in found.trained.sizes.items())
-        each = ", ".join(f"{name} ({one.spec})" for name, one in self.readings.items())
-        return (
-            f"<GoalMonitor: horizon {found.horizon}, {len(found.schema)} "
-            f"feature{'s' * (len(found.schema) != 1)}, "
-            f"{f'behaviors {each}' if each else f'behavior {found.behavior.spec}'}; {sizes}>"
+        See method M21 in docs/methods.md.
+
+        Parameters
+        ----------
+        t, states, groups
+            As for `outlook`.
+        behavior
+            The value so far of each behavior, by name.
+        level
+            The probability with which all outcomes are inside their intervals at once.
+        all_steps
+            By default the guarantee is for step t alone. If True, it is for the boxes of all steps
+            of a run together.
+        """
+        if self._joint.is_single:
+            raise InputError(
+                "a box needs a monitor of several behaviors, and this one has a single behavior; "
+                "use interval or band"
+            )
+        joint, X = self._joint, states_of(self._joint.first, states)
+        so_far, which = so_far_of(joint, behavior, len(X)), joint.first.groups_of(groups, len(X))
+        return boxes_at(joint, t, X, so_far, which, level=level, all_steps=all_steps)
+
+    def interval(
+        self,
+        t: int,
+        states: ArrayLike,
+        behavior: ArrayLike,
+        level: Level,
+        *,
+        groups: Any = None,
+        confidence: Level | None = None,
+    ) -> Interval:
+        """For each run, an interval that contains its outcome with the probability ``level``.
+
+        The guarantee ("with at least this probability") is for the runs still going at step t, if t
+        was fixed beforehand; use `band` if you look at several steps. It holds on average over all
+        the sets of assure episodes (held out for promises) that you might have recorded. With
+        ``confidence=0.95`` it holds for at least 95 in 100 of these sets (method M20). See method
+        M5 in docs/methods.md.
+        """
+
+        def find(step: StepLaw, X: FloatArray, group: int) -> Interval:
+            return step.pcqr().interval(X, level, confidence=confidence)
+
+        return outcomes_of(self.fitted, t, states, behavior, groups, find)
+
+    def promise(
+        self,
+        t: int,
+        states: ArrayLike,
+        behavior: ArrayLike,
+        level: Level,
+        *,
+        side: Literal["lower", "upper"] = "lower",
+        groups: Any = None,
+        confidence: Level | None = None,
+    ) -> FloatArray:
+        """(runs,): a one-sided bound on the outcome that is promised at this level.
+
+        With ``side="lower"``, the outcome is at least this bound with probability ``level`` or
+        more, on average over runs. With ``side="upper"``, it is at most this bound. The bound of a
+        run is the model's quantile for it, at one quantile level for all runs. Among bounds of this
+        form it is the best one that can be promised. The level and the step must be chosen before
+        looking at the run. ``confidence`` is as for `interval`. See method M5 in docs/methods.md.
+        """
+
+        def find(step: StepLaw, X: FloatArray, group: int) -> Interval:
+            bound = step.pcqr().promise(X, level, side, confidence=confidence)
+            return Interval(bound, bound)
+
+        return outcomes_of(self.fitted, t, states, behavior, groups, find).lower
+
+    def band(
+        self,
+        t: int,
+        states: ArrayLike,
+        behavior: ArrayLike,
+        level: Level,
+        *,
+        groups: Any = None,
+        confidence: Level | None = None,
+    ) -> Interval:
+        """For each run, a range for its outcome (a band) that holds at **all** steps at once.
+
+        With probability ``level``, the bands of all steps of a run contain the run's outcome.
+        ``confidence`` is as for `interval`. See method M9 in docs/methods.md.
+        """
+
+        def find(step: StepLaw, X: FloatArray, group: int) -> Interval:
+            depth = band_depth(self.fitted.sorted_excess[group], level, confidence)
+            return band_interval(step, X, depth)
+
+        return outcomes_of(self.fitted, t, states, behavior, groups, find)
+
+    def path_band(
+        self,
+        t: int,
+        states: ArrayLike,
+        behavior: ArrayLike,
+        level: Level,
+        *,
+        all_steps: bool = False,
+        groups: Any = None,
+        confidence: Level | None = None,
+    ) -> PathBand:
+        """Where each run will be at every later step: a range for each of these steps.
+
+        With at least the probability ``level``, the behavior of a run that is still going at step t
+        stays inside these ranges at every step from then on; after its end, a run keeps its last
+        value (method M22 in docs/methods.md). With ``all_steps``, the bands that you ask for at all
+        steps of a run hold together with that probability, so you may ask at every step and trust
+        each band.
+
+        Parameters
+        ----------
+        t, states, behavior, groups
+            As for `interval`.
+        level
+            The probability with which a run stays inside the ranges, such as 0.9.
+        all_steps
+            Whether to promise the bands of all steps at once. The first such call takes some
+            seconds. Runs of more than 2,000 steps raise an error.
+        confidence
+            As for `interval`.
+
+        Notes
+        -----
+        The promise comes from the assure episodes (held out for promises). It holds on average over
+        the sets of assure episodes that you might have recorded. Bands come from the paths of
+        recorded runs, weighted as the forests weigh these runs. So the model must be a forest, and
+        the fit must have kept the paths (``paths=True``).
+        """
+        options = {"level": level, "all_steps": all_steps, "confidence": confidence}
+        return path_band_of(self.fitted, self.contracts, t, states, behavior, groups, options)
+
+    def explain(
+        self,
+        t: int,
+        state: ArrayLike | Mapping[str, object],
+        behavior: float | Mapping[str, float],
+        target: Target | Goal | None = None,
+        *,
+        before: tuple[ArrayLike | Mapping[str, object], float | Mapping[str, float]] | None = None,
+        since: int | None = None,
+        group: Any = None,
+        calibration: Calibration = "target",
+    ) -> Explanation:
+        """Why p is what it is at step t of a run: what changed p, and the recorded runs behind p.
+
+        The change of p since an earlier step is divided among the reward earned, each feature that
+        changed, and the passing of time. The parts are Shapley values, which add up to the change.
+        With more than eight causes the parts are estimated by sampling, and their standard errors
+        are given. The result also has precedents: the recorded runs that count most for p in the
+        model's forests (method M28 in docs/methods.md).
+
+        Parameters
+        ----------
+        t
+            The step.
+        state, behavior
+            The state at step t, and the behavior so far; for several behaviors, a mapping from
+            their names.
+        target
+            The outcomes that the run should end in; for a monitor of several behaviors, a goal. By
+            default the target named at `fit`.
+        before
+            State and behavior at an earlier step, as a pair. Without this pair, the result has only
+            the precedents, and no parts of a change.
+        since
+            The step that ``before`` belongs to; by default t − 1.
+        group
+            The run's group, if the monitor is calibrated by group.
+        calibration
+            As for `watch`, so that p is the same as a watch's.
+        """
+        t = whole_number("t", t, least=0)
+        alone, target, name = self._narrowed(target)
+        if before is not None and t == 0:
+            raise InputError(
+                Argument("before"),
+                " needs a step earlier than t, and there is none for t=0; leave it out",
+            )
+        earlier = t - 1 if since is None else whole_number("since", since, least=0)
+        if since is not None and before is None:
+            raise InputError(
+                Argument("since"),
+                " needs ",
+                Argument("before"),
+                " too, as (state, behavior) at that step",
+            )
+        if before is not None and earlier >= t:
+            raise InputError(Argument("since"), f" needs a step earlier than t={t}, got {earlier}")
+        if name:
+            given = [behavior] if before is None else [behavior, before[1]]
+            had = [so_far_of(self._joint, one, 1)[name].item() for one in given]
+            return alone.explain(
+                t,
+                state,
+                had[0],
+                target,
+                before=None if before is None else (before[0], had[1]),
+                since=since,
+                group=group,
+                calibration=calibration,
+            )
+        asked = self._asked(target, calibration)
+        return explained(
+            asked,
+            reading_of(asked, t, state, behavior),
+            None if before is None else reading_of(asked, earlier, *before),
+            group=self._joint.first.group_of(group),
         )
+
+    def drift_guard(
+        self,
+        *,
+        t: int = 0,
+        level: Level = 0.99,
+        group: Any = None,
+        resume: str | Path | None = None,
+    ) -> DriftGuard:
+        """A guard: a test that detects from finished episodes that the process has changed.
+
+        The guard compares new episodes with the assure episodes (held out for promises) at step t.
+        With probability ``level`` it never raises a false alarm, however long it watches. Pass each
+        run to the guard once, with a unique id, in the order in which the runs started. Leave out
+        runs in which somebody acted on an alarm. ``resume`` is a file that `DriftGuard.save` wrote;
+        the guard continues from there. See method M10 in docs/methods.md.
+        """
+        found = self.fitted.group_of(group)
+        return guard_of(self.fitted, t=t, level=level, group=found, resume=resume)
+
+    def harm_guard(
+        self,
+        target: Target | Goal | None = None,
+        *,
+        t: int = 0,
+        level: Level = 0.99,
+        group: Any = None,
+        calibration: Calibration = "target",
+        resume: str | Path | None = None,
+    ) -> DriftGuard:
+        """A guard: a test that detects that p of a target has become too high.
+
+        It learns from finished episodes. `drift_guard` raises an alarm on any change, even if runs
+        have become better. A harm guard raises one only if p at step t has become too high,
+        compared with the assure episodes (held out for promises). A bias that was there from the
+        beginning does not count. All else is as for `drift_guard`. See method M26 in
+        docs/methods.md.
+        """
+        alone, wanted, name = self._narrowed(target)
+        if name:
+            raise InputError(
+                f"the goal {target} is about one behavior, so use the monitor of that behavior: "
+                f"call monitor.only({name!r}).harm_guard"
+            )
+        number = self._joint.first.group_of(group)
+        asked = alone._asked(wanted, calibration)
+        return harm_guard_of(asked, t=t, level=level, group=number, resume=resume)
+
+    def drift(
+        self,
+        new_episodes: Episodes,
+        target: Target | Goal | None = None,
+        *,
+        order: Order | None = None,
+        by: Mapping[str, ArrayLike] | None = None,
+        t: int = 0,
+        level: Level = 0.99,
+        calibration: Calibration = "target",
+    ) -> Drift:
+        """Whether new episodes show drift: has anything changed, and has p become too high.
+
+        Finished episodes are compared with the assure episodes (held out for promises) at step t.
+        Print the result to read it.
+
+        Parameters
+        ----------
+        new_episodes
+            Episodes that the monitor has not seen, in which nobody acted on an alarm.
+        target
+            The target for which p may have become too high; for several behaviors, a goal. By
+            default the target named at `fit`.
+        order
+            When each episode started: one value per episode, such as a time, to sort them by. A
+            mapping from a name to these values also names the column. The test then also looks for
+            a change that began midway, and the result says when. Without ``order``, the order of
+            the episodes plays no part.
+        by
+            Columns by name, with one value per episode. The result says how far p is off for each
+            value of each column.
+        level
+            If nothing has changed, no change is reported with at least this probability, whichever
+            test is used (methods M10 and M36 in docs/methods.md).
+        t, calibration
+            As for `harm_guard`.
+        """
+        t = whole_number("t", t, least=0)
+        alone, wanted, name = self._narrowed(target)
+        runs = new_episodes.only(name) if name else new_episodes
+        asked = alone._asked(wanted, calibration)
+        return drift_of(asked, runs, order=order, by=by, t=t, level=level)
+
+    def evaluate(
+        self,
+        episodes: Episodes,
+        target: Target | Goal | None = None,
+        *,
+        calibration: Calibration = "target",
+        order: Order | None = None,
+        by: Mapping[str, ArrayLike] | None = None,
+        resamples: int = 200,
+        seed: int = 0,
+        progress: bool = False,
+    ) -> Evaluation:
+        """How good the monitor is on episodes that it has never seen.
+
+        ``print(found.summary())`` shows the main numbers, and ``found.report(path)`` writes a page
+        with figures. ``resamples`` is how many times whole episodes are resampled to compute
+        confidence intervals. ``calibration`` is as for `watch`. If you use the result to choose a
+        seed, a preset or a target, evaluate once more before you report: on episodes that played no
+        part in the choice. For a goal, ``found.parts`` measures each behavior by itself.
+
+        The summary and the page contain the verdict of `drift`. ``order`` and ``by`` are as for
+        `drift`: they let the verdict say since when the process has changed, and for which values
+        of a column p is off.
+
+        If the episodes are prepared ones (`PreparedEpisodes`), only a sample of about a million
+        steps is measured, chosen by a hash of the episodes' ids.
+        """
+        alone, wanted, name = self._narrowed(target)
+        if episodes.is_prepared:
+            most, every = _EVALUATED_STEPS / float(episodes.lengths.mean()), episodes.ids
+            episodes = episodes.sample(max(1, int(most)), seed=seed).compact()
+            order, by = of_the_sample(every, episodes.ids, order, by)
+        bar = progress_bar("evaluating", self.horizon, unit="steps", shown=progress)
+        resampling = Resampling(resamples, seed=seed)
+        with bar as reached:
+            return evaluate(
+                alone.contracts,
+                episodes.only(name) if name else episodes,
+                wanted,
+                resampling=resampling,
+                own_map=alone._map(wanted, calibration),
+                reached=reached,
+                order=order,
+                by=by,
+            )
+
+    def evaluate_own(
+        self, episodes: Episodes, *, resamples: int = 200, seed: int = 0
+    ) -> OwnEvaluation:
+        """How good the monitor is on new episodes, each judged by its own target.
+
+        The episodes need targets, as for `watch_own`; an episode without a target is left out. The
+        result has ``ece``, ``brier``, ``alarms`` and the other measures of `evaluate`. A promised
+        false-alarm rate holds on average over pairs of a run and its target.
+        """
+        _ = self.fitted  # of a single behavior
+        return evaluate_own(self.contracts, episodes, resampling=Resampling(resamples, seed=seed))
 
     def summary(self) -> str:
         """Text: how far chance may put p off, and what so few episodes cannot promise.
 
         The line ``accuracy`` is about chance in the calibration curve alone, which turns the
         model's probabilities into p. The model's own error is not included.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from ontarget import Episodes, GoalMonitor
-        >>> rng = np.random.default_rng(0)
-        >>> walks = Episodes.from_arrays(rng.normal(size=(40, 3, 1)), rng.normal(size=(40, 3)))
-        >>> parts = walks.split(assure=0)
-        >>> print(GoalMonitor().fit(split=parts, progress=False).summary().splitlines()[0][11:86])
-        by chance in the calibration curve alone, p may be off by about ± 14 points
         """
-        return reach_in_words(self._shared)
+        return reach_in_words(self._joint.first)
 
     def save(self, path: str | Path) -> None:
         """Write the monitor to a model file; the same fit gives the same bytes.
@@ -548,6 +1105,18 @@ class GoalMonitor(Judging):
         monitor._contracts = Contracts(joint)
         return monitor
 
+    def __repr__(self) -> str:
+        if self._contracts is None:
+            return "<GoalMonitor: not fitted>"
+        found = self._joint.first
+        sizes = ", ".join(f"{size:,} {part}" for part, size in found.trained.sizes.items())
+        each = ", ".join(f"{name} ({one.spec})" for name, one in self.readings.items())
+        return (
+            f"<GoalMonitor: horizon {found.horizon}, {len(found.schema)} "
+            f"feature{'s' * (len(found.schema) != 1)}, "
+            f"{f'behaviors {each}' if each else f'behavior {found.behavior.spec}'}; {sizes}>"
+        )
+
     def __getstate__(self) -> dict[str, Any]:
         contents = None if self._contracts is None else self._contracts.joint
         return {**self.get_params(deep=False), "contents": contents}
@@ -563,111 +1132,3 @@ class GoalMonitor(Judging):
         twin = type(self)(**deepcopy(self.get_params(deep=False), memo))
         twin._contracts = None if self._contracts is None else Contracts(self._contracts.joint)
         return twin
-
-
-def _prepared_split(episodes: PreparedEpisodes | str | Path) -> Split:
-    """The two parts of prepared episodes, learn and assure (held out); they stay on disk."""
-    from ontarget.reading.prepared.preparing import PreparedEpisodes
-
-    if not isinstance(episodes, PreparedEpisodes | str | Path):
-        raise InputError(f"fit needs Episodes or a path, got {type(episodes).__name__}")
-    if not isinstance(episodes, PreparedEpisodes):
-        episodes = PreparedEpisodes(episodes)
-    return episodes.split
-
-
-def _refuse_division(monitor: GoalMonitor, *divisions: Any) -> None:
-    """Raise an `InputError` if an argument of `fit` would divide prepared episodes again."""
-    if any(one is not None for one in divisions) or monitor.preset == "paper":
-        raise InputError(
-            "prepared episodes are divided already; fit them without split, assure, max_learn, "
-            "warm and preset='paper', or prepare them again"
-        )
-
-
-def _check_default(target: object, behaviors: Sequence[str]) -> None:
-    """Raise an `InputError` if a monitor of these behaviors cannot keep this target."""
-    if target is None:
-        return
-    if not behaviors:
-        checked_target(target)
-    elif goal_over(behaviors, target).is_function:
-        raise InputError(
-            Argument("target"),
-            f" at fit needs a goal without a function, which a model file cannot hold, got "
-            f"{target}; pass this goal to the methods instead",
-        )
-
-
-def _recorded(fitted: Fitted, target: Target | None, held_out: HeldOut | None) -> Fitted:
-    """The result of a fit, with the target that was named and the share that was chosen by it."""
-    chosen = replace(fitted.trained.chosen, held_out=held_out)
-    return replace(fitted, trained=replace(fitted.trained, target=target, chosen=chosen))
-
-
-def _bounds_of(bounds: Any, name: str, names: Sequence[str]) -> Any:
-    """The reward bounds of the behavior ``name``.
-
-    ``names`` are the names of all behaviors; it is empty for a single behavior.
-    """
-    if bounds is None:
-        return None
-    if not names:
-        if isinstance(bounds, Mapping):
-            raise InputError(
-                Argument("reward_bounds"),
-                " as a mapping needs episodes with several behaviors, got a single one; pass a "
-                "pair",
-            )
-        return bounds
-    if not isinstance(bounds, Mapping) or not set(bounds) <= set(names):
-        raise InputError(
-            Argument("reward_bounds"),
-            f" needs a mapping from the names of the behaviors ({', '.join(names)}) to pairs, got "
-            f"{bounds!r}",
-        )
-    return bounds.get(name)
-
-
-def _refuse_unknown(fitted: Fitted) -> None:
-    """Raise a `FewEpisodesError` if the monitor could not answer at any step."""
-    everywhere = ((t, g) for t in range(fitted.horizon) for g in range(fitted.n_groups))
-    if all(fitted.unknown(t, g) for t, g in everywhere):
-        trained = [t for t in range(fitted.horizon) if fitted.is_trained(t)]
-        n = int(fitted.learned[trained].max(initial=0))  # at the step with the most
-        raise FewEpisodesError(
-            f"too few episodes: {n:,} can be used to calibrate p, and a "
-            f"step needs {fitted.min_calibration} (min_calibration); record more. `ontarget plan` "
-            f"says how many"
-        )
-
-
-def _asked_steps(steps: Collection[int] | None, horizon: int) -> frozenset[int] | None:
-    if steps is None:
-        return None
-    asked = frozenset(whole_number("steps", t, least=0) for t in steps)
-    if not asked or max(asked) >= horizon:
-        raise InputError(
-            Argument("steps"), f" needs step numbers from 0 to {horizon - 1}, got {sorted(asked)}"
-        )
-    return asked
-
-
-def _bounds(given: tuple[float | None, float | None] | None) -> tuple[float, float]:
-    if given is None:
-        return -math.inf, math.inf
-    try:
-        low, high = given
-        least = -math.inf if low is None else float(low)
-        most = math.inf if high is None else float(high)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            Argument("reward_bounds"),
-            f" needs a pair, the least and the most that one step can earn, got {given!r}",
-        ) from error
-    if not least <= most:
-        raise InputError(
-            Argument("reward_bounds"),
-            f" needs the least reward first and the most second, got {given!r}",
-        )
-    return least, most

@@ -25,7 +25,7 @@ from ontarget.evaluation.figures import (
 )
 from ontarget.fitted.recorded import RecordedRuns
 from ontarget.goal import Goal
-from ontarget.live._explaining import Reading, explained
+from ontarget.live.explaining import Reading, explained
 from ontarget.live.explanation import Explanation
 from ontarget.live.rules import Promised
 from ontarget.report.measured import Measured, outcome_ranks

@@ -19,9 +19,9 @@ from ontarget.evaluation import Resampling
 from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.target_map import TargetMap
 from ontarget.goal import Goal
-from ontarget.live._assured import Contracts
-from ontarget.live._batch import answer_episodes
+from ontarget.live.answering import answer_episodes
 from ontarget.live.answers import Answers
+from ontarget.live.contracts import Contracts
 from ontarget.live.own_targets import OwnTargets, answer_own
 from ontarget.live.rules import AlarmRule, Promised, RuleOptions, Trigger, rule_of
 from ontarget.report._figures import draw

@@ -22,7 +22,7 @@ from ontarget.episodes import Translation
 from ontarget.errors import FewEpisodesError
 from ontarget.evaluation import NO_ALARM, AlarmQuality, Rate, alarm_quality
 from ontarget.goal import Goal
-from ontarget.live._assured import Contracts
+from ontarget.live.contracts import Contracts
 from ontarget.live.rules import AlarmRule, Promised, RuledOut
 from ontarget.report.check import MANY_UNANSWERED
 from ontarget.report.measured import Measured, RaisedAlarms

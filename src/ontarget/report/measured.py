@@ -47,9 +47,9 @@ from ontarget.fitted.guarantee import band_depth, in_band
 from ontarget.fitted.kernels import KNOTS
 from ontarget.fitted.target_map import TargetMap
 from ontarget.goal import Goal
-from ontarget.live._assured import Contracts
 from ontarget.live.alarms import compared_panel
 from ontarget.live.answers import Answers
+from ontarget.live.contracts import Contracts
 from ontarget.live.rules import AlarmRule, RuleOptions, Trigger, rule_of
 from ontarget.report.check import Unanswered, unanswered_of
 from ontarget.target import Target

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ontarget.service._database import Connection
+from ontarget.service.database import Connection
 from ontarget.service.store import Store
 
 _ALARM: Final = (
@@ -33,11 +33,7 @@ def alarms(
     alarm: str | None = None,
     run: str | None = None,
 ) -> list[dict[str, Any]]:
-    """One page of alarms, the newest first.
-
-    ``after`` is the number of the last alarm on the previous page. ``is_open``, ``alarm`` and
-    ``run`` select some alarms: by whether they are still on, by id, or by run.
-    """
+    """One page of alarms, the newest first."""
     where: list[str] = ["a.number < ?"]
     values: list[Any] = [after or _NEWEST]
     if is_open is not None:
@@ -59,11 +55,7 @@ def alarms(
 
 
 def _add_messages(at: Connection, found: list[dict[str, Any]]) -> None:
-    """Add to each alarm in ``found`` who gets its messages, how many arrived, and the last error.
-
-    A message with the same time as the alarm says that the alarm was raised. A later message says
-    that the alarm is over.
-    """
+    """Add to each alarm who gets its messages, how many arrived, and the last error."""
     by_id = {one["id"]: one for one in found}
     for one in found:
         one.update(dict.fromkeys(_STATES, 0), to=[], error="", told_at=None, told_over_at=None)
@@ -119,10 +111,7 @@ def silenced(store: Store, agent: str, *, at: float) -> bool:
 def deliveries(
     store: Store, *, after: int = 0, limit: int = 100, state: str | None = None
 ) -> list[dict[str, Any]]:
-    """One page of messages about alarms, the newest first.
-
-    Each is waiting, sent, or dead (given up), with the last error. ``state`` selects one of these.
-    """
+    """One page of messages about alarms, the newest first."""
     where = "" if state is None else " AND state = ?"
     values: list[Any] = [after or _NEWEST, *([] if state is None else [state])]
     with store.database.read() as at:

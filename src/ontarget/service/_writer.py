@@ -35,17 +35,7 @@ class BusyError(ServiceError):
 
 
 class Writer:
-    """Runs the engine, and every other function that writes to the database, in one thread.
-
-    Parameters
-    ----------
-    engine
-        The engine, which computes the answers to steps and stores them.
-    most_waiting
-        How many steps may wait to be written; more are refused.
-    committed
-        A function that the writer's thread calls after every commit.
-    """
+    """Runs the engine, and every other function that writes to the database, in one thread."""
 
     def __init__(self, engine: Engine, *, most_waiting: int, committed: Callable[[], None]) -> None:
         self._engine = engine
@@ -80,10 +70,7 @@ class Writer:
     def submit(
         self, requests: Sequence[Sequence[StepMessage]], done: Callable[[list[Replies]], None]
     ) -> None:
-        """Write the steps of several requests, which `admit` has let in.
-
-        ``done`` is called from the writer's thread with one list of replies per request.
-        """
+        """Write the steps of several requests, which `admit` has let in."""
         with self._lock:
             if not self._closed:
                 self._jobs.put(_Steps(requests, done))
@@ -91,10 +78,7 @@ class Writer:
         done([BusyError("the service is shutting down")] * len(requests))
 
     def run(self, work: Callable[[], Any]) -> Future[Any]:
-        """Run a function that writes to the database, in the writer's thread.
-
-        Returns a future with the function's result.
-        """
+        """Run a function that writes to the database, in the writer's thread."""
         with self._lock:
             if self._closed:
                 raise BusyError("the service is shutting down")

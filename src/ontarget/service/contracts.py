@@ -2,47 +2,33 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-import os
-import shutil
 import stat
-import threading
 import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
-from ontarget._arguments import usable_path
-from ontarget.errors import InputError, ModelFileError, OntargetError, StoreError
-from ontarget.fitted.fitted import Fitted
+from ontarget.errors import InputError, OntargetError
 from ontarget.goal import Goal
-from ontarget.live.fleet import FleetWatch
-from ontarget.live.goals.fleet import GoalFleet
 from ontarget.live.rules import AlarmRule, RuledOut, rule_of
 from ontarget.modelfile.container import Container
 from ontarget.monitor.monitor import GoalMonitor
-from ontarget.service._export import Outline
-from ontarget.service._strangers import Strangers
 from ontarget.service.messages import Name
-from ontarget.service.store import Store, reserve
 from ontarget.target import Target
 
 _MOST_CHARACTERS = 200  # of a target in a contract
 
-Fleet: TypeAlias = FleetWatch | GoalFleet
 TargetText: TypeAlias = Annotated[
     str, Meta(max_length=_MOST_CHARACTERS, pattern=r"^[^\x00-\x1f\x7f]*$")
 ]
 Unit: TypeAlias = Annotated[str, Meta(max_length=40, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 _MOST_MODEL_BYTES = 1 << 30
-_MOST_TARGETS = 1_000  # of the runs' own, per contract: each is set up once and kept
 
 
 class ContractSpec(
@@ -110,283 +96,8 @@ class ContractSpec(
         )
 
 
-class ClosedError(InputError):
-    """A contract takes no steps, because this version of ontarget cannot load its model."""
-
-
-@dataclass(slots=True)
-class Held:
-    """A contract in use: the loaded monitor, and one `FleetWatch` or `GoalFleet` for each target.
-
-    If this version of ontarget cannot load the model, the contract is closed: ``loaded`` is None,
-    and ``closed`` says why.
-    """
-
-    id: int
-    version: int
-    spec: ContractSpec
-    loaded: GoalMonitor | None
-    created_at: float
-    outline: Outline
-    closed: str = ""
-    fleets: dict[str, Fleet] = field(default_factory=dict)
-    strangers: Strangers = field(default_factory=Strangers)
-
-    @property
-    def monitor(self) -> GoalMonitor:
-        """The loaded monitor; a `ClosedError` if the contract is closed."""
-        if self.loaded is None:
-            raise self.refusal
-        return self.loaded
-
-    @property
-    def refusal(self) -> ClosedError:
-        """The error for steps of this contract, if it is closed."""
-        return ClosedError(f"contract {self.label} is closed: {self.closed}")
-
-    @property
-    def label(self) -> str:
-        """The contract's name and version as text, such as ``deliveries@2``."""
-        return f"{self.spec.name}@{self.version}"
-
-    def fleet(self, target: str) -> Fleet:
-        """What follows all runs with this target: `GoalFleet` for a goal, otherwise a `FleetWatch`.
-
-        It is made at the first call and kept.
-        """
-        found = self.fleets.get(target)
-        if found is None:
-            if len(self.fleets) >= _MOST_TARGETS:
-                raise InputError(
-                    f"contract {self.spec.name!r} has {_MOST_TARGETS:,} targets already, the most "
-                    f"that a service allows; use one of those"
-                )
-            found = self.fleets[target] = self._made(target)
-        return found
-
-    @property
-    def one_sided(self) -> str:
-        """Why p of the contract's target has nothing to learn from; empty if it has something.
-
-        It is empty too if the contract is closed.
-        """
-        if self.closed:
-            return ""
-        found = self.monitor.contracts.one_sided(self._asked(self.spec.target))
-        return "; ".join(dict.fromkeys(filter(None, found)))
-
-    @property
-    def fitted(self) -> Fitted:
-        """The monitor's fitted models; if it has several behaviors, those of the first one."""
-        return self.monitor.contracts.fitted
-
-    def _made(self, target: str) -> Fleet:
-        """A new, compiled `FleetWatch` or `GoalFleet` for this target, without runs."""
-        found: Fleet = self.monitor.fleet(
-            self._asked(target), alarm=self.spec.rule, calibration=self.spec.calibration
-        )
-        return found
-
-    def _asked(self, target: str) -> Any:
-        """The target, or for several behaviors the goal, that this text describes."""
-        return Goal.parse(target) if self.monitor.readings else Target.parse(target)
-
-    def drop(self, target: str, key: str) -> None:
-        """Drop the run ``key`` with this target from memory; it stays in the database."""
-        fleet = self.fleets.get(target)
-        if fleet is not None and key in fleet:
-            fleet.leave([key])
-
-
-class HeldContracts:
-    """All contracts of a service.
-
-    New runs get the newest version of a contract; runs that are under way keep the version that
-    they began with.
-
-    Parameters
-    ----------
-    store
-        The store that keeps the contracts.
-    folder
-        The folder for copies of the model files, so that old runs keep the model they began with.
-    """
-
-    def __init__(self, store: Store, folder: Path) -> None:
-        self._store = store
-        self._folder = folder
-        self._held: dict[int, Held] = {}
-        self._lock = threading.Lock()
-        self._newest: dict[str, int] = {}
-        self.reload()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of all contracts; the default contract comes first."""
-        return tuple(self._newest)
-
-    def reload(self) -> None:
-        """Read the contracts that another process has added to the database."""
-        with self._store.database.read() as at:
-            rows = at.rows("SELECT name, id FROM contracts ORDER BY id")
-        for name, number in rows:
-            self._newest[name] = number
-
-    def all(self) -> list[Held]:
-        """The newest version of each contract."""
-        return [self.held(number) for number in self._newest.values()]
-
-    def named(self, name: str | None) -> Held:
-        """The newest version of the contract with this name; without a name, the only contract."""
-        if name is None:
-            if len(self._newest) != 1:
-                raise InputError(f"`contract` needs a name; the contracts are: {self._listed()}")
-            name = next(iter(self._newest))
-        if name not in self._newest:
-            self.reload()
-        if name not in self._newest:
-            raise InputError(f"`contract` needs one of {self._listed()}, got {name!r}")
-        return self.held(self._newest[name])
-
-    def version(self, name: str, version: int) -> Held:
-        """The given version of the contract with this name."""
-        with self._store.database.read() as at:
-            sql = "SELECT id FROM contracts WHERE name = ? AND version = ?"
-            rows = at.rows(sql, (name, version))
-        if not rows:
-            raise InputError(f"contract {name!r} has no version {version}")
-        return self.held(int(rows[0][0]))
-
-    def held(self, number: int) -> Held:
-        """The contract with this number in the database; its model is loaded at the first call."""
-        with self._lock:  # two of one contract would each know half of its runs
-            return self._opened(number)
-
-    def _opened(self, number: int) -> Held:
-        found = self._held.get(number)
-        if found is None:
-            with self._store.database.read() as at:
-                sql = "SELECT version, spec, created_at FROM contracts WHERE id = ?"
-                rows = at.rows(sql, (number,))
-            if not rows:
-                raise StoreError(f"there is no contract {number}")
-            version, text, created_at = rows[0]
-            spec = msgspec.json.decode(text, type=ContractSpec)
-            path, monitor, closed = self._copy(spec.model_sha256), None, ""
-            try:
-                monitor = GoalMonitor.load(path)
-                outline = Outline.of(monitor)
-            except ModelFileError as error:
-                listed = Outline.listed(path)
-                if listed is None:  # the file is missing or damaged
-                    raise
-                outline, closed = listed, str(error)
-            found = Held(number, int(version), spec, monitor, created_at, outline, closed)
-            self._held[number] = found
-        return found
-
-    def add(self, spec: ContractSpec, *, at: float) -> Held:
-        """Add a contract as a new version, and return it.
-
-        If the newest version under this name is the same, nothing is added, and that version is
-        returned. A different unit alone makes no new version, because units are only shown.
-        """
-        try:  # what is stored must be readable: a struct that Python made was not checked
-            msgspec.convert(msgspec.to_builtins(spec), ContractSpec)
-        except msgspec.ValidationError as error:
-            raise InputError(f"contract {spec.name!r} is wrong: {error}") from error
-        path = usable_path(spec.model)
-        try:
-            _check_model(path)
-            with path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as error:
-            wrong = getattr(error, "strerror", None) or error
-            raise InputError(f"model {str(path)!r} cannot be read: {wrong}") from error
-        monitor = None if spec.target else GoalMonitor.load(path)
-        target = spec.target if monitor is None else _target_of(spec.name, monitor)
-        spec = msgspec.structs.replace(
-            spec, target=target, model_sha256=digest, recalibrated_from=""
-        )
-        newest = self._newest.get(spec.name)
-        if newest is not None and _says_the_same(spec, self.held(newest).spec):
-            return self._labelled(self.held(newest), spec.unit)
-        monitor = monitor or GoalMonitor.load(path)
-        _check_unit(spec.name, spec.unit, monitor)
-        _check_promise(spec, monitor)
-        self._keep(path, digest)
-        return self._put_in_force(spec, at)
-
-    def recalibrated(self, held: Held, monitor: GoalMonitor, *, at: float) -> Held:
-        """Add a new version of the contract ``held``, with this recalibrated monitor; return it."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        partial = self._folder / f"recalibrated.{os.getpid()}"
-        monitor.save(partial)
-        with partial.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        partial.replace(self._copy(digest))
-        spec = msgspec.structs.replace(
-            held.spec,
-            model_sha256=digest,
-            recalibrated_from=held.spec.recalibrated_from or held.spec.model_sha256,
-        )
-        _check_promise(spec, monitor)
-        return self._put_in_force(spec, at)
-
-    def _labelled(self, held: Held, unit: Unit | dict[Name, Unit]) -> Held:
-        """The same contract, after changing the unit that the web page shows."""
-        if unit != held.spec.unit and not held.closed:
-            _check_unit(held.spec.name, unit, held.monitor)
-            held.spec = msgspec.structs.replace(held.spec, unit=unit)
-            with self._store.database.write() as writing:
-                text = msgspec.json.encode(held.spec).decode()
-                writing.run("UPDATE contracts SET spec = ? WHERE id = ?", (text, held.id))
-        return held
-
-    def _put_in_force(self, spec: ContractSpec, at: float) -> Held:
-        number = self._insert(spec, at)
-        self._newest[spec.name] = number
-        return self.held(number)
-
-    def _insert(self, spec: ContractSpec, at: float) -> int:
-        text = msgspec.json.encode(spec).decode()
-        with self._store.database.write() as writing:
-            number = reserve(writing, 1)
-            sql = "SELECT COALESCE(MAX(version), 0) FROM contracts WHERE name = ?"
-            version = int(writing.rows(sql, (spec.name,))[0][0]) + 1
-            writing.run(
-                "INSERT INTO contracts VALUES (?, ?, ?, ?, ?)",
-                (number, spec.name, version, text, at),
-            )
-        return number
-
-    def _copy(self, digest: str) -> Path:
-        return self._folder / f"{digest}.ontarget"
-
-    def _keep(self, path: Path, digest: str) -> None:
-        kept = self._copy(digest)
-        if kept.exists():
-            return
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            partial = kept.with_suffix(f".{os.getpid()}")
-            shutil.copyfile(path, partial)
-            with partial.open("rb") as file:
-                os.fsync(file.fileno())
-            partial.replace(kept)
-        except OSError as error:
-            raise StoreError(f"{kept} cannot be written: {error.strerror}") from error
-
-    def _listed(self) -> str:
-        return ", ".join(self._newest) or "(there is no contract yet)"
-
-
-def _check_model(path: Path) -> None:
-    """Raise an error unless this may be a model file, before all of it is read.
-
-    A device would never end, a pipe would wait for a writer, and a file is read, copied and hashed
-    where the steps are written.
-    """
+def check_model(path: Path) -> None:
+    """Raise an error unless this may be a model file, before all of it is read."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
         raise InputError(f"model {str(path)!r} needs a regular file")
@@ -397,12 +108,7 @@ def _check_model(path: Path) -> None:
     Container.open(path)  # whose header must fit the file's size
 
 
-def _check_promise(spec: ContractSpec, monitor: GoalMonitor) -> None:
-    """Raise an error if the alarm cannot be promised, before anything is stored."""
-    Held(0, 0, spec, monitor, 0.0, Outline.of(monitor)).fleet(spec.target)
-
-
-def _target_of(name: str, monitor: GoalMonitor) -> str:
+def target_of(name: str, monitor: GoalMonitor) -> str:
     """The target that the monitor was fitted with, as a contract writes it."""
     target = monitor.target
     if target is None:
@@ -438,11 +144,8 @@ def _digits(bound: float) -> str:
     return "" if math.isinf(bound) else short if float(short) == bound else repr(bound)
 
 
-def _says_the_same(asked: ContractSpec, newest: ContractSpec) -> bool:
-    """Whether a new spec describes the same contract as the newest version does.
-
-    A recalibration of the newest version is ignored, and so is the unit.
-    """
+def says_the_same(asked: ContractSpec, newest: ContractSpec) -> bool:
+    """Whether a new spec describes the same contract as the newest version does."""
     own = newest.recalibrated_from or newest.model_sha256
     same = msgspec.structs.replace(
         newest, model=asked.model, model_sha256=own, recalibrated_from="", unit=asked.unit
@@ -450,7 +153,7 @@ def _says_the_same(asked: ContractSpec, newest: ContractSpec) -> bool:
     return asked == same
 
 
-def _check_unit(name: str, unit: Unit | dict[Name, Unit], monitor: GoalMonitor) -> None:
+def check_unit(name: str, unit: Unit | dict[Name, Unit], monitor: GoalMonitor) -> None:
     """Raise an error if ``unit`` does not fit the behaviors of the monitor."""
     known = ", ".join(monitor.readings)
     if isinstance(unit, str):
@@ -468,10 +171,7 @@ def _check_unit(name: str, unit: Unit | dict[Name, Unit], monitor: GoalMonitor) 
 
 
 def read_contracts(path: Path) -> list[ContractSpec]:
-    """The contracts in a TOML file, one table ``[[contract]]`` each.
-
-    Paths in the file are relative to the file's folder.
-    """
+    """The contracts in a TOML file, one table ``[[contract]]`` each."""
     try:
         found: Mapping[str, Any] = tomllib.loads(path.read_text())
         specs = msgspec.convert(found.get("contract", []), list[ContractSpec])

@@ -16,12 +16,11 @@ import numpy as np
 
 from ontarget.drift import DriftGuard
 from ontarget.errors import OntargetError
-from ontarget.service._export import read_runs
-from ontarget.service._moving import QUARTERS
-from ontarget.service._renewing import Renewal, renewal
-from ontarget.service.contracts import Held
+from ontarget.service.engine import QUARTERS
+from ontarget.service.held import Held
 from ontarget.service.messages import Answer
-from ontarget.service.store import Store, StoredRun
+from ontarget.service.recorded import Renewal, read_runs, renewal
+from ontarget.service.store import Run, Store
 from ontarget.target import Target
 
 Verdict: TypeAlias = Literal["calibrated", "drifting", "too few runs", "closed"]
@@ -274,7 +273,7 @@ class HealthWatch:
         self._open = ""
         while self._guards:
             page = self._store.runs(after=self._after, limit=_PAGE, contract=self._held.id)
-            ready: list[StoredRun] = []
+            ready: list[Run] = []
             waits = False
             for run, _ in page:
                 open_still = run.ended_at is None
@@ -288,7 +287,7 @@ class HealthWatch:
             if waits or len(page) < _PAGE:
                 return
 
-    def _observe(self, runs: list[StoredRun]) -> None:
+    def _observe(self, runs: list[Run]) -> None:
         if not runs:
             return
         self._last_end = max(self._last_end, *(run.ended_at or 0.0 for run in runs))

@@ -1,25 +1,31 @@
-"""The service: a database, an engine and a writing thread, opened and closed together."""
+"""The service: a database, an engine and a writing thread; and what it does in the background."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from ontarget._arguments import whole_number
-from ontarget.errors import InputError, StoreError
+from ontarget._whole_file import write_whole
+from ontarget.errors import InputError, OntargetError, StoreError
 from ontarget.service._writer import Writer
-from ontarget.service.contracts import ContractSpec, HeldContracts
+from ontarget.service.contracts import ContractSpec
 from ontarget.service.engine import Engine
-from ontarget.service.store import StoredRun, open_store
+from ontarget.service.held import HeldContracts
+from ontarget.service.recorded import parquet_of
+from ontarget.service.store import Batch, Run, open_store
 from ontarget.service.tokens import Tokens
 from ontarget.service.webhooks import Courier, Hook
 
-_AT_ONCE: Final = 1_000
+_AT_ONCE: Final = 1_000  # runs to delete
+_SILENT_AT_ONCE: Final = 500
+_EVERY: Final = 5.0  # seconds between two rounds of background work
 _log: Final = logging.getLogger("ontarget.service")
 _DOUBTED: Final = 10.0  # seconds that a service is not ready after steps could not be written
 
@@ -185,7 +191,7 @@ class Service:
         *,
         age: float | None = None,
         most: int | None = None,
-        export: Callable[[list[StoredRun]], Any] | None = None,
+        export: Callable[[list[Run]], Any] | None = None,
     ) -> int:
         """Delete the runs that ended longest ago, a thousand at most; return how many.
 
@@ -213,3 +219,76 @@ class Service:
     def _committed(self) -> None:
         for listener in tuple(self.listeners):
             listener()
+
+
+async def chores(
+    service: Service, in_writer: Callable[[Callable[[], Any]], Awaitable[Any]]
+) -> None:
+    """Do background work every few seconds for as long as the service runs."""
+    while True:
+        await asyncio.sleep(_EVERY)
+        try:
+            await in_writer(lambda: listen_for_silence(service))
+            await in_writer(lambda: let_go(service))
+        except OntargetError as error:  # it is due again in a moment
+            _log.warning("%s", error)
+
+
+def listen_for_silence(service: Service) -> int:
+    """Raise an alarm for each unfinished run whose agent has reported nothing for too long."""
+    store, at = service.store, service.clock()
+    batch = Batch(at=at)
+    with store.database.read() as reading:
+        again = reading.rows(
+            "SELECT a.id, r.id FROM alarms a JOIN runs r ON r.number = a.run WHERE a.kind = "
+            "'silent' AND a.cleared_at IS NULL AND (r.updated_at > a.raised_at "
+            "OR r.ended_at IS NOT NULL) LIMIT ?",
+            (_SILENT_AT_ONCE,),
+        )
+        silent = [
+            (row[0], held.spec.silent_after)
+            for held in service.contracts.all()
+            if held.spec.silent_after is not None and not held.closed
+            for row in reading.rows(
+                "SELECT r.id FROM runs r WHERE r.contract = ? AND r.ended_at IS NULL AND "
+                "r.updated_at < ? AND NOT EXISTS (SELECT 1 FROM alarms a WHERE a.run = r.number "
+                "AND a.kind = 'silent' AND a.cleared_at IS NULL) LIMIT ?",
+                (held.id, at - held.spec.silent_after, _SILENT_AT_ONCE),
+            )
+        ]
+    runs = store.find_runs([key for key, _ in silent] + [key for _, key in again])
+    for key, seconds in silent:
+        run = runs[key]
+        alarm = f"{key}-silent-{run.next}"
+        batch.raised.append((key, alarm, "silent", f"nothing for {seconds:g} seconds"))
+        service.courier.notify(batch, run, alarm, "firing")
+    for alarm, key in again:
+        batch.cleared.append(alarm)
+        service.courier.notify(batch, runs[key], alarm, "resolved")
+    if batch.raised or batch.cleared:
+        store.commit_alarms(batch, runs)
+    return len(batch.raised)
+
+
+def let_go(service: Service) -> int:
+    """Delete old runs as the settings say, after exporting them; return how many were deleted."""
+    if service.keep_seconds is None and service.keep_runs is None:
+        return 0
+    return service.retain(
+        age=service.keep_seconds,
+        most=service.keep_runs,
+        export=lambda runs: _export(service, runs),
+    )
+
+
+def _export(service: Service, runs: list[Run]) -> None:
+    if service.export is None:
+        return
+    by_contract: dict[int, list[Run]] = {}
+    for run in runs:
+        by_contract.setdefault(run.contract, []).append(run)
+    for number, some in by_contract.items():
+        held = service.contracts.held(number)
+        first, last = some[0].number, some[-1].number
+        path = service.export / f"{held.label}-{first}-{last}.parquet"
+        write_whole(path, [parquet_of(service.store, some, held.outline)])

@@ -4,15 +4,64 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ontarget.errors import StoreError
-from ontarget.service._database import Connection, Database, open_database
-from ontarget.service._schema import MIGRATIONS
+from ontarget.service.database import Connection, Database, open_database
 
 _MANY: Final = 400  # keys of one query: SQLite took at most 999 values for long
+
+
+# {key}: a whole number that counts up to 2**63, {blob} bytes, {real} a double.
+# The table of steps is also the log of events: its ids rise in the order of commits. It has no
+# index on (run, step), which every batch of a fleet would scatter its writes over; each step
+# points to the one before it instead.
+_FIRST: Final = (
+    "CREATE TABLE counters (name TEXT PRIMARY KEY, next {key} NOT NULL)",
+    "INSERT INTO counters VALUES ('id', 1)",
+    """CREATE TABLE contracts (
+        id {key} PRIMARY KEY, name TEXT NOT NULL, version {key} NOT NULL, spec TEXT NOT NULL,
+        created_at {real} NOT NULL, UNIQUE (name, version))""",
+    """CREATE TABLE runs (
+        number {key} PRIMARY KEY, id TEXT NOT NULL UNIQUE, agent TEXT NOT NULL, run TEXT NOT NULL,
+        contract {key} NOT NULL REFERENCES contracts (id), target TEXT NOT NULL,
+        started_at {real} NOT NULL, next {key} NOT NULL, state {blob} NOT NULL,
+        last {key} NOT NULL, status TEXT NOT NULL, alarmed {key} NOT NULL,
+        marks {blob} NOT NULL, intervened_at {key}, updated_at {real} NOT NULL,
+        ended_at {real}, met {key})""",
+    "CREATE INDEX runs_by_agent ON runs (agent, number)",
+    "CREATE INDEX runs_by_contract ON runs (contract, number)",
+    """CREATE TABLE steps (
+        id {key} PRIMARY KEY, run {key} NOT NULL, step {key} NOT NULL, previous {key} NOT NULL,
+        payload {blob} NOT NULL, answer {blob} NOT NULL, at {real} NOT NULL)""",
+    """CREATE TABLE alarms (
+        number {key} PRIMARY KEY, id TEXT NOT NULL UNIQUE, run {key} NOT NULL, kind TEXT NOT NULL,
+        reason TEXT NOT NULL, raised_at {real} NOT NULL, cleared_at {real},
+        acknowledged_at {real}, acknowledged_by TEXT, note TEXT)""",
+    "CREATE INDEX alarms_by_run ON alarms (run)",
+    "CREATE TABLE silences (agent TEXT PRIMARY KEY, until {real} NOT NULL)",
+    """CREATE TABLE outbox (
+        id {key} PRIMARY KEY, alarm TEXT NOT NULL, hook TEXT NOT NULL, body {blob} NOT NULL,
+        created_at {real} NOT NULL, attempts {key} NOT NULL, due_at {real} NOT NULL,
+        state TEXT NOT NULL, error TEXT NOT NULL)""",
+    "CREATE INDEX outbox_by_state ON outbox (state, due_at)",
+    """CREATE TABLE tokens (
+        id TEXT PRIMARY KEY, hash TEXT NOT NULL, scopes TEXT NOT NULL, note TEXT NOT NULL,
+        created_at {real} NOT NULL)""",
+)
+
+# Runs that were cut off, and a way to those that ended first.
+_SECOND: Final = (
+    "ALTER TABLE runs ADD COLUMN cut_off {key} NOT NULL DEFAULT 0",
+    "CREATE INDEX runs_by_end ON runs (ended_at) WHERE ended_at IS NOT NULL",
+)
+
+# A way to the messages about an alarm, which are shown with it and deleted with its run.
+_THIRD: Final = ("CREATE INDEX outbox_by_alarm ON outbox (alarm)",)
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FIRST, _SECOND, _THIRD)
 
 
 class ConflictError(StoreError):
@@ -20,8 +69,8 @@ class ConflictError(StoreError):
 
 
 @dataclass(slots=True)
-class StoredRun:
-    """A run as it is stored, with all that is needed to continue it."""
+class Run:
+    """A run: what the database has of it and, while the engine has it, what comes next."""
 
     number: int
     id: str
@@ -41,6 +90,16 @@ class StoredRun:
     ended_at: float | None
     met: int | None
     cut_off: int
+    # Of the engine: the next step that the database must still have, -1 for a new run; whether a
+    # fleet follows the run; the id of the alarm that it is in; whether nothing has changed that
+    # most steps leave alone; and the last step, with those that the next commit will add: the
+    # number, the message and the answer of each.
+    expected: int = field(default=-1, compare=False)
+    resumed: bool = field(default=False, compare=False)
+    alarm: str = field(default="", compare=False)
+    only_moved: bool = field(default=True, compare=False)
+    answered: tuple[int, bytes, bytes] | None = field(default=None, compare=False)
+    fresh: list[tuple[int, bytes, bytes]] = field(default_factory=list, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,31 +114,21 @@ class StoredStep:
     at: float
 
 
-class Progress(NamedTuple):
-    """New steps of one run, to be written to the database.
-
-    ``run`` is the run after these steps. ``expected`` is the number of the next step that the
-    database should have for the run; if it has another, somebody else has changed the run.
-    """
-
-    run: StoredRun
-    expected: int  # the next step that the database must still have; −1 for a new run
-    steps: Sequence[tuple[int, bytes, bytes]]  # step, payload, answer
-    only_moved: bool = False  # nothing else of the run has changed, as after most steps
-
-
 @dataclass(slots=True)
 class Batch:
     """Everything that one transaction writes to the database."""
 
     at: float
-    progress: list[Progress] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
     raised: list[tuple[str, str, str, str]] = field(default_factory=list)  # run, alarm, kind, why
     cleared: list[str] = field(default_factory=list)
     messages: list[tuple[str, str, bytes]] = field(default_factory=list)  # alarm, hook, body
 
 
-_COLUMNS: Final = ", ".join(StoredRun.__slots__)
+_NAMES: Final = tuple(
+    one.name for one in fields(Run) if one.default is one.default_factory is MISSING
+)
+_COLUMNS: Final = ", ".join(_NAMES)
 _STEP: Final = "id, run, step, payload, answer, at"
 # What every step changes of a run, with the type that a column of VALUES needs to be told; and
 # what only some steps change, which would make the others take half as long again to write.
@@ -92,14 +141,14 @@ _KINDS: Final = _CHANGED | {
     "number": "key", "id": "text", "agent": "text", "run": "text", "contract": "key",
     "target": "text", "started_at": "real",
 }  # fmt: skip
-_WHOLE: Final = {name: _KINDS[name] for name in StoredRun.__slots__}
+_WHOLE: Final = {name: _KINDS[name] for name in _NAMES}
 _STEPS: Final = {
     "id": "key", "run": "key", "step": "key", "previous": "key", "payload": "blob",
     "answer": "blob", "at": "real",
 }  # fmt: skip
 _moved: Final = attrgetter("number", *_MOVED)
 _changed: Final = attrgetter("number", *_CHANGED)
-_whole: Final = attrgetter(*StoredRun.__slots__)
+_whole: Final = attrgetter(*_NAMES)
 
 
 def _values(kinds: Iterable[str], types: Mapping[str, str]) -> str:
@@ -112,10 +161,7 @@ def _insert(table: str, columns: Mapping[str, str], types: Mapping[str, str]) ->
 
 
 def _update(columns: Mapping[str, str], types: Mapping[str, str]) -> str:
-    """The SQL statement that changes these columns of runs.
-
-    A row is changed only if the number of the run and its next step are still as expected.
-    """
+    """The SQL statement that changes these columns of runs."""
     values = _values(["key", *columns.values(), "key"], types)
     changes = ", ".join(f"{name} = v.column{i}" for i, name in enumerate(columns, start=2))
     return (
@@ -125,13 +171,7 @@ def _update(columns: Mapping[str, str], types: Mapping[str, str]) -> str:
 
 
 class Store:
-    """The tables of one service in its database.
-
-    Parameters
-    ----------
-    database
-        The database that holds the tables.
-    """
+    """The tables of one service in its database."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -156,11 +196,7 @@ class Store:
             at.run("UPDATE counters SET next = next WHERE name = 'id'")
 
     def commit(self, batch: Batch) -> None:
-        """Write a batch in one transaction; the batch's new runs and steps get their numbers.
-
-        If a run in the database is no longer in the state that the batch expects, `ConflictError`
-        is raised.
-        """
+        """Write a batch in one transaction; the batch's new runs and steps get their numbers."""
         try:
             self._commit(batch)
         except ConflictError:
@@ -171,59 +207,45 @@ class Store:
         self.failed = None
 
     def _commit(self, batch: Batch) -> None:
-        new = [one for one in batch.progress if one.expected < 0]
-        old = [one for one in batch.progress if one.expected >= 0]
-        n = len(new) + sum(len(one.steps) for one in batch.progress) + len(batch.raised)
+        new = [one for one in batch.runs if one.expected < 0]
+        old = [one for one in batch.runs if one.expected >= 0]
+        n = len(new) + sum(len(one.fresh) for one in batch.runs) + len(batch.raised)
         with self.database.write() as at:
             number = reserve(at, n + len(batch.messages))
             for one in new:
-                one.run.number, number = number, number + 1
+                one.number, number = number, number + 1
             steps: list[tuple[object, ...]] = []
-            for one in batch.progress:
-                for step, payload, answer in one.steps:
-                    row = (number, one.run.number, step, one.run.last, payload, answer, batch.at)
-                    steps.append(row)
-                    one.run.last, number = number, number + 1
-            if self._write_runs(at, new, old) != len(batch.progress):
+            for one in batch.runs:
+                for step, payload, answer in one.fresh:
+                    steps.append((number, one.number, step, one.last, payload, answer, batch.at))
+                    one.last, number = number, number + 1
+            moved = [(*_moved(one), one.expected) for one in old if one.only_moved]
+            changed = [(*_changed(one), one.expected) for one in old if not one.only_moved]
+            written = at.run_rows(self._begin, [_whole(one) for one in new])
+            written += at.run_rows(self._move, moved) + at.run_rows(self._change, changed)
+            if written != len(batch.runs):
                 raise ConflictError("another worker has changed a run")
             at.run_rows(self._add, steps)
-            numbers = {one.run.id: one.run.number for one in batch.progress}
-            _write_alarms(at, batch, numbers, number)
+            _write_alarms(at, batch, {one.id: one.number for one in batch.runs}, number)
 
-    def _write_runs(self, at: Connection, new: Sequence[Progress], old: Sequence[Progress]) -> int:
-        """Write new and changed runs; return how many of them were still in the expected state."""
-        made = at.run_rows(self._begin, [_whole(one.run) for one in new])
-        moved = at.run_rows(
-            self._move, [(*_moved(one.run), one.expected) for one in old if one.only_moved]
-        )
-        changed = at.run_rows(
-            self._change, [(*_changed(one.run), one.expected) for one in old if not one.only_moved]
-        )
-        return made + moved + changed
-
-    def commit_alarms(self, batch: Batch, runs: Mapping[str, StoredRun]) -> None:
-        """Write alarms that were not raised by a step, such as those for silent agents.
-
-        The messages about these alarms are written too.
-        """
+    def commit_alarms(self, batch: Batch, runs: Mapping[str, Run]) -> None:
+        """Write alarms that were not raised by a step, such as those for silent agents."""
         with self.database.write() as at:
             number = reserve(at, len(batch.raised) + len(batch.messages))
             _write_alarms(at, batch, {key: run.number for key, run in runs.items()}, number)
 
-    def find_runs(self, ids: Sequence[str]) -> dict[str, StoredRun]:
+    def find_runs(self, ids: Sequence[str]) -> dict[str, Run]:
         """The stored runs with these ids, by id; ids without a run are left out."""
-        found: dict[str, StoredRun] = {}
+        found: dict[str, Run] = {}
         with self.database.read() as at:
             for first in range(0, len(ids), _MANY):
                 some = ids[first : first + _MANY]
                 marks = ", ".join("?" * len(some))
                 for row in at.rows(f"SELECT {_COLUMNS} FROM runs WHERE id IN ({marks})", some):
-                    found[row[1]] = StoredRun(*row)
+                    found[row[1]] = Run(*row)
         return found
 
-    def history(
-        self, run: StoredRun, *, least: int = 0, most: int | None = None
-    ) -> list[StoredStep]:
+    def history(self, run: Run, *, least: int = 0, most: int | None = None) -> list[StoredStep]:
         """The steps of a run from number ``least`` to number ``most``, in order."""
         with self.database.read() as at:
             rows = at.rows(
@@ -257,7 +279,7 @@ class Store:
         agent: str | None = None,
         contract: int | None = None,
         ended: bool | None = None,
-    ) -> list[tuple[StoredRun, bytes]]:
+    ) -> list[tuple[Run, bytes]]:
         """One page of runs in the order in which they began, each with its last answer as JSON."""
         wanted: dict[str, object] = {"r.number > ?": after}
         if agent is not None:
@@ -268,14 +290,14 @@ class Store:
             wanted[
                 "r.ended_at IS NOT NULL AND 1 = ?" if ended else "r.ended_at IS NULL AND 1 = ?"
             ] = 1
-        columns = ", ".join(f"r.{name}" for name in StoredRun.__slots__)
+        columns = ", ".join(f"r.{name}" for name in _NAMES)
         with self.database.read() as at:
             rows = at.rows(
                 f"SELECT {columns}, s.answer FROM runs r JOIN steps s ON s.id = r.last "
                 f"WHERE {' AND '.join(wanted)} ORDER BY r.number LIMIT ?",
                 (*wanted.values(), limit),
             )
-        return [(StoredRun(*row[:-1]), bytes(row[-1])) for row in rows]
+        return [(Run(*row[:-1]), bytes(row[-1])) for row in rows]
 
     def agents(self, *, after: str = "", limit: int = 100) -> list[dict[str, Any]]:
         """One page of agents in the order of their names, each with how many runs it has."""
@@ -291,7 +313,7 @@ class Store:
             dict(zip(names, (one[0], *map(int, one[1:4]), one[4]), strict=True)) for one in rows
         ]
 
-    def forget_runs(self, runs: Sequence[StoredRun]) -> None:
+    def forget_runs(self, runs: Sequence[Run]) -> None:
         """Delete runs with their steps, their alarms and the messages about the alarms."""
         ids = [[(step.id,) for step in self.history(run)] for run in runs]
         with self.database.write() as at:
@@ -304,15 +326,7 @@ class Store:
 
 
 def open_store(url: str, *, migrate: bool = False) -> Store:
-    """Open a database as the service's store, with the tables of this version of ontarget.
-
-    Parameters
-    ----------
-    url
-        The path of a SQLite file, or ``postgresql://…``.
-    migrate
-        Whether to convert tables that an older version of ontarget made.
-    """
+    """Open a database as the service's store, with the tables of this version of ontarget."""
     database = open_database(url)
     try:
         _migrate(database, allowed=migrate)

@@ -17,15 +17,7 @@ _REMEMBERED: Final = 10.0  # seconds that a token may still be taken for after i
 
 
 class Tokens:
-    """The access tokens of a service: ``ot_<id>_<secret>``, of which only a checksum is stored.
-
-    Parameters
-    ----------
-    store
-        The store (database) that keeps the checksums.
-    clock
-        A function that returns the time in seconds.
-    """
+    """The access tokens of a service: ``ot_<id>_<secret>``, of which only a checksum is stored."""
 
     def __init__(self, store: Store, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
@@ -57,10 +49,7 @@ class Tokens:
         return found == 1
 
     def scopes_of(self, token: str) -> frozenset[str]:
-        """What a token allows (its scopes); empty if the token is unknown.
-
-        The scope ``admin`` allows everything.
-        """
+        """What a token allows (its scopes); empty if the token is unknown."""
         kind, _, rest = token.partition("_")
         number, _, secret = rest.partition("_")
         stored, scopes = self._all().get(number, ("", frozenset[str]()))

@@ -23,7 +23,7 @@ import msgspec
 from ontarget._text import plain
 from ontarget.errors import InputError, StoreError
 from ontarget.service._records import silenced
-from ontarget.service.store import Batch, Store, StoredRun
+from ontarget.service.store import Batch, Run, Store
 
 _ATTEMPTS: Final = 12  # the last about two hours after the first
 _LONGEST: Final = 3_600.0  # seconds between two attempts
@@ -86,22 +86,7 @@ def signature(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
 
 
 class Courier:
-    """Adds messages about alarms to a batch (the data of one transaction), and sends due messages.
-
-    Every message arrives at least once, and messages about one alarm arrive in order. A receiver
-    can recognize copies by the header ``webhook-id``.
-
-    Parameters
-    ----------
-    store
-        The store in which messages wait.
-    hooks
-        The receivers.
-    label
-        A function that returns the name and version of a contract, given its number.
-    clock
-        A function that returns the time in seconds since 1970.
-    """
+    """Adds messages about alarms to a batch, and sends those that are due."""
 
     def __init__(
         self,
@@ -118,7 +103,7 @@ class Courier:
         self._random = random.Random()
         self.added = False  # whether messages may have come since those that are due were sent
 
-    def notify(self, batch: Batch, run: StoredRun, alarm: str, state: str) -> None:
+    def notify(self, batch: Batch, run: Run, alarm: str, state: str) -> None:
         """Add messages about an alarm to the batch, unless the alarm's agent is silenced."""
         if not self._hooks or silenced(self._store, run.agent, at=batch.at):
             return
@@ -129,9 +114,7 @@ class Courier:
             batch.messages.append((alarm, hook.name, msgspec.json.encode(body)))
         self.added = True
 
-    def _alert(
-        self, run: StoredRun, alarm: str, state: str, reason: str, at: float
-    ) -> dict[str, Any]:
+    def _alert(self, run: Run, alarm: str, state: str, reason: str, at: float) -> dict[str, Any]:
         moment = datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
         firing = state == "firing"
         return {

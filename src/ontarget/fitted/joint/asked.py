@@ -211,7 +211,7 @@ class Asked:
             return self._said_by_function(t, group, laws, states, so_far, unknown=bool(unknown))
         each = zip(laws, so_far, self.questions, strict=True)
         limits = [law.limits_at(states, had, question) for law, had, question in each]
-        found = self._joined(self.step(t, group), limits, so_far)
+        found = self.joined(self.step(t, group), limits, so_far)
         if unknown:  # only what is decided is known (M18)
             for numbers in found:
                 numbers[numbers[..., DECIDED] < 0.0] = np.nan
@@ -264,13 +264,14 @@ class Asked:
         )
         return Room(whole, tuple(zip(*whole, strict=True)))
 
-    def _joined(
+    def joined(
         self,
         step: JointStep,
         limits: Sequence[Limits],
         so_far: Sequence[FloatArray],
         own: IndexArray | None = None,
     ) -> Said:
+        """The answers about some runs at one step, from the limits for each behavior."""
         rows = so_far[0].size
         numbers, parts = np.empty((rows, NUMBERS)), np.empty((len(so_far), rows, NUMBERS))
         who = np.full(rows, -1, dtype=np.intp) if own is None else own
@@ -369,7 +370,7 @@ class Asked:
         limits = [law.limits_at(row, had, question) for law, row, had, question in each]
         ranks, rest = (members.ranks, nobody), (NO_CURVE, NO_CURVE)
         step = self._prepared(laws, [NO_CURVE] * len(laws), ranks, rest)
-        return who, self._joined(step, limits, so_far, own).numbers[:, 0]
+        return who, self.joined(step, limits, so_far, own).numbers[:, 0]
 
 
 class Room(NamedTuple):

@@ -24,15 +24,7 @@ _LOOK: Final = 1.0  # seconds after which to look for what other workers have co
 
 
 class Streams:
-    """The clients that follow all answers as a stream of events.
-
-    Parameters
-    ----------
-    store
-        The database; each stored step is one event, in the order of the commits.
-    most
-        How many clients may follow at once.
-    """
+    """The clients that follow all answers as a stream of events."""
 
     def __init__(self, store: Store, *, most: int) -> None:
         self._store = store
@@ -51,11 +43,7 @@ class Streams:
         self.wake()
 
     def response(self, request: Request) -> StreamingResponse:
-        """The stream for one client.
-
-        It begins after the event in the request's header ``Last-Event-ID``, or else with the next
-        event.
-        """
+        """The stream for one client."""
         if len(self._clients) >= self._most or self._closed:
             detail = f"{self._most:,} clients are following events already"
             raise Refusal(429, "too many streams", detail, retry_after="10")

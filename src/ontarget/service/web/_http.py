@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import re
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
@@ -21,9 +22,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from ontarget._package import __version__
 from ontarget.errors import InputError, OntargetError, StoreError
 from ontarget.service._writer import BusyError
-from ontarget.service.contracts import ClosedError
+from ontarget.service.held import ClosedError
 from ontarget.service.messages import Problem
 from ontarget.service.service import Service
 
@@ -78,10 +80,7 @@ class Buckets:
         self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, client: str, amount: int) -> float:
-        """How many seconds the client must wait before it may send ``amount`` messages.
-
-        If the result is 0, the messages are allowed and count toward the client's limit.
-        """
+        """How many seconds the client must wait before it may send ``amount`` messages."""
         now = self._clock()
         level, since = self._levels.pop(client, (self._rate, now))
         level = min(self._rate, level + (now - since) * self._rate)
@@ -265,3 +264,54 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def described(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
+    """The OpenAPI 3.1 document of these endpoints."""
+    types = [Problem, *(one for e in endpoints for one in (*e.takes, *e.gives))]
+    schemas, components = msgspec.json.schema_components(
+        types, ref_template="#/components/schemas/{name}"
+    )
+    of = {repr(kind): schema for kind, schema in zip(types, schemas, strict=True)}
+    paths: dict[str, dict[str, Any]] = {}
+    for one in endpoints:
+        paths.setdefault(one.path, {})[one.method.lower()] = _operation(one, of)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "ontarget", "version": __version__},
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{}, {"token": []}],
+    }
+
+
+def _operation(one: Endpoint, of: dict[str, Any]) -> dict[str, Any]:
+    gives = {"schema": _any_of(one.gives, of)} if one.gives else {}
+    wrong = {"application/problem+json": {"schema": of[repr(Problem)]}}
+    found: dict[str, Any] = {
+        "summary": one.summary,
+        "operationId": re.sub(r"\W+", "_", f"{one.method.lower()}{one.path}").strip("_"),
+        "parameters": [
+            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+            for name in re.findall(r"\{(\w+)", one.path)
+        ]
+        + [{"name": name, "in": "query", "schema": schema} for name, schema in one.query.items()],
+        "responses": {
+            "200": {"description": "OK", "content": {one.media: gives}},
+            "default": {"description": "refused", "content": wrong},
+        },
+    }
+    if one.takes:
+        content = {"application/json": {"schema": _any_of(one.takes, of)}}
+        if one.path == "/v1/steps":
+            content["application/x-ndjson"] = {"schema": {"type": "string"}}
+        found["requestBody"] = {"required": True, "content": content}
+    return found
+
+
+def _any_of(types: tuple[Any, ...], of: dict[str, Any]) -> dict[str, Any]:
+    found = [of[repr(one)] for one in types]
+    return found[0] if len(found) == 1 else {"anyOf": found}

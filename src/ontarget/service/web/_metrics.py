@@ -2,50 +2,18 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
 
-from prometheus_client import CollectorRegistry, Gauge, generate_latest
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
-
-
-class _Spread:
-    """A histogram that takes little time to update, as is needed at every request."""
-
-    def __init__(self, bounds: Sequence[float]) -> None:
-        self._bounds = bounds
-        self._counts = [0] * (len(bounds) + 1)
-        self._sum = 0.0
-
-    def add(self, value: float) -> None:
-        self._counts[bisect_left(self._bounds, value)] += 1
-        self._sum += value
-
-    def family(self, name: str, text: str) -> HistogramMetricFamily:
-        named = [*(str(float(one)) for one in self._bounds), "+Inf"]
-        buckets = list(zip(named, accumulate(self._counts), strict=True))
-        return HistogramMetricFamily(name, text, buckets=buckets, sum_value=self._sum)
-
-
-class _Counted(Collector):
-    """The metrics of requests with steps, which are updated on the event loop."""
-
-    def __init__(self) -> None:
-        self.taken = self.refused = 0
-        self.sizes = _Spread((1, 10, 100, 1_000, 10_000))
-        self.seconds = _Spread((0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5))
-
-    def collect(self) -> Iterable[Metric]:
-        steps = CounterMetricFamily("ontarget_steps", "Steps by result.", labels=["result"])
-        steps.add_metric(["taken"], self.taken)
-        steps.add_metric(["refused"], self.refused)
-        yield steps
-        yield self.sizes.family("ontarget_request_steps", "Steps of one request.")
-        yield self.seconds.family(
-            "ontarget_request_seconds", "Seconds from a request with steps to its answer."
-        )
+_SIZES = (1, 10, 100, 1_000, 10_000)
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class Metrics:
@@ -53,8 +21,20 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._counted = _Counted()
-        self.registry.register(self._counted)
+        steps = Counter("ontarget_steps", "Steps by result.", ["result"], registry=self.registry)
+        self._taken, self._refused = steps.labels("taken"), steps.labels("refused")
+        self._sizes = Histogram(
+            "ontarget_request_steps",
+            "Steps of one request.",
+            buckets=_SIZES,
+            registry=self.registry,
+        )
+        self._seconds = Histogram(
+            "ontarget_request_seconds",
+            "Seconds from a request with steps to its answer.",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
         self.open_runs = Gauge(
             "ontarget_open_runs", "Runs that are not over.", registry=self.registry
         )
@@ -76,11 +56,10 @@ class Metrics:
 
     def add(self, taken: int, refused: int, seconds: float) -> None:
         """Count a request: its accepted and refused steps, and how long it took."""
-        counted = self._counted
-        counted.taken += taken
-        counted.refused += refused
-        counted.sizes.add(taken + refused)
-        counted.seconds.add(seconds)
+        self._taken.inc(taken)
+        self._refused.inc(refused)
+        self._sizes.observe(taken + refused)
+        self._seconds.observe(seconds)
 
     def text(self) -> bytes:
         """The metrics as Prometheus reads them."""

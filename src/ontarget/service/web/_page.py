@@ -40,22 +40,8 @@ class SignIn(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     token: Annotated[str, Meta(min_length=1, max_length=200)]
 
 
-class Session(msgspec.Struct, frozen=True):
-    """What the signed-in viewer of the web page may do."""
-
-    scopes: list[str]
-
-
 def page_routes(service: Service, *, open_to_all: bool) -> list[Route]:
-    """The routes of the web page: the page at ``/``, its files under ``/page``, and ``/session``.
-
-    Parameters
-    ----------
-    service
-        The service.
-    open_to_all
-        Whether requests need no token.
-    """
+    """The routes of the page (``/``), of its files (``/page``) and of signing in (``/session``)."""
     found = {name: (kind, text.encode()) for name, kind, text in _files()}
 
     async def page(request: Request) -> Response:
@@ -81,11 +67,11 @@ def page_routes(service: Service, *, open_to_all: bool) -> list[Route]:
 
 async def _session(request: Request, service: Service, *, open_to_all: bool) -> Response:
     if request.method == "DELETE":
-        response = json_response(Session([]))
+        response = json_response({"scopes": []})
         response.delete_cookie(SESSION, httponly=True, samesite="strict")
         return response
     if open_to_all:
-        return json_response(Session(list(SCOPES)))
+        return json_response({"scopes": list(SCOPES)})
     token = request.cookies.get(SESSION, "")
     if request.method == "POST":
         token = (await decoded(request, service, SignIn)).token
@@ -94,7 +80,7 @@ async def _session(request: Request, service: Service, *, open_to_all: bool) -> 
         raise Refusal(
             401, "unknown token", "this is not a token of this service with the scope read"
         )
-    response = json_response(Session(sorted(scopes)))
+    response = json_response({"scopes": sorted(scopes)})
     if request.method == "POST":
         response.set_cookie(
             SESSION,

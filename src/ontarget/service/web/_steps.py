@@ -1,32 +1,192 @@
-"""Takes the steps in the bodies of requests, and makes the responses to them."""
+"""Reads the steps in the bodies of requests, has them written together, and makes the responses."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 from starlette.responses import Response
 
+from ontarget.service._writer import Replies, Writer
 from ontarget.service.engine import Reply
 from ontarget.service.messages import Problem, StepMessage
 from ontarget.service.service import Service
-from ontarget.service.web._bodies import Body, read_steps
-from ontarget.service.web._gathering import Gathering
 from ontarget.service.web._http import Buckets, Refusal, problem_response
 from ontarget.service.web._metrics import Metrics
 
+_one: Final = msgspec.json.Decoder(StepMessage)
+_many: Final = msgspec.json.Decoder(list[StepMessage])
+_raw: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
-class Steps:
-    """Takes the steps in a request's body, and makes the response.
+
+class Body(NamedTuple):
+    """The messages in the body of a request; a `Problem` stands for each that cannot be read."""
+
+    messages: Sequence[StepMessage | Problem]  # in order; a problem for what cannot be read
+    good: Sequence[StepMessage]  # those that can; ``messages`` itself if all of them
+    single: bool = False  # one alone, not an array of one
+    lines: bool = False
+
+
+def read_steps(content_type: str, body: bytes, most: int) -> Body:
+    """Read the messages in a request's body; more than ``most`` messages are refused."""
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind in ("application/x-ndjson", "application/jsonl"):
+        return _each([line for line in body.splitlines() if line.strip()], most, lines=True)
+    if kind != "application/json":
+        raise Refusal(
+            415, "not JSON", "send content-type: application/json or application/x-ndjson"
+        )
+    try:
+        if body.lstrip()[:1] != b"[":
+            one = [_one.decode(body)]
+            return Body(one, one, single=True)
+        try:
+            found = _many.decode(body)
+        except msgspec.ValidationError:  # item by item, to say which are wrong
+            return _each(_raw.decode(body), most)
+    except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
+        raise Refusal(400, "wrong body", str(error)) from None
+    _check(len(found), most)
+    return Body(found, found)
+
+
+def _each(parts: Sequence[bytes | msgspec.Raw], most: int, *, lines: bool = False) -> Body:
+    _check(len(parts), most)
+    found: list[StepMessage | Problem] = []
+    for part in parts:
+        try:
+            found.append(_one.decode(part))
+        except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
+            kind = "urn:ontarget:wrong-body"
+            found.append(Problem(status=400, title="wrong body", detail=str(error), type=kind))
+    return Body(found, [one for one in found if isinstance(one, StepMessage)], lines=lines)
+
+
+def _check(n: int, most: int) -> None:
+    if n > most:
+        raise Refusal(413, "too large", f"a request has at most {most:,} steps")
+
+
+_log: Final = logging.getLogger("ontarget.service")
+_ENOUGH: Final = 256  # steps that gain nothing by waiting for more
+_SHARE: Final = 0.5  # of the time of the last write, to wait for more
+_LONGEST: Final = 0.005  # seconds to wait for more
+
+_Waiting: TypeAlias = list[tuple[Sequence[StepMessage], Callable[[Replies], None]]]
+
+
+class Gathering:
+    """Passes requests that come at about the same time to the writer (the writing thread) together.
+
+    A commit costs the same for one step as for fifty. So while the writer is busy, small requests
+    are collected into a group. When the writer is done, the clients that it has just answered will
+    soon send their next step. So the group stays open for them a little longer: for half as long as
+    the last write took, and at most 5 milliseconds. An agent that reports alone never waits.
 
     Parameters
     ----------
-    service
-        The service that takes the steps.
-    metrics
-        Where the steps are counted.
+    writer
+        The thread that writes steps to the database.
     """
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._waiting: _Waiting = []
+        self._steps = 0  # that wait
+        self._expected = 0  # requests that may come before the writer is asked
+        self._patience = 0.0  # seconds to wait for them
+        self._busy = 0  # groups that the writer has
+        self._looking = False  # at the end of this turn of the event loop
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def take(self, messages: Sequence[StepMessage]) -> list[Reply]:
+        """Write the messages of one request; return the replies once the messages are on disk."""
+        found: asyncio.Future[list[Reply]] = asyncio.get_running_loop().create_future()
+
+        def done(replies: Replies) -> None:
+            if found.done():
+                return  # the client has left
+            if isinstance(replies, Exception):
+                found.set_exception(replies)
+            else:
+                found.set_result(replies)
+
+        self.add(messages, done)
+        return await found
+
+    def add(self, messages: Sequence[StepMessage], done: Callable[[Replies], None]) -> None:
+        """Add the messages of one request to the group that is written next.
+
+        After the messages are on disk, ``done`` is called on the event loop with the replies, or
+        with the error.
+        """
+        self._writer.admit(len(messages))
+        self._waiting.append((messages, done))
+        self._steps += len(messages)
+        if len(self._waiting) == 1:
+            self._looking = True  # what comes in this turn comes along
+            loop = asyncio.get_running_loop()
+            loop.call_soon(self._look, loop)
+        elif not self._looking and self._is_due():
+            self._hand_over(asyncio.get_running_loop())
+
+    def _is_due(self) -> bool:
+        """Whether the collected requests should go to the writer now, without waiting for more."""
+        if self._steps >= _ENOUGH:
+            return True
+        return not self._busy and len(self._waiting) >= self._expected
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Pass the collected requests to the writer now, or set a timer to wait for more."""
+        self._looking = False
+        if not self._waiting or self._timer is not None:
+            return
+        if self._is_due():
+            self._hand_over(loop)
+        elif not self._busy:  # otherwise the writer says when it is done
+            self._timer = loop.call_later(self._patience, self._hand_over, loop)
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        waiting, self._waiting, self._steps = self._waiting, [], 0
+        self._busy += 1
+        began = loop.time()
+
+        def done(replies: list[Replies]) -> None:
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(self._settle, loop, waiting, replies, began)
+
+        self._writer.submit([messages for messages, _ in waiting], done)
+
+    def _settle(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        answered: _Waiting,
+        replies: list[Replies],
+        began: float,
+    ) -> None:
+        """Pass on the replies to the requests that were just written; go on with the next group."""
+        self._busy -= 1
+        self._expected = len(self._waiting) + len(answered)
+        self._patience = min(_SHARE * (loop.time() - began), _LONGEST)
+        for (_, give), reply in zip(answered, replies, strict=True):
+            try:
+                give(reply)
+            except Exception:  # the others are answered all the same
+                _log.exception("an answer could not be returned")
+        self._look(loop)
+
+
+class Steps:
+    """Takes the steps in a request's body, and makes the response."""
 
     def __init__(self, service: Service, metrics: Metrics) -> None:
         self._limits = service.limits
@@ -35,19 +195,7 @@ class Steps:
         self._metrics = metrics
 
     async def answer(self, kind: str, body: bytes, client: str) -> Response:
-        """Take the steps in a request's body; return the response once the steps are on disk.
-
-        A JSON array gets one answer per item.
-
-        Parameters
-        ----------
-        kind
-            The content type of the body.
-        body
-            The steps.
-        client
-            The client that sends them.
-        """
+        """Take the steps in a request's body; return the response once the steps are on disk."""
         began = time.perf_counter()
         read = read_steps(kind, body, self._limits.batch)
         self.hold_back(client, len(read.messages))
@@ -75,10 +223,7 @@ class Steps:
 
 
 def _in_order(read: Body, replies: Sequence[Reply]) -> list[Reply]:
-    """The replies to all messages of a request's body, in their order.
-
-    Messages that could not be read have an error as their reply.
-    """
+    """The replies to all messages of a request's body, in their order."""
     left = iter(replies)
     return [one if isinstance(one, Problem) else next(left) for one in read.messages]
 

@@ -10,17 +10,18 @@ from msgspec import Meta
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from ontarget.service._export import parquet_of
 from ontarget.service._records import (
     acknowledge,
     alarms,
     deliveries,
     silence,
 )
-from ontarget.service.contracts import ContractSpec, Held
+from ontarget.service.contracts import ContractSpec
+from ontarget.service.held import Held
 from ontarget.service.messages import Answer, Moment, Value, read_payload
+from ontarget.service.recorded import parquet_of
 from ontarget.service.service import Service
-from ontarget.service.store import Store, StoredRun
+from ontarget.service.store import Run, Store
 from ontarget.service.web._http import Refusal
 
 T = TypeVar("T")
@@ -219,7 +220,7 @@ def page(items: list[T], keys: list[Any], limit: int) -> Page[T]:
     return Page(items, str(keys[-1]) if len(items) == limit else None)
 
 
-async def stored_run(service: Service, key: str) -> StoredRun:
+async def stored_run(service: Service, key: str) -> Run:
     """The stored run with this id; raises a `Refusal` if there is none."""
     found = await run_in_threadpool(service.store.find_runs, [key.replace("\0", "")])
     if not found:
@@ -227,7 +228,7 @@ async def stored_run(service: Service, key: str) -> StoredRun:
     return next(iter(found.values()))
 
 
-def run_view(run: StoredRun, last: bytes) -> RunView:
+def run_view(run: Run, last: bytes) -> RunView:
     """A run together with the monitor's latest answer about it, which ``last`` has as JSON."""
     return RunView(
         id=run.id,
@@ -243,7 +244,7 @@ def run_view(run: StoredRun, last: bytes) -> RunView:
     )
 
 
-def history(service: Service, run: StoredRun, request: Request) -> RunHistory:
+def history(service: Service, run: Run, request: Request) -> RunHistory:
     """A run with its answers, beginning at the step in the request's parameter ``from``."""
     least = whole(request.query_params.get("from", "0"))
     most = min(run.next, least + _HISTORY) - 1

@@ -17,13 +17,13 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from ontarget.errors import InputError
-from ontarget.service._chores import chores
 from ontarget.service._records import runs_of, try_again
-from ontarget.service._renewing import recalibrated
-from ontarget.service.contracts import ContractSpec, Held
+from ontarget.service.contracts import ContractSpec
 from ontarget.service.health import Health, HealthWatch
+from ontarget.service.held import Held
 from ontarget.service.messages import Answer, EndMessage, Problem, StepMessage
-from ontarget.service.service import Service
+from ontarget.service.recorded import recalibrated
+from ontarget.service.service import Service, chores
 from ontarget.service.web import _views as views
 from ontarget.service.web._events import Streams
 from ontarget.service.web._http import (
@@ -32,12 +32,12 @@ from ontarget.service.web._http import (
     answered,
     body_of,
     decoded,
+    described,
     holds_token,
     json_response,
     problem_response,
 )
 from ontarget.service.web._metrics import Metrics
-from ontarget.service.web._openapi import described
 from ontarget.service.web._page import page_routes
 from ontarget.service.web._steps import Steps, response_of
 from ontarget.service.web._why import why
@@ -54,13 +54,7 @@ _FLAG: Final = {"type": "boolean"}
 
 
 class Api:
-    """The endpoints of the HTTP API of one service.
-
-    Parameters
-    ----------
-    service
-        The service.
-    """
+    """The endpoints of the HTTP API of one service."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
@@ -230,10 +224,7 @@ class Api:
         return json_response(await run_in_threadpool(views.alarm, service, alarm))
 
     async def silence(self, request: Request, service: Service) -> Response:
-        """Send no messages about an agent's alarms for a while.
-
-        The request names the agent by the id of one of its alarms.
-        """
+        """Send no messages about an agent's alarms for a while."""
         said = await decoded(request, service, views.Silence)
         found = await run_in_threadpool(views.alarm, service, request.path_params["id"])
         await self.in_writer(lambda: views.silenced(service, found.agent, said))
@@ -377,15 +368,7 @@ class Api:
 
 
 def create_app(service: Service, *, open_to_all: bool = True) -> Starlette:
-    """The service as a web application (ASGI).
-
-    Parameters
-    ----------
-    service
-        The service. It is closed when the application shuts down.
-    open_to_all
-        Whether requests need no token. Use this for a service that only this machine can reach.
-    """
+    """The service as a web application (ASGI)."""
     api = Api(service)
 
     @asynccontextmanager

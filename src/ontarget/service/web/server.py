@@ -31,23 +31,7 @@ def serve_on(
     reread: Callable[[], Sequence[ContractSpec]] | None = None,
     started: Callable[[], None] | None = None,
 ) -> None:
-    """Run the web server until the process is told to stop.
-
-    Parameters
-    ----------
-    service
-        The service; it is closed at the end.
-    host, port
-        The address and port to listen on. If other machines can reach the address, a token must
-        exist.
-    require_token
-        Whether requests from this machine need a token too. Needed behind a proxy, because all
-        requests then seem to come from this machine.
-    reread
-        A function that reads the contracts again, called when the process gets SIGHUP.
-    started
-        A function that is called as soon as the service accepts requests.
-    """
+    """Run the web server until the process is told to stop."""
     local = is_loopback(host)
     if not service.tokens.any():
         if not local:
@@ -87,10 +71,7 @@ def tune() -> None:
 
 
 class _Server(uvicorn.Server):
-    """A uvicorn server that ends event streams when it is told to stop.
-
-    A shutdown waits for every response, and an event stream would never end by itself.
-    """
+    """A uvicorn server that ends event streams when it is told to stop."""
 
     def __init__(
         self,

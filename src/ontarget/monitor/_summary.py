@@ -18,10 +18,7 @@ _ONE_IN = 50  # random splits: how rare a difference must be to be told
 
 
 def reach_in_words(fitted: Fitted) -> str:
-    """Text about a fitted monitor: how accurate p is, how p is made, and what is promised.
-
-    Each line has a label and a text.
-    """
+    """Text about a fitted monitor: how accurate p is, how p is made, and what is promised."""
     facts = {
         "caution": _alike(fitted),
         "accuracy": _accuracy(fitted),
@@ -68,10 +65,7 @@ def _accuracy(fitted: Fitted) -> str:
 
 
 def _points(n: int) -> int:
-    """How far p = ½ may be off by chance if n episodes calibrate it, in percentage points.
-
-    It is half the width of the 90 % interval around p.
-    """
+    """How far p = ½ may be off by chance if n episodes calibrate it, in percentage points."""
     low, high = share_bounds(np.array([n // 2]), n)[:, 0]
     return round(50.0 * float(high - low))
 
@@ -111,11 +105,7 @@ def _promises(fitted: Fitted) -> str:
 
 
 def _luck(fitted: Fitted) -> str:
-    """Text about how far an alarm's true false-alarm rate may be from the promised one.
-
-    With few assure (held-out) episodes the two may differ a lot. The text is empty if they cannot
-    differ much, or if it is unknown how much they may differ.
-    """
+    """Text about how far an alarm's true false-alarm rate may be from the promised one."""
     n = min((own.size for own in fitted.sorted_excess), default=0)
     k = floor_rank("0.05", n)
     if any(fitted.stopped) or not 0 < n < _MANY or not k:
@@ -131,10 +121,7 @@ def _luck(fitted: Fitted) -> str:
 
 
 def _split(fitted: Fitted) -> str:
-    """Text that warns if learning episodes and assure (held-out) episodes ended differently.
-
-    It is empty if chance explains the difference.
-    """
+    """Text that warns if learning episodes and assure (held-out) episodes ended differently."""
     learned, assured = fitted.runs.outcomes, fitted.observed
     if learned is None or assured is None or any(fitted.stopped):
         return ""

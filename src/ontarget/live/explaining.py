@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from math import factorial, fsum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -24,7 +26,6 @@ from ontarget.fitted.fitted import Fitted
 from ontarget.fitted.joint.asked import Asked, Said
 from ontarget.fitted.kernels import P
 from ontarget.fitted.law import StepLaw
-from ontarget.live._shapley import shapley
 from ontarget.live.explanation import Contribution, Explanation, Precedent
 
 REWARD, TIME = "reward earned", "time"
@@ -34,11 +35,7 @@ _LISTED = 8
 
 
 class Reading(NamedTuple):
-    """What was known of a run at one step: its state, and the value so far of each behavior.
-
-    The values so far are rounded to the grid (a fixed number of decimals). ``unknown`` has the
-    categories of the state that count as missing because they are not known, by feature.
-    """
+    """What was known of a run at one step: its state, and the value so far of each behavior."""
 
     t: int
     state: FloatArray
@@ -62,11 +59,7 @@ class Seen:
         self._latest.append(reading)
 
     def pair(self, since: Any = None) -> tuple[Reading, Reading | None]:
-        """What was known of the run at its last step, and at an earlier step to compare it with.
-
-        The earlier step is ``since``; by default the one before the last. It is None if the run has
-        no earlier step.
-        """
+        """What was known of the run at its last step, and at an earlier step to compare it with."""
         if not self._latest:
             raise InputError("explain needs a step that had an outlook; call step first")
         *earlier, now = self._latest
@@ -95,11 +88,7 @@ def _in_words(steps: list[int]) -> str:
 def explained(
     asked: Asked, now: Reading, before: Reading | None = None, *, group: int = 0, most: int = 10
 ) -> Explanation:
-    """Why p is what it is now, and what changed it since an earlier step.
-
-    ``now`` and ``before`` are what was known of the run at the two steps. ``most`` is the largest
-    number of precedents (similar recorded runs) to return.
-    """
+    """Why p is what it is now, and what changed it since an earlier step."""
     for one in (now, before):
         if one is not None:
             _check(asked, one, group)
@@ -109,8 +98,7 @@ def explained(
     p, each = float(found.numbers[0, 0, P]), found.parts[:, 0, P]
     if before is not None:
         parts, p_before, p = _contributions(asked, group, now, before)
-    precedents = _precedents_of_goal if asked.is_joint else _precedents
-    runs, missed, share = precedents(asked, group, now, most)
+    runs, missed, share = _precedents(asked, group, now, most)
     counting = {_cause(asked, c) for c, fitted in enumerate(asked.parts) if fitted.clocks.so_far}
     return Explanation(
         t=now.t,
@@ -150,11 +138,7 @@ def _cause(asked: Asked, behavior: int) -> str:
 def moving_together(
     parts: tuple[Contribution, ...], fitted: Fitted, others: set[str]
 ) -> tuple[str, ...]:
-    """The causes in ``parts`` that, like time, only rise or only fall during a run.
-
-    These are time itself, the features that only rise or only fall in all recorded runs, and the
-    causes named in ``others``. The result is empty if there are fewer than two of them.
-    """
+    """The causes in ``parts`` that, like time, only rise or only fall during a run."""
     clocks = fitted.clocks.features | others | {TIME}
     found = tuple(one.cause for one in parts if one.cause in clocks)
     return found if len(found) > 1 else ()
@@ -163,10 +147,7 @@ def moving_together(
 def _contributions(
     asked: Asked, group: int, now: Reading, before: Reading
 ) -> tuple[tuple[Contribution, ...], float, float]:
-    """What each cause contributed to the change of p, the largest first; p before; and p now.
-
-    A feature that did not change contributes nothing and is left out.
-    """
+    """What each cause contributed to the change of p, the largest first; p before; and p now."""
     if before.t >= now.t:
         raise InputError(
             Argument("before"), f" needs a step earlier than t={now.t}, got step {before.t}"
@@ -232,52 +213,61 @@ def _precedents(
 
     The first share is how many of the precedents, by weight, would miss the target. It is None if
     no recorded run is behind the answer; there are no precedents then. The second is how much of
-    the model's answer comes from recorded runs, from 0 to 1.
+    the models' answer comes from recorded runs, from 0 to 1. For several behaviors, the weights are
+    averaged over their predictions.
     """
-    fitted, so_far = asked.fitted, np.array(now.so_far)
-    law = fitted.at(now.t, group)
-    X = law.inputs(now.state[None], so_far)[:, : fitted.width]
-    found, share = [], 0.0
-    for weight, model in law.parts:
-        if hasattr(model, "row_weights"):
-            share += weight * model.row_share
-            rows = model.row_weights(X)
-            found.append(
-                (
-                    weight * rows.data,
-                    model.training_episodes_[rows.indices].astype(np.intp),
-                    model.training_steps_[rows.indices].astype(np.intp),
-                    model.training_outcomes_[rows.indices],
-                )
-            )
-    if not found:
+    laws = [fitted.at(now.t, group) for fitted in asked.parts]
+    each = zip(asked.parts, laws, now.so_far, strict=True)
+    behind = [one for one in (_behind(*part, now.state) for part in each) if one is not None]
+    if len(behind) < len(laws):
         return (), None, 0.0
-    mass, episode, step, seen = (np.concatenate(column) for column in zip(*found, strict=True))
-    rest = law.remainders(seen)
-    possible = (rest >= law.ahead[0]) & (rest <= law.ahead[1])
+    share = float(np.mean([one.share for one in behind]))
+    keys: IndexArray = behind[0].keys
+    mass: FloatArray = behind[0].mass
+    if asked.is_joint:
+        keys, place = np.unique(np.concatenate([one.keys for one in behind]), return_inverse=True)
+        weights = [one.mass / one.mass.sum() for one in behind]
+        mass = np.bincount(place, weights=np.concatenate(weights)).astype(np.float64)
+    rests = [one.rest_of(keys) if asked.is_joint else one.rest for one in behind]
+    reached = [law.ahead for law in laws]
+    possible = np.all(
+        [(rest >= low) & (rest <= high) for rest, (low, high) in zip(rests, reached, strict=True)],
+        axis=0,
+    )
     if not possible.any():
         return (), None, share
-    mass, episode, step, rest = (one[possible] for one in (mass, episode, step, rest))
-    ends = law.outcomes(np.full(rest.size, now.so_far[0]), Interval(rest, rest)).lower
-    ends = snap(ends, fitted.grid)
-    met, mass = asked.contains([ends]), mass / mass.sum()
+    keys, mass = keys[possible], mass[possible]
+    mass = mass / mass.sum()
+    ends = []
+    for fitted, law, had, rest in zip(asked.parts, laws, now.so_far, rests, strict=True):
+        own = Interval(rest[possible], rest[possible])
+        ends.append(snap(law.outcomes(np.full(keys.size, had), own).lower, fitted.grid))
+    met = asked.contains(ends)
     missed = float(mass[~met].sum())
-    runs = fitted.runs
-    if runs.ids is None or runs.outcomes is None:
+    ids, outcomes = asked.parts[0].runs.ids, [one.runs.outcomes for one in asked.parts]
+    known = [one for one in outcomes if one is not None]
+    if ids is None or len(known) < len(outcomes):
         return (), missed, share
+
+    def shown(values: Sequence[FloatArray], place: int) -> float | dict[str, float]:
+        """One number or, if behaviors have names, one for each."""
+        numbers = [float(own[place]) for own in values]
+        return dict(zip(asked.names, numbers, strict=True)) if asked.is_joint else numbers[0]
+
+    episode, step = np.divmod(keys, asked.fitted.horizon + 1)
     by_run = np.bincount(episode, weights=mass)
     heaviest = np.argsort(-by_run, kind="stable")[:most]
     precedents = []
     for run in heaviest[by_run[heaviest] > 0.0].tolist():
-        own = np.flatnonzero(episode == run)
-        row = own[np.argmax(mass[own])]
+        rows = np.flatnonzero(episode == run)
+        row = int(rows[np.argmax(mass[rows])])
         precedents.append(
             Precedent(
-                run=runs.ids[run : run + 1].tolist()[0],
+                run=ids[run : run + 1].tolist()[0],
                 step=int(step[row]),
                 weight=float(by_run[run]),
-                outcome=float(runs.outcomes[run]),
-                ends_at=float(ends[row]),
+                outcome=shown(known, run),
+                ends_at=shown(ends, row),
                 met=bool(met[row]),
             )
         )
@@ -285,103 +275,120 @@ def _precedents(
 
 
 class _Behind(NamedTuple):
-    """The recorded rows that count for the prediction of one behavior.
+    """The recorded rows behind the prediction of one behavior.
 
-    A row is an episode at a step; its key is a number made of both. ``keys`` and ``mass`` are the
-    keys and weights of the rows behind the prediction. ``known`` has the keys of all rows that the
-    models store, and ``rest`` what each still earned after its step. ``share`` is how much of the
-    prediction comes from recorded rows, from 0 to 1.
+    A row is an episode at a step, and its key a number made of both. The rows have a weight
+    (``mass``) and what each still earned after its step (``rest``); ``stored`` has the keys of all
+    rows that the models store, and what these earned. ``share`` is how much of the prediction comes
+    from recorded rows.
     """
 
     keys: IndexArray
     mass: FloatArray
-    known: IndexArray
     rest: FloatArray
+    stored: tuple[IndexArray, FloatArray]
     share: float
 
+    def rest_of(self, keys: IndexArray) -> FloatArray:
+        """What the rows with these keys still earned; NaN for rows that are not stored."""
+        known, first = np.unique(self.stored[0], return_index=True)
+        place = np.minimum(np.searchsorted(known, keys), known.size - 1)
+        return np.where(known[place] == keys, self.stored[1][first[place]], np.nan)
 
-def _behind(fitted: Fitted, law: StepLaw, state: FloatArray, so_far: float) -> _Behind | None:
+
+def _behind(fitted: Fitted, law: StepLaw, so_far: float, state: FloatArray) -> _Behind | None:
+    """What is behind the prediction of one behavior; None if no model weighs recorded rows."""
     X = law.inputs(state[None], np.array([so_far]))[:, : fitted.width]
-    keys, mass, known, rest, share = [], [], [], [], 0.0
+    keys, mass, rest, stored, earned, share = [], [], [], [], [], 0.0
     for weight, model in law.parts:
         if hasattr(model, "row_weights"):
             share += weight * model.row_share
             rows = model.row_weights(X)
             steps = model.training_steps_.astype(np.intp)
-            own = model.training_episodes_.astype(np.intp) * (fitted.horizon + 1) + steps
-            keys.append(own[rows.indices])
+            stored.append(model.training_episodes_.astype(np.intp) * (fitted.horizon + 1) + steps)
+            earned.append(law.remainders(model.training_outcomes_))
+            keys.append(stored[-1][rows.indices])
+            rest.append(earned[-1][rows.indices])
             mass.append(weight * rows.data)
-            known.append(own)
-            rest.append(law.remainders(model.training_outcomes_))
     if not keys:
         return None
-    every, first = np.unique(np.concatenate(known), return_index=True)
-    weights = np.concatenate(mass)
-    return _Behind(
-        np.concatenate(keys),
-        weights / weights.sum(),
-        every,
-        np.concatenate(rest)[first],
-        share,
-    )
+    whole = np.concatenate(stored), np.concatenate(earned)
+    return _Behind(np.concatenate(keys), np.concatenate(mass), np.concatenate(rest), whole, share)
 
 
-def _precedents_of_goal(
-    asked: Asked, group: int, now: Reading, most: int
-) -> tuple[tuple[Precedent, ...], float | None, float]:
-    """The precedents (the recorded runs that count most for p), and two shares.
+MOST_EXACT = 8
+# If sampled: about this many sets of causes, but at least four orders and their reverses.
+_SETS = 220
+_FEWEST = 4
+_SEED = 0
 
-    The first share is how many of the precedents, by weight, would miss the goal. The second is how
-    much of the predictions comes from recorded runs, averaged over the behaviors. A precedent's
-    weight is the average of its weights in the predictions of all behaviors.
+
+class Shares(NamedTuple):
+    """The contribution of each cause to a change (its Shapley value), and its standard error."""
+
+    values: FloatArray
+    errors: FloatArray
+    none: float  # the worth of no cause
+    all: float  # the worth of all causes
+
+
+def shapley(worth: Callable[[BoolArray], FloatArray], n: int) -> Shares:
+    """The contributions of n causes; they add up to the worth of all causes minus that of none.
+
+    Parameters
+    ----------
+    worth
+        A function of sets of causes, given as flags (sets, causes). It returns the worth of each
+        set: here, the p if only the causes in the set had changed.
+    n
+        How many causes there are. For up to eight, all orders in which causes can be added are
+        used. For more, some orders are drawn with a fixed seed, each together with its reverse.
+
+    Examples
+    --------
+    >>> shapley(lambda sets: sets @ np.array([1.0, 2.0]) + sets.all(axis=1), 2).values
+    array([1.5, 2.5])
     """
-    joint, names = asked.joint, asked.names
-    laws = {name: joint.parts[name].at(now.t, group) for name in names}
-    had = dict(zip(names, now.so_far, strict=True))
-    behind = {name: _behind(joint.parts[name], laws[name], now.state, had[name]) for name in names}
-    found = {name: one for name, one in behind.items() if one is not None}
-    if len(found) < len(names):
-        return (), None, 0.0
-    share = float(np.mean([one.share for one in found.values()]))
-    keys, place = np.unique(
-        np.concatenate([one.keys for one in found.values()]), return_inverse=True
-    )
-    mass = np.bincount(place, weights=np.concatenate([one.mass for one in found.values()]))
-    common = np.ones(keys.size, dtype=np.bool_)
-    for name, one in found.items():
-        least, furthest = laws[name].ahead
-        possible = one.known[(one.rest >= least) & (one.rest <= furthest)]
-        common &= np.isin(keys, possible)
-    if not common.any():
-        return (), None, share
-    keys, mass = keys[common], mass[common] / mass[common].sum()
-    ends = {}
-    for name, one in found.items():
-        rest = one.rest[np.searchsorted(one.known, keys)]
-        reached = laws[name].outcomes(np.full(rest.size, had[name]), Interval(rest, rest)).lower
-        ends[name] = snap(reached, joint.parts[name].grid)
-    met = asked.contains([ends[name] for name in names])
-    missed = float(mass[~met].sum())
-    runs = {name: joint.parts[name].runs for name in names}
-    ids = runs[names[0]].ids
-    if ids is None or any(one.outcomes is None for one in runs.values()):
-        return (), missed, share
-    episode, step = np.divmod(keys, joint.first.horizon + 1)
-    by_run = np.bincount(episode, weights=mass)
-    heaviest = np.argsort(-by_run, kind="stable")[:most]
-    precedents = []
-    for run in heaviest[by_run[heaviest] > 0.0].tolist():
-        own = np.flatnonzero(episode == run)
-        row = own[np.argmax(mass[own])]
-        outcome = {name: one.outcomes for name, one in runs.items() if one.outcomes is not None}
-        precedents.append(
-            Precedent(
-                run=ids[run : run + 1].tolist()[0],
-                step=int(step[row]),
-                weight=float(by_run[run]),
-                outcome={name: float(ended[run]) for name, ended in outcome.items()},
-                ends_at={name: float(reached[row]) for name, reached in ends.items()},
-                met=bool(met[row]),
-            )
-        )
-    return tuple(precedents), missed, share
+    return _exact(worth, n) if n <= MOST_EXACT else _sampled(worth, n)
+
+
+def _exact(worth: Callable[[BoolArray], FloatArray], n: int) -> Shares:
+    numbers = np.arange(2**n)
+    sets = (numbers[:, None] >> np.arange(n)) & 1 == 1
+    found, size = worth(sets), sets.sum(axis=1)
+    weight = np.array([factorial(k) * factorial(n - k - 1) / factorial(n) for k in range(n)] or [0])
+    values = np.empty(n)
+    for i in range(n):
+        without = np.flatnonzero(~sets[:, i])
+        gains = weight[size[without]] * (found[without | 1 << i] - found[without])
+        values[i] = fsum(gains)  # a matrix product would depend on the processor in the last bits
+    return Shares(values, np.zeros(n), float(found[0]), float(found[-1]))
+
+
+class _Design(NamedTuple):
+    """Some orders in which causes are added one by one, and the sets of causes on the way."""
+
+    place: IndexArray  # (orders, causes): the place of each cause in each order
+    sets: BoolArray  # (sets, causes), all different
+    met: IndexArray  # (orders, causes + 1): the set after each addition
+
+
+@cache
+def _design(n: int) -> _Design:
+    """Some random orders of n causes, each with its reverse; the same ones at every call."""
+    rng, n_pairs = np.random.default_rng(_SEED), max(_FEWEST, _SETS // (2 * n))
+    orders = np.array([rng.permutation(n) for _ in range(n_pairs)])
+    orders = np.stack([orders, orders[:, ::-1]], axis=1).reshape(-1, n)
+    place = np.argsort(orders, axis=1)
+    sets = place[:, None, :] < np.arange(n + 1)[None, :, None]
+    distinct, back = np.unique(sets.reshape(-1, n), axis=0, return_inverse=True)
+    return _Design(place, distinct, back.reshape(-1, n + 1))
+
+
+def _sampled(worth: Callable[[BoolArray], FloatArray], n: int) -> Shares:
+    design = _design(n)
+    found = worth(design.sets)[design.met]
+    gains = np.take_along_axis(np.diff(found, axis=1), design.place, axis=1)
+    pairs = gains.reshape(-1, 2, n).mean(axis=1)
+    errors = pairs.std(axis=0, ddof=1) / np.sqrt(len(pairs))
+    return Shares(pairs.mean(axis=0), errors, float(found[0, 0]), float(found[0, -1]))

@@ -25,11 +25,11 @@ from ontarget.fitted.kernels import P
 from ontarget.fitted.paths.bands import PathBands
 from ontarget.fitted.target_map import TargetMap
 from ontarget.goal import Goal
-from ontarget.live._batch import answer_episodes, rehearsed_answers
-from ontarget.live._reasons import one_sided
 from ontarget.live.alarms import warn_of_one_side, warn_of_silence
+from ontarget.live.answering import answer_episodes, rehearsed_answers
 from ontarget.live.answers import Answers
 from ontarget.live.contract import Contract
+from ontarget.live.reasons import one_sided
 from ontarget.live.rules import AlarmRule, Trigger
 from ontarget.target import Target
 
@@ -46,19 +46,7 @@ _STEP_COST = 100
 
 
 class Contracts:
-    """Makes the contracts of one fitted monitor, and keeps the last few in memory.
-
-    A contract is a target (or a goal over several behaviors) and an alarm rule, prepared for
-    watching runs. Several threads may use this object at once.
-
-    Parameters
-    ----------
-    joint
-        The result of the monitor's fit.
-    readings
-        For each behavior with a name, how it is computed and from which signal; by default as in
-        ``joint``.
-    """
+    """Makes the contracts of one fitted monitor, and keeps the last few in memory."""
 
     def __init__(self, joint: Joint, readings: Mapping[str, Reading] | None = None) -> None:
         self.joint = joint
@@ -105,12 +93,7 @@ class Contracts:
         self._kept(self._checked, target, _MOST_CHECKED, lambda: self.joint.check_sides(target))
 
     def map_of(self, target: Target | Goal) -> TargetMap | None:
-        """The calibration curve for this target alone.
-
-        It turns p that was calibrated in the same way for all targets into p for this target. There
-        is no such curve, and the result is None, with ``preset="paper"``. See method M17 in
-        docs/methods.md.
-        """
+        """The calibration curve for this target alone."""
         return self._kept(
             self._maps, target, _MOST_CONTRACTS, lambda: map_target(self.asked(target))
         )
@@ -118,10 +101,7 @@ class Contracts:
     def of(
         self, target: Target | Goal, rule: AlarmRule, own_map: TargetMap | None = None
     ) -> Contract:
-        """The contract for a target and an alarm rule, ready for watching runs.
-
-        A second call with the same arguments takes only microseconds.
-        """
+        """The contract for a target and an alarm rule, ready for watching runs."""
         return self._kept(
             self._contracts,
             (target, rule, own_map),
@@ -132,11 +112,7 @@ class Contracts:
     def assured(
         self, target: Target | Goal, own_map: TargetMap | None = None, group: int = 0
     ) -> Answers:
-        """The monitor's answers, at every step, about the assure episodes of one group.
-
-        The assure episodes are held out from learning, for promises. If there are none, these are
-        the answers about each learning episode, by models that have not learned from that episode.
-        """
+        """The monitor's answers, at every step, about the assure episodes of one group."""
         fitted, asked = self.fitted, self.asked(target, own_map)
 
         def answers() -> Answers:
@@ -193,11 +169,7 @@ class Contracts:
         return self.fitted.assure is not None or self.fitted.rehearsal is not None
 
     def _listen(self, contract: Contract) -> None:
-        """Warn if the contract's alarm would not have been raised in any held-out (assure) episode.
-
-        There is no warning if none of these episodes missed the target. Warn too if p has nothing
-        to learn from.
-        """
+        """Warn if the alarm would not have been raised in any held-out (assure) episode."""
         warn_of_one_side(contract.one_sided)
         if not self._has_episodes or self._is_heard(contract):
             return
@@ -206,11 +178,7 @@ class Contracts:
             warn_of_silence(contract.rule, trigger, said)
 
     def _is_heard(self, contract: Contract) -> bool:
-        """Whether the alarm is raised in any of a few held-out episodes that missed the target.
-
-        The held-out episodes are the assure episodes. The result is True if all of them met the
-        target, and False if there are none.
-        """
+        """Whether the alarm is raised in any of a few held-out episodes that missed the target."""
         met = self.recorded_met(contract.target)
         if met is None:
             return False
@@ -223,11 +191,7 @@ class Contracts:
         return False
 
     def _said_of_some(self, contract: Contract, some: IndexArray) -> Iterator[Answers]:
-        """The monitor's answers about the assure (held-out) episodes in ``some``.
-
-        The quickest answers come first: those about the last steps of a few episodes. Then come the
-        answers about all steps of all episodes in ``some``.
-        """
+        """The monitor's answers about the assure (held-out) episodes in ``some``."""
         asked, key = contract.asked, (contract.target, contract.own_map)
         if key not in self._answers:
             first = [one.take(some[:_FIRST]) for one in asked.observed]
@@ -258,8 +222,5 @@ class Contracts:
 
 
 def _cost(lengths: IndexArray) -> int:
-    """Roughly how long it takes to answer about episodes of these lengths at every step.
-
-    The unit is the time for one row (one step of one episode).
-    """
+    """Roughly how long it takes to answer about episodes of these lengths at every step."""
     return int(lengths.sum()) + _STEP_COST * int(lengths.max())

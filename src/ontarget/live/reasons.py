@@ -23,10 +23,7 @@ OVER = "the run is over; call reset to begin another"
 
 
 class Reason(IntEnum):
-    """The codes of the reasons for a run's status.
-
-    Two numbers with details are stored beside each code.
-    """
+    """The codes of the reasons for a run's status."""
 
     NONE = 0
     WAITING = 1
@@ -50,10 +47,7 @@ class Reason(IntEnum):
 
 
 def past(longest: int) -> str:
-    """The reason, as text, why nothing is known about a run longer than every learning run.
-
-    See method M18 in docs/methods.md.
-    """
+    """The reason, as text, why nothing is known about a run longer than every learning run."""
     return (
         f"the run is longer than the longest run learned from ({longest} steps), and no horizon "
         "was declared; end the run when it is over"
@@ -68,21 +62,7 @@ def in_words(
     compares: tuple[str, str] = ("p", "below"),
     text: str = "",
 ) -> str:
-    """The reason for a run's status, as text.
-
-    Parameters
-    ----------
-    code
-        The code of the reason, one of `Reason`.
-    details
-        The two numbers stored beside the code.
-    fitted
-        The result of the monitor's fit, for names of features and behaviors.
-    compares
-        Which number the alarm rule compares, and how, such as ``("p", "below")``.
-    text
-        What was wrong with a state or reward, for a reason without a code.
-    """
+    """The reason for a run's status, as text."""
     one, other = details
     match code:
         case Reason.WAITING:
@@ -150,10 +130,7 @@ def one_sided(asked: Asked) -> tuple[str, ...]:
 
 
 def _decided(fitted: Fitted, target: Target) -> bool | None:
-    """Whether arithmetic alone decides the target before the first step: met, missed or None.
-
-    p is then exactly 1 or 0, and is no guess (method M18 in docs/methods.md).
-    """
+    """Whether arithmetic alone decides the target before the first step: met, missed or None."""
     least, most = fitted.ahead[0].tolist()
     own = fitted.behavior.translation is Translation.OWN
     possible = Target() if own else Target(least, most)
@@ -184,10 +161,7 @@ def _one_sided(
 def _by_group(
     parts: Sequence[Fitted], met: Callable[[Sequence[FloatArray]], BoolArray]
 ) -> tuple[BoolArray, IndexArray]:
-    """Whether each rehearsed run met the target, and the number of its group.
-
-    With ``preset="paper"`` no run is rehearsed, and the runs are the assure episodes.
-    """
+    """Whether each rehearsed run met the target, and the number of its group."""
     first = parts[0]
     if first.rehearsal is None:
         kept = [one.observed.outcomes for one in parts if one.observed is not None]

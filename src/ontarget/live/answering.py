@@ -25,9 +25,9 @@ from ontarget.fitted.kernels import (
     SPREAD_LOW,
     P,
 )
-from ontarget.live._reasons import Reason, in_words, one_sided
 from ontarget.live.answers import Answers, Sheet
 from ontarget.live.outlook import Outlooks, Status
+from ontarget.live.reasons import Reason, in_words, one_sided
 from ontarget.live.rules import NO_ASSURE
 
 
@@ -38,11 +38,7 @@ def answer_episodes(
     reached: Reached | None = None,
     since: int = 0,
 ) -> Answers:
-    """The monitor's answers about these episodes at every step from ``since`` on.
-
-    ``episodes`` has the same episodes once for each behavior, see `Asked.alike`. ``reached`` is a
-    function that is called with the number of steps done, to show progress.
-    """
+    """The monitor's answers about these episodes at every step from ``since`` on."""
     met, fitted, one = asked.met(episodes), asked.fitted, episodes[0]
     groups, sheet = fitted.groups_in(one), Sheet(one.lengths, fitted.horizon)
     each = list(zip(asked.parts, episodes, strict=True))
@@ -67,11 +63,7 @@ def answer_episodes(
 
 
 def rehearsed_answers(asked: Asked) -> Answers:
-    """The monitor's answers about each learning episode, by models not trained on that episode.
-
-    The predicted distribution of the outcome was stored at some outcomes only, so p at the limits
-    of the target is interpolated between these. Bounds and plausibility are NaN.
-    """
+    """The monitor's answers about each learning episode, by models not trained on that episode."""
     fitted, joint = asked.parts[0], asked.joint
     if fitted.rehearsal is None:
         raise FewEpisodesError(NO_ASSURE)
@@ -91,11 +83,7 @@ def rehearsed_answers(asked: Asked) -> Answers:
 def outlooks_at(
     asked: Asked, t: int, states: FloatArray, so_far: Sequence[FloatArray], groups: IndexArray
 ) -> Outlooks:
-    """The monitor's answer for each run (`Outlooks`) at step t.
-
-    ``states`` and ``so_far`` (the behavior so far, one array (runs,) for each behavior) must be
-    checked already, and ``so_far`` rounded to the grid (a fixed number of decimals).
-    """
+    """The monitor's answer for each run (`Outlooks`) at step t."""
     fitted, parts, rows = asked.fitted, asked.parts, len(states)
     wanted = asked.target if isinstance(asked.target, tuple) else (asked.target,)
     each = [asked if len(wanted) == 1 else Asked(asked.joint, one) for one in wanted]

@@ -9,12 +9,12 @@ import re
 import sqlite3
 import struct
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from ontarget._arguments import usable_path
 from ontarget._package import require
@@ -30,14 +30,11 @@ _Identity: TypeAlias = tuple[int, int]  # the device and the number of a file
 
 
 class Connection:
-    """A connection to a database, SQLite or PostgreSQL.
+    """A connection to a database, SQLite or PostgreSQL."""
 
-    With either of them, write ``?`` in an SQL statement where a value is to be filled in.
-    """
-
-    def __init__(self, raw: Any, mark: str = "?") -> None:
+    def __init__(self, raw: Any, *, postgres: bool = False) -> None:
         self._raw = raw
-        self._mark = mark
+        self._postgres = postgres
 
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """The rows that a query returns."""
@@ -54,12 +51,10 @@ class Connection:
             self._raw.cursor().executemany(self._said(sql), rows)
 
     def run_rows(self, sql: str, rows: Sequence[Sequence[object]]) -> int:
-        """Run a statement with many rows of values for its one ``VALUES (…)``.
-
-        Returns how many rows of the table changed. Each value in the statement needs a cast:
-        ``VALUES (CAST(? AS INTEGER), …)``. All rows go in one statement, so that Python's global
-        lock is released only once for all of them.
-        """
+        """Run a statement with many rows of values for its one ``VALUES (…)``."""
+        if self._postgres:  # sent column by column, which is several times as fast
+            columns = [list(column) for column in zip(*rows, strict=True)]
+            return int(self._raw.execute(_by_column(sql), columns).rowcount) if rows else 0
         changed = at = 0
         for size in _SIZES:
             while len(rows) - at >= size:
@@ -69,24 +64,7 @@ class Connection:
         return changed
 
     def _said(self, sql: str) -> str:
-        return sql if self._mark == "?" else sql.replace("?", self._mark)
-
-
-class _PostgresConnection(Connection):
-    """A connection to PostgreSQL."""
-
-    def __init__(self, raw: Any) -> None:
-        super().__init__(raw, "%s")
-
-    def run_rows(self, sql: str, rows: Sequence[Sequence[object]]) -> int:
-        """Run a statement with many rows of values; see `Connection.run_rows`.
-
-        Here the values are sent to PostgreSQL column by column, which is several times as fast.
-        """
-        if not rows:
-            return 0
-        columns = [list(column) for column in zip(*rows, strict=True)]
-        return int(self._raw.execute(_by_column(sql), columns).rowcount)
+        return sql.replace("?", "%s") if self._postgres else sql
 
 
 @lru_cache(maxsize=256)
@@ -113,35 +91,6 @@ def _split(sql: str) -> tuple[str, str, str]:
     if one is None:
         raise StoreError(f"this statement has no VALUES (…): {sql}")
     return sql[: one.start(1)], one[1], sql[one.end(1) :]
-
-
-class Database(Protocol):
-    """The interface to a database: SQLite or PostgreSQL.
-
-    The service's `Store` uses only these methods.
-    """
-
-    @property
-    def types(self) -> Mapping[str, str]:
-        """The database's names for the column types ``key``, ``blob``, ``real`` and ``text``."""
-        ...
-
-    @property
-    def shared(self) -> bool:
-        """Whether other processes may write to this database."""
-        ...
-
-    def write(self) -> AbstractContextManager[Connection]:
-        """A context for one transaction; only one thread at a time may use it."""
-        ...
-
-    def read(self) -> AbstractContextManager[Connection]:
-        """A context with a connection for reading; any thread may use one."""
-        ...
-
-    def close(self) -> None:
-        """Close every connection."""
-        ...
 
 
 class _Pool:
@@ -282,7 +231,7 @@ class PostgresDatabase:
             if self._writer is None or self._writer.closed:
                 self._writer = self._connected()
             with self._writer.transaction():
-                yield _PostgresConnection(self._writer)
+                yield Connection(self._writer, postgres=True)
         except self._psycopg.Error as error:
             raise StoreError(f"PostgreSQL refused to write: {error}") from error
 
@@ -291,7 +240,7 @@ class PostgresDatabase:
         """A context with a connection for reading."""
         try:
             with self._readers.taken() as raw:
-                yield _PostgresConnection(raw)
+                yield Connection(raw, postgres=True)
         except self._psycopg.Error as error:
             raise StoreError(f"PostgreSQL cannot be read: {error}") from error
 
@@ -300,6 +249,9 @@ class PostgresDatabase:
         self._readers.close()
         if self._writer is not None:
             self._writer.close()
+
+
+Database: TypeAlias = SqliteDatabase | PostgresDatabase
 
 
 def open_database(url: str) -> Database:
@@ -330,10 +282,7 @@ def copy_file(source: Path, path: Path) -> None:
 
 
 def restore_file(copy: Path, path: Path) -> None:
-    """Restore the SQLite database at ``path`` from the backup ``copy``.
-
-    No service may be using the database meanwhile.
-    """
+    """Restore the SQLite database at ``path`` from the backup ``copy``."""
     if not copy.is_file():
         raise StoreError(f"there is no backup file {copy}")
     if not path.parent.is_dir():

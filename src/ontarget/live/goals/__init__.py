@@ -1,1 +1,0 @@
-"""Watches one run or many runs for a goal over several behaviors."""
