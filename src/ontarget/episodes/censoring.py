@@ -52,10 +52,7 @@ def needs(censored: Censored, given: bool, *arguments: Argument) -> None:
 
 
 def _as_horizon(store: Store) -> tuple[str | Argument, ...]:
-    """More advice for an error message, if all cut-off episodes have the same length; else empty.
-
-    Equal lengths usually mean that a time limit ended the episodes. Then they may be complete.
-    """
+    """More advice for an error message if all cut-off episodes have the same length."""
     longest = int(store.lengths.max())
     if np.any(store.lengths[store.censored] < longest):
         return ()
@@ -110,12 +107,7 @@ def settle_censored(
 def _drawn(
     store: Store, going_on: tuple[FloatArray, FloatArray] | None, bound: float | None
 ) -> tuple[Store, IndexArray]:
-    """The recorded episodes, and the positions of some that nobody stopped, drawn at random.
-
-    Episodes that nobody stopped are a selection of all runs. The draw corrects for this: the drawn
-    episodes are distributed like runs that nobody ever stops. The arguments are those of
-    `settle_censored`.
-    """
+    """The recorded episodes, and the positions of some that nobody stopped, drawn at random."""
     needs(
         "weights",
         going_on is not None and bound is not None,

@@ -261,10 +261,7 @@ def _rows(stores: Sequence[Store], name: str) -> FloatArray | None:
 
 
 def _flags(stores: Sequence[Store], name: str) -> BoolArray | None:
-    """One flag per episode of all stores: terminated, or truncated (cut off).
-
-    If a store does not have the flag ``name``, the opposite of its other flag is used.
-    """
+    """One flag per episode of all stores: terminated, or truncated (cut off)."""
     if all(getattr(store, name) is None for store in stores):
         return None
     found = []

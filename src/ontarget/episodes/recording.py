@@ -121,11 +121,7 @@ def _numbered(ids: IndexArray) -> tuple[IndexArray, IndexArray]:
 
 
 def _block_of_distinct(ids: IndexArray) -> int | None:
-    """How many episodes there are, if every step has the same ids in the same order; else None.
-
-    Rows are like this if they are sorted by step and all episodes have equally many steps. Such
-    rows need no sorting.
-    """
+    """How many episodes there are, if every step has the same ids in the same order; else None."""
     again = np.flatnonzero(ids[1:] == ids[0])
     n = int(again[0]) + 1 if again.size else ids.size
     if ids.size % n or np.unique(ids[:n]).size != n:

@@ -76,10 +76,7 @@ class Caution:
     remedy: tuple[str | Argument, ...]
 
     def told(self, spell: Callable[[Argument], str] = str) -> str:
-        """The caution in one line.
-
-        ``spell`` returns the text for an option, such as ``drop=[...]`` or ``--drop``.
-        """
+        """The caution in one line."""
         remedy = "".join(part if isinstance(part, str) else spell(part) for part in self.remedy)
         return plain(f"{self.what}. {self.why}. {remedy}")
 
@@ -88,12 +85,7 @@ class Caution:
 
 
 def determined(x: FloatArray, y: FloatArray) -> float:
-    """How much x says about y: the share of the variance of y's ranks that x explains.
-
-    The rank of a value is its place in ascending order. Each row's rank is predicted from the other
-    rows with the same x, or else from its two neighbours in the order of x. So a column of unique
-    values explains nothing unless y really follows it. NaN counts as a value of x.
-    """
+    """How much x says about y: the share of the variance of y's ranks that x explains."""
     response = _ranks(y)
     total = float(np.square(response - response.mean()).sum())
     codes, sizes = _coded(x)
@@ -111,12 +103,7 @@ def determined(x: FloatArray, y: FloatArray) -> float:
 
 
 def separated(x: FloatArray, y: FloatArray) -> float:
-    """How well x separates the outcomes y: 1 if each value of x has an unbroken range of outcomes.
-
-    This finds columns such as "won" or "lost". They explain only a part of the variance of the
-    outcomes, but they say on which side of a limit an outcome fell. The result is 0 if chance may
-    explain the separation.
-    """
+    """How well x separates the outcomes y, from 0 to 1 (each value has an unbroken range)."""
     codes, sizes = _coded(x)
     large: BoolArray = (sizes >= _MEMBERS)[codes]
     if np.count_nonzero(large) < max(2 * _MEMBERS, x.size // 2):
@@ -234,10 +221,7 @@ def _seen(store: Store, t: int, rows: IndexArray, chosen: IndexArray, after: Flo
 def find_leaks(
     names: tuple[str, ...], sample: Sample, target: Target | None = None
 ) -> list[Caution]:
-    """Cautions about features that seem to reveal the future; each feature is reported once.
-
-    ``sample`` is a sample of the episodes at some of their steps.
-    """
+    """Cautions about features that seem to reveal the future; each feature is reported once."""
     start = sample.moments[0]
     with np.errstate(all="ignore"):  # numbers too large to square are taken as unrelated
         leaks = (
@@ -322,11 +306,7 @@ def _this_row(name: str, j: int, sample: Sample) -> Caution | None:
 
 
 def _earned(x: FloatArray, moment: Moment, judged: BoolArray) -> CautionKind | bool | None:
-    """How x reveals the rewards of these rows: as a "reward", or as a "total" that includes it.
-
-    False if x reveals nothing, None if there are too few rows to say. Only rows where ``judged`` is
-    True count.
-    """
+    """How x reveals the rewards of these rows: as a "reward", or as a "total" that includes it."""
     known = np.isfinite(x) & judged
     if np.count_nonzero(known) < LEAST or _constant(x[known]):
         return None
@@ -344,11 +324,7 @@ def _earned(x: FloatArray, moment: Moment, judged: BoolArray) -> CautionKind | b
 
 
 def _follows(x: FloatArray, before: FloatArray, gain: FloatArray) -> bool:
-    """Whether x is a linear function of ``before`` and ``gain``, but not of ``before`` alone.
-
-    ``before`` is the sum of rewards (or whatever else runs are judged by) before each row, and
-    ``gain`` is what the row adds to it.
-    """
+    """Whether x is a linear function of ``before`` and ``gain``, but not of ``before`` alone."""
     without = 1.0 - _share(before[:, None], x)
     left = 1.0 - _share(np.column_stack([before, gain]), x)
     return without > 1e-6 and left <= _LEFT_OVER * without
@@ -410,11 +386,7 @@ def _split(x: FloatArray, y: FloatArray) -> float:
 
 
 def _equal(x: FloatArray, y: FloatArray, *, so_far: FloatArray) -> bool | None:
-    """Whether x equals the outcomes y, in rows where the outcome is still open.
-
-    In rows where the run has already reached its outcome (``so_far`` equals y), x may equal it
-    without revealing the future. So only the other rows count. None if there are too few of these.
-    """
+    """Whether x equals the outcomes y, in rows where the outcome is still open."""
     spread = float(y.std())
     # If the behavior so far is the same for all runs, rows where it equals the outcome count too.
     open_yet = _constant(so_far) | ~(np.abs(y - so_far) <= 0.05 * spread)

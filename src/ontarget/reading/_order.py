@@ -107,10 +107,7 @@ def _parts_of(ids: AnyArray) -> Iterator[FloatArray]:
 
 
 def find_since_last(episodes: Episodes) -> list[Caution]:
-    """A caution if each row seems to contain the reward of the row before it; else an empty list.
-
-    It seems so if the reward is 0 in the first row of every episode, and seldom 0 elsewhere.
-    """
+    """A caution if each row seems to contain the reward of the row before it."""
     reward, store = episodes.roles.reward, episodes._store
     if reward is None or store.rewards is None or reward.startswith((AN_OUTCOME, FROM_NEXT)):
         return []
@@ -143,12 +140,7 @@ def find_since_last(episodes: Episodes) -> list[Caution]:
 
 
 def find_waits(episodes: Episodes) -> list[Caution]:
-    """A caution if rewards are the times until the next row; else an empty list.
-
-    This matters only with ``every=``, where steps are intervals of time. Such a reward is earned at
-    the first step after its row. From then on, the sum of rewards so far reveals when the next row
-    comes, although that is not known yet.
-    """
+    """A caution if rewards are the times until the next row; else an empty list."""
     clock, reward = episodes.roles.step or "", episodes.roles.reward
     if ON_CLOCK not in clock or reward is None or episodes.behavior.spec != "sum":
         return []

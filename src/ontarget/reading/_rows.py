@@ -24,11 +24,7 @@ _USUAL = "intervened"
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of a table, or its intervals of time (``every=``), sorted by step and episode.
-
-    Columns are read one at a time. ``labels`` names the episode of each row, and ``steps`` is its
-    step; None if the rows of an episode are in order. ``parts`` says which column is what.
-    """
+    """The rows of a table, or its intervals of time (``every=``), sorted by step and episode."""
 
     read: Callable[[str], pl.Series]
     columns: tuple[str, ...]
@@ -57,28 +53,19 @@ class Rows:
         return f"episode {self.ids[episode]!s}, step {step + self.first_step}"
 
     def per_row(self, name: str | None, what: str) -> FloatArray | None:
-        """The numbers of a column, one per row; ``what`` is what messages call the column.
-
-        None if ``name`` is None.
-        """
+        """The numbers of a column, one per row; ``what`` is what messages call the column."""
         if name is None:
             return None
         values = numbers(self.read(name), f"{what} (column {name!r})", self.where)
         return self.arrangement.place(values)
 
     def at_start(self, name: str | None, what: str) -> FloatArray | None:
-        """The number in the first row of each episode; ``what`` is what messages call it.
-
-        None if ``name`` is None.
-        """
+        """The number in the first row of each episode; ``what`` is what messages call it."""
         values = self.per_row(name, what)
         return None if values is None else values[: self.arrangement.lengths.size]
 
     def per_episode(self, column: pl.Series, what: str) -> AnyArray:
-        """One value per episode; refused if the value differs between rows of an episode.
-
-        ``what`` is what messages call the column.
-        """
+        """One value per episode; refused if the value differs between rows of an episode."""
         name, arrangement = column.name, self.arrangement
         found = labels(column, f"{what} (column {name!r})")
         other = found.place(arrangement) != found.codes[arrangement.first_rows][arrangement.owners]
@@ -92,11 +79,7 @@ class Rows:
         return found[arrangement.first_rows]
 
     def at_last(self, values: FloatArray, name: str) -> FloatArray:
-        """A reward for each row: the outcome of an episode in its last row, 0 in its other rows.
-
-        ``values`` is a column of outcomes. In other rows than the last, the outcome may be missing,
-        but it may not differ.
-        """
+        """A reward for each row: the outcome of an episode in its last row, 0 in its other rows."""
         last = self.arrangement.last_rows()
         own = values[last]
         other = ~np.isnan(values) & (values != own[self.arrangement.owners])
@@ -115,10 +98,7 @@ class Rows:
         return earned
 
     def refuse_first_gaps(self, rewards: FloatArray, name: str) -> None:
-        """Refuse rewards that are missing in the first row of every episode and nowhere else.
-
-        The message says that each row may contain what was earned since the row before it.
-        """
+        """Refuse rewards that are missing in the first row of every episode and nowhere else."""
         n = self.arrangement.lengths.size
         if np.isnan(rewards[:n]).all() and rewards.size > n and not np.isnan(rewards[n:]).any():
             raise EpisodesError(
@@ -149,10 +129,7 @@ class Rows:
         return found
 
     def at_end(self, name: str | None, what: str) -> BoolArray | None:
-        """The flag in the last row of each episode; refused if it is set in any other row.
-
-        ``what`` is what messages call the column. None if ``name`` is None.
-        """
+        """The flag in the last row of each episode; refused if it is set in any other row."""
         if name is None:
             return None
         raised = self.arrangement.place(flags(self.read(name), f"{what} (column {name!r})"))
@@ -173,10 +150,7 @@ class Rows:
 
 
 def named_column(layout: Layout, columns: Collection[str]) -> str | None:
-    """The column that says where somebody acted in place of the policy; None if there is none.
-
-    It is the column that was passed, or else ``intervened``, if that has no other use.
-    """
+    """The column that says where somebody acted in place of the policy; None if there is none."""
     name = layout.intervened
     if not isinstance(name, EllipsisType):
         if name is None or name in columns:
@@ -194,12 +168,7 @@ def named_column(layout: Layout, columns: Collection[str]) -> str | None:
 def left_alone(
     table: pl.DataFrame, layout: Layout, acted: BoolArray, ids: AnyArray, steps: IndexArray
 ) -> tuple[pl.DataFrame, Layout, str]:
-    """The rows before somebody acted in place of the policy, how to read them, and a remark.
-
-    ``acted`` says in which rows somebody did, ``ids`` and ``steps`` are those of each row. By
-    default, a run that somebody took over is left out. If the option ``censored`` says how to treat
-    cut-off runs, the run is cut off at the first step at which somebody acted.
-    """
+    """The rows before somebody acted in place of the policy, how to read them, and a remark."""
     _, codes = np.unique(ids, return_inverse=True)
     first = np.full(int(codes.max(initial=-1)) + 1, np.iinfo(np.intp).max)
     np.minimum.at(first, codes[acted], steps[acted])

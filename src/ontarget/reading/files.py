@@ -137,10 +137,7 @@ def _described(episodes: Episodes) -> str:
 
 
 def _judged_spec(episodes: Episodes) -> str | list[list[str]]:
-    """The behavior as text; for several, a list of pairs.
-
-    Each pair is (name, behavior). It is a list, not an object, because the order matters.
-    """
+    """The behavior as text; for several, a list of pairs."""
     if not episodes.names:
         return episodes.behavior.spec
     return [[name, reading.spec] for name, reading in episodes.readings.items()]
@@ -280,10 +277,7 @@ def frame_of(episodes: Episodes) -> pl.DataFrame:
 
 
 def _after(store: Store) -> FloatArray:
-    """For episodes that are judged by a column: the value of this column after each row, (rows,).
-
-    It is the value so far at the next row of the episode. In the last row, it is the outcome.
-    """
+    """The value of the column that judges an episode after each row, (rows,)."""
     after = np.empty_like(store.before)
     for t in range(store.offsets.size - 1):
         now, alive = store.rows(t, None)

@@ -398,11 +398,7 @@ def _seen_once(values: FloatArray, owner: IndexArray) -> FloatArray:
 
 
 def _numbers_runs(values: FloatArray, owner: IndexArray) -> bool:
-    """Whether the column looks like a numbering of the episodes.
-
-    It does if it has whole numbers, the same in all rows of an episode, and hardly ever the same in
-    two episodes. ``owner`` is the episode of each value.
-    """
+    """Whether the column looks like a numbering of the episodes."""
     own = values[: int(owner.max()) + 1]  # the first rows are step 0 of every episode
     if not np.all(own == np.rint(own)) or np.unique(own).size <= max(_MANY, 0.9 * own.size):
         return False

@@ -50,12 +50,7 @@ class _First(NamedTuple):
 
 @dataclass(frozen=True)
 class Buckets:
-    """The rows of all source files, divided into buckets that fit in memory.
-
-    A hash of the episode's id decides which bucket a row goes to, so a bucket has whole episodes.
-    ``file_column`` is the name of a column to add, with the name of each row's file. It is for
-    files that use the same episode numbers.
-    """
+    """The rows of all source files, divided into buckets that fit in memory."""
 
     folder: Path
     sources: Sequence[Source]
@@ -89,10 +84,7 @@ class Buckets:
         return self._first.parts
 
     def scatter(self, number: int) -> None:
-        """Write the rows of one source file to the buckets, unless that is done already.
-
-        ``number`` is the position of the file in the list.
-        """
+        """Write the rows of one source file to the buckets, unless that is done already."""
         done = self.folder / f"rows-{number:05d}"
         if done.exists():
             return
@@ -183,10 +175,7 @@ class Buckets:
 
     @cached_property
     def layout(self) -> Layout:
-        """The options with which every bucket is read as a table.
-
-        What depends on the data of all files, such as the longest run, is decided here.
-        """
+        """The options with which every bucket is read as a table."""
         parts, asked = self.parts, self._first.layout
         episode = parts.episode_columns
         step: Any = list(parts.step_columns) if parts.sorts else parts.step
@@ -294,10 +283,7 @@ class Buckets:
 
 
 def _without_words(rows: pl.DataFrame, types: pl.Schema) -> pl.DataFrame:
-    """The rows of a text file; columns with only words for missing values, such as NA, have none.
-
-    That is so if the first file has numbers there: ``types`` are its types.
-    """
+    """The rows of a text file; columns with only words for missing values are empty."""
     numeric = [name for name, kind in types.items() if kind.is_numeric() or kind == pl.Boolean]
     texts = {name for name, kind in rows.schema.items() if kind == pl.String}
     empty = [name for name in numeric if name in texts and says_nothing(rows[name]).all()]
@@ -323,10 +309,7 @@ def refuse_spread(rows: pl.DataFrame, layout: Layout, buckets: Buckets) -> None:
 def blamed(
     error: EpisodesError, rows: pl.DataFrame, layout: Layout, buckets: Buckets
 ) -> EpisodesError:
-    """The same error, with a message that names the files whose rows cause it.
-
-    ``rows`` are the rows in which the error was found.
-    """
+    """The same error, with a message that names the files whose rows cause it."""
     twice = _twice(rows, buckets)
     if twice is not None:
         return twice
@@ -346,11 +329,7 @@ def blamed(
 
 
 def _portions(rows: pl.DataFrame, buckets: Buckets) -> Iterator[tuple[list[int], pl.DataFrame]]:
-    """Parts of the rows in which to look for an error, each with the numbers of its files.
-
-    First comes one part for each file, with the rows of that file. Then come parts with whole
-    episodes; episodes whose rows are in the same files form one part.
-    """
+    """Parts of the rows in which to look for an error, each with the numbers of its files."""
     for (number,), own in rows.partition_by(FILE, as_dict=True, maintain_order=True).items():
         yield [number], own
     keys = list(buckets.parts.episode_columns)

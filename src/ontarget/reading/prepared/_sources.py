@@ -39,11 +39,7 @@ _LARGEST_TEXT = 256 << 20
 
 @dataclass(frozen=True)
 class Source:
-    """One data file, or one dataset, to prepare episodes from.
-
-    ``name`` identifies the file in messages and in ``file_column``: the name of the file, with its
-    folders if two files have the same name.
-    """
+    """One data file, or one dataset, to prepare episodes from."""
 
     path: Path
     options: FrameOptions
@@ -99,10 +95,7 @@ def _large_text(path: Path) -> Iterator[pl.DataFrame]:
 
 
 def sources_of(given: Sources, options: FrameOptions, output: Path) -> list[Source]:
-    """The data files that ``given`` names, sorted by name: a folder, a pattern, or a list of these.
-
-    Files in the folder ``output`` are left out.
-    """
+    """The data files that ``given`` names, sorted by name; those in ``output`` are left out."""
     several = [given] if isinstance(given, str | PathLike) else list(given)
     found: list[Path] = []
     for one in several:
@@ -168,11 +161,7 @@ def _told_apart(paths: Sequence[Path]) -> list[str]:
 def check_alike(
     first: tuple[str, pl.Schema], other: tuple[str, pl.Schema], names: Collection[str]
 ) -> None:
-    """Refuse a file whose columns, or their types, differ from those of the first file.
-
-    Each file is given by its name and its columns. A column without any values fits every type. The
-    columns in ``names``, which name episodes, need whole numbers in both files, or text in both.
-    """
+    """Refuse a file whose columns, or their types, differ from those of the first file."""
     (one, known), (two, schema) = first, other
     for column in (*known.names(), *schema.names()):
         if column not in schema or column not in known:

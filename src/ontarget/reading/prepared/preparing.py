@@ -479,10 +479,7 @@ class _Preparing:
 
 
 def _by_step(rows: pl.DataFrame, start: int) -> pl.DataFrame:
-    """The rows sorted by step and then by episode.
-
-    This is fast: a row's place is computed from its step and episode, without comparing rows.
-    """
+    """The rows sorted by step and then by episode."""
     episode, step = (rows.get_column(name).to_numpy() for name in ("episode", "step"))
     place = (step - start).astype(np.intp) * (int(episode.max()) + 1) + episode
     found = np.full(int(place.max()) + 1, -1)
