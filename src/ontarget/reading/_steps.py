@@ -288,7 +288,7 @@ class _Grouped:
         return cls(order, starts, np.diff(np.append(starts, order.size)))
 
     def counted_in_order(self, column: pl.Series) -> bool | None:
-        """Whether the column counts the rows of each episode in order; None if it does not count."""
+        """Whether the column counts the rows of each episode in order; None if it counts none."""
         if not column.dtype.is_numeric() or column.has_nulls():
             return None
         values = column.cast(pl.Float64).to_numpy()[self.order]
