@@ -49,7 +49,7 @@ def test_evaluate_takes_the_common_map_if_asked() -> None:
         assert words in answer["calibration"]
     refused = call([*arguments, "--calibration", "exact"])
     assert refused.exit_code == 2
-    assert "--calibration needs target or common, got 'exact'" in " ".join(refused.stderr.split())
+    assert "'--calibration'" in refused.stderr
 
 
 def test_evaluate_tells_people_and_writes_the_report(tmp_path: Path) -> None:

@@ -56,11 +56,14 @@ class LogRows:
             else:
                 without_formulas(table).lazy().sink_csv(part)
 
-    def check(self, by: str) -> None:
+    def check(self, by: Iterable[str]) -> None:
         """Raise an error for a name in ``by`` that is neither a column of the log nor ``step``."""
-        if by not in (*self.table.columns, "step"):
-            listed = ", ".join(self.table.columns)
-            raise InputError(f"--by needs 'step' or a column of the log ({listed}), got {by!r}")
+        for name in by:
+            if name not in (*self.table.columns, "step"):
+                listed = ", ".join(self.table.columns)
+                raise InputError(
+                    f"--by needs 'step' or a column of the log ({listed}), got {name!r}"
+                )
 
     def at_start(self, column: str, option: str, n: int) -> AnyArray:
         """A column's value in the first row of each of n episodes."""
