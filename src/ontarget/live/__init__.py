@@ -1,4 +1,7 @@
-"""Watches runs while they happen: one run, many runs at once, or runs of agents known by name."""
+"""Watches runs while they happen: one run, many runs at once, or runs of agents known by name.
+
+`setting` says how an alarm is set, for Python, the commands and the service.
+"""
 
 import lazy_loader
 
