@@ -140,10 +140,7 @@ def _answered(monitor: GoalMonitor, run: Episodes) -> set[int]:
 
 
 def _earlier(run: Episodes, step: int, since: int | None, answered: set[int]) -> int | None:
-    """The earlier step to compare with, after checking that both steps belong to the run.
-
-    By default it is the last earlier step at which a model answers; None if there is no such step.
-    """
+    """The earlier step to compare with, after checking that both steps belong to the run."""
     name, last = run.ids[0], run.lengths[0] - 1
     if step > last:
         raise EpisodesError(f"--step needs 0 to {last} in episode {name}, got {step}")

@@ -151,10 +151,7 @@ def _terminable() -> Iterator[None]:
 
 @contextmanager
 def _cautions() -> Iterator[None]:
-    """A context in which the library's own warnings are printed in one line each.
-
-    Other warnings are unchanged.
-    """
+    """A context in which the library's own warnings are printed in one line each."""
     with warnings.catch_warnings():
         for kind in _CAUTIONS:
             warnings.simplefilter("always", kind)

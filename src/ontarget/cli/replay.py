@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 
 
 class Replay:
-    """Recorded episodes as messages, played one episode after the other or all side by side.
-
-    The messages contain the groups of the episodes if these are ``grouped``.
-    """
+    """Recorded episodes as messages, played one episode after the other or all side by side."""
 
     def __init__(
         self,
@@ -78,21 +75,14 @@ def by_name(schema: Schema, state: FloatArray) -> dict[str, Any]:
 
 
 def _news(runs: Episodes, t: int, place: int, i: int) -> tuple[str, float]:
-    """What the message of step t reports about step t − 1, as the name and value of a field.
-
-    The field is the reward of step t − 1 or, if the behavior is read from a column, the behavior
-    after step t − 1.
-    """
+    """What the message of step t reports about step t − 1, as the name and value of a field."""
     if runs.behavior.told:
         return "behavior", _after(runs.take([i]), t - 1)
     return "reward", float(runs.rewards_at(t - 1)[place])
 
 
 def _brought(news: dict[str, tuple[str, float]]) -> dict[str, Any]:
-    """The fields of a message that report the last reward or behavior.
-
-    Several of them are reported as a dictionary by the behaviors' names.
-    """
+    """The fields of a message that report the last reward or behavior."""
     if "" in news:
         return dict([news[""]])
     return {"reward": {name: value for name, (_, value) in news.items()}}
@@ -113,11 +103,7 @@ def read_replay(
     steps_per_second: float | None,
     together: bool = False,
 ) -> Replay:
-    """The episodes of a file, to be played as messages.
-
-    All are played one after the other, or with ``together`` side by side, as are those named in
-    ``runs``.
-    """
+    """The episodes of a file, to be played as messages."""
     episodes = reader.read(path, monitor)
     for told in filter(None, (remark_lines(episodes), unseen_line(episodes))):
         typer.echo(told, err=True)  # standard output is for answers

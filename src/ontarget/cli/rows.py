@@ -23,21 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class LogRows:
-    """The rows of a log, each with its step and the position of its episode.
-
-    The position is −1 for a row that was left out.
-    """
+    """The rows of a log, each with its step and the position of its episode."""
 
     table: pl.DataFrame
     episode: IndexArray
     step: IndexArray
 
     def write(self, path: Path, found: Sequence[Evaluation], rule: AlarmRule) -> None:
-        """Write the log's rows with the monitor's answers to a file.
-
-        With several targets, each target has its own columns of answers, whose names end in the
-        target.
-        """
+        """Write the log's rows with the monitor's answers to a file."""
         from ontarget._whole_file import replacing
         from ontarget.errors import FewEpisodesError
         from ontarget.report.parts import answers_in_rows, with_answers
@@ -124,10 +117,7 @@ def log_of(runs: Path, recorded: Episodes, options: Any) -> LogRows:
 def starts_of(
     log: LogRows | None, n: int, order: str | None, by: Iterable[str]
 ) -> tuple[dict[str, AnyArray] | None, dict[str, AnyArray]]:
-    """For each of n episodes, the values of some columns in the episode's first row.
-
-    The columns are ``order``, which has times, and those in ``by``.
-    """
+    """For each of n episodes, the values of some columns in the episode's first row."""
     if log is None:
         return None, {}
     times = None if order is None else {order: log.at_start(order, "--order", n)}

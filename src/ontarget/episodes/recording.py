@@ -63,12 +63,7 @@ def arrange(
     first_step: int = 0,
     names: AnyArray | None = None,
 ) -> Arrangement:
-    """The order that sorts rows by step and then by episode, from each row's episode id and step.
-
-    Episodes keep the order of their first rows. If ``steps`` is None, the rows of each episode are
-    assumed to be in order already. If ``ids`` contains codes (numbers that stand for ids),
-    ``names`` contains the ids themselves.
-    """
+    """The order that sorts rows by step and then by episode."""
 
     def name(episode_id: Any) -> str:
         return str(episode_id if names is None else names[episode_id])
@@ -180,10 +175,7 @@ def _more(count: int, what: str) -> str:
 
 
 class RawSignal(NamedTuple):
-    """The name of one of several behaviors, and its data.
-
-    The data are the values, one per row, of the column that the behavior is computed from.
-    """
+    """The name of one of several behaviors, and its data."""
 
     name: str
     reading: Reading
@@ -192,10 +184,7 @@ class RawSignal(NamedTuple):
 
 @dataclass(frozen=True)
 class RawEpisodes:
-    """The columns of recorded episodes, not checked yet.
-
-    Rows are sorted by step and then by episode.
-    """
+    """The columns of recorded episodes, not checked yet."""
 
     arrangement: Arrangement
     schema: Schema
@@ -223,10 +212,7 @@ class RawEpisodes:
 
 @contextmanager
 def remarked(remarks: Sequence[str]) -> Iterator[None]:
-    """A context that adds these remarks to the message of any error inside it.
-
-    The remarks say which columns were guessed. A wrong guess may be the cause of the error.
-    """
+    """A context that adds these remarks to the message of any error inside it."""
     try:
         yield
     except EpisodesError as error:

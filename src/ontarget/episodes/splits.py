@@ -66,11 +66,7 @@ def divide(
     seed: int,
     by_group: ByGroup | None,
 ) -> dict[str, IndexArray]:
-    """A dictionary from the name of each part of a split to the positions of its episodes.
-
-    The entry "rest" has the episodes that are left over. With ``by_group="cluster"``, some episodes
-    are in no entry. See `Episodes.split` for the parameters.
-    """
+    """A dictionary from the name of each part of a split to the positions of its episodes."""
     if by_group not in (None, "stratify", "whole", "cluster"):
         raise EpisodesError(
             Argument("by_group"), f" needs 'stratify', 'whole', 'cluster' or None, got {by_group!r}"

@@ -147,10 +147,7 @@ class Store:
 
     @cached_property
     def censored(self) -> BoolArray:
-        """For each episode, whether it was cut off before its end.
-
-        An episode that was cut off exactly at the horizon counts as complete.
-        """
+        """For each episode, whether it was cut off before its end."""
         if self.terminated is not None:
             cut = ~self.terminated
         elif self.truncated is not None:
@@ -163,11 +160,7 @@ class Store:
 
     @cached_property
     def brought(self) -> FloatArray:
-        """The number that becomes known together with the state of each row, (rows,).
-
-        It is the reward of the previous step. If runs are judged by a column instead of rewards, it
-        is the value of that column so far. In the first row of an episode it is NaN.
-        """
+        """The number that becomes known together with the state of each row, (rows,)."""
         found = np.array(self.before)
         if self.rewards is not None:
             earned = np.full(self.lengths.size, np.nan)
@@ -196,10 +189,7 @@ class Store:
         return running_counts(self.states, self.history.counts, self.lengths, self.offsets)
 
     def states_at(self, step: int, rows: slice | IndexArray, alive: IndexArray) -> FloatArray:
-        """The states of the episodes in these rows of one step, (episodes, columns).
-
-        ``alive`` contains the positions of the episodes that the rows belong to.
-        """
+        """The states of the episodes in these rows of one step, (episodes, columns)."""
         if not self.history:
             return self.states[:, rows].T
         d, columns = len(self.schema), self.history_columns

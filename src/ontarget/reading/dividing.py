@@ -54,10 +54,7 @@ class DividedLog:
         return int(np.count_nonzero(self.later == later))
 
     def reach(self, *, later: bool) -> tuple[Any, Any] | None:
-        """The smallest and the largest start of the earlier or of the later runs.
-
-        None if runs were divided at random.
-        """
+        """The smallest and the largest start of the earlier or of the later runs."""
         if self.starts is None:
             return None
         own = self.starts.filter(pl.Series(self.later == later))
@@ -90,27 +87,7 @@ def divided_log(
     share: float = 0.8,
     seed: int = 0,
 ) -> DividedLog:
-    """The runs of a file, divided into earlier and later ones.
-
-    They are divided at a value of a column, or by a share of the runs.
-
-    Parameters
-    ----------
-    path
-        A Parquet or text file.
-    episode
-        The column of episode ids, or several joined by commas; found by its name if not given.
-    by
-        The column that says when a run started: dates, times, numbers or texts. A run starts at the
-        smallest value in its rows. Without ``by``, runs are divided at random.
-    at
-        Runs that start before this value are the earlier ones.
-    share
-        The share of earlier runs, if ``at`` is not given. Runs that start at the same value stay
-        together.
-    seed
-        The seed for a random division.
-    """
+    """The runs of a file, divided into earlier and later ones."""
     with explained(path, "read"):
         found = _opened(path)
         layout = layout_of({} if episode is None else {"episode": episode}, found.layout)

@@ -78,11 +78,7 @@ def _series_of(column: nw.Series[Any]) -> pl.Series:
 def record_frame(
     table: pl.LazyFrame | pl.DataFrame, layout: Layout, notes: Sequence[str] = ()
 ) -> RawEpisodes:
-    """The episodes in a table, not checked yet.
-
-    Only some columns at a time are read into memory. ``layout`` says how to read the table;
-    ``notes`` are remarks for the user about how it was opened.
-    """
+    """The episodes in a table, not checked yet."""
     taken_over = named_column(layout, table.collect_schema().names())
     if taken_over is not None:
         whole = table.lazy().collect()
@@ -103,10 +99,7 @@ def record_frame(
 
 
 def found_parts(table: pl.DataFrame, layout: Layout) -> Parts:
-    """Which column of a table is the episode, the step, the reward and so on.
-
-    The table is the beginning of the first of several similar tables.
-    """
+    """Which column of a table is the episode, the step, the reward and so on."""
     found = _opened(table, layout)
     parts = find_parts(found)
     ids = [table.get_column(name) for name in parts.episode_columns]
@@ -124,10 +117,7 @@ class KeyedRows(NamedTuple):
 
 
 def keyed_rows(table: pl.LazyFrame | pl.DataFrame, layout: Layout) -> KeyedRows | None:
-    """The rows of a table, each with the id of its episode and its step; None with ``every=``.
-
-    With the option ``every``, steps are intervals of time, not rows.
-    """
+    """The rows of a table, each with the id of its episode and its step; None with ``every=``."""
     whole = table.lazy().select(kept_columns(layout, table.collect_schema().names())).collect()
     found = _opened(whole, replace(layout, drop=()))
     parts = find_parts(found)

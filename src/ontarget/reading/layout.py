@@ -40,10 +40,7 @@ class Alike(Protocol):
 
     @property
     def readings(self) -> Mapping[str, Reading]:
-        """For each named behavior, what it is computed from.
-
-        Empty if there is only one behavior, which then has no name.
-        """
+        """For each named behavior, what it is computed from."""
         ...
 
     def only(self, name: str) -> Alike:
@@ -57,10 +54,7 @@ class Alike(Protocol):
 
     @property
     def horizon_declared(self) -> bool:
-        """Whether the user declared the horizon.
-
-        Otherwise the horizon is the length of the longest run seen.
-        """
+        """Whether the user declared the horizon."""
         ...
 
     @property
@@ -136,10 +130,7 @@ class Layout:
 
 
 def layout_of(options: FrameOptions, known: Layout | None = None) -> Layout:
-    """How to read a table, by these options.
-
-    ``known`` is what a file says about its own columns; it is used for options that are not given.
-    """
+    """How to read a table, by these options."""
     allowed = {item.name for item in fields(Layout)} - {"schema", "declared"}
     unknown = sorted(set(options) - allowed)
     if unknown:
@@ -220,10 +211,7 @@ def _is_from_next(roles: Roles) -> bool:
 
 
 def kept_columns(layout: Layout, columns: Sequence[str]) -> tuple[str, ...]:
-    """The columns to read: all except those of the option ``drop``.
-
-    An error if a column to drop does not exist.
-    """
+    """The columns to read: all except those of the option ``drop``."""
     if isinstance(layout.drop, str):
         raise EpisodesError(
             Argument("drop"), f" needs a list of columns, got the text {layout.drop!r}"
@@ -243,12 +231,7 @@ def feature_names(
     early: Collection[str | None],
     late: Collection[str | None],
 ) -> tuple[str, ...]:
-    """The columns that are features: those that the user names, or else all remaining columns.
-
-    The remaining columns are those in neither ``early`` nor ``late``. ``late`` has columns that are
-    known only after acting, such as the reward. ``early`` has other columns that are not features,
-    such as the episode's id.
-    """
+    """The columns that are features: those that the user names, or else all remaining columns."""
     names = (
         tuple(name for name in columns if name not in early and name not in late)
         if layout.features is None
