@@ -19,9 +19,8 @@ from ontarget.cli.fit import Fit
 from ontarget.cli.life import Drift, Recalibrate, inspect
 from ontarget.cli.live import Watch
 from ontarget.cli.mistakes import PlainCommand, PlainGroup
-from ontarget.cli.plan import plan
 from ontarget.cli.serve import Serve
-from ontarget.cli.simulate import paper, simulate, warm
+from ontarget.cli.simulate import paper, plan, simulate, warm
 
 __all__ = ["app", "main"]
 

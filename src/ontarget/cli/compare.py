@@ -21,6 +21,7 @@ from ontarget.cli.options import (
     SetsAlarm,
     described,
     model_there,
+    option,
     remark_lines,
     target_for,
     target_of,
@@ -87,16 +88,11 @@ class Study(ReadsRuns):
     """
 
     runs: Runs
-    target: Annotated[str, typer.Option(help=TARGET_HELP, metavar="LO:HI")]
+    target: Annotated[str, option(TARGET_HELP, "LO:HI")]
     splits: Annotated[
-        int,
-        typer.Option(
-            min=2, help="How many random splits of the episodes to average over.", metavar="N"
-        ),
+        int, option("How many random splits of the episodes to average over.", "N", min=2)
     ] = 5
-    seed: Annotated[
-        int, typer.Option(min=0, help="The same data and seed give the same study.", metavar="N")
-    ] = 0
+    seed: Annotated[int, option("The same data and seed give the same study.", "N", min=0)] = 0
     as_json: AsJson = False
 
     def run(self) -> None:

@@ -19,6 +19,7 @@ from ontarget.cli.options import (
     Runs,
     described,
     model_there,
+    option,
     runs_there,
     target_of,
 )
@@ -43,10 +44,10 @@ class Look(ReadsRuns):
     runs: Runs
     target: Annotated[
         str | None,
-        typer.Option(
-            help="Also count the episodes inside LO:HI, LO: or :HI, and look for columns that "
+        option(
+            "Also count the episodes inside LO:HI, LO: or :HI, and look for columns that "
             "reveal it; for several behaviors a goal, such as 'return>=200 & energy<=50'.",
-            metavar="LO:HI",
+            "LO:HI",
         ),
     ] = None
     as_json: AsJson = False
@@ -136,41 +137,30 @@ class Prepare(ReadsRuns):
             callback=lambda given: [str(_there(one)) for one in given],
         ),
     ]
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The folder to write.", metavar="FOLDER")
-    ]
+    output: Annotated[Path, option("The folder to write.", "FOLDER", "--output", "-o")]
     model: Annotated[
         Path | None,
-        typer.Option(
-            help="Read the columns as this model file does, to prepare new runs for its "
-            "evaluation.",
-            metavar="MODEL",
+        option(
+            "Read the columns as this model file does, to prepare new runs for its evaluation.",
+            "MODEL",
             callback=model_there,
         ),
     ] = None
-    seed: Annotated[
-        int, typer.Option(min=0, help="Another seed divides the episodes differently.", metavar="N")
-    ] = 0
+    seed: Annotated[int, option("Another seed divides the episodes differently.", "N", min=0)] = 0
     assure: Annotated[
-        float,
-        typer.Option(
-            help="Share of episodes that is kept for promises, not learned from.", metavar="SHARE"
-        ),
+        float, option("Share of episodes that is kept for promises, not learned from.", "SHARE")
     ] = 0.2
     max_learn: MaxLearn = 20_000
     by_group: Annotated[
         str | None,
-        typer.Option(
-            help="How to divide groups: stratify, whole or cluster; see Episodes.split.",
-            metavar="HOW",
-        ),
+        option("How to divide groups: stratify, whole or cluster; see Episodes.split.", "HOW"),
     ] = None
     file_column: Annotated[
         str | None,
-        typer.Option(
-            help="Add a column of this name with each row's file. Use it if every file numbers "
+        option(
+            "Add a column of this name with each row's file. Use it if every file numbers "
             "its own episodes: --file-column file --episode file,episode.",
-            metavar="NAME",
+            "NAME",
         ),
     ] = None
     as_json: AsJson = False
@@ -225,42 +215,33 @@ def split(
     ],
     output: Annotated[
         tuple[Path, Path],
-        typer.Option(
+        option(
+            "The two files to write: the older runs, and the newer ones.",
+            "OLD NEW",
             "--output",
             "-o",
-            help="The two files to write: the older runs, and the newer ones.",
-            metavar="OLD NEW",
         ),
     ],
     by: Annotated[
         str | None,
-        typer.Option(
-            help="Column that says when a run started: a date, a time, a number. Without it, runs "
+        option(
+            "Column that says when a run started: a date, a time, a number. Without it, runs "
             "are divided at random.",
-            metavar="NAME",
+            "NAME",
         ),
     ] = None,
     at: Annotated[
         str | None,
-        typer.Option(
-            help="Runs that started at this date or value, or later, are new; needs --by.",
-            metavar="VALUE",
-        ),
+        option("Runs that started at this date or value, or later, are new; needs --by.", "VALUE"),
     ] = None,
     share: Annotated[
         float | None,
-        typer.Option(
-            help=f"The share of old runs, instead of --at; {_SHARE} by default.",
-            metavar="SHARE",
-        ),
+        option(f"The share of old runs, instead of --at; {_SHARE} by default.", "SHARE"),
     ] = None,
     episode: Annotated[
-        str | None,
-        typer.Option(help="Column of episode ids, or several joined by commas.", metavar="NAME"),
+        str | None, option("Column of episode ids, or several joined by commas.", "NAME")
     ] = None,
-    seed: Annotated[
-        int, typer.Option(min=0, help="Another seed divides runs differently.", metavar="N")
-    ] = 0,
+    seed: Annotated[int, option("Another seed divides runs differently.", "N", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Divide a log into older runs to fit on and newer runs to check the model on.

@@ -12,12 +12,11 @@ from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
 from ontarget._extras import require
 from ontarget._numerals import number, percent
 from ontarget._plain import plain
 from ontarget._progress import working
+from ontarget.cli.options import option
 from ontarget.cli.output import check_folder, print_facts
 from ontarget.cli.replay import by_name
 
@@ -37,29 +36,16 @@ _BEGUN: Final = 400  # finished runs that the page finds when it opens
 
 def demo(
     folder: Annotated[
-        Path,
-        typer.Option(
-            help="The folder for the episodes, the model and the report.", metavar="FOLDER"
-        ),
+        Path, option("The folder for the episodes, the model and the report.", "FOLDER")
     ] = Path("ontarget-demo"),
     episodes: Annotated[
-        int,
-        typer.Option(
-            "--episodes", "-n", min=200, help="How many episodes to simulate.", metavar="N"
-        ),
+        int, option("How many episodes to simulate.", "N", "--episodes", "-n", min=200)
     ] = 6_000,
-    seed: Annotated[
-        int, typer.Option(min=0, help="Another seed gives other runs.", metavar="N")
-    ] = 0,
+    seed: Annotated[int, option("Another seed gives other runs.", "N", min=0)] = 0,
     serve: Annotated[
-        bool,
-        typer.Option(
-            "--serve", help="Serve the live page of a fleet of rivers instead.", metavar=""
-        ),
+        bool, option("Serve the live page of a fleet of rivers instead.", "", "--serve")
     ] = False,
-    port: Annotated[
-        int, typer.Option(min=1, max=65535, help="The port of the live page.", metavar="N")
-    ] = 8400,
+    port: Annotated[int, option("The port of the live page.", "N", min=1, max=65535)] = 8400,
 ) -> None:
     """Simulate a river, fit a monitor, and watch a run that goes wrong."""
     from time import perf_counter

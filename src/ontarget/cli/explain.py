@@ -17,6 +17,7 @@ from ontarget.cli.options import (
     ReadsRuns,
     Runs,
     SetsAlarm,
+    option,
     target_for,
 )
 from ontarget.cli.output import check_output
@@ -51,30 +52,27 @@ class Explain(SetsAlarm, ReadsRuns):
 
     model: Model
     runs: Runs
-    name: Annotated[str, typer.Option("--run", help="The id of the episode.", metavar="ID")]
+    name: Annotated[str, option("The id of the episode.", "ID", "--run")]
     target: ModelTargetOption = None
     step: Annotated[
         int | None,
-        typer.Option(
-            min=0,
-            help="The step, counted from 0; by default that of the first alarm or, without one, "
+        option(
+            "The step, counted from 0; by default that of the first alarm or, without one, "
             "that of the largest fall of p. If no model answers there, the nearest that has one.",
-            metavar="T",
+            "T",
+            min=0,
         ),
     ] = None  # type: ignore[assignment]  # not the column
     since: Annotated[
         int | None,
-        typer.Option(
-            min=0,
-            help="Explain the change since this step; by default since the step before or, if most "
+        option(
+            "Explain the change since this step; by default since the step before or, if most "
             "of the fall came earlier, since the highest p.",
-            metavar="T",
+            "T",
+            min=0,
         ),
     ] = None
-    figure: Annotated[
-        Path | None,
-        typer.Option(help="Also draw it: .png or .svg.", metavar="FILE"),
-    ] = None
+    figure: Annotated[Path | None, option("Also draw it: .png or .svg.", "FILE")] = None
     as_json: AsJson = False
 
     def run(self) -> None:

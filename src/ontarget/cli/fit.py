@@ -21,6 +21,7 @@ from ontarget.cli.options import (
     ReadsRuns,
     Runs,
     described,
+    option,
     target_of,
     targets_read,
     unseen_line,
@@ -48,85 +49,67 @@ class Fit(ReadsRuns):
     output: ModelOutput
     target: Annotated[
         str | None,
-        typer.Option(
-            help=f"{TARGET_HELP} The model file keeps it, so that later commands need none; they "
+        option(
+            f"{TARGET_HELP} The model file keeps it, so that later commands need none; they "
             "may still ask about another.",
-            metavar="LO:HI",
+            "LO:HI",
             callback=targets_read,
         ),
     ] = None
-    preset: Annotated[
-        str, typer.Option(help="How to fit: default, or as in the paper.", metavar="NAME")
-    ] = "default"
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="A kind of model, such as quantile_network.",
-            metavar="NAME",
-        ),
-    ] = None
+    preset: Annotated[str, option("How to fit: default, or as in the paper.", "NAME")] = "default"
+    model: Annotated[str | None, option("A kind of model, such as quantile_network.", "NAME")] = (
+        None
+    )
     history: Annotated[
         int | None,
-        typer.Option(
+        option(
+            "Also read this many earlier steps; by default the runs decide what is read.",
+            "K",
             min=0,
-            help="Also read this many earlier steps; by default the runs decide what is read.",
-            metavar="K",
         ),
     ] = None
-    policy: Annotated[
-        str, typer.Option(help="A label for the policy that was recorded.", metavar="TEXT")
-    ] = ""
-    seed: Annotated[
-        int, typer.Option(min=0, help="The same data and seed give the same file.", metavar="N")
-    ] = 0
+    policy: Annotated[str, option("A label for the policy that was recorded.", "TEXT")] = ""
+    seed: Annotated[int, option("The same data and seed give the same file.", "N", min=0)] = 0
     assure: Annotated[
         float | None,
-        typer.Option(
-            help="Share of episodes that is kept for promises, not learned from. 0: learn from all "
+        option(
+            "Share of episodes that is kept for promises, not learned from. 0: learn from all "
             "and promise nothing.",
+            "SHARE",
             show_default="0.2",
-            metavar="SHARE",
         ),
     ] = None
     max_learn: MaxLearn = 20_000
     reward_bounds: Annotated[
         str | None,
-        typer.Option(
-            help="The least and most that one step can ever earn; for several behaviors "
+        option(
+            "The least and most that one step can ever earn; for several behaviors "
             "NAME=LO:HI,NAME=LO:HI.",
-            metavar="LO:HI",
+            "LO:HI",
         ),
     ] = None
-    engine: Annotated[
-        str, typer.Option(help="Where to fit: local, dask or ray.", metavar="NAME")
-    ] = "local"
+    engine: Annotated[str, option("Where to fit: local, dask or ray.", "NAME")] = "local"
     address: Annotated[
         str | None,
-        typer.Option(
-            help="The address of the dask or ray cluster: tcp://HOST:8786 for dask, HOST:6379 or "
+        option(
+            "The address of the dask or ray cluster: tcp://HOST:8786 for dask, HOST:6379 or "
             "auto for ray. By default one is started on this machine.",
-            metavar="ADDRESS",
+            "ADDRESS",
         ),
     ] = None
     checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            help="A folder from which a fit that was killed can resume.", metavar="FOLDER"
-        ),
+        Path | None, option("A folder from which a fit that was killed can resume.", "FOLDER")
     ] = None
     precedents: Annotated[
         bool,
-        typer.Option(
-            help="Keep the ids of the runs learned from, so that `explain` can name precedents.",
-            metavar="",
-        ),
+        option("Keep the ids of the runs learned from, so that `explain` can name precedents.", ""),
     ] = True
     paths: Annotated[
         bool | None,
-        typer.Option(
-            help="Keep the steps of the runs learned from, to predict bands for later steps.",
+        option(
+            "Keep the steps of the runs learned from, to predict bands for later steps.",
+            "",
             show_default="up to five million steps",
-            metavar="",
         ),
     ] = None
     as_json: AsJson = False

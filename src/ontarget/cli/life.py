@@ -10,6 +10,7 @@ import typer
 
 from ontarget._plain import plain
 from ontarget._progress import working
+from ontarget.cli.evaluate import log_of, starts_of
 from ontarget.cli.mistakes import Exit
 from ontarget.cli.options import (
     AsJson,
@@ -20,11 +21,11 @@ from ontarget.cli.options import (
     OrderOption,
     ReadsRuns,
     Runs,
+    option,
     remark_lines,
     target_for,
 )
 from ontarget.cli.output import check_output, print_facts
-from ontarget.cli.rows import log_of, starts_of
 
 if TYPE_CHECKING:
     from ontarget.episodes.history import History
@@ -148,29 +149,23 @@ class Drift(ReadsRuns):
     order: OrderOption = None
     by: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Say how far p is off for each value of this column, such as a season or a "
+        option(
+            "Say how far p is off for each value of this column, such as a season or a "
             "machine; can be repeated.",
-            metavar="NAME",
+            "NAME",
         ),
     ] = None
-    at: Annotated[
-        int, typer.Option(min=0, help="The step at which runs are compared.", metavar="STEP")
-    ] = 0
+    at: Annotated[int, option("The step at which runs are compared.", "STEP", min=0)] = 0
     level: Annotated[
-        str,
-        typer.Option(
-            help="The least probability that no change is reported if there is none.",
-            metavar="LEVEL",
-        ),
+        str, option("The least probability that no change is reported if there is none.", "LEVEL")
     ] = "0.99"
     calibration: CalibrationOption = "target"
     fail_on_change: Annotated[
         bool,
-        typer.Option(
+        option(
+            f"Exit with {int(Exit.CHECK)} if something has changed, for scheduled checks.",
+            "",
             "--fail-on-change",
-            help=f"Exit with {int(Exit.CHECK)} if something has changed, for scheduled checks.",
-            metavar="",
         ),
     ] = False
     as_json: AsJson = False
@@ -217,17 +212,14 @@ class Recalibrate(ReadsRuns):
     output: ModelOutput
     renew_p: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Use half of the new episodes to correct p; the other half supports the promises.",
+            "",
             "--renew-p",
-            help="Use half of the new episodes to correct p; the other half supports the promises.",
-            metavar="",
         ),
     ] = False
     seed: Annotated[
-        int,
-        typer.Option(
-            min=0, help="The seed for choosing that half and for random draws.", metavar="N"
-        ),
+        int, option("The seed for choosing that half and for random draws.", "N", min=0)
     ] = 0
     as_json: AsJson = False
 

@@ -21,6 +21,7 @@ from ontarget.cli.options import (
     ReadsRuns,
     SetsAlarm,
     model_there,
+    option,
     runs_there,
     target_for,
 )
@@ -61,52 +62,47 @@ class Watch(SetsAlarm, ReadsRuns):
     target: ModelTargetOption = None
     server: Annotated[
         str | None,
-        typer.Option(
-            help="Send the lines to `ontarget serve` at this URL instead; it has the model and "
+        option(
+            "Send the lines to `ontarget serve` at this URL instead; it has the model and "
             "the target. With --replay, recorded runs are sent to it, all side by side.",
-            metavar="URL",
+            "URL",
         ),
     ] = None
     fail_on_alarm: Annotated[
-        bool,
-        typer.Option(
-            "--fail-on-alarm",
-            help=f"Exit with {int(Exit.ALARM)} if any alarm was raised.",
-            metavar="",
-        ),
+        bool, option(f"Exit with {int(Exit.ALARM)} if any alarm was raised.", "", "--fail-on-alarm")
     ] = False
     replay: Annotated[
         Path | None,
-        typer.Option(
-            help="Play back recorded episodes instead of reading standard input.",
-            metavar="RUNS",
+        option(
+            "Play back recorded episodes instead of reading standard input.",
+            "RUNS",
             callback=runs_there,
-            is_eager=True,  # a file that is missing is told before NumPy reads a target
+            is_eager=True,
         ),
     ] = None
     names: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "Play only the episode with this id; repeat the option to play several together.",
+            "ID",
             "--run",
-            help="Play only the episode with this id; repeat the option to play several together.",
-            metavar="ID",
         ),
     ] = None
     speed: Annotated[
         float | None,
-        typer.Option(
-            help="How many steps of a replay to play per second.",
+        option(
+            "How many steps of a replay to play per second.",
+            "N",
             show_default=f"{_SPEED} on a terminal",
-            metavar="N",
         ),
     ] = None
     idle: Annotated[
         float | None,
-        typer.Option(
-            help="Forget an agent after this many seconds without a line; its next line begins a "
+        option(
+            "Forget an agent after this many seconds without a line; its next line begins a "
             "new run.",
+            "SECONDS",
             show_default="never, but only the latest 10,000 agents are kept",
-            metavar="SECONDS",
         ),
     ] = None
     as_json: AsJson = False

@@ -70,9 +70,16 @@ def _begins_as_a_model(path: Path) -> bool:
         return file.read(9)[8:] == b"{"  # after the eight bytes of a length
 
 
+def option(text: str, metavar: str | None = None, *names: str, **more: Any) -> Any:
+    """An option of a command: what ``--help`` says of it, and the word for its value there.
+
+    A flag has an empty word, because newer versions of typer show its type otherwise.
+    """
+    return typer.Option(*names, help=text, metavar=metavar, **more)
+
+
 Model: TypeAlias = Annotated[
-    Path,
-    typer.Argument(help="A model file.", metavar="MODEL", callback=model_there, is_eager=True),
+    Path, typer.Argument(help="A model file.", metavar="MODEL", callback=model_there, is_eager=True)
 ]
 Runs: TypeAlias = Annotated[
     Path,
@@ -85,15 +92,10 @@ Runs: TypeAlias = Annotated[
     ),
 ]
 ModelOutput: TypeAlias = Annotated[
-    Path, typer.Option("--output", "-o", help="The model file to write.", metavar="FILE")
+    Path, option("The model file to write.", "FILE", "--output", "-o")
 ]
 MaxLearn: TypeAlias = Annotated[
-    int,
-    typer.Option(
-        min=1,
-        help="Learn from at most this many episodes; the others support promises.",
-        metavar="N",
-    ),
+    int, option("Learn from at most this many episodes; the others support promises.", "N", min=1)
 ]
 TARGET_HELP: Final = (
     "The outcomes that count as success: LO:HI, LO: or :HI; join several by commas. For several "
@@ -103,41 +105,32 @@ TARGET_OF_MODEL: Final = "the target that MODEL was fitted with"
 # For commands that read a model, which may have been fitted with a target.
 ModelTargetOption: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--target",
-        help=TARGET_HELP,
-        metavar="LO:HI",
-        show_default=TARGET_OF_MODEL,
-        callback=targets_read,
-    ),
+    option(TARGET_HELP, "LO:HI", "--target", show_default=TARGET_OF_MODEL, callback=targets_read),
 ]
-# Newer versions of typer show the type of a flag, unless it has an empty name.
-AsJson: TypeAlias = Annotated[
-    bool, typer.Option("--json", help="Print JSON, for programs.", metavar="")
-]
+AsJson: TypeAlias = Annotated[bool, option("Print JSON, for programs.", "", "--json")]
 CalibrationOption: TypeAlias = Annotated[
     Literal["target", "common"],
-    typer.Option(
-        "--calibration",
-        help="How to calibrate p: for this one target (target), or in the same way for all "
+    option(
+        "How to calibrate p: for this one target (target), or in the same way for all "
         "targets, to compare several (common).",
-        metavar="NAME",
+        "NAME",
+        "--calibration",
     ),
 ]
 OrderOption: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--order",
-        help="Column of times, to find a change that began midway, and since when; by default the "
+    option(
+        "Column of times, to find a change that began midway, and since when; by default the "
         "order of the runs plays no part.",
-        metavar="NAME",
+        "NAME",
+        "--order",
     ),
 ]
 
 
 def _alarm(text: str, metavar: str, **more: Any) -> Any:
     """One of the options that set an alarm."""
-    return typer.Option(help=text, metavar=metavar, rich_help_panel="The alarm", **more)
+    return option(text, metavar, rich_help_panel="The alarm", **more)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,8 +179,7 @@ class SetsAlarm(AlarmSetting):
 
 def _reads(text: str, metavar: str = "NAME", *names: str, **more: Any) -> Any:
     """One of the options that say how to read a log."""
-    panel = "How to read RUNS"
-    return typer.Option(*names, help=text, metavar=metavar, rich_help_panel=panel, **more)
+    return option(text, metavar, *names, rich_help_panel="How to read RUNS", **more)
 
 
 @dataclass(frozen=True, kw_only=True)

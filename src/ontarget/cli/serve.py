@@ -13,7 +13,7 @@ import typer
 
 from ontarget._extras import require
 from ontarget._progress import working
-from ontarget.cli.options import ModelTargetOption, SetsAlarm, model_there
+from ontarget.cli.options import ModelTargetOption, SetsAlarm, model_there, option
 from ontarget.errors import InputError
 from ontarget.live.setting import AlarmSetting
 
@@ -53,89 +53,67 @@ class Serve(SetsAlarm):
     target: ModelTargetOption = None
     contracts: Annotated[
         Path | None,
-        typer.Option(
-            help="A TOML file with several contracts and hooks, instead of MODEL; on SIGHUP it is "
+        option(
+            "A TOML file with several contracts and hooks, instead of MODEL; on SIGHUP it is "
             "read again.",
-            metavar="FILE",
+            "FILE",
         ),
     ] = None
     unit: Annotated[
         str,
-        typer.Option(
-            help="The unit of the behavior, shown on the page: minutes; for several behaviors, "
+        option(
+            "The unit of the behavior, shown on the page: minutes; for several behaviors, "
             "return=points,energy=kJ.",
-            metavar="TEXT",
+            "TEXT",
         ),
     ] = ""
-    database: Annotated[
-        str,
-        typer.Option(help="A file for SQLite, or postgresql://…", metavar="URL"),
-    ] = "ontarget.db"
+    database: Annotated[str, option("A file for SQLite, or postgresql://…", "URL")] = "ontarget.db"
     models: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder for copies of the model files; several workers need the same one.",
+        option(
+            "Folder for copies of the model files; several workers need the same one.",
+            "FOLDER",
             show_default="beside the database",
-            metavar="FOLDER",
         ),
     ] = None
     host: Annotated[
-        str,
-        typer.Option(
-            help="Address to listen on; an address that other machines can reach needs a token."
-        ),
+        str, option("Address to listen on; an address that other machines can reach needs a token.")
     ] = "127.0.0.1"
-    port: Annotated[int, typer.Option(min=1, max=65535, help="The port.", metavar="N")] = 8400
+    port: Annotated[int, option("The port.", "N", min=1, max=65535)] = 8400
     require_token: Annotated[
         bool,
-        typer.Option(
-            "--require-token",
-            help="Ask local clients for a token too; needed behind a reverse proxy, where all "
+        option(
+            "Ask local clients for a token too; needed behind a reverse proxy, where all "
             "clients seem local.",
-            metavar="",
+            "",
+            "--require-token",
         ),
     ] = False
-    migrate: Annotated[
-        bool,
-        typer.Option("--migrate", help="Move an older database to this version.", metavar=""),
-    ] = False
+    migrate: Annotated[bool, option("Move an older database to this version.", "", "--migrate")] = (
+        False
+    )
     check: Annotated[
-        bool,
-        typer.Option("--check", help="Open everything, list the contracts, and exit.", metavar=""),
+        bool, option("Open everything, list the contracts, and exit.", "", "--check")
     ] = False
     new_token: Annotated[
         str | None,
-        typer.Option(
-            help="Print a new token for these scopes (report,read,admin), and exit.",
-            metavar="SCOPES",
-        ),
+        option("Print a new token for these scopes (report,read,admin), and exit.", "SCOPES"),
     ] = None
     backup: Annotated[
-        Path | None,
-        typer.Option(help="Copy the SQLite database while the service runs.", metavar="FILE"),
+        Path | None, option("Copy the SQLite database while the service runs.", "FILE")
     ] = None
     restore: Annotated[
         Path | None,
-        typer.Option(
-            help="Replace the database by such a copy; the service must be stopped.",
-            metavar="FILE",
-        ),
+        option("Replace the database by such a copy; the service must be stopped.", "FILE"),
     ] = None
     keep_days: Annotated[
-        float | None,
-        typer.Option(
-            help="Delete runs this many days after they end.", metavar="N", callback=_days
-        ),
+        float | None, option("Delete runs this many days after they end.", "N", callback=_days)
     ] = None
     keep_runs: Annotated[
-        int | None,
-        typer.Option(min=0, help="Keep only the N runs that ended last.", metavar="N"),
+        int | None, option("Keep only the N runs that ended last.", "N", min=0)
     ] = None
     export: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder to which runs are written before they are deleted.", metavar="FOLDER"
-        ),
+        Path | None, option("Folder to which runs are written before they are deleted.", "FOLDER")
     ] = None
 
     def run(self) -> None:

@@ -1,24 +1,30 @@
-"""``ontarget simulate``, ``warm`` and ``paper``: commands that need no log of the user's."""
+"""``ontarget plan``, ``simulate``, ``warm`` and ``paper``: commands that need no log."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ontarget._numerals import percent
 from ontarget._plain import plain
 from ontarget._progress import progress_bar
-from ontarget.cli.options import AsJson
+from ontarget.cli.options import AsJson, option
 from ontarget.cli.output import check_folder, check_output
 
 if TYPE_CHECKING:
     from ontarget import Episodes, GoalMonitor
+    from ontarget.conformal.planning import SizePlan
 
-_RUNS, _STEPS = 120, 4
+_RUNS, _STEPS = 120, 4  # of `warm`
+# How `fit` divides episodes, unless it is told otherwise.
+_LEARN, _ASSURE = 0.8, 0.2
 
 
 def simulate(
@@ -27,21 +33,15 @@ def simulate(
     ],
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="The file to write: .parquet or .csv.", metavar="FILE"),
+        option("The file to write: .parquet or .csv.", "FILE", "--output", "-o"),
     ],
     episodes: Annotated[
-        int,
-        typer.Option("--episodes", "-n", min=1, help="How many episodes to simulate.", metavar="N"),
+        int, option("How many episodes to simulate.", "N", "--episodes", "-n", min=1)
     ] = 10_000,
-    seed: Annotated[
-        int, typer.Option(min=0, help="The same seed gives the same episodes.", metavar="N")
-    ] = 0,
+    seed: Annotated[int, option("The same seed gives the same episodes.", "N", min=0)] = 0,
     preset: Annotated[
         str | None,
-        typer.Option(
-            help="tamarisk: paper (default), competition, rare-deaths or tight-budget.",
-            metavar="NAME",
-        ),
+        option("tamarisk: paper (default), competition, rare-deaths or tight-budget.", "NAME"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -148,20 +148,14 @@ def _simulate(_: GoalMonitor) -> None:
 
 
 def paper(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The folder to write to.", metavar="FOLDER")
-    ] = Path("out/paper"),
+    output: Annotated[Path, option("The folder to write to.", "FOLDER", "--output", "-o")] = Path(
+        "out/paper"
+    ),
     quick: Annotated[
         bool,
-        typer.Option(
-            "--quick",
-            help="A quick run with fewer episodes and partitions; takes seconds.",
-            metavar="",
-        ),
+        option("A quick run with fewer episodes and partitions; takes seconds.", "", "--quick"),
     ] = False,
-    seed: Annotated[
-        int, typer.Option(min=0, help="The same seed gives the same numbers.", metavar="N")
-    ] = 0,
+    seed: Annotated[int, option("The same seed gives the same numbers.", "N", min=0)] = 0,
 ) -> None:
     """Reproduce the paper of Guyer and Dietterich: tables, figures and an HTML page.
 
@@ -195,3 +189,92 @@ def paper(
         "are not the authors' data."
     )
     typer.echo(f"{plain(output / 'index.html')}: the page; results.json and figures beside it")
+
+
+def plan(
+    accuracy: Annotated[
+        float, option("The largest error you accept: 0.02 is two percentage points.", "SHARE")
+    ] = 0.02,
+    level: Annotated[
+        str, option("The confidence with which the error should stay below that.", "LEVEL")
+    ] = "0.95",
+    false_alarm_rate: Annotated[
+        str | None, option("The false-alarm rate to promise, such as 0.05.", "RATE")
+    ] = None,
+    success_rate: Annotated[
+        float | None, option("The share of runs that meet the target, if you know it.", "SHARE")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say how many episodes to record for the accuracy that you want.
+
+    A fit learns p from four in five episodes; the fifth supports promises. The plan covers only the
+    error from chance. How sharp the probabilities are depends on the model; evaluate measures it.
+    """
+    from ontarget._arguments import share
+    from ontarget.conformal.planning import plan_sizes
+
+    if success_rate is not None:
+        share("success_rate", success_rate)
+    found = plan_sizes(accuracy, level, false_alarm_rate=false_alarm_rate)
+    if as_json:
+        typer.echo(json.dumps(asdict(found) | {"record": _to_record(found, success_rate)}))
+        return
+    _show_plan(found, success_rate)
+
+
+def _to_record(found: SizePlan, success_rate: float | None) -> int:
+    """How many episodes to record in all, so that each part that `fit` makes is large enough."""
+    total = math.ceil(found.at_one_threshold / _LEARN)
+    if found.successes is not None:
+        total = max(total, math.ceil(found.successes / (success_rate or 1.0) / _ASSURE))
+    return total
+
+
+def _show_plan(found: SizePlan, success_rate: float | None) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    console.print(f"For ±{found.accuracy:.3g} with {found.level:.4g} confidence:\n")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(justify="right", style="bold", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(style="dim")
+    learn, assure, met = "learn episodes", "assure episodes", "successful assure episodes"
+    one, every = found.at_one_threshold, found.at_all_thresholds
+    sure = f"with confidence {found.level:.4g}"
+    rows = [
+        (one, learn, "for p of one target, roughly"),
+        (one, assure, "for low and high of one target"),
+        (every, assure, "for all targets at once (with two ends: within twice the error)"),
+    ]
+    for asked, needed in found.coverage.items():
+        rows.append(
+            (needed, assure, f"for the coverage of {percent(asked, 0, fixed=True)} intervals")
+        )
+    rows.append((found.coverage_surely[0.9], assure, f"the fewest for 90 % intervals {sure}"))
+    if found.successes is not None:
+        rate = f"{found.false_alarm_rate:.3g}"
+        for number, text in (
+            (
+                found.successes_to_promise,
+                f"the fewest to promise a false-alarm rate of {rate} on average",
+            ),
+            (found.successes_surely, f"the fewest to promise it {sure} (--confidence)"),
+            (found.successes, f"for your recording's true rate to be that close to {rate}"),
+        ):
+            rows.append((number or 0, met, text))
+    for number, part, text in rows:
+        table.add_row(f"{number:,}", part, text)
+    console.print(table)
+    known = "" if success_rate is None else percent(success_rate, 0, fixed=True)
+    console.print(
+        f"\nRecord {_to_record(found, success_rate):,} episodes"
+        f"{f' ({known} of them successful)' * bool(known)} for p"
+        f"{' and the alarm' * (found.successes is not None)}: fit learns from 80 in 100 and keeps "
+        "20 as assure episodes, for promises. If you need another line of assure episodes, record "
+        "five times its number. Record some more for evaluate.",
+    )
+    if found.successes is not None and not success_rate:
+        console.print("Pass --success-rate if some of them miss the target.", style="dim")
