@@ -30,42 +30,34 @@ class Alike(Protocol):
 
     @property
     def schema(self) -> Schema:
-        """The features of a state, with the categories of text features."""
-        ...
+        """The features of a state."""
 
     @property
     def behavior(self) -> Behavior:
-        """The behavior: the number that an episode is judged by, such as the sum of rewards."""
-        ...
+        """The number that an episode is judged by."""
 
     @property
     def readings(self) -> Mapping[str, Reading]:
-        """For each named behavior, what it is computed from."""
-        ...
-
-    def only(self, name: str) -> Alike:
-        """The same episodes or monitor, judged by only one of several behaviors."""
-        ...
+        """Each named behavior and its column; empty if there is only one."""
 
     @property
     def horizon(self) -> int:
-        """The number of steps after which an episode is complete."""
-        ...
+        """The number of steps of a complete episode."""
 
     @property
     def horizon_declared(self) -> bool:
         """Whether the user declared the horizon."""
-        ...
 
     @property
     def grid(self) -> float:
-        """Outcomes are rounded to multiples of this number, so that 0.1 + 0.2 equals 0.3."""
-        ...
+        """Outcomes are rounded to multiples of this number."""
 
     @property
     def roles(self) -> Roles:
-        """Which column of the user's data was the step, which the reward, and so on."""
-        ...
+        """Which column was the step, which the reward, and so on."""
+
+    def only(self, name: str) -> Alike:
+        """The same, judged by only one of several behaviors."""
 
 
 class FrameOptions(TypedDict, total=False):
