@@ -27,12 +27,7 @@ def sizes(text: str) -> tuple[int, int, int]:
         quoted ^= letter == '"'
         ends = not quoted and letter in ",\n"
         field, line = (
-            (0, 0 if letter == "\n" and not quoted else line + 1)
-            if ends
-            else (
-                field + 1,
-                line + 1,
-            )
+            (0, 0 if letter == "\n" and not quoted else line + 1) if ends else (field + 1, line + 1)
         )
         fields.append(field)
         lines.append(line)
