@@ -18,8 +18,16 @@ from ontarget._typing import FloatArray, IndexArray
 from ontarget.episodes.rounding import check_sides, outliers_in_words
 from ontarget.episodes.schema import Feature, Schema, unknown_in_words
 from ontarget.errors import Argument, TargetError
-from ontarget.reading._leaks import LEAST, Caution, find_leaks, sampled
-from ontarget.reading._order import FileOrder, find_order, find_since_last, find_waits
+from ontarget.reading._cautions import (
+    LEAST,
+    Caution,
+    FileOrder,
+    find_leaks,
+    find_order,
+    find_since_last,
+    find_waits,
+    sampled,
+)
 from ontarget.target import Target
 
 _MOST = 6  # names in one line

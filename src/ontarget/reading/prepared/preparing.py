@@ -29,8 +29,15 @@ from ontarget.reading._columns import decoded, joined_labels, labels
 from ontarget.reading.files import explained
 from ontarget.reading.frames import record_frame
 from ontarget.reading.layout import FrameOptions, Layout
-from ontarget.reading.prepared._buckets import FILE, ROW, Buckets, blamed, refuse_spread
-from ontarget.reading.prepared._sources import Sources, sources_of
+from ontarget.reading.prepared._buckets import (
+    FILE,
+    ROW,
+    Buckets,
+    Sources,
+    blamed,
+    refuse_spread,
+    sources_of,
+)
 from ontarget.reading.prepared.manifest import (
     Manifest,
     PreparedFile,
