@@ -28,7 +28,7 @@ from ontarget.errors import InputError
 
 if TYPE_CHECKING:
     from ontarget import Episodes, Goal, Target
-    from ontarget.reading.dividing import DividedLog
+    from ontarget.reading.dividing import LogPart
 
 _SHARE = 0.8
 
@@ -262,9 +262,10 @@ def split(
             seed=seed,
         )
     told = {}
-    for name, path in zip(("old", "new"), output, strict=True):
+    for name, part, path in zip(("old", "new"), found, output, strict=True):
         with working(f"writing {path.name}"):
-            told[name] = _written(found, path, later=name == "new")
+            part.write(path)
+        told[name] = _facts_of(part, path)
     if as_json:
         typer.echo(json.dumps(told))
         return
@@ -294,10 +295,11 @@ def _check(
         raise typer.BadParameter(f"--share needs a number strictly between 0 and 1, got {share}")
 
 
-def _written(found: DividedLog, path: Path, *, later: bool) -> dict[str, Any]:
-    rows, reach = found.write(path, later=later), found.reach(later=later)
-    about = {"file": str(path), "runs": found.runs(later=later), "rows": rows}
-    return about if reach is None else about | {"first": str(reach[0]), "last": str(reach[1])}
+def _facts_of(part: LogPart, path: Path) -> dict[str, Any]:
+    about = {"file": str(path), "runs": part.runs, "rows": part.table.height}
+    if part.starts is None:
+        return about
+    return about | {"first": str(part.starts.min()), "last": str(part.starts.max())}
 
 
 def _in_words(part: dict[str, Any], by: str | None) -> str:

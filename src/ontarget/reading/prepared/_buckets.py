@@ -43,7 +43,6 @@ from ontarget.reading.layout import FrameOptions, Layout, layout_of
 ROW, FILE, _BUCKET = "ontarget:row", "ontarget:file", "ontarget:bucket"
 _BUCKET_ROWS, _BUCKET_VALUES = 4_000_000, 24_000_000  # roughly the most that a bucket may have
 _ROWS_A_FILE = 1 << 40  # more rows than any file has, so that row numbers of all files differ
-_FILES = "ontarget:files"
 _BY_FILE = (
     Argument("file_column", "file"),
     " and ",
@@ -335,28 +334,19 @@ def blamed(
     if twice is not None:
         return twice
     numbers = rows.get_column(FILE).unique(maintain_order=True).to_list()
-    for some, own in _portions(rows, buckets) if len(numbers) > 1 else ():
+    for number in numbers if len(numbers) > 1 else ():
+        own = rows.filter(pl.col(FILE) == number)
         try:
             Episodes._built(record_frame(own.drop(ROW, FILE), layout), layout)
         except EpisodesError as found:
             if _first_words(found) == _first_words(error):
-                numbers = some
+                numbers = [number]
                 break
     names = [buckets.sources[number].name for number in numbers]
     told = f"{', '.join(names[:3])}{' …' * (len(names) > 3)}"
     kind: Any = type(error)
     told_of: EpisodesError = kind(*error.parts, f" (in {told})")
     return told_of
-
-
-def _portions(rows: pl.DataFrame, buckets: Buckets) -> Iterator[tuple[list[int], pl.DataFrame]]:
-    """Parts of the rows in which to look for an error, each with the numbers of its files."""
-    for (number,), own in rows.partition_by(FILE, as_dict=True, maintain_order=True).items():
-        yield [number], own
-    keys = list(buckets.parts.episode_columns)
-    marked = rows.with_columns(pl.col(FILE).unique().sort().implode().over(keys).alias(_FILES))
-    for files, own in marked.group_by(_FILES, maintain_order=True):
-        yield list(files[0]), own.drop(_FILES)
 
 
 def _first_words(error: EpisodesError) -> str:

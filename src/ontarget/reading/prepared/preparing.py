@@ -275,14 +275,11 @@ def _begun(folder: Path, asked: dict[str, Any]) -> bool:
 def _difference(was: str, asked: dict[str, Any]) -> str:
     """The first file or option that differs from the earlier call, in words."""
     before = json.loads(was)
-    files = {one[0] for one in before["sources"]} ^ {one[0] for one in asked["sources"]}
+    files = {tuple(one) for one in before["sources"]} ^ {tuple(one) for one in asked["sources"]}
     if files:
-        return f"{sorted(files)[0]} is new or gone"
-    for one, other in zip(before["sources"], asked["sources"], strict=True):
-        if one != other:
-            return f"{one[0]} has changed"
-    differ = [name for name in asked if asked[name] != before.get(name)]
-    return f"{', '.join(differ)}: {before.get(differ[0])} and {asked[differ[0]]}"
+        return f"{min(files)[0]} is new, gone or has changed"
+    name = next(name for name in asked if asked[name] != before.get(name))
+    return f"{name}: {before.get(name)} and {asked[name]}"
 
 
 class _Table(NamedTuple):
