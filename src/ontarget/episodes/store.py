@@ -32,10 +32,7 @@ from ontarget.target import Target
 
 @dataclass(frozen=True)
 class Roles:
-    """Which column of the user's data was the step, the reward, and so on.
-
-    With these names, a table can be written back as the user had it.
-    """
+    """Which column of the user's data was the step, the reward, and so on."""
 
     episode: str = "episode"
     step: str = "step"
@@ -291,26 +288,10 @@ def _freeze(value: Any) -> None:
 class Step:
     """The n episodes that are still going at one step, with their states and outcomes.
 
-    Attributes
-    ----------
-    t
-        The step.
-    states
-        The state of each episode before acting at this step, (n, columns).
-    behavior
-        The behavior so far, (n,).
-    remaining
-        The remainder of each episode, (n,): what was still to come. For a sum, the outcome minus
-        the behavior so far. For a maximum or minimum, the extreme of the rewards from this step on.
-        Otherwise the outcome.
-    outcomes
-        The outcome of each episode, (n,).
-    ids, groups
-        The id and the group of each episode, (n,); ``groups`` is None without groups.
-    keys
-        A 64-bit hash of each id, for random draws that do not depend on the order of the episodes.
-    index
-        The position of each episode among all episodes, (n,).
+    ``states`` are those before acting, ``behavior`` is the behavior so far, and ``remaining`` the
+    remainder: for a sum, the outcome minus the behavior so far; for a maximum or minimum, the
+    extreme of the rewards from this step on; otherwise the outcome. ``keys`` are hashes of the
+    ids, and ``index`` has the positions among all episodes.
     """
 
     t: int

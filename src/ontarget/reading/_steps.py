@@ -128,20 +128,8 @@ def _has_decimals(column: pl.Series) -> bool:
 class Clock:
     """Which rows of a table belong to each tick; a tick begins an interval of time (``every=``).
 
-    Attributes
-    ----------
-    ids
-        The episode of each tick.
-    steps
-        The number of each tick in its episode, from 0.
-    seen
-        For each tick, the last row at or before its time: the state that is known at the tick.
-    ended
-        For each tick, the last row before the next tick: what is known after acting.
-    tick
-        For each row of the table, the last tick at or before its time.
-    times
-        The time of each tick.
+    ``seen`` is the last row at or before each tick, whose state is known then; ``ended`` the last
+    row before the next tick; and ``tick`` the last tick at or before the time of each row.
     """
 
     ids: Labels

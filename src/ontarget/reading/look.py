@@ -81,10 +81,7 @@ class Look:
         return self.told()
 
     def told(self, spell: Callable[[Argument], str] = str) -> str:
-        """The whole overview as text.
-
-        ``spell`` returns the text for an option, such as ``drop=[...]`` or ``--drop``.
-        """
+        """The whole overview as text."""
         lines = [describe(self.episodes), _beside("picture", str(self.outcomes))]
         if self.met is not None:
             n = len(self.episodes)
@@ -97,10 +94,7 @@ class Look:
         return "\n".join([*lines, *self._noted(), *self._cautioned(spell), *self._cleared()])
 
     def head(self, spell: Callable[[Argument], str] = str) -> str:
-        """Only the cautions, as text to show at the beginning of a fit; empty if there are none.
-
-        ``spell`` returns the text for an option, such as ``drop=[...]`` or ``--drop``.
-        """
+        """Only the cautions, as text to show at the beginning of a fit; empty if there are none."""
         return "\n".join([*self._noted(), *self._cautioned(spell)])
 
     def _cautioned(self, spell: Callable[[Argument], str]) -> Iterator[str]:

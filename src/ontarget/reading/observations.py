@@ -124,10 +124,7 @@ class ObservationLayout:
         return self._join(observation, ())
 
     def rows(self, observations: Any, n: int) -> AnyArray:
-        """The numbers of n observations, one row each, (n, features).
-
-        ``observations`` is a batch: each array inside it has n entries along its first axis.
-        """
+        """The numbers of n observations, one row each, (n, features)."""
         return self._join(observations, (n,))
 
     def _join(self, observation: Any, batch: tuple[int, ...]) -> AnyArray:

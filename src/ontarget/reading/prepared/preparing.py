@@ -98,10 +98,7 @@ class PreparedEpisodes:
 
     @cached_property
     def split(self) -> Split:
-        """The episodes to learn from and those held out for promises.
-
-        The object is of the kind that `Episodes.split` returns.
-        """
+        """The episodes to learn from and those held out for promises."""
         grid = self.part("learn").grid
         own = {name: Episodes(self.part(name)._store, grid=grid) for name in self.manifest.parts}
         return Split(own["learn"], own.get("assure"), None)
