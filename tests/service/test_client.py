@@ -193,7 +193,7 @@ def test_runs_of_several_behaviors_are_played_with_each_signal(tmp_path: Path) -
     from typer.testing import CliRunner
 
     from ontarget.cli import app
-    from ontarget.cli.live import Watch
+    from ontarget.cli.live import WatchCommand
 
     rng = np.random.default_rng(0)
     signals = {"reward": rng.normal(size=(60, 3)), "energy": rng.random(size=(60, 3))}
@@ -202,7 +202,7 @@ def test_runs_of_several_behaviors_are_played_with_each_signal(tmp_path: Path) -
     model, log = tmp_path / "goal.ontarget", tmp_path / "runs.csv"
     GoalMonitor(min_calibration=5).fit(runs, progress=False).save(model)
     runs.take([0]).write(log)
-    first, second, *_, last = Watch(model=model, replay=log)._sent()
+    first, second, *_, last = WatchCommand(model=model, replay=log)._sent()
     assert "signals" not in first
     assert second["reward"] == signals["reward"][0, 0]
     assert second["signals"] == {"energy": signals["energy"][0, 0]}

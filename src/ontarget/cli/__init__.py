@@ -10,16 +10,16 @@ from typing import Annotated, Any
 
 import typer
 
-from ontarget.cli.compare import Compare, Study
-from ontarget.cli.data import Look, Prepare, split
+from ontarget.cli.compare import CompareCommand, StudyCommand
+from ontarget.cli.data import LookCommand, PrepareCommand, split
 from ontarget.cli.demo import demo
-from ontarget.cli.evaluate import Evaluate
-from ontarget.cli.explain import Explain
-from ontarget.cli.fit import Fit
-from ontarget.cli.life import Drift, Recalibrate, inspect
-from ontarget.cli.live import Watch
+from ontarget.cli.evaluate import EvaluateCommand
+from ontarget.cli.explain import ExplainCommand
+from ontarget.cli.fit import FitCommand
+from ontarget.cli.life import DriftCommand, RecalibrateCommand, inspect
+from ontarget.cli.live import WatchCommand
 from ontarget.cli.mistakes import PlainCommand, PlainGroup
-from ontarget.cli.serve import Serve
+from ontarget.cli.serve import ServeCommand
 from ontarget.cli.simulate import paper, plan, simulate, warm
 
 __all__ = ["app", "main"]
@@ -41,19 +41,19 @@ _EXAMPLES: dict[Callable[..., Any], str] = {
     demo: "ontarget demo",
     plan: "ontarget plan --accuracy 0.02 --level 0.95 --false-alarm-rate 0.05",
     simulate: "ontarget simulate tamarisk -n 10000 --seed 0 -o runs.parquet",
-    Look: "ontarget look runs.parquet --target -60:",
+    LookCommand: "ontarget look runs.parquet --target -60:",
     split: "ontarget split runs.csv --by started --at 2025-01-01 -o old.csv new.csv",
-    Prepare: "ontarget prepare runs/ -o prepared/",
-    Fit: "ontarget fit runs.parquet --target -60: -o river.ontarget",
+    PrepareCommand: "ontarget prepare runs/ -o prepared/",
+    FitCommand: "ontarget fit runs.parquet --target -60: -o river.ontarget",
     inspect: "ontarget inspect river.ontarget",
-    Evaluate: "ontarget evaluate river.ontarget new.parquet --report report.html",
-    Compare: "ontarget compare river.ontarget renewed.ontarget new.parquet",
-    Drift: "ontarget drift river.ontarget new.parquet --order date --by season",
-    Recalibrate: "ontarget recalibrate river.ontarget new.parquet -o renewed.ontarget",
-    Explain: "ontarget explain river.ontarget new.parquet --run 17 --step 12",
-    Study: "ontarget study runs.parquet --target -60:",
-    Serve: "ontarget serve river.ontarget --database river.db",
-    Watch: "tail -f runs.jsonl | ontarget watch river.ontarget",
+    EvaluateCommand: "ontarget evaluate river.ontarget new.parquet --report report.html",
+    CompareCommand: "ontarget compare river.ontarget renewed.ontarget new.parquet",
+    DriftCommand: "ontarget drift river.ontarget new.parquet --order date --by season",
+    RecalibrateCommand: "ontarget recalibrate river.ontarget new.parquet -o renewed.ontarget",
+    ExplainCommand: "ontarget explain river.ontarget new.parquet --run 17 --step 12",
+    StudyCommand: "ontarget study runs.parquet --target -60:",
+    ServeCommand: "ontarget serve river.ontarget --database river.db",
+    WatchCommand: "tail -f runs.jsonl | ontarget watch river.ontarget",
     warm: "ontarget warm",
     paper: "ontarget paper -o out/paper --quick",
 }

@@ -30,7 +30,7 @@ from ontarget.cli.output import print_facts
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compare(SetsAlarm, ReadsRuns):
+class CompareCommand(ReadsRuns, SetsAlarm):
     """Compare two models on new episodes that neither has seen, and say which to deploy.
 
     Differences are paired: both models answer for the same steps of the same episodes, and whole
@@ -79,7 +79,7 @@ class Compare(SetsAlarm, ReadsRuns):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Study(ReadsRuns):
+class StudyCommand(ReadsRuns):
     """Compare a monitor with the classifier that you could write instead, on your own log.
 
     The log is split at random several times. In each split, a monitor and boosted trees learn from

@@ -34,7 +34,7 @@ _SHARE = 0.8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look(ReadsRuns):
+class LookCommand(ReadsRuns):
     """Look at recorded episodes before a fit: lengths, outcomes, missing values, order, leaks.
 
     A leak is a column that holds what is not known yet at that step, such as the outcome or the
@@ -121,7 +121,7 @@ def _there(given: str) -> Path | str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prepare(ReadsRuns):
+class PrepareCommand(ReadsRuns):
     """Sort recorded episodes by step, so that fit and evaluate read them piece by piece.
 
     Only part of the rows is in memory at a time. An episode's rows may be spread over files. After

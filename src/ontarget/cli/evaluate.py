@@ -44,7 +44,7 @@ _MOST_UNANSWERED = 0.1  # a share of steps; with more, --fail-unless-held fails
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluate(SetsAlarm, ReadsRuns):
+class EvaluateCommand(ReadsRuns, SetsAlarm):
     """Check on new episodes whether probabilities come true and the alarm keeps its promise.
 
     The model must not have been fitted on any of these episodes. The default alarm promises at most

@@ -40,7 +40,7 @@ _NEAREST = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Explain(SetsAlarm, ReadsRuns):
+class ExplainCommand(ReadsRuns, SetsAlarm):
     """Say what changed p at a step of a recorded run, and which recorded runs count most for p.
 
     The change since an earlier step is shared out among the reward earned, each feature and the

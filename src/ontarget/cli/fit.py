@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fit(ReadsRuns):
+class FitCommand(ReadsRuns):
     """Learn from recorded episodes, calibrate, and write a model file.
 
     The file has one row per episode and step. Columns are recognised by their names, and the

@@ -136,7 +136,7 @@ def _alarms(sizes: dict[str, int]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drift(ReadsRuns):
+class DriftCommand(ReadsRuns):
     """Check on new episodes whether the process has changed, since when, and whether for the worse.
 
     The new episodes are compared with the model's assure episodes, which the fit held out. Pass
@@ -199,7 +199,7 @@ class Drift(ReadsRuns):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recalibrate(ReadsRuns):
+class RecalibrateCommand(ReadsRuns):
     """Base a model's promises on new episodes, without fitting the model again.
 
     Use it for a process that has changed a little: an updated policy, another season. The model and

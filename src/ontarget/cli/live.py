@@ -38,7 +38,7 @@ _P = Placeholder("P")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Watch(SetsAlarm, ReadsRuns):
+class WatchCommand(ReadsRuns, SetsAlarm):
     """Read JSON lines on standard input; write outlooks as JSON lines, or draw them on a terminal.
 
     A line is {"agent": "a", "state": {...}, "reward": -1.2}. The reward is what the agent's last

@@ -33,7 +33,7 @@ def _days(value: float | None) -> float | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Serve(SetsAlarm):
+class ServeCommand(SetsAlarm):
     """Answer agents over HTTP, store every run, and send alarms to webhooks.
 
     A step is on disk before its answer is sent. The same step may be sent again and gets the same
