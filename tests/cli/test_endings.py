@@ -21,7 +21,7 @@ from ontarget.errors import Argument, EpisodesError, Placeholder
 
 from .river import QUICK, call, river, told
 
-COMMANDS = [one.callback.__name__ for one in app.registered_commands if one.callback]
+COMMANDS = [one.name for one in app.registered_commands if one.name]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

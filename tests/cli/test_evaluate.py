@@ -14,14 +14,6 @@ from tests.walks import walks
 from .river import QUICK, call, river, told
 
 
-def test_inspect_says_what_the_file_holds() -> None:
-    text = told(["inspect", river().model])
-    assert "480 learn, 120 assure" in text
-    assert "the crew" in text
-    found = json.loads(told(["inspect", river().model, "--json"]))
-    assert (found["horizon"], found["mapped_from"]) == (50, 480)
-
-
 def test_evaluate_measures_what_the_library_measures() -> None:
     answer = json.loads(
         told(["evaluate", river().model, river().new, "--target", "-60:", "--json"])
@@ -49,17 +41,7 @@ def test_evaluate_takes_the_common_map_if_asked() -> None:
         assert words in answer["calibration"]
     refused = call([*arguments, "--calibration", "exact"])
     assert refused.exit_code == 2
-    assert "--calibration needs target or common, got 'exact'" in " ".join(refused.stderr.split())
-
-
-def test_evaluate_tells_people_and_writes_the_report(tmp_path: Path) -> None:
-    report = tmp_path / "report.html"
-    arguments = ["evaluate", river().model, river().new, "--target", "-60:", "--report", report]
-    text = told(arguments)
-    assert "5 % were promised" in text
-    assert "caught in time" in text
-    assert text.splitlines()[-1].startswith("verdict    ")
-    assert "When it said about" in report.read_text()
+    assert "'--calibration'" in refused.stderr
 
 
 def test_evaluate_reads_a_file_of_other_names_in_the_models_shape(tmp_path: Path) -> None:
@@ -116,6 +98,11 @@ def test_evaluate_judges_the_alarm_that_was_asked_for(options: list[str], rule: 
         (["evaluate", "NEW", "NEW", "--target", "1:"], 1, "new.parquet"),
         (["evaluate", "MODEL", "MODEL", "--target", "1:"], 1, "episodes are read from"),
         (["evaluate", "MODEL", "NEW"], 2, "pass --target"),
+        (
+            ["evaluate", "MODEL", "NEW", "--target", "1:", "--report", "no/r.html"],
+            1,
+            "no such folder",
+        ),
         (["inspect", "NEW"], 1, "new.parquet"),
         (["inspect"], 2, "Missing argument"),
         (["nothing"], 2, "No such command 'nothing'"),
@@ -126,14 +113,6 @@ def test_mistakes_exit_with_their_code(arguments: list[str], code: int, message:
     result = call([files.get(one, one) for one in arguments])
     assert result.exit_code == code
     assert message in result.stderr
-
-
-def test_a_report_that_cannot_be_written_is_a_mistake(tmp_path: Path) -> None:
-    report = tmp_path / "no" / "report.html"
-    arguments = ["evaluate", river().model, river().new, "--target", "1:", "--report", report]
-    result = call(arguments)
-    assert result.exit_code == 1
-    assert "no: no such folder; make it first" in result.stderr
 
 
 @pytest.mark.parametrize("option", ["--false-alarm-rate", "--ruled-out"])

@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ontarget import Below, Episodes, GoalMonitor, Target
+from ontarget import Episodes, GoalMonitor, Target
 from ontarget.cli.explain import _high, _picked
 from ontarget.errors import EpisodesError
+from ontarget.live.setting import AlarmSetting
 from ontarget.models import QuantileForest
 from refusals import refuses
 from tests.walks import walks
@@ -130,7 +131,7 @@ def test_a_run_without_any_model_is_told_so(short: tuple[Path, Path]) -> None:
     monitor = GoalMonitor.load(short[0])
     run = Episodes.read(short[1], like=monitor)
     with refuses(EpisodesError, None, "late", "--run"):
-        _picked(monitor, run, Target.at_most(1.0), Below(0.0), "target", set())
+        _picked(monitor, run, Target.at_most(1.0), AlarmSetting(alarm_below=0.0), set())
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,9 @@ def test_the_same_file_and_seed_give_the_same_model(tmp_path: Path) -> None:
     assert again.read_bytes() == river().model.read_bytes()
 
 
+FIT = ["fit", "log.csv", "-o", "m.ontarget", "--episode", "a"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -82,37 +85,25 @@ def test_the_same_file_and_seed_give_the_same_model(tmp_path: Path) -> None:
         (["fit", "log.csv", "-o", "no/such/m.ontarget"], "no/such: no such folder"),
         (["fit", "log.csv", "-o", "m.ontarget"], "cannot tell which column holds the episode"),
         (["fit", "log.csv", "-o", "m.ontarget", "--episode", "z"], "no episode column 'z'"),
-        (
-            ["fit", "log.csv", "-o", "m.ontarget", "--episode", "a", "--behavior", "x"],
-            "the episodes have no feature",
-        ),
+        ([*FIT, "--behavior", "x"], "the episodes have no feature"),
         (["fit", "log.xlsx", "-o", "m.ontarget"], "episodes are read from .parquet or .csv"),
         (["fit", "log.csv", "-o", "."], ". is a folder; name the file to write"),
+        ([*FIT, "--preset", "x"], "`preset` needs 'default'"),
+        ([*FIT, "--engine", "cloud"], "--engine needs one of local, dask, ray, got 'cloud'"),
         (
-            ["fit", "log.csv", "-o", "m.ontarget", "--episode", "a", "--preset", "x"],
-            "`preset` needs 'default'",
-        ),
-        (
-            ["fit", "log.csv", "-o", "m.ontarget", "--episode", "a", "--engine", "cloud"],
-            "--engine needs one of local, dask, ray, got 'cloud'",
-        ),
-        (
-            ["fit", "log.csv", "-o", "m.ontarget", "--episode", "a", "--reward-bounds", "3:1"],
+            [*FIT, "--reward-bounds", "3:1"],
             "--reward-bounds needs the least reward first and the most second",
         ),
+        ([*FIT, "--reward-bounds", "1:6"], "--reward-bounds 1:6 do not hold"),
+        (FIT, "too few episodes"),
+        ([*FIT, "--model", "forst"], "--model needs one of distribution_regression, "),
         (
-            ["fit", "log.csv", "-o", "m.ontarget", "--episode", "a", "--reward-bounds", "1:6"],
-            "--reward-bounds 1:6 do not hold",
-        ),
-        (["fit", "log.csv", "-o", "m.ontarget", "--episode", "a"], "too few episodes"),
-        (
-            ["fit", "log.csv", "-o", "m.ontarget", "--episode", "a", "--model", "forst"],
-            "--model needs one of distribution_regression, ",
-        ),
-        (
-            ["fit", "log.csv", "-o", "m.ontarget", "--episode", "a", "--reward", "y"],
+            [*FIT, "--reward", "y"],
             "no reward column 'y' among a, step, reward, x; pass --reward NAME",
         ),
+        ([*FIT, "--address", "tcp://here"], "--address needs the engine dask or ray"),
+        (["simulate", "chess", "-o", "x.csv"], "`domain` needs one of skirmish, smax, tamarisk"),
+        (["simulate", "tamarisk", "--preset", "x", "-o", "x.csv"], "a preset of Tamarisk needs"),
         (["simulate", "tamarisk", "-o", "x.json"], "x.json needs to end in .parquet or .csv"),
         (["simulate", "tamarisk", "-o", "no/x.csv"], "no: no such folder; make it first"),
         (["inspect", "log.csv"], "not an ontarget model file"),
@@ -158,14 +149,6 @@ def test_the_targets_suggested_are_those_that_four_in_five_runs_met(tmp_path: Pa
     outcomes = Episodes.read(tmp_path / "log.csv").outcomes
     for target in (low, high):
         assert 0.75 <= Target.parse(target).contains(outcomes).mean() <= 0.85
-
-
-def test_an_engine_fits_the_same_model(tmp_path: Path) -> None:
-    path = renamed(tmp_path / "log.csv", {})
-    for name in ("a", "b"):
-        engine = ["--engine", "local"] if name == "b" else []
-        told(["fit", path, "-o", tmp_path / f"{name}.ontarget", *QUICK, *engine])
-    assert (tmp_path / "a.ontarget").read_bytes() == (tmp_path / "b.ontarget").read_bytes()
 
 
 def test_rewards_of_one_sign_are_hinted_at_and_their_bounds_are_exact(tmp_path: Path) -> None:

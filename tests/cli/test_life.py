@@ -14,12 +14,6 @@ from tests.walks import walks
 from .river import call, river, told
 
 
-def test_recalibrate_writes_a_model_that_rests_on_the_new_runs(tmp_path: Path) -> None:
-    out = tmp_path / "renewed.ontarget"
-    told(["recalibrate", river().model, river().new, "-o", out])
-    assert GoalMonitor.load(out).sizes == {"learn": 480, "assure": 120}
-
-
 def test_recalibrate_answers_programs_in_json(tmp_path: Path) -> None:
     out = tmp_path / "renewed.ontarget"
     arguments = ["recalibrate", river().model, river().new, "-o", out, "--renew-p", "--json"]
@@ -105,14 +99,6 @@ def test_a_file_sorted_by_result_is_no_drift(tmp_path: Path) -> None:
     assert answer["since"] is None
 
 
-def test_drift_names_the_columns_that_there_are(tmp_path: Path) -> None:
-    log = dated(tmp_path / "new.parquet")
-    arguments = ["drift", river().model, log, "--target", "-60:"]
-    result = call([*arguments, "--order", "date"])
-    assert result.exit_code == 1
-    assert "--order needs a column of the log, got 'date'; it has" in result.stderr
-
-
 def test_a_scheduled_check_fails_where_it_should(tmp_path: Path) -> None:
     calm = ["drift", river().model, river().new, "--target", "-60:", "--fail-on-change"]
     assert call(calm).exit_code == 0
@@ -130,12 +116,6 @@ def test_a_scheduled_check_fails_where_it_should(tmp_path: Path) -> None:
     assert call([*judged, "--fail-unless-held"]).exit_code == 4
     assert call([*judged, "--fail-unless-held", "--json"]).exit_code == 4
     assert call(judged).exit_code == 0
-
-
-def test_evaluate_tells_of_drift() -> None:
-    arguments = ["evaluate", river().model, river().new, "--target", "-60:"]
-    assert "drift      no sign of a change in these 120 runs (" in told(arguments)
-    assert json.loads(told([*arguments, "--json"]))["drift"]["episodes"] == 120
 
 
 def test_evaluate_says_since_when_by_which_column_and_when_an_order_is_none(tmp_path: Path) -> None:

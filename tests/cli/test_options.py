@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ import polars as pl
 import pytest
 
 from ontarget import Episodes, GoalMonitor, reading
+from ontarget.cli.options import ReadsRuns, SetsAlarm
 from ontarget.errors import EpisodesError
+from ontarget.live.setting import AlarmSetting
+from ontarget.reading.layout import FrameOptions, Layout
 
 from .river import QUICK, call, river, told
 
@@ -37,6 +41,13 @@ READERS = {
     "compare": lambda model, runs, out: ["compare", model, model, runs, "--target", "-60:"],
     "recalibrate": lambda model, runs, out: ["recalibrate", model, runs, "-o", out],
 }
+
+
+def test_commands_have_the_options_of_the_library_and_no_others() -> None:
+    reading = {one.name for one in fields(ReadsRuns)}
+    assert reading == FrameOptions.__annotations__.keys() - {"like", "target"}
+    assert reading < {one.name for one in fields(Layout)}
+    assert [one.name for one in fields(SetsAlarm)] == [one.name for one in fields(AlarmSetting)]
 
 
 @pytest.mark.parametrize("command", READERS)

@@ -21,8 +21,3 @@ def test_quick_prints_the_table_and_writes_the_page(
     assert "79.89 ± 0.79 %" in result.output
     assert "surrogate" in result.output
     assert "seed 3" in (tmp_path / "index.html").read_text()
-
-
-def test_help_shows_an_example() -> None:
-    result = CliRunner().invoke(app, ["paper", "--help"])
-    assert "ontarget paper -o out/paper --quick" in result.output

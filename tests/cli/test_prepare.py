@@ -46,14 +46,6 @@ def test_a_folder_is_prepared_and_fitted(tmp_path: Path) -> None:
     assert measured.exit_code == 0, measured.output
 
 
-def test_an_address_needs_a_cluster(tmp_path: Path) -> None:
-    folder = log(tmp_path / "runs")
-    told = ["fit", str(folder / "0.csv"), "-o", str(tmp_path / "a"), "--address", "tcp://here"]
-    found = RUNNER.invoke(app, told)
-    assert found.exit_code == 1
-    assert "--address needs the engine dask or ray" in found.output
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # what a cluster of another library warns of is its own
 @pytest.mark.parametrize("engine", ["dask", "ray"])

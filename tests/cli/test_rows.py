@@ -10,7 +10,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from ontarget import Episodes, GoalMonitor, Promised, Target
-from ontarget.cli.rows import without_formulas
+from ontarget.cli.evaluate import without_formulas
 
 from .river import call, river, told
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from ontarget.cli import app, main
+from ontarget.cli import app
 from ontarget.domains import Tamarisk, simulate
 from ontarget.episodes import Episodes
 
@@ -28,37 +28,3 @@ def test_simulate_takes_a_preset(tmp_path: Path) -> None:
     arguments = ["simulate", "tamarisk", "-n", "20", "--preset", "competition", "-o", str(path)]
     assert CliRunner().invoke(app, arguments).exit_code == 0
     assert Episodes.read(path).outcomes.mean() < -200
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["simulate", "chess", "-o", "x.csv"], "`domain` needs one of skirmish, smax, tamarisk"),
-        (["simulate", "tamarisk", "-n", "5", "-o", "x.txt"], ".parquet or .csv"),
-        (
-            ["simulate", "tamarisk", "--preset", "x", "-o", "x.csv"],
-            "a preset of Tamarisk needs one of",
-        ),
-    ],
-)
-def test_a_mistake_is_told_in_one_line(
-    arguments: list[str],
-    message: str,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["ontarget", *arguments])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    assert stopped.value.code == 1
-    told = capsys.readouterr().err
-    assert message in told
-    assert told.count("\n") == 1
-    assert not list(tmp_path.iterdir())
-
-
-def test_help_shows_an_example() -> None:
-    result = CliRunner().invoke(app, ["simulate", "--help"])
-    assert "ontarget simulate tamarisk -n 10000 --seed 0 -o runs.parquet" in result.output

@@ -61,12 +61,12 @@ def test_by_lot_the_order_of_the_file_plays_no_part(log: Path, tmp_path: Path) -
     header, *rows = log.read_text().splitlines()
     (tmp_path / "turned.csv").write_text("\n".join([header, *rows[::-1]]) + "\n")
     drawn = [
-        set(divided_log(tmp_path / name, share=0.6).part(later=True)["case"])
+        set(divided_log(tmp_path / name, share=0.6)[1].table["case"])
         for name in ("log.csv", "turned.csv")
     ]
     assert drawn[0] == drawn[1]
     assert len(drawn[0]) == 2
-    seeds = [set(divided_log(log, share=0.6, seed=k).part(later=True)["case"]) for k in range(8)]
+    seeds = [set(divided_log(log, share=0.6, seed=k)[1].table["case"]) for k in range(8)]
     assert any(one != drawn[0] for one in seeds)
 
 
@@ -107,8 +107,7 @@ def test_no_run_is_ever_torn_apart_or_lost(
     rows = data.draw(st.permutations(rows))
     path = tmp_path_factory.mktemp("runs") / "log.parquet"
     pl.DataFrame(rows, schema=["run", "started", "k"], orient="row").write_parquet(path)
-    found = divided_log(path, by="started", share=share)
-    old, new = (found.part(later=later) for later in (False, True))
+    old, new = (part.table for part in divided_log(path, by="started", share=share))
     assert not set(old["run"]) & set(new["run"])
     assert old.height + new.height == len(rows)
     assert old["started"].max() < new["started"].min()

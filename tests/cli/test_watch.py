@@ -210,9 +210,9 @@ def test_a_ruled_out_target_raises_the_alarm_at_its_rate() -> None:
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        (["--ruled-out", "0.1", "--alarm-below", "0.5"], 2, "--ruled-out or --alarm-below"),
-        (["--ruled-out", "0.1", "--false-alarm-rate", "0.1"], 2, "--false-alarm-rate, not both"),
-        (["--ruled-out", "0.1", "--clear-above", "0.5"], 2, "--ruled-out or --clear-above"),
+        (["--ruled-out", "0.1", "--alarm-below", "0.5"], 1, "--ruled-out or --alarm-below"),
+        (["--ruled-out", "0.1", "--false-alarm-rate", "0.1"], 1, "--false-alarm-rate, not both"),
+        (["--ruled-out", "0.1", "--clear-above", "0.5"], 1, "--ruled-out or --clear-above"),
         (["--ruled-out", "2"], 1, "--ruled-out needs a number strictly between 0 and 1, got '2'"),
         (["--alarm-below", "2"], 1, "--alarm-below needs a probability from 0 to 1"),
         (["--false-alarm-rate", "0.0001"], 1, "needs at least 9999 assure episodes"),
@@ -566,7 +566,7 @@ def test_a_behavior_that_is_read_is_replayed() -> None:
         (["--run", "3"], 2, "--run and --speed belong to --replay"),
         (["--speed", "3"], 2, "--run and --speed belong to --replay"),
         (["--replay", "RUNS", "--speed", "0"], 2, "--speed needs a number of steps above 0"),
-        (["--replay", "RUNS", "--run", "nobody"], 1, "no episode 'nobody' in new.parquet"),
+        (["--replay", "RUNS", "--run", "nobody"], 1, "--run needs the id of an episode"),
         (["--replay", "nothing.csv"], 1, "nothing.csv: no such file"),
     ],
 )

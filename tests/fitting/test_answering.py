@@ -16,7 +16,7 @@ from ontarget.fitting import ranking
 from ontarget.fitting.ranking import kept_count
 from ontarget.modelfile import file as model_file
 from ontarget.models import Marginal
-from ontarget.monitor import _warm
+from ontarget.monitor import _fitting
 from refusals import refuses
 from tests.walks import walks
 
@@ -41,7 +41,7 @@ def test_a_capped_file_is_whole_and_knows_its_episodes(
     monkeypatch.setattr(ranking, "MOST_KEPT", 30)
     monkeypatch.setattr(ranking, "_FEWEST_KEPT", 1)
     monkeypatch.setattr(ranks, "MOST_RANKS", 25)
-    for module in (facts, fitted_module, model_file, _warm):
+    for module in (facts, fitted_module, model_file, _fitting):
         monkeypatch.setattr(module, "MOST_FINGERPRINTS", 50)
     monitor = fit(max_learn=60)
     assert dict(monitor.sizes) == {"learn": 60, "assure": 140}

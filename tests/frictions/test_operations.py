@@ -57,32 +57,6 @@ def look(log: pl.DataFrame, tmp_path: Path, *options: str) -> str:
     return told(["look", tmp_path / "log.csv", *options])
 
 
-def test_features_of_the_same_rows_outcome_are_called_leaks(tmp_path: Path) -> None:
-    log = cricket(40).with_columns(
-        batsman_runs=pl.col("runs"), innings_total=pl.col("runs").sum().over("id", "inning")
-    )
-    text = look(log, tmp_path, *COLUMNS)
-    assert "'batsman_runs' reveals" in text
-    assert "'innings_total' equals" in text
-    assert "--drop batsman_runs" in text
-    assert "--drop innings_total" in text
-
-
-def test_steps_that_come_twice_lead_to_a_sort_key(tmp_path: Path) -> None:
-    cricket(30).write_csv(tmp_path / "log.csv")
-    wrong = call(["look", tmp_path / "log.csv", *COLUMNS[:3], "ball", *COLUMNS[4:]])
-    assert wrong.exit_code == 1
-    assert "step 1 twice" in wrong.stderr
-    assert "--step NAME,NAME" in wrong.stderr
-    assert "episodes   60," in told(["look", tmp_path / "log.csv", *COLUMNS])
-
-
-def test_several_columns_name_an_episode(tmp_path: Path) -> None:
-    found = json.loads(look(cricket(30), tmp_path, *COLUMNS, "--json"))
-    assert found["episodes"] == 60
-    assert found["lengths"]["most"] == BALLS
-
-
 def test_a_team_that_nobody_knew_is_counted_and_said() -> None:
     found = folder()
     text = told(["evaluate", found / "m.ontarget", found / "later.csv", "--target", "8:"])
@@ -97,25 +71,6 @@ def test_a_team_that_nobody_knew_is_counted_and_said() -> None:
     replayed = call([*watch, "--replay", found / "later.csv"])
     assert f"{unseen:,} readings" in replayed.stderr
     assert "UNKNOWN" not in replayed.stdout
-
-
-def test_a_date_as_text_is_said_before_the_fit(tmp_path: Path) -> None:
-    log = cricket(40).with_columns(day=pl.format("{} March", pl.col("id")))
-    text = look(log, tmp_path, *COLUMNS)
-    assert "'day' is text" in text
-    assert "40 different" in text
-
-
-def test_times_are_steps(tmp_path: Path) -> None:
-    log = cricket(20).filter(pl.col("inning") == 1)
-    minutes = pl.duration(minutes=7 * (4 * pl.col("over") + pl.col("ball")))
-    log = log.with_columns(at=pl.datetime(2026, 3, 1) + minutes).drop("over", "ball")
-    text = look(log, tmp_path, "--episode", "id", "--reward", "runs", "--step", "at")
-    assert "episodes   20," in text
-    on_clock = look(
-        log, tmp_path, *("--episode", "id", "--reward", "runs", "--step", "at", "--every", "14m")
-    )
-    assert "episodes   20," in on_clock
 
 
 def test_seconds_that_only_sort_lead_to_a_sort_key(tmp_path: Path) -> None:
@@ -152,11 +107,6 @@ def test_shuffled_rows_with_a_counter_that_nobody_named_are_refused(tmp_path: Pa
 def test_a_counter_in_the_order_of_the_rows_is_remarked(tmp_path: Path) -> None:
     text = look(cases(counter="Row of case", shuffled=False), tmp_path)
     assert "'Row of case' counts" in text
-
-
-def test_an_event_number_is_guessed_as_the_step(tmp_path: Path) -> None:
-    text = look(cases(counter="Event no", shuffled=True), tmp_path)
-    assert "episode = Case ID, step = Event no, reward = Cost" in text
 
 
 def test_dates_with_the_year_last_are_refused_with_the_remedy(tmp_path: Path) -> None:
@@ -222,37 +172,6 @@ def test_a_file_without_a_header_is_told_so(name: str, tmp_path: Path) -> None:
     assert "by spaces" in text
 
 
-def test_tables_as_a_spreadsheet_writes_them_are_read(tmp_path: Path) -> None:
-    lines = ['"unit";"cycle";"größe";"cost"']
-    lines += [f'"{k // 3}";"{k % 3}";"{k / 8}";"{k},5"'.replace(".", ",") for k in range(9)]
-    for encoding in ("utf-8-sig", "utf-16", "latin-1"):
-        (tmp_path / "log.csv").write_text("\n".join(lines), encoding=encoding)
-        text = told(["look", tmp_path / "log.csv"])
-        assert "features   größe" in text
-        assert "by semicolons" in text
-        assert "decimal commas" in text
-        assert "mean 13.5," in text
-
-
-def test_a_promise_that_few_runs_cannot_back_says_how_many_it_needs() -> None:
-    found = folder()
-    result = call(["evaluate", found / "m.ontarget", found / "later.csv", "--target", "60:"])
-    assert "assure episodes" in result.output.replace("\n           ", " ")
-
-
-def test_results_go_out_beside_the_rows_and_by_season(tmp_path: Path) -> None:
-    found = folder()
-    arguments = ["evaluate", found / "m.ontarget", found / "later.csv", "--target", "8:"]
-    told_so = told(
-        [*arguments, "--out", tmp_path / "scored.csv", "--by", "season"], env={"COLUMNS": "200"}
-    )
-    assert "p is" in told_so
-    assert "2015" in told_so
-    scored = pl.read_csv(tmp_path / "scored.csv")
-    assert scored.height == 80 * BALLS
-    assert {"p", "spread_low", "status", "season", "runs"} <= set(scored.columns)
-
-
 def test_drift_is_told_from_few_episodes_and_in_which_direction(tmp_path: Path) -> None:
     found = folder()
     worse = cricket(120, seed=2).with_columns(runs=pl.col("runs") // 2)
@@ -266,15 +185,3 @@ def test_drift_is_told_from_few_episodes_and_in_which_direction(tmp_path: Path) 
     few.write_csv(tmp_path / "few.csv")
     text = told(["evaluate", found / "m.ontarget", tmp_path / "few.csv", "--target", "8:"])
     assert "too few" in text
-
-
-def test_a_file_sorted_by_result_is_told(tmp_path: Path) -> None:
-    log = cricket(60).with_columns(total=pl.col("runs").sum().over("id", "inning"))
-    text = look(log.sort("total", "id", "inning").drop("total"), tmp_path, *COLUMNS)
-    assert "by result" in text
-
-
-def test_the_threshold_is_told_with_its_luck() -> None:
-    found = folder()
-    text = told(["evaluate", found / "m.ontarget", found / "later.csv", "--target", "6:"])
-    assert "another recording" in text

@@ -66,10 +66,7 @@ LEAKS: dict[str, tuple[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
         lambda log: log.with_columns(leak=3.0 - 100 * pl.col("reward")),
     ),
     "a total with this row": ("total", lambda log: log.with_columns(leak=TOTAL)),
-    "the last row": (
-        "last row",
-        lambda log: log.with_columns(leak=pl.when(LAST).then(OUTCOME)),
-    ),
+    "the last row": ("last row", lambda log: log.with_columns(leak=pl.when(LAST).then(OUTCOME))),
     "the last row, else 0": (
         "last row",
         lambda log: log.with_columns(leak=pl.when(LAST).then(OUTCOME).otherwise(0.0)),

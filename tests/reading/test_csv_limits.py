@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ontarget import Episodes
 from ontarget.errors import EpisodesFileError
 from ontarget.reading import _text, prepare
-from ontarget.reading.prepared import _sources
+from ontarget.reading.prepared import _buckets
 
 HEADER = "episode,step,note,reward\n"
 SMALL = {"_FIELD": 6, "_LINE": 12, "_COLUMNS": 4}
@@ -27,12 +27,7 @@ def sizes(text: str) -> tuple[int, int, int]:
         quoted ^= letter == '"'
         ends = not quoted and letter in ",\n"
         field, line = (
-            (0, 0 if letter == "\n" and not quoted else line + 1)
-            if ends
-            else (
-                field + 1,
-                line + 1,
-            )
+            (0, 0 if letter == "\n" and not quoted else line + 1) if ends else (field + 1, line + 1)
         )
         fields.append(field)
         lines.append(line)
@@ -94,7 +89,7 @@ def test_what_is_beyond_a_limit_is_refused(tmp_path: Path, kind: str, encoding: 
 def test_large_files_are_prepared_with_the_same_limits(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_sources, "_LARGEST_TEXT", 0)
+    monkeypatch.setattr(_buckets, "_LARGEST_TEXT", 0)
     path = tmp_path / "runs.csv"
     path.write_text(LARGE[kind])
     with pytest.raises(EpisodesFileError):

@@ -168,10 +168,7 @@ def write_csv(tmp_path: Path, text: str) -> Path:
             "episode,step,v,reward\n1,0,2,1\n1,1,-,2\n",
             (EpisodesError, "categorical", "'-'", "'v'", "episode 1, step 1"),
         ),
-        (
-            "1,0,1.5\n1,1,2.5\n",
-            (EpisodesFileError, None, "runs.csv", "1, 0, 1.5"),
-        ),
+        ("1,0,1.5\n1,1,2.5\n", (EpisodesFileError, None, "runs.csv", "1, 0, 1.5")),
         ("1,1,0.5\n1,2,2.5\n", (EpisodesFileError, None, "runs.csv", "1, 1, 0.5")),
         ("episode:step:reward\n1:0:1.0\n", (EpisodesFileError, None, "'episode:step:reward'")),
         (

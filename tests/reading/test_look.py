@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ontarget import Episodes, Target
 from ontarget.cli.mistakes import as_option
 from ontarget.domains import simulate
-from ontarget.reading._leaks import determined, linear_share, separated
+from ontarget.reading._cautions import determined, linear_share, separated
 from ontarget.reading.look import histogram
 from tests.episodes.recordings import recordings
 

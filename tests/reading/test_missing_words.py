@@ -15,7 +15,7 @@ from ontarget import Episodes, GoalMonitor
 from ontarget.errors import EpisodesError
 from ontarget.models import QuantileForest
 from ontarget.reading import prepare
-from ontarget.reading.prepared import _sources
+from ontarget.reading.prepared import _buckets
 from refusals import refuses
 
 WORDS = [
@@ -131,8 +131,8 @@ def test_a_prepared_folder_is_read_alike(tmp_path_factory, values: list[str]) ->
     path = csv(folder, speed=values)
     with pytest.MonkeyPatch.context() as patch:
         for largest in (1 << 28, 0):  # read as a whole, and in batches
-            patch.setattr(_sources, "_LARGEST_TEXT", largest)
-            patch.setattr(_sources, "_BATCH_ROWS", 2)
+            patch.setattr(_buckets, "_LARGEST_TEXT", largest)
+            patch.setattr(_buckets, "_BATCH_ROWS", 2)
             try:
                 runs = Episodes.read(path)
             except EpisodesError as error:

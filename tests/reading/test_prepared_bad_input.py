@@ -72,32 +72,29 @@ def test_rows_without_a_step_may_not_be_spread_over_files(tmp_path: Path) -> Non
     [
         (
             lambda a, b: (a, b.filter((pl.col("run") != 100) | (pl.col("step") != 2))),
-            (EpisodesError, "step", "episode 100", "b.parquet"),
+            ("step", "episode 100", "b.parquet"),
         ),
-        (
-            lambda a, b: (a, pl.concat([b, b[-1:]])),
-            (EpisodesError, "episode", "twice", "b.parquet"),
-        ),
+        (lambda a, b: (a, pl.concat([b, b[-1:]])), ("episode", "twice", "b.parquet")),
         (
             lambda a, b: (a, b.with_columns(pl.col("run").replace(100, None))),
-            (EpisodesError, None, "'run'", "got none", "b.parquet"),
+            (None, "'run'", "got none", "b.parquet"),
         ),
         (
             lambda a, b: (a, b.with_columns(pl.col("run").cast(pl.Float64))),
-            (EpisodesError, None, "'run'", "a.parquet", "b.parquet"),
+            (None, "'run'", "a.parquet", "b.parquet"),
         ),
         (
             lambda a, b: (a, b.with_columns(pl.concat_list("speed", "speed").alias("speed"))),
-            (EpisodesError, None, "'speed'", "lists", "b.parquet"),
+            (None, "'speed'", "lists", "b.parquet"),
         ),
-        (lambda a, b: (a[:0], b[:0]), (EpisodesError, None, "no rows")),
+        (lambda a, b: (a[:0], b[:0]), (None, "no rows")),
     ],
 )
 def test_what_is_wrong_in_one_of_two_files_names_it(
     change: Any, refusal: tuple, tmp_path: Path
 ) -> None:
     folder = halves(tmp_path / "runs", change)
-    with refuses(*refusal):
+    with refuses(EpisodesError, *refusal):
         prepare(folder, tmp_path / "out", progress=False)
 
 
@@ -213,77 +210,41 @@ def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("forge", "refusal"),
     [
-        (lambda m: m.update(horizon=10**12), (EpisodesFileError, None, "`horizon`", 10**12)),
-        (lambda m: m.update(horizon=True), (EpisodesFileError, None, "`horizon`", True)),
-        (
-            lambda m: m.update(horizon=2),
-            (EpisodesFileError, None, "manifest.json", "7 steps", "got 2"),
-        ),
-        (
-            lambda m: m.update(horizon_declared="no"),
-            (EpisodesFileError, None, "manifest.json", "horizon_declared", "'no'"),
-        ),
-        (
-            lambda m: m.update(dropped=-1),
-            (EpisodesFileError, None, "manifest.json", "`dropped`", -1),
-        ),
-        (
-            lambda m: m.update(behavior="sum of it"),
-            (EpisodesFileError, None, "manifest.json", "'sum of it'"),
-        ),
-        (lambda m: m.update(features={}), (EpisodesFileError, None, "manifest.json", "`features`")),
-        (
-            lambda m: m.update(features=[{"name": "speed"}] * 2),
-            (EpisodesFileError, None, "manifest.json", "'dtype'"),
-        ),
-        (
-            lambda m: m.update(columns=["before", "before"]),
-            (EpisodesFileError, None, "manifest.json", "columns"),
-        ),
-        (
-            lambda m: m.update(roles={"episode": ["run"]}),
-            (EpisodesFileError, None, "manifest.json", "roles", "['run']"),
-        ),
-        (
-            lambda m: m.update(roles={"hero": "run"}),
-            (EpisodesFileError, None, "manifest.json", "'hero'"),
-        ),
-        (
-            lambda m: m["parts"]["learn"].update(steps=[]),
-            (EpisodesFileError, None, "manifest.json", "a part"),
-        ),
-        (
-            lambda m: m["parts"]["learn"].update(rows=1e400),
-            (EpisodesFileError, None, "manifest.json", "`rows`"),
-        ),
-        (
-            lambda m: m["parts"]["learn"].update(episodes="all"),
-            (EpisodesFileError, None, "manifest.json", "`episodes`"),
-        ),
+        (lambda m: m.update(horizon=10**12), ("`horizon`", 10**12)),
+        (lambda m: m.update(horizon=True), ("`horizon`", True)),
+        (lambda m: m.update(horizon=2), ("manifest.json", "7 steps", "got 2")),
+        (lambda m: m.update(horizon_declared="no"), ("manifest.json", "horizon_declared", "'no'")),
+        (lambda m: m.update(dropped=-1), ("manifest.json", "`dropped`", -1)),
+        (lambda m: m.update(behavior="sum of it"), ("manifest.json", "'sum of it'")),
+        (lambda m: m.update(features={}), ("manifest.json", "`features`")),
+        (lambda m: m.update(features=[{"name": "speed"}] * 2), ("manifest.json", "'dtype'")),
+        (lambda m: m.update(columns=["before", "before"]), ("manifest.json", "columns")),
+        (lambda m: m.update(roles={"episode": ["run"]}), ("manifest.json", "roles", "['run']")),
+        (lambda m: m.update(roles={"hero": "run"}), ("manifest.json", "'hero'")),
+        (lambda m: m["parts"]["learn"].update(steps=[]), ("manifest.json", "a part")),
+        (lambda m: m["parts"]["learn"].update(rows=1e400), ("manifest.json", "`rows`")),
+        (lambda m: m["parts"]["learn"].update(episodes="all"), ("manifest.json", "`episodes`")),
         (
             lambda m: m["parts"]["learn"]["table"].update(path=""),
-            (EpisodesFileError, None, "manifest.json", "'' needs", "the folder"),
+            ("manifest.json", "'' needs", "the folder"),
         ),
         (
             lambda m: m["parts"]["learn"]["table"].update(path="a\0b"),
-            (EpisodesFileError, None, "manifest.json", "the folder"),
+            ("manifest.json", "the folder"),
         ),
         (
             lambda m: m["parts"]["learn"]["table"].update(path="/etc/passwd"),
-            (EpisodesFileError, None, "manifest.json", "/etc/passwd", "the folder"),
+            ("manifest.json", "/etc/passwd", "the folder"),
         ),
-        (
-            lambda m: m["parts"]["learn"]["steps"][0].update(start=1),
-            (EpisodesFileError, None, "manifest.json", "step 0"),
-        ),
+        (lambda m: m["parts"]["learn"]["steps"][0].update(start=1), ("manifest.json", "step 0")),
         (
             lambda m: m["parts"]["learn"]["steps"][-1].update(stop=10**15),
-            (EpisodesFileError, None, "manifest.json", "`stop`"),
+            ("manifest.json", "`stop`"),
         ),
-        (lambda m: m.update(parts=[]), (EpisodesFileError, None, "manifest.json", "'list'")),
+        (lambda m: m.update(parts=[]), ("manifest.json", "'list'")),
         (
             lambda m: m.update(parts={"test": m["parts"]["learn"]}),
-            (EpisodesFileError, None, "manifest.json", "parts", "test"),
+            ("manifest.json", "parts", "test"),
         ),
     ],
 )
@@ -292,7 +253,7 @@ def test_a_hostile_manifest_is_refused(forge: Any, refusal: tuple, tmp_path: Pat
     manifest = json.loads((source / "manifest.json").read_text())
     forge(manifest)
     (source / "manifest.json").write_text(json.dumps(manifest))
-    with refuses(*refusal):
+    with refuses(EpisodesFileError, None, *refusal):
         PreparedEpisodes(source)
 
 
@@ -305,40 +266,34 @@ def test_a_manifest_of_ten_thousand_brackets_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("forge", "refusal"),
     [
-        (
-            lambda t: t.with_columns(pl.lit(10**15).alias("length")),
-            (EpisodesFileError, None, "episodes.parquet", "1 to 7"),
-        ),
+        (lambda t: t.with_columns(pl.lit(10**15).alias("length")), ("episodes.parquet", "1 to 7")),
         (
             lambda t: t.with_columns(pl.lit(None, dtype=pl.Int64).alias("length")),
-            (EpisodesFileError, None, "episodes.parquet", "1 to 7"),
+            ("episodes.parquet", "1 to 7"),
         ),
         (
             lambda t: t.with_columns(pl.lit(np.nan).alias("outcome")),
-            (EpisodesFileError, None, "episodes.parquet", "outcome", 24),
+            ("episodes.parquet", "outcome", 24),
         ),
         (
             lambda t: t.with_columns(pl.lit(None, dtype=pl.Float64).alias("outcome")),
-            (EpisodesFileError, None, "episodes.parquet", "outcome", 24),
+            ("episodes.parquet", "outcome", 24),
         ),
         (
             lambda t: t.with_columns(pl.lit(1).alias("length")),
-            (EpisodesFileError, None, "episodes.parquet", "sum to", "got 24"),
+            ("episodes.parquet", "sum to", "got 24"),
         ),
-        (
-            lambda t: t.with_columns(pl.lit(7).alias("id")),
-            (EpisodesFileError, None, "episodes.parquet", "ids"),
-        ),
+        (lambda t: t.with_columns(pl.lit(7).alias("id")), ("episodes.parquet", "ids")),
         (
             lambda t: t.with_columns(pl.lit(0).alias("episode")),
-            (EpisodesFileError, None, "episodes.parquet", "from 0", "24 rows"),
+            ("episodes.parquet", "from 0", "24 rows"),
         ),
-        (lambda t: t.drop("outcome"), (EpisodesFileError, None, "episodes.parquet", "outcome")),
+        (lambda t: t.drop("outcome"), ("episodes.parquet", "outcome")),
     ],
 )
 def test_a_hostile_table_of_episodes_is_refused(forge: Any, refusal: tuple, tmp_path: Path) -> None:
     source = finished(tmp_path)
     path = source / "part=learn" / "episodes.parquet"
     forge(pl.read_parquet(path)).write_parquet(path)
-    with refuses(*refusal):
+    with refuses(EpisodesFileError, None, *refusal):
         _ = PreparedEpisodes(source).split

@@ -79,17 +79,14 @@ def test_prepared_episodes_have_the_same_rewards(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "refusal"),
     [
-        ({"reward": "x"}, (EpisodesError, "reward_since_last", "'x'", 0.264456)),
-        ({"outcome": "hours"}, (EpisodesError, "reward_since_last", "single behavior")),
-        ({"behavior": "hours"}, (EpisodesError, "reward_since_last", "single behavior")),
-        (
-            {"behavior": {"a": "sum:hours", "b": "max:x"}},
-            (EpisodesError, "reward_since_last", "single behavior"),
-        ),
+        ({"reward": "x"}, ("reward_since_last", "'x'", 0.264456)),
+        ({"outcome": "hours"}, ("reward_since_last", "single behavior")),
+        ({"behavior": "hours"}, ("reward_since_last", "single behavior")),
+        ({"behavior": {"a": "sum:hours", "b": "max:x"}}, ("reward_since_last", "single behavior")),
     ],
 )
 def test_what_cannot_be_shifted_is_refused(options: dict[str, object], refusal: tuple) -> None:
-    with refuses(*refusal):
+    with refuses(EpisodesError, *refusal):
         Episodes.from_frame(log(), reward_since_last=True, **NAMES, **options)
 
 

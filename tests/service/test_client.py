@@ -195,7 +195,7 @@ def test_runs_of_several_behaviors_are_played_with_each_signal(tmp_path: Path) -
     from typer.testing import CliRunner
 
     from ontarget.cli import app
-    from ontarget.cli.live import _played_to
+    from ontarget.cli.live import WatchCommand
 
     rng = np.random.default_rng(0)
     signals = {"reward": rng.normal(size=(60, 3)), "energy": rng.random(size=(60, 3))}
@@ -204,7 +204,7 @@ def test_runs_of_several_behaviors_are_played_with_each_signal(tmp_path: Path) -
     model, log = tmp_path / "goal.ontarget", tmp_path / "runs.csv"
     GoalMonitor(min_calibration=5).fit(runs, progress=False).save(model)
     runs.take([0]).write(log)
-    first, second, *_, last = _played_to(model, log, {}, runs=(), speed=None)
+    first, second, *_, last = WatchCommand(model=model, replay=log)._sent()
     assert "signals" not in first
     assert second["reward"] == signals["reward"][0, 0]
     assert second["signals"] == {"energy": signals["energy"][0, 0]}

@@ -6,24 +6,21 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from ontarget.cli.compare import compare, study
-from ontarget.cli.data import fit, simulate
+from ontarget.cli.compare import CompareCommand, StudyCommand
+from ontarget.cli.data import LookCommand, PrepareCommand, split
 from ontarget.cli.demo import demo
-from ontarget.cli.evaluate import evaluate, inspect
-from ontarget.cli.explain import explain
-from ontarget.cli.life import drift, recalibrate
-from ontarget.cli.live import watch
-from ontarget.cli.look import look
+from ontarget.cli.evaluate import EvaluateCommand
+from ontarget.cli.explain import ExplainCommand
+from ontarget.cli.fit import FitCommand
+from ontarget.cli.life import DriftCommand, RecalibrateCommand, inspect
+from ontarget.cli.live import WatchCommand
 from ontarget.cli.mistakes import PlainCommand, PlainGroup
-from ontarget.cli.paper import paper
-from ontarget.cli.plan import plan
-from ontarget.cli.prepare import prepare, split
-from ontarget.cli.serve import serve
-from ontarget.cli.warm import warm
+from ontarget.cli.serve import ServeCommand
+from ontarget.cli.simulate import paper, plan, simulate, warm
 
 __all__ = ["app", "main"]
 
@@ -40,28 +37,29 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_EXAMPLES: dict[Callable[..., None], str] = {
+_EXAMPLES: dict[Callable[..., Any], str] = {
     demo: "ontarget demo",
     plan: "ontarget plan --accuracy 0.02 --level 0.95 --false-alarm-rate 0.05",
     simulate: "ontarget simulate tamarisk -n 10000 --seed 0 -o runs.parquet",
-    look: "ontarget look runs.parquet --target -60:",
+    LookCommand: "ontarget look runs.parquet --target -60:",
     split: "ontarget split runs.csv --by started --at 2025-01-01 -o old.csv new.csv",
-    prepare: "ontarget prepare runs/ -o prepared/",
-    fit: "ontarget fit runs.parquet --target -60: -o river.ontarget",
+    PrepareCommand: "ontarget prepare runs/ -o prepared/",
+    FitCommand: "ontarget fit runs.parquet --target -60: -o river.ontarget",
     inspect: "ontarget inspect river.ontarget",
-    evaluate: "ontarget evaluate river.ontarget new.parquet --report report.html",
-    compare: "ontarget compare river.ontarget renewed.ontarget new.parquet",
-    drift: "ontarget drift river.ontarget new.parquet --order date --by season",
-    recalibrate: "ontarget recalibrate river.ontarget new.parquet -o renewed.ontarget",
-    explain: "ontarget explain river.ontarget new.parquet --run 17 --step 12",
-    study: "ontarget study runs.parquet --target -60:",
-    serve: "ontarget serve river.ontarget --database river.db",
-    watch: "tail -f runs.jsonl | ontarget watch river.ontarget",
+    EvaluateCommand: "ontarget evaluate river.ontarget new.parquet --report report.html",
+    CompareCommand: "ontarget compare river.ontarget renewed.ontarget new.parquet",
+    DriftCommand: "ontarget drift river.ontarget new.parquet --order date --by season",
+    RecalibrateCommand: "ontarget recalibrate river.ontarget new.parquet -o renewed.ontarget",
+    ExplainCommand: "ontarget explain river.ontarget new.parquet --run 17 --step 12",
+    StudyCommand: "ontarget study runs.parquet --target -60:",
+    ServeCommand: "ontarget serve river.ontarget --database river.db",
+    WatchCommand: "tail -f runs.jsonl | ontarget watch river.ontarget",
     warm: "ontarget warm",
     paper: "ontarget paper -o out/paper --quick",
 }
 for _command, _example in _EXAMPLES.items():
-    app.command(epilog=f"Example: {_example}", cls=PlainCommand)(_command)
+    _name = _example.partition("ontarget ")[2].split()[0]
+    app.command(_name, epilog=f"Example: {_example}", cls=PlainCommand)(_command)
 
 
 def _show_version(asked: bool) -> None:

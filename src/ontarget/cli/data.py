@@ -1,12 +1,11 @@
-"""``ontarget simulate`` and ``ontarget fit``: make episodes, and a model from episodes."""
+"""``ontarget look``, ``prepare`` and ``split``: see a log, and get it ready for a fit."""
 
 from __future__ import annotations
 
 import json
-import math
-import warnings
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,322 +13,297 @@ from ontarget._progress import working
 from ontarget._text import plain
 from ontarget.cli.mistakes import as_option
 from ontarget.cli.options import (
-    NOT_SO,
-    TARGET_HELP,
     AsJson,
-    Columns,
-    RewardBounds,
+    MaxLearn,
+    ReadsRuns,
     Runs,
-    bounds_of,
-    reads_runs,
+    described,
+    model_there,
+    option,
+    runs_there,
     target_of,
-    target_read,
-    unseen_line,
 )
 from ontarget.cli.output import check_output, print_facts
-from ontarget.errors import EpisodesWarning
+from ontarget.errors import InputError
 
 if TYPE_CHECKING:
-    from ontarget import GoalMonitor
-    from ontarget.episodes import Episodes
-    from ontarget.fitted.fitted import Fitted
+    from ontarget import Episodes, Goal, Target
+    from ontarget.reading.dividing import LogPart
+
+_SHARE = 0.8
 
 
-def simulate(
-    domain: Annotated[
-        str, typer.Argument(help="The domain: tamarisk, skirmish or smax.", metavar="DOMAIN")
-    ],
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", help="The file to write: .parquet or .csv.", metavar="FILE"),
-    ],
-    episodes: Annotated[
-        int,
-        typer.Option("--episodes", "-n", min=1, help="How many episodes to simulate.", metavar="N"),
-    ] = 10_000,
-    seed: Annotated[
-        int, typer.Option(min=0, help="The same seed gives the same episodes.", metavar="N")
-    ] = 0,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help="tamarisk: paper (default), competition, rare-deaths or tight-budget.",
-            metavar="NAME",
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Simulate episodes of one of the paper's domains and write them to a file."""
-    from ontarget.domains import simulate as run
-    from ontarget.domains.domain import domain_of
+@dataclass(frozen=True, kw_only=True)
+class LookCommand(ReadsRuns):
+    """Look at recorded episodes before a fit: lengths, outcomes, missing values, order, leaks.
 
-    check_output(output, (".parquet", ".csv"))
-    chosen = domain_of(domain, preset=preset)
-    recorded = run(chosen, episodes, seed)
-    recorded.write(output)
-    outcomes = recorded.outcomes
-    if as_json:
-        found = {"file": str(output), "episodes": episodes, "horizon": chosen.horizon}
-        found |= {"mean": float(outcomes.mean()), "sd": float(outcomes.std())}
-        typer.echo(json.dumps(found))
-        return
-    typer.echo(
-        f"{plain(output)}: {episodes:,} episodes of {chosen.horizon} steps, "
-        f"outcome {outcomes.mean():.1f} ± {outcomes.std():.1f} (mean ± sd)"
-    )
+    A leak is a column that holds what is not known yet at that step, such as the outcome or the
+    reward of its own row. With a leak, a monitor looks perfect on the log and fails on new runs.
+    """
 
-
-@reads_runs
-def fit(
-    runs: Runs,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The model file to write.", metavar="FILE")
-    ],
-    columns: Columns,
+    runs: Runs
     target: Annotated[
         str | None,
-        typer.Option(
-            help=f"{TARGET_HELP} The model file keeps it, so that later commands need none; they "
-            "may still ask about another.",
-            metavar="LO:HI",
-            callback=target_read,
+        option(
+            "Also count the episodes inside LO:HI, LO: or :HI, and look for columns that "
+            "reveal it; for several behaviors a goal, such as 'return>=200 & energy<=50'.",
+            "LO:HI",
         ),
-    ] = None,
-    preset: Annotated[
-        str, typer.Option(help="How to fit: default, or as in the paper.", metavar="NAME")
-    ] = "default",
+    ] = None
+    as_json: AsJson = False
+
+    def run(self) -> None:
+        """Print an overview of the log; with several behaviors, one for each."""
+        wanted = None if self.target is None else target_of(self.target)
+        recorded = self.read(self.runs)
+        _refuse_unfit(wanted, recorded)
+        each = {name: recorded.only(name) for name in recorded.names} or {"": recorded}
+        with working("looking"):
+            aims = {name: _aim_of(wanted, name) for name in each}
+            found = {name: one.look(aims[name]) for name, one in each.items()}
+        met = _met(wanted, each) if recorded.names else None
+        if self.as_json:
+            one: dict[str, Any] = {name: look.to_json() for name, look in found.items()}
+            asked = {} if met is None else {"target": str(wanted), "met": met}
+            shown = {"behaviors": one, **asked} if recorded.names else one[""]
+            typer.echo(json.dumps(shown, sort_keys=True))
+            return
+        told = {name: one.told(as_option) for name, one in found.items()}
+        told = {name: told[name].removeprefix(each[name].describe()) for name in told}
+        if not recorded.names:
+            print_facts(described(recorded) + told[""])
+            return
+        print_facts(described(recorded))
+        if met is not None:
+            print_facts(f"target     {wanted}: met by {met:,} of {len(recorded):,} episodes")
+        for name, text in told.items():
+            print_facts(f"\nbehavior   {name}{text}")
+
+
+def _refuse_unfit(wanted: Target | Goal | None, recorded: Episodes) -> None:
+    """Refuse a goal for a single behavior, and a target for several."""
+    from ontarget import Goal, Target
+
+    if recorded.names and isinstance(wanted, Target):
+        raise InputError(
+            f"these episodes have the behaviors {', '.join(recorded.names)}, so --target needs a "
+            f"goal such as '{recorded.names[0]} >= 60', got {wanted}"
+        )
+    if not recorded.names and isinstance(wanted, Goal):
+        raise InputError(
+            f"a goal needs behaviors with names, got {wanted}; name them with --behavior "
+            f"{wanted.names[0]}=sum, or pass a target such as 60:"
+        )
+
+
+def _aim_of(wanted: Target | Goal | None, name: str) -> Target | None:
+    """What is asked of one behavior; the only one has no name."""
+    from ontarget import Goal
+
+    if not isinstance(wanted, Goal):
+        return wanted
+    return wanted.projection(name) if name in wanted.names else None
+
+
+def _met(goal: Target | Goal | None, each: dict[str, Episodes]) -> int | None:
+    """How many episodes met a goal; None without a goal."""
+    from ontarget import Goal
+
+    if not isinstance(goal, Goal):
+        return None
+    outcomes = {name: one.outcomes for name, one in each.items()}
+    return int(goal.contains(outcomes, {name: one.grid for name, one in each.items()}).sum())
+
+
+def _there(given: str) -> Path | str:
+    """The path, if a file or folder exists there; a pattern with * ? or [ is not checked."""
+    return given if any(letter in given for letter in "*?[") else runs_there(Path(given))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrepareCommand(ReadsRuns):
+    """Sort recorded episodes by step, so that fit and evaluate read them piece by piece.
+
+    Only part of the rows is in memory at a time. An episode's rows may be spread over files. After
+    an interruption, the same command continues where it stopped.
+    """
+
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            help="Files (.parquet, .csv, .tsv), folders of them, patterns such as 'runs/*.csv', or "
+            "the folder of a Minari or LeRobot dataset.",
+            metavar="RUNS…",
+            callback=lambda given: [str(_there(one)) for one in given],
+        ),
+    ]
+    output: Annotated[Path, option("The folder to write.", "FOLDER", "--output", "-o")]
     model: Annotated[
-        str | None,
-        typer.Option(
-            help="A kind of model, such as quantile_network.",
-            metavar="NAME",
-        ),
-    ] = None,
-    history: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            help="Also read this many earlier steps; by default the runs decide what is read.",
-            metavar="K",
-        ),
-    ] = None,
-    policy: Annotated[
-        str, typer.Option(help="A label for the policy that was recorded.", metavar="TEXT")
-    ] = "",
-    seed: Annotated[
-        int, typer.Option(min=0, help="The same data and seed give the same file.", metavar="N")
-    ] = 0,
-    assure: Annotated[
-        float | None,
-        typer.Option(
-            help="Share of episodes that is kept for promises, not learned from. 0: learn from all "
-            "and promise nothing.",
-            show_default="0.2",
-            metavar="SHARE",
-        ),
-    ] = None,
-    max_learn: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            help="Learn from at most this many episodes; the others support promises.",
-            metavar="N",
-        ),
-    ] = 20_000,
-    reward_bounds: RewardBounds = None,
-    engine: Annotated[
-        str, typer.Option(help="Where to fit: local, dask or ray.", metavar="NAME")
-    ] = "local",
-    address: Annotated[
-        str | None,
-        typer.Option(
-            help="The address of the dask or ray cluster: tcp://HOST:8786 for dask, HOST:6379 or "
-            "auto for ray. By default one is started on this machine.",
-            metavar="ADDRESS",
-        ),
-    ] = None,
-    checkpoint: Annotated[
         Path | None,
-        typer.Option(
-            help="A folder from which a fit that was killed can resume.", metavar="FOLDER"
+        option(
+            "Read the columns as this model file does, to prepare new runs for its evaluation.",
+            "MODEL",
+            callback=model_there,
+        ),
+    ] = None
+    seed: Annotated[int, option("Another seed divides the episodes differently.", "N", min=0)] = 0
+    assure: Annotated[
+        float, option("Share of episodes that is kept for promises, not learned from.", "SHARE")
+    ] = 0.2
+    max_learn: MaxLearn = 20_000
+    by_group: Annotated[
+        str | None,
+        option("How to divide groups: stratify, whole or cluster; see Episodes.split.", "HOW"),
+    ] = None
+    file_column: Annotated[
+        str | None,
+        option(
+            "Add a column of this name with each row's file. Use it if every file numbers "
+            "its own episodes: --file-column file --episode file,episode.",
+            "NAME",
+        ),
+    ] = None
+    as_json: AsJson = False
+
+    def run(self) -> None:
+        """Prepare the episodes, and say how many there are and what to do next."""
+        from ontarget import GoalMonitor
+        from ontarget.reading import prepare
+
+        options: dict[str, Any] = {**self.columns}
+        if self.model is not None:
+            options["like"] = GoalMonitor.load(self.model)
+        found = prepare(
+            self.runs,
+            self.output,
+            seed=self.seed,
+            assure=self.assure,
+            max_learn=self.max_learn,
+            by_group=self.by_group,  # type: ignore[arg-type]  # it checks itself
+            file_column=self.file_column,
+            progress=not self.as_json,
+            **options,
+        )
+        about = found.manifest
+        sizes = {name: part.episodes for name, part in about.parts.items()}
+        rows = sum(part.rows for part in about.parts.values())
+        size = sum(path.stat().st_size for path in self.output.rglob("*.parquet"))
+        if self.as_json:
+            told = {"folder": str(self.output), "rows": rows, "bytes": size}
+            told |= {"horizon": about.horizon, **sizes, "remarks": about.remarks}
+            typer.echo(json.dumps(told))
+            return
+        parts = ", ".join(f"{n:,} to {name}" for name, n in sizes.items())
+        n = sum(sizes.values())
+        lines = [
+            f"episodes   {n:,} of up to {about.horizon} steps, {rows:,} rows: {parts}",
+            *(f"columns    {remark}" for remark in about.remarks),
+            f"prepared   {plain(self.output)}, {size / 1e6:,.1f} MB",
+            f"next       ontarget fit {plain(self.output)} -o NAME.ontarget",
+        ]
+        print_facts("\n".join(lines))
+
+
+def split(
+    runs: Annotated[
+        Path,
+        typer.Argument(
+            help="A table of recorded episodes: .parquet, .csv, .tsv or .txt.",
+            metavar="RUNS",
+            callback=runs_there,
+        ),
+    ],
+    output: Annotated[
+        tuple[Path, Path],
+        option(
+            "The two files to write: the older runs, and the newer ones.",
+            "OLD NEW",
+            "--output",
+            "-o",
+        ),
+    ],
+    by: Annotated[
+        str | None,
+        option(
+            "Column that says when a run started: a date, a time, a number. Without it, runs "
+            "are divided at random.",
+            "NAME",
         ),
     ] = None,
-    precedents: Annotated[
-        bool,
-        typer.Option(
-            help="Keep the ids of the runs learned from, so that `explain` can name precedents.",
-            metavar="",
-        ),
-    ] = True,
-    paths: Annotated[
-        bool | None,
-        typer.Option(
-            help="Keep the steps of the runs learned from, to predict bands for later steps.",
-            show_default="up to five million steps",
-            metavar="",
-        ),
+    at: Annotated[
+        str | None,
+        option("Runs that started at this date or value, or later, are new; needs --by.", "VALUE"),
     ] = None,
+    share: Annotated[
+        float | None,
+        option(f"The share of old runs, instead of --at; {_SHARE} by default.", "SHARE"),
+    ] = None,
+    episode: Annotated[
+        str | None, option("Column of episode ids, or several joined by commas.", "NAME")
+    ] = None,
+    seed: Annotated[int, option("Another seed divides runs differently.", "N", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Learn from recorded episodes, calibrate, and write a model file.
+    """Divide a log into older runs to fit on and newer runs to check the model on.
 
-    The file has one row per episode and step. Columns are recognised by their names, and the
-    output says which column was taken for what. To choose a column yourself, use its option.
+    Every run goes to one file as a whole, and runs that started together go to the same file. Rows,
+    columns and their order stay as they are.
     """
-    from ontarget import Episodes
+    _check(runs, output, by, at, share)
+    from ontarget.reading.dividing import divided_log
 
-    check_output(output)
-    bounds = bounds_of(reward_bounds)
     with working(f"reading {runs.name}"):
-        recorded = Episodes.read(runs, **columns)
-    # Loaded only now: it takes seconds, and most mistakes are about the file.
-    from ontarget import GoalMonitor
-    from ontarget.fitting.engines import check_engine, connected
-    from ontarget.reading import PreparedEpisodes
-
-    # look() reads whole columns, so of prepared episodes it gets only the learning part.
-    seen = PreparedEpisodes(runs).part("learn").compact() if recorded.is_prepared else recorded
-    check_engine(engine, address)
-    monitor = GoalMonitor(
-        model,
-        preset=preset,  # type: ignore[arg-type]  # it checks itself
-        group=columns.get("group"),
-        reward_bounds=bounds,
-        policy=policy,
-        history=history,
-    )
-    if not as_json:
-        print_facts(recorded.describe() + f"\n{NOT_SO}" * bool(recorded.remarks))
-    each = [seen.only(name) for name in seen.names] or [seen]
-    looked = [one.look() for one in each]
-    standing_out = dict.fromkeys(filter(None, (one.head(as_option) for one in looked)))
-    if standing_out and not as_json:
-        print_facts("\n".join(standing_out))
-    with connected(engine, address) as where, warnings.catch_warnings():
-        if any(caution.kind == "outliers" for one in looked for caution in one.cautions):
-            warnings.simplefilter("ignore", EpisodesWarning)  # said already
-        monitor.fit(
-            runs if recorded.is_prepared else recorded,
-            target=None if target is None else target_of(target),
-            assure=assure,
-            max_learn=max_learn,
+        found = divided_log(
+            runs,
+            episode=episode,
+            by=by,
+            at=at,
+            share=_SHARE if share is None else share,
             seed=seed,
-            engine=where,
-            checkpoint=checkpoint,
-            progress=not as_json,
-            precedents=precedents,
-            paths=paths,
         )
-    monitor.save(output)
-    sizes, unknown, coded = monitor.sizes, _unknown(monitor), recorded.recoded(monitor.schema)
-    size = output.stat().st_size
+    told = {}
+    for name, part, path in zip(("old", "new"), found, output, strict=True):
+        with working(f"writing {path.name}"):
+            part.write(path)
+        told[name] = _facts_of(part, path)
     if as_json:
-        roles = recorded.roles
-        names = {"episode": roles.episode, "step": roles.step, "reward": roles.reward}
-        found = {"file": str(output), "bytes": size, "columns": names}
-        found |= {"remarks": recorded.remarks, "unknown_steps": unknown, "unseen": coded.unseen}
-        found |= {"unknown_categories": [one.to_json() for one in coded.strangers]}
-        found |= {"cautions": [caution for one in looked for caution in one.to_json()["cautions"]]}
-        typer.echo(json.dumps({**found, **sizes}))
+        typer.echo(json.dumps(told))
         return
-    told = [
-        _caution(unknown, recorded, monitor) if unknown else "",
-        unseen_line(coded),
-        _one_sided(recorded) if reward_bounds is None and not recorded.names else "",
-        monitor.summary(),
-        f"model      {plain(output)}, {size / 1e6:.1f} MB: {_alone(monitor).trained.in_words}",
-        _next_step(monitor, recorded, output),
-    ]
-    print_facts("\n".join(filter(None, told)))
-
-
-def _one_sided(recorded: Episodes) -> str:
-    """A hint, as text, to declare reward bounds if no reward was below 0, or none above 0."""
-    earned = recorded.reward_range
-    if earned is None or not (earned[0] >= 0.0 or earned[1] <= 0.0):
-        return ""
-    side, bounds = ("below", "0:") if earned[0] >= 0.0 else ("above", ":0")
-    return (
-        f"hint       no reward {side} 0 was seen; if there can be none, pass --reward-bounds "
-        f"{bounds} (p is then exactly 0 or 1 as soon as these bounds decide a run)"
+    old, new = (plain(path) for path in output)
+    lines = [f"{name:<10} {_in_words(one, by)}" for name, one in told.items()]
+    check = f"ontarget evaluate NAME.ontarget {new} --target …" + f" --order {by}" * (
+        by is not None
     )
+    lines.append(f"next       ontarget fit {old} -o NAME.ontarget, then {check}")
+    print_facts("\n".join(lines))
 
 
-def _unknown(monitor: GoalMonitor) -> list[int]:
-    """The steps at which the monitor answers UNKNOWN, because too few episodes reach them."""
-    fitted = _alone(monitor)
-    groups = range(fitted.n_groups)
-    return [t for t in range(fitted.horizon) if any(fitted.unknown(t, g) for g in groups)]
+def _check(
+    runs: Path, output: tuple[Path, Path], by: str | None, at: str | None, share: float | None
+) -> None:
+    for path in output:
+        check_output(path, (".parquet", ".csv", ".tsv", ".txt"))
+    if len({path.resolve() for path in (runs, *output)}) < 3:
+        raise InputError("split needs three different files: the log, the old and the new runs")
+    if at is not None and by is None:
+        raise typer.BadParameter(
+            "--at needs --by NAME: the column whose values are compared with --at"
+        )
+    if at is not None and share is not None:
+        raise typer.BadParameter("pass --at or --share, not both")
+    if share is not None and not 0.0 < share < 1.0:
+        raise typer.BadParameter(f"--share needs a number strictly between 0 and 1, got {share}")
 
 
-def _alone(monitor: GoalMonitor) -> Fitted:
-    """The monitor's fitted models; if it has several behaviors, those of the first one.
-
-    Use them for what is the same for all behaviors.
-    """
-    names = list(monitor.readings)
-    return monitor.only(names[0]).fitted if names else monitor.fitted
+def _facts_of(part: LogPart, path: Path) -> dict[str, Any]:
+    about = {"file": str(path), "runs": part.runs, "rows": part.table.height}
+    if part.starts is None:
+        return about
+    return about | {"first": str(part.starts.min()), "last": str(part.starts.max())}
 
 
-def _caution(unknown: list[int], recorded: Episodes, monitor: GoalMonitor) -> str:
-    first, least = unknown[0], monitor.min_calibration
-    to_the_end = unknown == list(range(first, monitor.horizon))
-    steps = f"from step {first} on" if to_the_end else f"at {len(unknown):,} steps"
-    last = int((recorded.lengths > first).sum())
-    bounded = any(map(math.isfinite, _alone(monitor).reward_bounds))
-    unless = ", unless the target is decided by then" * bounded
-    return (
-        f"caution    {steps} the monitor will say UNKNOWN instead of a probability{unless}: fewer "
-        f"than {least} episodes to learn from get there ({last:,} of all {len(recorded):,} "
-        "episodes do)"
-    )
-
-
-def _next_step(monitor: GoalMonitor, recorded: Episodes, output: Path) -> str:
-    """Text: what to do after a fit."""
-    if monitor.target is None:
-        return _next_goal(recorded, output) if recorded.names else _next(recorded, output)
-    return (
-        f"next       ontarget evaluate {plain(output)} NEW_RUNS\n{'':<11}checks it on runs that it "
-        f"has not seen, for the target {plain(str(monitor.target))}; --target asks about another"
-    )
-
-
-def _next_goal(recorded: Episodes, output: Path) -> str:
-    """Text: what to do after fitting several behaviors, with goals that most of these runs met."""
-    import numpy as np
-
-    ended = {name: recorded.only(name).outcomes for name in recorded.names}
-    low = {name: np.quantile(one, 0.2) for name, one in ended.items()}
-    # A target that every run met would be of no use: p has nothing to learn from.
-    met = ", ".join(f"{name}>={low[name]:.3g}" for name in low if low[name] > ended[name].min())
-    gap = " " * 11
-    if not met:
-        return f"next       ontarget evaluate {plain(output)} NEW_RUNS --target 'GOAL'"
-    return (
-        f"next       ontarget evaluate {plain(output)} NEW_RUNS --target 'GOAL'\n"
-        f"{gap}checks it on runs that it has not seen. Join conditions by &: four in five of the\n"
-        f"{gap}runs above met each of these: {met}"
-    )
-
-
-def _next(recorded: Episodes, output: Path) -> str:
-    """Text: what to do after a fit, with targets that most of these runs met."""
-    import numpy as np
-
-    outcomes = recorded.outcomes
-    low, high = np.quantile(outcomes, [0.2, 0.8])
-    gap, told = " " * 11, []
-    # A target that every run met would be of no use: p has nothing to learn from.
-    if low > outcomes.min():
-        told.append(f"{low:.3g}: (at least {low:.3g})")
-    if high < outcomes.max():
-        told.append(f":{high:.3g} (at most {high:.3g})")
-    command = f"next       ontarget evaluate {plain(output)} NEW_RUNS --target TARGET"
-    if not told:
-        return f"{command}\n{gap}checks it on runs that it has not seen"
-    return (
-        f"{command}\n"
-        f"{gap}checks it on runs that it has not seen. Four in five of the runs above met each\n"
-        f"{gap}of these targets: {', '.join(told)}"
-    )
+def _in_words(part: dict[str, Any], by: str | None) -> str:
+    text = f"{plain(part['file'])}: {part['runs']:,} runs, {part['rows']:,} rows"
+    if "first" not in part:
+        return f"{text}, drawn at random"
+    return f"{text}, {plain(by or '')} from {plain(part['first'])} to {plain(part['last'])}"

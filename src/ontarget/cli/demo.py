@@ -1,19 +1,23 @@
-"""``ontarget demo``: simulates a river, fits a monitor, and shows a failing run with its alarm."""
+"""``ontarget demo``: a simulated river, and with ``--serve`` a fleet of them on a live page."""
 
 from __future__ import annotations
 
 import math
+import random
 import sys
+import threading
+from collections.abc import Iterator
+from itertools import count, islice
 from pathlib import Path
 from shutil import which
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
+from ontarget._package import require
 from ontarget._progress import working
 from ontarget._text import number, percent, plain
-from ontarget.cli.demo_fleet import serve_fleet
+from ontarget.cli.options import option
 from ontarget.cli.output import check_folder, print_facts
+from ontarget.cli.replay import by_name
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,33 +26,25 @@ if TYPE_CHECKING:
 
 _TARGET = "-60:"
 _PAUSE = 0.12  # seconds between steps of the replay, on a terminal
+_RIVERS: Final = 40
+_RECORDED: Final = 1_500  # simulated runs that the monitor of the page learns from
+_BEAT: Final = 0.5  # seconds between two batches of reports
+_REPORTING: Final = 0.6  # the share of rivers that reports in a batch
+_BEGUN: Final = 400  # finished runs that the page finds when it opens
 
 
 def demo(
     folder: Annotated[
-        Path,
-        typer.Option(
-            help="The folder for the episodes, the model and the report.", metavar="FOLDER"
-        ),
+        Path, option("The folder for the episodes, the model and the report.", "FOLDER")
     ] = Path("ontarget-demo"),
     episodes: Annotated[
-        int,
-        typer.Option(
-            "--episodes", "-n", min=200, help="How many episodes to simulate.", metavar="N"
-        ),
+        int, option("How many episodes to simulate.", "N", "--episodes", "-n", min=200)
     ] = 6_000,
-    seed: Annotated[
-        int, typer.Option(min=0, help="Another seed gives other runs.", metavar="N")
-    ] = 0,
+    seed: Annotated[int, option("Another seed gives other runs.", "N", min=0)] = 0,
     serve: Annotated[
-        bool,
-        typer.Option(
-            "--serve", help="Serve the live page of a fleet of rivers instead.", metavar=""
-        ),
+        bool, option("Serve the live page of a fleet of rivers instead.", "", "--serve")
     ] = False,
-    port: Annotated[
-        int, typer.Option(min=1, max=65535, help="The port of the live page.", metavar="N")
-    ] = 8400,
+    port: Annotated[int, option("The port of the live page.", "N", min=1, max=65535)] = 8400,
 ) -> None:
     """Simulate a river, fit a monitor, and watch a run that goes wrong."""
     from time import perf_counter
@@ -66,7 +62,7 @@ def demo(
     folder.mkdir(parents=True, exist_ok=True)
     target = Target.parse(_TARGET)
     if serve:
-        serve_fleet(console, folder, _TARGET, port=port, seed=seed)
+        _serve_fleet(console, folder, _TARGET, port=port, seed=seed)
         return
     _say(console, "1. Record", "A crew fights an invasive plant along a river, 50 steps a run.")
     recorded = simulate("tamarisk", episodes, seed)
@@ -203,3 +199,88 @@ def _line(answer: dict[str, Any], width: int = 30) -> str:
         f"t = {answer['t']:2d}  earned {answer['earned']:7.2f}  "
         f"{'█' * filled + '·' * (width - filled)} {percent(p, fixed=True):>7}  {answer['status']}"
     )
+
+
+def _serve_fleet(console: Console, folder: Path, target: str, *, port: int, seed: int) -> None:
+    """Run a service with a web page, and simulated rivers that report to it, until stopped."""
+    for name in ("msgspec", "starlette", "uvicorn", "httpx"):
+        require(name, extra="service")
+    from ontarget import GoalMonitor
+    from ontarget.domains import simulate
+    from ontarget.service.contracts import ContractSpec
+    from ontarget.service.service import Service
+    from ontarget.service.web.server import serve_on
+
+    console.print(f"[bold]1. Record and fit[/] {_RECORDED:,} runs of a river")
+    model = folder / "fleet.ontarget"
+    GoalMonitor(policy="tamarisk, fixed policy").fit(simulate("tamarisk", _RECORDED, seed)).save(
+        model
+    )
+    spec = ContractSpec(
+        name="river", model=str(model), target=target, false_alarm_rate=0.05, unit="points"
+    )
+    service = Service(str(folder / "fleet.db"), [spec], models=folder / "models")
+    url = f"http://127.0.0.1:{port}"
+    stop = threading.Event()
+    fleet = threading.Thread(target=_report, args=(url, seed, stop), daemon=True)
+
+    def started() -> None:
+        fleet.start()
+        console.print(f"[bold]2. Watch[/] {_RIVERS} rivers report now. Open {url}/")
+        console.print("Ctrl-C stops it.", style="dim")
+
+    try:
+        serve_on(service, port=port, started=started)
+    finally:
+        stop.set()
+
+
+def _report(url: str, seed: int, stop: threading.Event) -> None:
+    """Report the steps of simulated runs to the service at ``url`` until ``stop`` is set."""
+    from ontarget.client import Client
+    from ontarget.domains import simulate
+    from ontarget.errors import OntargetError
+
+    runs = simulate("tamarisk", 2_000, seed + 1, progress=False)
+    draw, numbers = random.Random(seed), count()
+    began = f"{draw.getrandbits(32):08x}"
+
+    def begin(k: int) -> Iterator[dict[str, Any]]:
+        number = next(numbers)
+        name = f"{began}-{number:04d}"
+        return _messages(runs, number % len(runs), agent=f"river {k:02d}", run=name)
+
+    with Client(url, offline=True) as client:
+        try:
+            past = [message for k in range(_BEGUN) for message in begin(k % _RIVERS)]
+            for start in range(0, len(past), 1_000):
+                client.report(past[start : start + 1_000])
+            under_way = [begin(k) for k in range(_RIVERS)]
+            for one in under_way:  # not all at the same step
+                client.report(list(islice(one, draw.randrange(1, 40))))
+            while not stop.wait(_BEAT):
+                sent = []
+                for k, one in enumerate(under_way):
+                    if draw.random() < _REPORTING:
+                        message = next(one, None)
+                        if message is None:
+                            under_way[k] = begin(k)
+                        else:
+                            sent.append(message)
+                client.report(sent)
+        except OntargetError:
+            return  # the service has gone, and the page with it
+
+
+def _messages(runs: Episodes, i: int, *, agent: str, run: str) -> Iterator[dict[str, Any]]:
+    """The messages that the agent of one simulated run would send, step by step.
+
+    ``i`` is the position of the run in ``runs``; ``agent`` and ``run`` are the names to send.
+    """
+    one = runs.take([i])
+    reward = 0.0
+    for t in range(one.horizon):
+        state = by_name(runs.schema, one.at(t).states[0])
+        yield {"agent": agent, "run": run, "step": t, "state": state, "reward": reward}
+        reward = float(one.rewards_at(t)[0])
+    yield {"agent": agent, "run": run, "step": one.horizon, "reward": reward, "end": True}

@@ -1,8 +1,11 @@
-"""``ontarget inspect`` and ``ontarget evaluate``: what a model file holds, and how good it is."""
+"""``ontarget evaluate``: how good a model is on new episodes, and the log's rows with answers."""
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,290 +16,186 @@ from ontarget._text import percent, plain
 from ontarget.cli.mistakes import Exit
 from ontarget.cli.options import (
     TARGET_OF_MODEL,
-    AlarmBelow,
     AsJson,
-    CalibrationOption,
-    Columns,
-    Confidence,
-    FalseAlarmRate,
-    ForSteps,
     Model,
     OrderOption,
-    RuledOutRate,
+    ReadsRuns,
     Runs,
-    alarm_rule,
-    calibration_of,
-    reads_runs,
+    SetsAlarm,
+    option,
     remark_lines,
     target_for,
     targets_read,
 )
 from ontarget.cli.output import check_output, print_facts
-from ontarget.cli.rows import log_of, parts_in_json, parts_table, starts_of
+from ontarget.errors import InputError
 
 if TYPE_CHECKING:
+    import polars as pl
     from rich.table import Table
 
-    from ontarget import AlarmRule, Evaluation
-    from ontarget.episodes.history import History
+    from ontarget import AlarmRule, Episodes, Evaluation
+    from ontarget._typing import AnyArray, IndexArray
+    from ontarget.report import Part
 
 _WIDE = 200  # columns
 _MOST_UNANSWERED = 0.1  # a share of steps; with more, --fail-unless-held fails
 
-# How episodes that were cut off were treated (method M24 in docs/methods.md).
-_CENSORED = {
-    "drop": "such episodes were left out, so those that remain may be a biased selection",
-    "worst-case": "promises hold however such episodes would have ended",
-    "weights": "such episodes were left out, and others at random to make up for it",
-    "horizon": "only episodes that could run up to the horizon were used, each up to the horizon",
-}
 
-
-def inspect(model: Model, as_json: AsJson = False) -> None:
-    """Show what a model file contains, after checking every byte of it."""
-    from ontarget.episodes import Schema
-    from ontarget.episodes.history import history_from
-    from ontarget.fitted.choices import Choices
-    from ontarget.modelfile.several import inspect_any
-    from ontarget.reading.look import listed
-
-    with working(f"checking {model.name}"):
-        found = inspect_any(model)
-    if as_json:
-        typer.echo(json.dumps(found, sort_keys=True))
-        return
-    sizes = sorted(found["sizes"].items(), reverse=True)  # learn, or train, first; assure last
-    features = Schema.from_json(found["features"])
-    blocks, chosen = len(found["blocks"]), Choices.from_json(found["chosen"])
-    lines = {
-        "file": f"{plain(model)}, {found['bytes'] / 1e6:.1f} MB, every byte checked",
-        "policy": plain(found["parameters"]["policy"] or "not named"),
-        "horizon": f"{found['horizon']} steps, {blocks} model{'s' * (blocks != 1)} of kind "
-        f"{', '.join(sorted({kind for kind in found['kinds'] if kind}))}",
-        **({"blocks": chosen.blocks_in_words} if found["horizon"] > 1 else {}),
-        **({"experts": chosen.experts_in_words} if chosen.experts else {}),
-        "features": listed(features) + _recalled(history_from(found["history"], features)),
-        **_behaviors(found),
-        "episodes": ", ".join(f"{size:,} {part}" for part, size in sizes),
-        **_outcomes(found),
-        **({"target": plain(found["target"])} if "target" in found else {}),
-        "cut off": _CENSORED.get(found["censoring"], "no episode is marked as cut off"),
-        "groups": ", ".join(map(plain, found["groups"])) if found["groups"] else "none",
-        "p": _p(found["mapped_from"]),
-        **({} if chosen.held_out is None else {"held out": chosen.held_out.in_words}),
-        "alarms": _alarms(dict(sizes)),
-        **({"never": _never(found["impossible"])} if found["impossible"] else {}),
-        "grid": f"outcomes are rounded to the nearest multiple of {found['grid']:g}",
-    }
-    print_facts("\n".join(f"{name:<10} {text}" for name, text in lines.items()))
-
-
-def _behaviors(found: dict[str, Any]) -> dict[str, str]:
-    """A line for ``inspect``, as a label and a text: the behaviors that runs are judged by."""
-    several = found.get("behaviors")
-    if several is None:
-        return {"behavior": plain(found["behavior"])}
-    return {"behaviors": plain(", ".join(f"{name} ({spec})" for name, spec in several.items()))}
-
-
-def _outcomes(found: dict[str, Any]) -> dict[str, str]:
-    """A line for ``inspect``: how the learning runs ended, and of which targets p knows nothing."""
-    several = found["outcomes"] if "behaviors" in found else {"": found["outcomes"]}
-    said = [
-        f"{f'{plain(name)} ' * bool(name)}{one['least']:.6g} to {one['most']:.6g}"
-        for name, one in several.items()
-        if one
-    ]
-    if not said:
-        return {}
-    text = f"{', '.join(said)} in the learning runs; p has nothing to learn from for a target that "
-    return {"outcomes": f"{text}all of these met, or none"}
-
-
-def _recalled(history: History) -> str:
-    """Text: what the models read of a run besides its present state; empty if nothing."""
-    if history.steps:
-        steps = "the step" if history.steps == 1 else f"the {history.steps} steps"
-        also = f"those of {steps} before, the rewards there"
-        return f"; also {also}, and the means over all steps so far"
-    said = []
-    if history.counts:
-        said.append(f"how often {len(history.counts)} categories occurred so far")
-    if history.changes:
-        said.append(f"changes and means so far of {len(history.changes)} features")
-    return f"; also {' and '.join(said)}" if said else ""
-
-
-def _never(outcomes: list[float]) -> str:
-    """A sentence that lists the outcomes to which the model gives probability 0."""
-    return f"no recorded run ended in {', '.join(f'{one:g}' for one in outcomes)}: probability 0"
-
-
-def _p(episodes: int) -> str:
-    """Text: how p is calibrated, given how many learning episodes are kept for that."""
-    if not episodes:
-        return "calibrated with the ranks of the calibration episodes, as in the paper"
-    return f"each target has its own calibration curve, learned from {episodes:,} learning episodes"
-
-
-def _alarms(sizes: dict[str, int]) -> str:
-    """Text: whether the false-alarm rates of this model are promised or only measured."""
-    if sizes["assure"]:
-        return "their rates are promised by the assure episodes"
-    if "learn" in sizes:
-        return "without assure episodes their rates are measured, not promised"
-    return "without assure episodes they have no rates"
-
-
-@reads_runs
-def evaluate(
-    model: Model,
-    runs: Runs,
-    columns: Columns,
-    target: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="The outcomes that count as success: LO:HI, LO: or :HI; join several by commas. "
-            "For several behaviors, conditions: 'return>=200 & energy<=50'. Repeat the "
-            "option to check several targets.",
-            metavar="LO:HI",
-            show_default=TARGET_OF_MODEL,
-            callback=targets_read,
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Also write the log's own rows with the answers: .parquet or .csv.", metavar="FILE"
-        ),
-    ] = None,
-    by: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Also measure for each value of a column, or for each step; the report shows it "
-            "too; can be repeated.",
-            metavar="NAME",
-        ),
-    ] = None,
-    order: OrderOption = None,
-    fail_unless_held: Annotated[
-        bool,
-        typer.Option(
-            "--fail-unless-held",
-            help=f"Exit with {int(Exit.CHECK)} unless the verdict is held, with no answer at 10 % "
-            "of steps at most; for scheduled checks.",
-            metavar="",
-        ),
-    ] = False,
-    report: Annotated[
-        Path | None, typer.Option(help="Also write an HTML page with figures.", metavar="FILE")
-    ] = None,
-    false_alarm_rate: FalseAlarmRate = None,
-    alarm_below: AlarmBelow = None,
-    ruled_out: RuledOutRate = None,
-    confidence: Confidence = None,
-    for_steps: ForSteps = 1,
-    calibration: CalibrationOption = "target",
-    as_json: AsJson = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class EvaluateCommand(ReadsRuns, SetsAlarm):
     """Check on new episodes whether probabilities come true and the alarm keeps its promise.
 
     The model must not have been fitted on any of these episodes. The default alarm promises at most
     5 % false alarms. The last line is the verdict: held, not held, or why there is no verdict.
     """
-    chosen, several = calibration_of(calibration), len(target or ()) > 1
-    if report is not None:
-        check_output(report)
-        if several:
-            raise typer.BadParameter("a report is about one target; pass --target once")
-    if out is not None:
-        check_output(out, (".parquet", ".csv"))
-    from ontarget import Episodes, GoalMonitor
-    from ontarget.report.parts import parts_by
-    from ontarget.report.verdict import json_of
 
-    monitor = GoalMonitor.load(model)
-    wanted = [target_for(monitor, one) for one in target or (None,)]
-    rule = alarm_rule(
-        alarm_below=alarm_below,
-        false_alarm_rate=false_alarm_rate,
-        ruled_out=ruled_out,
-        confidence=confidence,
-        for_steps=for_steps,
-    )
-    with working(f"reading {runs.name}"):
-        recorded = Episodes.read(runs, like=monitor, **columns)
-        asked = out is not None or bool(by) or order is not None
-        log = log_of(runs, recorded, {**columns, "like": monitor}) if asked else None
-    names = list(dict.fromkeys(by or ()))
-    listed = []
-    if log is not None:
-        for name in names:
-            log.check(name)
-        listed = [name for name in names if name in log.table.columns]
-    times, starts = starts_of(log, len(recorded), order, listed)
-    found = [
-        monitor.evaluate(recorded, one, calibration=chosen, order=times, by=starts, progress=True)
-        for one in wanted
-    ]
-    panels = [
-        {} if log is None else {name: log.panel(one, name) for name in names} for one in found
-    ]
-    if report is not None:
-        with working("drawing the report"):
-            found[0].report(report, rule, by=panels[0], name=model.name)
-    if out is not None and log is not None:
-        with working(f"writing {out.name}"):
-            log.write(out, found, rule)
-    parts = [
-        {name: parts_by(one, values, name) for name, values in panel.items()}
-        for one, panel in zip(found, panels, strict=True)
-    ]
-    if as_json:
+    model: Model
+    runs: Runs
+    target: Annotated[
+        list[str] | None,
+        option(
+            "The outcomes that count as success: LO:HI, LO: or :HI; join several by commas. "
+            "For several behaviors, conditions: 'return>=200 & energy<=50'. Repeat the "
+            "option to check several targets.",
+            "LO:HI",
+            show_default=TARGET_OF_MODEL,
+            callback=targets_read,
+        ),
+    ] = None
+    out: Annotated[
+        Path | None,
+        option("Also write the log's own rows with the answers: .parquet or .csv.", "FILE"),
+    ] = None
+    by: Annotated[
+        list[str] | None,
+        option(
+            "Also measure for each value of a column, or for each step; the report shows it "
+            "too; can be repeated.",
+            "NAME",
+        ),
+    ] = None
+    order: OrderOption = None
+    fail_unless_held: Annotated[
+        bool,
+        option(
+            f"Exit with {int(Exit.CHECK)} unless the verdict is held, with no answer at 10 % "
+            "of steps at most; for scheduled checks.",
+            "",
+            "--fail-unless-held",
+        ),
+    ] = False
+    report: Annotated[Path | None, option("Also write an HTML page with figures.", "FILE")] = None
+    as_json: AsJson = False
+
+    def run(self) -> None:
+        """Read, measure, write files, print, and end with the exit code that was asked for."""
+        self._check()
+        from ontarget import GoalMonitor
+        from ontarget.report.parts import parts_by
+
+        monitor = GoalMonitor.load(self.model)
+        wanted = [target_for(monitor, one) for one in self.target or (None,)]
+        recorded = self.read(self.runs, monitor)
+        names = list(dict.fromkeys(self.by or ()))
+        log = None
+        if self.out is not None or names or self.order is not None:
+            log = log_of(self.runs, recorded, {**self.columns, "like": monitor})
+            log.check(names)
+        listed = [] if log is None else [one for one in names if one in log.table.columns]
+        times, starts = starts_of(log, len(recorded), self.order, listed)
+        found = [
+            monitor.evaluate(
+                recorded, one, calibration=self.calibration, order=times, by=starts, progress=True
+            )
+            for one in wanted
+        ]
+        panels = [
+            {} if log is None else {name: log.panel(one, name) for name in names} for one in found
+        ]
+        self._write(found, panels, log)
+        parts: list[Mapping[str, Sequence[Part]]] = [
+            {name: parts_by(one, values, name) for name, values in panel.items()}
+            for one, panel in zip(found, panels, strict=True)
+        ]
+        if self.as_json:
+            typer.echo(json.dumps(self._facts(found, parts, recorded.remarks), sort_keys=True))
+        else:
+            self._show(found, parts, remark_lines(recorded))
+        self._end(found)
+
+    def _check(self) -> None:
+        """Refuse an alarm and files that are impossible, before anything that takes time."""
+        _ = self.rule
+        if self.report is not None:
+            check_output(self.report)
+            if len(self.target or ()) > 1:
+                raise typer.BadParameter("a report is about one target; pass --target once")
+        if self.out is not None:
+            check_output(self.out, (".parquet", ".csv"))
+
+    def _write(
+        self, found: list[Evaluation], panels: list[dict[str, AnyArray]], log: LogRows | None
+    ) -> None:
+        """Write the page and the rows that were asked for."""
+        if self.report is not None:
+            with working("drawing the report"):
+                found[0].report(self.report, self.rule, by=panels[0], name=self.model.name)
+        if self.out is not None and log is not None:
+            with working(f"writing {self.out.name}"):
+                log.write(self.out, found, self.rule)
+
+    def _facts(
+        self,
+        found: list[Evaluation],
+        parts: list[Mapping[str, Sequence[Part]]],
+        remarks: Sequence[str],
+    ) -> dict[str, Any]:
+        """The measures, for programs; with several targets, a list of them."""
+        from ontarget.report.verdict import json_of
+
         measures = [
-            json_of(one, rule) | ({"by": parts_in_json(part)} if part else {})
+            json_of(one, self.rule) | ({"by": parts_in_json(part)} if part else {})
             for one, part in zip(found, parts, strict=True)
         ]
         told: dict[str, Any] = measures[0] if len(measures) == 1 else {"targets": measures}
-        typer.echo(json.dumps(told | {"remarks": recorded.remarks}, sort_keys=True))
-        _end(found, rule, fail_unless_held)
-        return
-    if recorded.remarks:
-        print_facts(remark_lines(recorded))
-    written = [f"report     {plain(report)}" * bool(report), f"rows       {plain(out)}" * bool(out)]
-    for k, (one, part) in enumerate(zip(found, parts, strict=True)):
-        typer.echo("\n" * (k > 0), nl=False)
-        _show(one, rule, written, [parts_table(own, name) for name, own in part.items()])
-    _end(found, rule, fail_unless_held)
+        return told | {"remarks": remarks}
 
+    def _show(
+        self, found: list[Evaluation], parts: list[Mapping[str, Sequence[Part]]], remarks: str
+    ) -> None:
+        """Print for each target: measures, files, a table of forecasts, the verdict."""
+        from rich.console import Console
 
-def _end(found: list[Evaluation], rule: AlarmRule, fail_unless_held: bool) -> None:
-    from ontarget.report import Judgement
+        if remarks:
+            print_facts(remarks)
+        console = Console(highlight=False)
+        if not console.is_terminal:  # a file has no width that a table must fit
+            console = Console(highlight=False, width=_WIDE)
+        files = {"report": self.report, "rows": self.out}
+        written = [f"{name:<10} {plain(path)}" for name, path in files.items() if path is not None]
+        for k, (one, part) in enumerate(zip(found, parts, strict=True)):
+            typer.echo("\n" * (k > 0), nl=False)
+            with working("measuring"):
+                *summary, verdict = one.summary(self.rule).splitlines()
+                table = reliability_table(one)
+            print_facts("\n".join(filter(None, [*summary, *written])), console)
+            for shown in (table, *(parts_table(own, name) for name, own in part.items())):
+                console.print()
+                console.print(shown)
+            console.print()
+            print_facts(verdict, console)
 
-    good = (Judgement.HELD, Judgement.HELD_IN_PART)
-    if fail_unless_held and not all(
-        one.verdict(rule).judgement in good and one.unanswered.share <= _MOST_UNANSWERED
-        for one in found
-    ):
-        raise typer.Exit(Exit.CHECK)
+    def _end(self, found: list[Evaluation]) -> None:
+        """Exit with an error if the promises do not hold, if that was asked for."""
+        from ontarget.report import Judgement
 
-
-def _show(found: Evaluation, rule: AlarmRule, written: list[str], parts: list[Table]) -> None:
-    """Print the results of an evaluation: measures, files, a table of forecasts, the verdict."""
-    from rich.console import Console
-
-    with working("measuring"):
-        *summary, verdict = found.summary(rule).splitlines()
-        table = reliability_table(found)
-    console = Console(highlight=False)
-    if not console.is_terminal:  # a file has no width that a table must fit
-        console = Console(highlight=False, width=_WIDE)
-    print_facts("\n".join(filter(None, [*summary, *written])), console)
-    for shown in filter(None, [table, *parts]):
-        console.print()
-        console.print(shown)
-    console.print()
-    print_facts(verdict, console)
+        good = (Judgement.HELD, Judgement.HELD_IN_PART)
+        if self.fail_unless_held and not all(
+            one.verdict(self.rule).judgement in good and one.unanswered.share <= _MOST_UNANSWERED
+            for one in found
+        ):
+            raise typer.Exit(Exit.CHECK)
 
 
 def reliability_table(found: Evaluation, bins: int = 10) -> Table:
@@ -323,3 +222,148 @@ def reliability_table(found: Evaluation, bins: int = 10) -> Table:
                 style=None if inside else "yellow",
             )
     return table
+
+
+@dataclass(frozen=True, eq=False)
+class LogRows:
+    """The rows of a log, each with its step and the position of its episode."""
+
+    table: pl.DataFrame
+    episode: IndexArray
+    step: IndexArray
+
+    def write(self, path: Path, found: Sequence[Evaluation], rule: AlarmRule) -> None:
+        """Write the log's rows with the monitor's answers to a file."""
+        from ontarget._whole_file import replacing
+        from ontarget.errors import FewEpisodesError
+        from ontarget.report.parts import answers_in_rows, with_answers
+
+        table = self.table
+        for one in found:
+            suffix = f" {one.target}" if len(found) > 1 else ""
+            try:
+                answers = answers_in_rows(one, rule, self.episode, self.step)
+            except FewEpisodesError:  # no alarm can be promised
+                answers = answers_in_rows(one, None, self.episode, self.step)
+            table = with_answers(table, answers, suffix)
+        with replacing(path) as part:
+            if path.suffix == ".parquet":
+                table.lazy().sink_parquet(part)
+            else:
+                without_formulas(table).lazy().sink_csv(part)
+
+    def check(self, by: Iterable[str]) -> None:
+        """Raise an error for a name in ``by`` that is neither a column of the log nor ``step``."""
+        for name in by:
+            if name not in (*self.table.columns, "step"):
+                listed = ", ".join(self.table.columns)
+                raise InputError(
+                    f"--by needs 'step' or a column of the log ({listed}), got {name!r}"
+                )
+
+    def at_start(self, column: str, option: str, n: int) -> AnyArray:
+        """A column's value in the first row of each of n episodes."""
+        import numpy as np
+
+        if column not in self.table.columns:
+            listed = ", ".join(self.table.columns)
+            raise InputError(f"{option} needs a column of the log, got {column!r}; it has {listed}")
+        found = np.full(n, None, dtype=object)
+        first = np.flatnonzero((self.episode >= 0) & (self.step == 0))
+        found[self.episode[first]] = np.array(self.table[column].to_list(), dtype=object)[first]
+        return found
+
+    def panel(self, found: Evaluation, by: str) -> AnyArray:
+        """(steps, episodes): the values of the log's column ``by``, or the steps."""
+        import numpy as np
+
+        values = self.table[by].to_list() if by in self.table.columns else self.step.tolist()
+        column = np.array(values, dtype=object)
+        panel = np.full(found.p.shape, None, dtype=object)
+        there = (self.episode >= 0) & (self.step < len(panel))
+        panel[self.step[there], self.episode[there]] = column[there]
+        return panel
+
+
+# The characters with which a formula begins in a spreadsheet. A signed number is not a formula.
+_FORMULA = r"^[=@\t\r]|^[+-].*[^0-9.,:%/ ]"
+
+
+def without_formulas(table: pl.DataFrame) -> pl.DataFrame:
+    """The table with ``'`` before each text that a spreadsheet would run as a formula."""
+    import polars as pl
+
+    text = pl.col(pl.String, pl.Categorical, pl.Enum).cast(pl.String)
+    quoted = table.with_columns(
+        pl.when(text.str.contains(_FORMULA)).then(pl.lit("'") + text).otherwise(text).name.keep()
+    )
+    return quoted.rename(lambda name: f"'{name}" if re.search(_FORMULA, name) else name)
+
+
+def log_of(runs: Path, recorded: Episodes, options: Any) -> LogRows:
+    """The rows of the log that the episodes in ``recorded`` were read from."""
+    import numpy as np
+
+    from ontarget.reading.files import read_log
+
+    rows = read_log(runs, options)
+    places = {name: place for place, name in enumerate(recorded.ids.tolist())}
+    if rows is not None:
+        names, codes = np.unique(rows.ids, return_inverse=True)
+        episode = np.array([places.get(name, -1) for name in names.tolist()], dtype=np.intp)[codes]
+        return LogRows(rows.table, episode, rows.steps)
+    table, roles = recorded.to_frame(), recorded.roles
+    episode = np.array([places[name] for name in table[roles.episode].to_list()], dtype=np.intp)
+    return LogRows(table, episode, table[roles.step].to_numpy() - roles.first_step)
+
+
+def starts_of(
+    log: LogRows | None, n: int, order: str | None, by: Iterable[str]
+) -> tuple[dict[str, AnyArray] | None, dict[str, AnyArray]]:
+    """For each of n episodes, the values of some columns in the episode's first row."""
+    if log is None:
+        return None, {}
+    times = None if order is None else {order: log.at_start(order, "--order", n)}
+    return times, {name: log.at_start(name, "--by", n) for name in by}
+
+
+def parts_table(parts: Sequence[Part], by: str) -> Table:
+    """How good the monitor is for each value of a column, as a table for a terminal."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in (plain(by), "episodes", "it said", "came true", "ECE", "chance alone", "Brier"):
+        table.add_column(name, justify="right", header_style="dim", no_wrap=True)
+    table.add_column("p is", header_style="dim")  # wraps on a narrow terminal
+    for part in parts:
+        table.add_row(
+            plain(part.value),
+            f"{part.episodes:,}",
+            percent(part.mean_p, fixed=True),
+            percent(part.met, fixed=True),
+            f"{part.ece.value:.4f}",
+            f"{part.ece.floor:.4f}",
+            f"{part.brier.value:.4f}",
+            part.in_words,
+            style="yellow" if part.shows or part.ece.low > part.ece.floor else None,
+        )
+    return table
+
+
+def parts_in_json(parts: Mapping[str, Sequence[Part]]) -> list[dict[str, Any]]:
+    """How good the monitor is for each value of some columns, as plain values for JSON."""
+    return [
+        {
+            "column": name,
+            "value": part.value,
+            "episodes": part.episodes,
+            "forecasts": part.forecasts,
+            "mean_p": part.mean_p,
+            "met": part.met,
+            "too_high": part.too_high._asdict(),
+            "ece": part.ece._asdict(),
+            "brier": part.brier._asdict(),
+        }
+        for name, own in parts.items()
+        for part in own
+    ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
@@ -14,26 +15,20 @@ from ontarget._progress import working
 from ontarget._text import number, plain
 from ontarget.cli.mistakes import Exit
 from ontarget.cli.options import (
-    AlarmBelow,
     AsJson,
-    CalibrationOption,
-    Columns,
-    Confidence,
-    FalseAlarmRate,
-    ForSteps,
     ModelTargetOption,
-    RuledOutRate,
-    alarm_rule,
-    calibration_of,
+    ReadsRuns,
+    SetsAlarm,
     model_there,
-    reads_runs,
+    option,
     runs_there,
     target_for,
 )
 from ontarget.errors import Argument, FewEpisodesError, OntargetError, Placeholder
 
 if TYPE_CHECKING:
-    from ontarget import Sessions
+    from ontarget import Goal, GoalMonitor, Sessions, Target
+    from ontarget.cli.replay import Replay
 
 _SPEED = 10  # steps of a replay per second, on a terminal
 _LONGEST_LINE = 1_000_000  # characters: a state of tens of thousands of features
@@ -41,81 +36,8 @@ _LONGEST_NAME = 500
 _P = Placeholder("P")
 
 
-@reads_runs
-def watch(
-    columns: Columns,
-    model: Annotated[
-        Path | None,
-        typer.Argument(
-            help="A model file.",
-            metavar="MODEL",
-            show_default=False,
-            callback=model_there,
-            is_eager=True,
-        ),
-    ] = None,
-    target: ModelTargetOption = None,
-    server: Annotated[
-        str | None,
-        typer.Option(
-            help="Send the lines to `ontarget serve` at this URL instead; it has the model and "
-            "the target. With --replay, recorded runs are sent to it, all side by side.",
-            metavar="URL",
-        ),
-    ] = None,
-    alarm_below: AlarmBelow = None,
-    false_alarm_rate: FalseAlarmRate = None,
-    ruled_out: RuledOutRate = None,
-    confidence: Confidence = None,
-    for_steps: ForSteps = 1,
-    clear_above: Annotated[
-        float | None,
-        typer.Option(help="An alarm ends when the probability reaches this value.", metavar="P"),
-    ] = None,
-    calibration: CalibrationOption = "target",
-    fail_on_alarm: Annotated[
-        bool,
-        typer.Option(
-            "--fail-on-alarm",
-            help=f"Exit with {int(Exit.ALARM)} if any alarm was raised.",
-            metavar="",
-        ),
-    ] = False,
-    replay: Annotated[
-        Path | None,
-        typer.Option(
-            help="Play back recorded episodes instead of reading standard input.",
-            metavar="RUNS",
-            callback=runs_there,
-            is_eager=True,  # a file that is missing is told before NumPy reads a target
-        ),
-    ] = None,
-    run: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Play only the episode with this id; repeat the option to play several together.",
-            metavar="ID",
-        ),
-    ] = None,
-    speed: Annotated[
-        float | None,
-        typer.Option(
-            help="How many steps of a replay to play per second.",
-            show_default=f"{_SPEED} on a terminal",
-            metavar="N",
-        ),
-    ] = None,
-    idle: Annotated[
-        float | None,
-        typer.Option(
-            help="Forget an agent after this many seconds without a line; its next line begins a "
-            "new run.",
-            show_default="never, but only the latest 10,000 agents are kept",
-            metavar="SECONDS",
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class WatchCommand(ReadsRuns, SetsAlarm):
     """Read JSON lines on standard input; write outlooks as JSON lines, or draw them on a terminal.
 
     A line is {"agent": "a", "state": {...}, "reward": -1.2}. The reward is what the agent's last
@@ -125,105 +47,164 @@ def watch(
     cannot be used gets the status UNKNOWN and a reason. With --replay the lines come from recorded
     episodes.
     """
-    if replay is None and (run or speed is not None):
-        raise typer.BadParameter("--run and --speed belong to --replay RUNS")
-    if replay is None and columns:
-        raise typer.BadParameter(
-            "options that name columns are for --replay RUNS only; leave them out"
-        )
-    if speed is not None and not speed > 0.0:
-        raise typer.BadParameter(f"--speed needs a number of steps above 0, got {speed:g}")
-    if server is not None:
-        if target is not None or (model is None) != (replay is None):
+
+    model: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A model file.",
+            metavar="MODEL",
+            show_default=False,
+            callback=model_there,
+            is_eager=True,
+        ),
+    ] = None
+    target: ModelTargetOption = None
+    server: Annotated[
+        str | None,
+        option(
+            "Send the lines to `ontarget serve` at this URL instead; it has the model and "
+            "the target. With --replay, recorded runs are sent to it, all side by side.",
+            "URL",
+        ),
+    ] = None
+    fail_on_alarm: Annotated[
+        bool, option(f"Exit with {int(Exit.ALARM)} if any alarm was raised.", "", "--fail-on-alarm")
+    ] = False
+    replay: Annotated[
+        Path | None,
+        option(
+            "Play back recorded episodes instead of reading standard input.",
+            "RUNS",
+            callback=runs_there,
+            is_eager=True,
+        ),
+    ] = None
+    names: Annotated[
+        list[str] | None,
+        option(
+            "Play only the episode with this id; repeat the option to play several together.",
+            "ID",
+            "--run",
+        ),
+    ] = None
+    speed: Annotated[
+        float | None,
+        option(
+            "How many steps of a replay to play per second.",
+            "N",
+            show_default=f"{_SPEED} on a terminal",
+        ),
+    ] = None
+    idle: Annotated[
+        float | None,
+        option(
+            "Forget an agent after this many seconds without a line; its next line begins a "
+            "new run.",
+            "SECONDS",
+            show_default="never, but only the latest 10,000 agents are kept",
+        ),
+    ] = None
+    as_json: AsJson = False
+
+    def run(self) -> None:
+        """Answer the lines of standard input or of a replay, here or by a service."""
+        self._check()
+        if self.server is not None:
+            from ontarget.cli.replay import answers_of_service
+
+            alarmed = _write(answers_of_service(self.server, self._sent()))
+        else:
+            alarmed = self._answered()
+        if alarmed and self.fail_on_alarm:
+            raise typer.Exit(Exit.ALARM)
+
+    def _check(self) -> None:
+        """Refuse options that do not fit together."""
+        if self.replay is None and (self.names or self.speed is not None):
+            raise typer.BadParameter("--run and --speed belong to --replay RUNS")
+        if self.replay is None and self.columns:
+            raise typer.BadParameter(
+                "options that name columns are for --replay RUNS only; leave them out"
+            )
+        for name, what in {"speed": "steps", "idle": "seconds"}.items():
+            value = getattr(self, name)
+            if value is not None and not value > 0.0:
+                raise typer.BadParameter(
+                    f"--{name} needs a number of {what} above 0, got {value:g}"
+                )
+        if self.server is None:
+            if self.model is None:
+                raise typer.BadParameter("pass MODEL, or --server URL")
+        elif self.target is not None or (self.model is None) != (self.replay is None):
             raise typer.BadParameter(
                 "with --server, leave out MODEL and --target; only --replay RUNS needs MODEL, "
                 "which says how to read the runs"
             )
-        sent: Iterator[dict[str, Any] | str]
-        if model is not None and replay is not None:
-            sent = _played_to(model, replay, columns, runs=run or (), speed=speed)
+
+    def _sent(self) -> Iterator[dict[str, Any] | str]:
+        """The messages for a service; a text where a line cannot be read."""
+        if self.model is None:
+            return map(_parsed, (line for line in _lines(_input()) if line is None or line.strip()))
+        from ontarget import GoalMonitor
+        from ontarget.cli.replay import played_to
+
+        monitor = GoalMonitor.load(self.model)
+        return played_to(monitor, self._played(monitor, self.speed, together=True))
+
+    def _answered(self) -> bool:
+        """Answer every line with a model, and say whether any alarm was raised."""
+        from ontarget import GoalMonitor
+
+        assert self.model is not None  # it was checked
+        with working(f"opening {self.model.name}"):
+            monitor = GoalMonitor.load(self.model)
+            sessions = self._sessions(monitor, target_for(monitor, self.target))
+        drawn = sys.stdout.isatty() and not self.as_json
+        if self.replay is None:
+            answers = _answers(sessions, _lines(_input()))
         else:
-            sent = _sent(_input())
-        from ontarget.cli.remote import answers_of_service
+            pace = _SPEED if self.speed is None and drawn else self.speed
+            answers = map(sessions.answer, self._played(monitor, pace))
+        if not drawn:
+            return _write(answers)
+        one_by_one = self.replay is not None and not self.names
+        return _draw(answers, sessions, name=self.model.name, one_by_one=one_by_one)
 
-        _end(_write(answers_of_service(server, sent)), fail_on_alarm)
-        return
-    if model is None:
-        raise typer.BadParameter("pass MODEL, or --server URL")
-    if idle is not None and not idle > 0.0:
-        raise typer.BadParameter(f"--idle needs a number of seconds above 0, got {idle:g}")
-    chosen = calibration_of(calibration)
-    from ontarget import GoalMonitor
-    from ontarget.report.facts import explained
+    def _sessions(self, monitor: GoalMonitor, target: Target | Goal) -> Sessions:
+        """What answers each line; an error says which alarm could be promised instead."""
+        from ontarget.report.facts import explained
 
-    with working(f"opening {model.name}"):
-        monitor = GoalMonitor.load(model)
-        wanted = target_for(monitor, target)
-        rule = alarm_rule(
-            alarm_below=alarm_below,
-            false_alarm_rate=false_alarm_rate,
-            ruled_out=ruled_out,
-            confidence=confidence,
-            for_steps=for_steps,
-            clear_above=clear_above,
-        )
         try:
-            sessions = monitor.sessions(wanted, alarm=rule, idle_seconds=idle, calibration=chosen)
+            return monitor.sessions(
+                target, alarm=self.rule, idle_seconds=self.idle, calibration=self.calibration
+            )
         except FewEpisodesError as error:
-            better = explained(error, monitor.contracts, wanted)
-            asked = false_alarm_rate is not None or ruled_out is not None
+            better = explained(error, monitor.contracts, target)
+            asked = self.false_alarm_rate is not None or self.ruled_out is not None
             other = () if asked else ("; or alarm without a promise: ", Argument("alarm_below", _P))
             raise FewEpisodesError(*better.parts, *other) from None
-    drawn = sys.stdout.isatty() and not as_json
-    if replay is None:
-        answers = _answers(sessions, _lines(_input()))
-    else:
+
+    def _played(
+        self, monitor: GoalMonitor, pace: float | None, *, together: bool = False
+    ) -> Replay:
+        """The recorded runs, as messages."""
         from ontarget.cli.replay import read_replay
 
-        pace = _SPEED if speed is None and drawn else speed
-        played = read_replay(replay, monitor, columns, runs=run or (), steps_per_second=pace)
-        answers = map(sessions.answer, played)
-    if drawn:
-        one_by_one = replay is not None and not run
-        alarmed = _draw(answers, sessions, name=model.name, one_by_one=one_by_one)
-    else:
-        alarmed = _write(answers)
-    _end(alarmed, fail_on_alarm)
-
-
-def _end(alarmed: bool, fail_on_alarm: bool) -> None:
-    if alarmed and fail_on_alarm:
-        raise typer.Exit(Exit.ALARM)
+        assert self.replay is not None  # it was checked
+        return read_replay(
+            self.replay,
+            monitor,
+            self,
+            runs=self.names or (),
+            steps_per_second=pace,
+            together=together,
+        )
 
 
 def _input() -> IO[str]:
     if hasattr(sys.stdin, "reconfigure"):
         sys.stdin.reconfigure(errors="replace")
     return sys.stdin
-
-
-def _sent(stream: IO[str]) -> Iterator[dict[str, Any] | str]:
-    """The messages in a stream of JSON lines; a text where a line cannot be read."""
-    return map(_parsed, (line for line in _lines(stream) if line is None or line.strip()))
-
-
-def _played_to(
-    model: Path, replay: Path, columns: Columns, *, runs: Sequence[str], speed: float | None
-) -> Iterator[dict[str, Any] | str]:
-    """The messages of recorded runs, all side by side, as a service takes them."""
-    from ontarget import GoalMonitor
-    from ontarget.cli.replay import by_name, read_replay
-
-    monitor = GoalMonitor.load(model)
-    played = read_replay(replay, monitor, columns, runs=runs, steps_per_second=speed, together=True)
-    for message in played:
-        if "state" in message:
-            message["state"] = by_name(monitor.schema, message["state"])
-        if isinstance(message.get("reward"), dict):  # what each of several behaviors is read from
-            earned = message.pop("reward")
-            signals = {monitor.readings[name].column or "reward": earned[name] for name in earned}
-            message |= {"reward": signals.pop("reward", 0.0), "signals": signals}
-        yield message
 
 
 def _lines(stream: IO[str]) -> Iterator[str | None]:

@@ -15,6 +15,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from enum import IntEnum
 from types import EllipsisType
 from typing import Any, Final, NoReturn
@@ -23,8 +24,10 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ontarget._text import plain
+from ontarget.cli.options import ReadsRuns
 from ontarget.cli.output import make_printable
 from ontarget.errors import AlarmWarning, Argument, EpisodesWarning, OntargetError
+from ontarget.live.setting import AlarmSetting
 
 _DEBUG = "--debug"
 _CAUTIONS = (AlarmWarning, EpisodesWarning)
@@ -32,27 +35,9 @@ _CAUTIONS = (AlarmWarning, EpisodesWarning)
 # Arguments of the library that are also options of the command line.
 _OPTIONS: Final = frozenset(
     (
-        *("episode", "step", "first_step", "reward", "features", "drop", "categorical"),
-        *("times", "every", "outcome", "reward_since_last", "file_column", "engine", "address"),
-        *(
-            "behavior",
-            "group",
-            "truncated",
-            "terminated",
-            "censored",
-            "stop_probability",
-            "stop_bound",
-            "cutoff",
-            "horizon",
-            "alarm_below",
-            "false_alarm_rate",
-            "confidence",
-            "for_steps",
-            "clear_above",
-        ),
-        *("reward_bounds", "ruled_out", "assure", "splits", "model"),
-        *("success_rate", "accuracy", "level"),
-        *("by", "at"),
+        *(one.name for kind in (ReadsRuns, AlarmSetting) for one in fields(kind)),
+        *("file_column", "engine", "address", "reward_bounds", "assure", "splits", "model"),
+        *("success_rate", "accuracy", "level", "by", "at"),
     )
 )
 
@@ -71,6 +56,12 @@ class Exit(IntEnum):
 
 class PlainCommand(TyperCommand):
     """A command whose help shows no value type beside options that take no value."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command: a function, or the ``run`` of a dataclass that holds its options."""
+        asked = super().invoke(ctx)
+        if asked is not None:
+            asked.run()
 
     def get_help_option(self, ctx: Any) -> Any:
         """The option --help, which takes no value."""
@@ -160,10 +151,7 @@ def _terminable() -> Iterator[None]:
 
 @contextmanager
 def _cautions() -> Iterator[None]:
-    """A context in which the library's own warnings are printed in one line each.
-
-    Other warnings are unchanged.
-    """
+    """A context in which the library's own warnings are printed in one line each."""
     with warnings.catch_warnings():
         for kind in _CAUTIONS:
             warnings.simplefilter("always", kind)

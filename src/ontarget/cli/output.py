@@ -42,11 +42,7 @@ _LABEL = 11  # "episodes   6,000, each of …": a label, then what it says
 
 
 def make_printable() -> None:
-    """Let every command print on any stream, whatever its encoding and whatever COLUMNS says.
-
-    Characters that the encoding lacks are replaced. A width in COLUMNS that is no number, too small
-    for a table or absurdly large is ignored.
-    """
+    """Let every command print on any stream, whatever its encoding and whatever COLUMNS says."""
     codecs.register_error("ontarget", _stand_in)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors != "ontarget":
@@ -75,11 +71,7 @@ def _in_ascii(character: str) -> str:
 
 
 def print_facts(text: str, console: Console | None = None, *, style: str = "") -> None:
-    """Print lines that have a label and a text; long texts are wrapped beside the label.
-
-    Names from data must already be cleaned by `plain`, because a line break in a name could look
-    like a line of output.
-    """
+    """Print lines that have a label and a text; long texts are wrapped beside the label."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

@@ -1,18 +1,19 @@
-"""Plays back recorded episodes as the messages that their agents would have sent."""
+"""Plays recorded episodes as the messages of their agents, and sends messages to a service."""
 
 from __future__ import annotations
 
 import math
+import os
 import time
-from collections.abc import Iterator, Sequence
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ontarget._progress import working
-from ontarget.cli.options import Columns, remark_lines, unseen_line
-from ontarget.errors import EpisodesError
+from ontarget.cli.options import ReadsRuns, remark_lines, unseen_line
+from ontarget.errors import EpisodesError, ServiceError
 
 if TYPE_CHECKING:
     from ontarget import Episodes, GoalMonitor
@@ -21,19 +22,7 @@ if TYPE_CHECKING:
 
 
 class Replay:
-    """Recorded episodes as messages, played one episode after the other or all side by side.
-
-    Parameters
-    ----------
-    episodes
-        The episodes to play.
-    grouped
-        Whether the messages contain the groups of the episodes.
-    together
-        Whether to play all episodes side by side.
-    steps_per_second
-        How many steps are played per second; None for as fast as possible.
-    """
+    """Recorded episodes as messages, played one episode after the other or all side by side."""
 
     def __init__(
         self,
@@ -86,21 +75,14 @@ def by_name(schema: Schema, state: FloatArray) -> dict[str, Any]:
 
 
 def _news(runs: Episodes, t: int, place: int, i: int) -> tuple[str, float]:
-    """What the message of step t reports about step t − 1, as the name and value of a field.
-
-    The field is the reward of step t − 1 or, if the behavior is read from a column, the behavior
-    after step t − 1.
-    """
+    """What the message of step t reports about step t − 1, as the name and value of a field."""
     if runs.behavior.told:
         return "behavior", _after(runs.take([i]), t - 1)
     return "reward", float(runs.rewards_at(t - 1)[place])
 
 
 def _brought(news: dict[str, tuple[str, float]]) -> dict[str, Any]:
-    """The fields of a message that report the last reward or behavior.
-
-    Several of them are reported as a dictionary by the behaviors' names.
-    """
+    """The fields of a message that report the last reward or behavior."""
     if "" in news:
         return dict([news[""]])
     return {"reward": {name: value for name, (_, value) in news.items()}}
@@ -115,34 +97,81 @@ def _after(run: Episodes, t: int) -> float:
 def read_replay(
     path: Path,
     monitor: GoalMonitor,
-    columns: Columns,
+    reader: ReadsRuns,
     *,
     runs: Sequence[str],
     steps_per_second: float | None,
     together: bool = False,
 ) -> Replay:
-    """The episodes of a file, to be played as messages.
-
-    All episodes are played one after the other, or those named in ``runs`` side by side. With
-    ``together``, all are played side by side.
-    """
-    from ontarget import Episodes
-
-    with working(f"reading {path.name}"):
-        episodes = Episodes.read(path, like=monitor, **columns)
+    """The episodes of a file, to be played as messages."""
+    episodes = reader.read(path, monitor)
     for told in filter(None, (remark_lines(episodes), unseen_line(episodes))):
         typer.echo(told, err=True)  # standard output is for answers
-    names = [str(one) for one in episodes.ids.tolist()]
-    unknown = [one for one in runs if one not in names]
-    if unknown:
-        shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
-        raise EpisodesError(f"no episode {unknown[0]!r} in {path.name}; it holds {shown}")
     if runs:
-        place = {name: i for i, name in enumerate(names)}
-        episodes = episodes.take([place[one] for one in dict.fromkeys(runs)])
+        episodes = named_runs(episodes, runs)
     return Replay(
         episodes,
         grouped=monitor.groups is not None,
         together=together or bool(runs),
         steps_per_second=steps_per_second,
     )
+
+
+def played_to(monitor: GoalMonitor, played: Replay) -> Iterator[dict[str, Any]]:
+    """The messages of recorded runs as a service takes them: states and signals by name."""
+    for message in played:
+        if "state" in message:
+            message["state"] = by_name(monitor.schema, message["state"])
+        if isinstance(message.get("reward"), dict):  # what each of several behaviors is read from
+            earned = message.pop("reward")
+            signals = {monitor.readings[name].column or "reward": earned[name] for name in earned}
+            message |= {"reward": signals.pop("reward", 0.0), "signals": signals}
+        yield message
+
+
+def named_runs(episodes: Episodes, names: Sequence[str]) -> Episodes:
+    """The episodes with these ids, which ``--run`` names."""
+    places = {str(name): place for place, name in enumerate(episodes.ids.tolist())}
+    for name in names:
+        if name not in places:
+            shown = ", ".join(list(places)[:5]) + (", …" if len(places) > 5 else "")
+            raise EpisodesError(
+                f"--run needs the id of an episode, got {name!r}; there are {shown}"
+            )
+    return episodes.take([places[name] for name in dict.fromkeys(names)])
+
+
+def answers_of_service(
+    server: str, messages: Iterable[dict[str, Any] | str]
+) -> Iterator[dict[str, Any]]:
+    """The service's answer to each message.
+
+    A text stands for a message that could not be read, and says why. A message without a run or a
+    step gets both, counted from 0 for each agent. The token is that in ONTARGET_TOKEN.
+    """
+    from ontarget.client import Client
+
+    open_runs: dict[str, tuple[str, int]] = {}
+    with Client(server, os.environ.get("ONTARGET_TOKEN")) as client:
+        for number, message in enumerate(messages, start=1):
+            if isinstance(message, str):
+                yield {"line": number, "status": "UNKNOWN", "reason": message}
+                continue
+            agent = str(message.get("agent", "")) or "agent"
+            run, step = open_runs.get(agent, (uuid.uuid4().hex, 0))
+            whole = {"run": run, "step": step, **message, "agent": agent}
+            try:
+                (answer,) = client.report([whole])
+            except ServiceError as error:
+                yield {"line": number, "agent": agent, "status": "UNKNOWN", "reason": str(error)}
+                if client.waiting:
+                    raise
+                continue
+            if isinstance(answer["status"], int):
+                reason = answer.get("detail") or answer["title"]
+                yield {"line": number, "agent": agent, "status": "UNKNOWN", "reason": reason}
+                continue
+            open_runs[agent] = run, step + 1
+            if answer.get("end"):
+                del open_runs[agent]
+            yield answer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from contextlib import closing
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,26 +13,17 @@ import typer
 
 from ontarget._package import require
 from ontarget._progress import working
-from ontarget.cli.options import (
-    AlarmBelow,
-    CalibrationOption,
-    Confidence,
-    FalseAlarmRate,
-    ForSteps,
-    ModelTargetOption,
-    RuledOutRate,
-    calibration_of,
-    model_there,
-)
+from ontarget.cli.options import ModelTargetOption, SetsAlarm, model_there, option
 from ontarget.errors import InputError
+from ontarget.live.setting import AlarmSetting
 
 if TYPE_CHECKING:
     from ontarget.service.contracts import ContractSpec
     from ontarget.service.service import Service
-    from ontarget.service.webhooks import Hook
 
 _NEEDED = ("msgspec", "starlette", "uvicorn", "prometheus_client", "httpx")
 _DAY = 86_400.0
+_RATES = ("false_alarm_rate", "ruled_out", "confidence")
 
 
 def _days(value: float | None) -> float | None:
@@ -40,7 +32,14 @@ def _days(value: float | None) -> float | None:
     return value
 
 
-def serve(
+@dataclass(frozen=True, kw_only=True)
+class ServeCommand(SetsAlarm):
+    """Answer agents over HTTP, store every run, and send alarms to webhooks.
+
+    A step is on disk before its answer is sent. The same step may be sent again and gets the same
+    answer. docs/service.md shows every call with curl.
+    """
+
     model: Annotated[
         Path | None,
         typer.Argument(
@@ -50,178 +49,152 @@ def serve(
             callback=model_there,
             is_eager=True,
         ),
-    ] = None,
-    target: ModelTargetOption = None,
+    ] = None
+    target: ModelTargetOption = None
     contracts: Annotated[
         Path | None,
-        typer.Option(
-            help="A TOML file with several contracts and hooks, instead of MODEL; on SIGHUP it is "
+        option(
+            "A TOML file with several contracts and hooks, instead of MODEL; on SIGHUP it is "
             "read again.",
-            metavar="FILE",
+            "FILE",
         ),
-    ] = None,
-    alarm_below: AlarmBelow = None,
-    false_alarm_rate: FalseAlarmRate = None,
-    ruled_out: RuledOutRate = None,
-    confidence: Confidence = None,
-    for_steps: ForSteps = 1,
-    calibration: CalibrationOption = "target",
+    ] = None
     unit: Annotated[
         str,
-        typer.Option(
-            help="The unit of the behavior, shown on the page: minutes; for several behaviors, "
+        option(
+            "The unit of the behavior, shown on the page: minutes; for several behaviors, "
             "return=points,energy=kJ.",
-            metavar="TEXT",
+            "TEXT",
         ),
-    ] = "",
-    database: Annotated[
-        str,
-        typer.Option(help="A file for SQLite, or postgresql://…", metavar="URL"),
-    ] = "ontarget.db",
+    ] = ""
+    database: Annotated[str, option("A file for SQLite, or postgresql://…", "URL")] = "ontarget.db"
     models: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder for copies of the model files; several workers need the same one.",
+        option(
+            "Folder for copies of the model files; several workers need the same one.",
+            "FOLDER",
             show_default="beside the database",
-            metavar="FOLDER",
         ),
-    ] = None,
+    ] = None
     host: Annotated[
-        str,
-        typer.Option(
-            help="Address to listen on; an address that other machines can reach needs a token."
-        ),
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535, help="The port.", metavar="N")] = 8400,
+        str, option("Address to listen on; an address that other machines can reach needs a token.")
+    ] = "127.0.0.1"
+    port: Annotated[int, option("The port.", "N", min=1, max=65535)] = 8400
     require_token: Annotated[
         bool,
-        typer.Option(
-            "--require-token",
-            help="Ask local clients for a token too; needed behind a reverse proxy, where all "
+        option(
+            "Ask local clients for a token too; needed behind a reverse proxy, where all "
             "clients seem local.",
-            metavar="",
+            "",
+            "--require-token",
         ),
-    ] = False,
-    migrate: Annotated[
-        bool,
-        typer.Option("--migrate", help="Move an older database to this version.", metavar=""),
-    ] = False,
+    ] = False
+    migrate: Annotated[bool, option("Move an older database to this version.", "", "--migrate")] = (
+        False
+    )
     check: Annotated[
-        bool,
-        typer.Option("--check", help="Open everything, list the contracts, and exit.", metavar=""),
-    ] = False,
+        bool, option("Open everything, list the contracts, and exit.", "", "--check")
+    ] = False
     new_token: Annotated[
         str | None,
-        typer.Option(
-            help="Print a new token for these scopes (report,read,admin), and exit.",
-            metavar="SCOPES",
-        ),
-    ] = None,
+        option("Print a new token for these scopes (report,read,admin), and exit.", "SCOPES"),
+    ] = None
     backup: Annotated[
-        Path | None,
-        typer.Option(help="Copy the SQLite database while the service runs.", metavar="FILE"),
-    ] = None,
+        Path | None, option("Copy the SQLite database while the service runs.", "FILE")
+    ] = None
     restore: Annotated[
         Path | None,
-        typer.Option(
-            help="Replace the database by such a copy; the service must be stopped.",
-            metavar="FILE",
-        ),
-    ] = None,
+        option("Replace the database by such a copy; the service must be stopped.", "FILE"),
+    ] = None
     keep_days: Annotated[
-        float | None,
-        typer.Option(
-            help="Delete runs this many days after they end.", metavar="N", callback=_days
-        ),
-    ] = None,
+        float | None, option("Delete runs this many days after they end.", "N", callback=_days)
+    ] = None
     keep_runs: Annotated[
-        int | None,
-        typer.Option(min=0, help="Keep only the N runs that ended last.", metavar="N"),
-    ] = None,
+        int | None, option("Keep only the N runs that ended last.", "N", min=0)
+    ] = None
     export: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder to which runs are written before they are deleted.", metavar="FOLDER"
-        ),
-    ] = None,
-) -> None:
-    """Answer agents over HTTP, store every run, and send alarms to webhooks.
+        Path | None, option("Folder to which runs are written before they are deleted.", "FOLDER")
+    ] = None
 
-    A step is on disk before its answer is sent. The same step may be sent again and gets the same
-    answer. docs/service.md shows every call with curl.
-    """
-    for name in _NEEDED:
-        require(name, extra="service")
-    from ontarget.service.database import copy_file, restore_file
-    from ontarget.service.service import Service
-    from ontarget.service.web.server import serve_on
+    def run(self) -> None:
+        """Copy or restore the database, or open the service and answer until stopped."""
+        for name in _NEEDED:
+            require(name, extra="service")
+        from ontarget.service.database import copy_file, restore_file
 
-    if backup is not None:
-        copy_file(Path(database), backup)
-        typer.echo(f"copied {database} to {backup}")
-        return
-    if restore is not None:
-        restore_file(restore, Path(database))
-        typer.echo(f"restored {database} from {restore}")
-        return
-    logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(message)s")
-    folder = models or Path("ontarget.models" if "://" in database else f"{database}.models")
-    alone = None
-    if model is not None:
-        alone = {
-            "name": model.stem,
-            "model": str(model.resolve()),
-            "target": target or "",
-            "alarm_below": alarm_below,
-            "false_alarm_rate": _rate(false_alarm_rate),
-            "ruled_out": _rate(ruled_out),
-            "confidence": _rate(confidence),
-            "for_steps": for_steps,
-            "calibration": calibration_of(calibration),
-            "unit": _unit(unit),
-        }
-    elif target is not None:
-        raise typer.BadParameter("--target needs MODEL")
-    elif contracts is None and new_token is None and not check:
-        raise typer.BadParameter("pass MODEL, or --contracts FILE")
-    with working("opening the service"):
-        specs, hooks = _asked(alone, contracts)
-        service = Service(
-            database,
-            specs,
-            hooks=hooks,
-            models=folder,
-            keep_seconds=None if keep_days is None else keep_days * _DAY,
-            keep_runs=keep_runs,
-            export=export,
-            migrate=migrate,
-        )
-    with closing(service):
-        if new_token is not None:
-            typer.echo(service.tokens.create(new_token.split(","), at=service.clock()))
+        if self.backup is not None:
+            copy_file(Path(self.database), self.backup)
+            typer.echo(f"copied {self.database} to {self.backup}")
             return
-        _say(service)
-        if not check:
-            serve_on(
-                service,
-                host=host,
-                port=port,
-                require_token=require_token,
-                reread=None if contracts is None else lambda: _asked(alone, contracts)[0],
-                started=lambda: typer.echo(f"listening on http://{host}:{port}"),
-            )
+        if self.restore is not None:
+            restore_file(self.restore, Path(self.database))
+            typer.echo(f"restored {self.database} from {self.restore}")
+            return
+        logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(message)s")
+        if self.model is None and self.target is not None:
+            raise typer.BadParameter("--target needs MODEL")
+        asked = (self.model, self.contracts, self.new_token)
+        if all(one is None for one in asked) and not self.check:
+            raise typer.BadParameter("pass MODEL, or --contracts FILE")
+        with working("opening the service"):
+            service = self._opened()
+        with closing(service):
+            if self.new_token is not None:
+                scopes = self.new_token.split(",")
+                typer.echo(service.tokens.create(scopes, at=service.clock()))
+                return
+            _say(service)
+            if not self.check:
+                self._serve(service)
 
+    def _opened(self) -> Service:
+        """The service, with the contracts that were asked for."""
+        from ontarget.service.service import Service
+        from ontarget.service.webhooks import read_hooks
 
-def _asked(
-    alone: dict[str, Any] | None, contracts: Path | None
-) -> tuple[list[ContractSpec], list[Hook]]:
-    from ontarget.service.contracts import ContractSpec, read_contracts
-    from ontarget.service.webhooks import read_hooks
+        folder = f"{self.database}.models"
+        if "://" in self.database:
+            folder = "ontarget.models"
+        return Service(
+            self.database,
+            self._specs(),
+            hooks=[] if self.contracts is None else read_hooks(self.contracts),
+            models=self.models or Path(folder),
+            keep_seconds=None if self.keep_days is None else self.keep_days * _DAY,
+            keep_runs=self.keep_runs,
+            export=self.export,
+            migrate=self.migrate,
+        )
 
-    specs = [] if alone is None else [ContractSpec(**alone)]
-    if contracts is None:
-        return specs, []
-    return [*specs, *read_contracts(contracts)], read_hooks(contracts)
+    def _serve(self, service: Service) -> None:
+        from ontarget.service.web.server import serve_on
+
+        serve_on(
+            service,
+            host=self.host,
+            port=self.port,
+            require_token=self.require_token,
+            reread=None if self.contracts is None else self._specs,
+            started=lambda: typer.echo(f"listening on http://{self.host}:{self.port}"),
+        )
+
+    def _specs(self) -> list[ContractSpec]:
+        """The contract of MODEL, and those in the file of contracts."""
+        from ontarget.service.contracts import ContractSpec, read_contracts
+
+        found = [] if self.contracts is None else read_contracts(self.contracts)
+        if self.model is None:
+            return found
+        alarm: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(AlarmSetting)}
+        alarm |= {name: _rate(alarm[name]) for name in _RATES}
+        alone = ContractSpec(
+            name=self.model.stem,
+            model=str(self.model.resolve()),
+            target=self.target or "",
+            unit=_unit(self.unit),
+            **alarm,
+        )
+        return [alone, *found]
 
 
 def _say(service: Service) -> None:

@@ -82,10 +82,7 @@ class Behavior(ABC):
 
     @property
     def spec(self) -> str:
-        """The name of this behavior, such as "sum".
-
-        `behavior_of` makes a built-in behavior from its name.
-        """
+        """The name of this behavior, such as "sum"."""
         this: Any = self  # a subclass may be a dataclass
         settings = [one.name for one in fields(this)] if is_dataclass(this) else []
         shown = ", ".join(f"{name}={getattr(this, name)!r}" for name in settings)
@@ -103,10 +100,7 @@ class Behavior(ABC):
 
     @property
     def forgets(self) -> bool:
-        """Whether an invalid reward (such as NaN) no longer matters once a valid one follows.
-
-        That is true for the last reward of a run, but not for a sum of rewards.
-        """
+        """Whether an invalid reward (such as NaN) no longer matters once a valid one follows."""
         return False
 
     @property
@@ -130,32 +124,22 @@ class Behavior(ABC):
         return float(self.value(self.start()))
 
     def start(self) -> State:
-        """What must be remembered of a run before its first step, to compute this behavior.
-
-        What is remembered is a float, or a (nested) tuple of plain values.
-        """
+        """What must be remembered of a run before its first step: a float, or a tuple of values."""
         return math.nan
 
     @abstractmethod
     def update(self, state: State, reward: Any, t: int) -> State:
-        """What must be remembered after step t, computed from ``state`` and the step's reward.
+        """What must be remembered after step t, from what was before it and the step's reward.
 
-        ``state`` is what was remembered before step t. `value` turns it into the number that a run
-        is judged by. If this number is read from a column, ``reward`` is the value of the column.
+        If the behavior is read from a column, ``reward`` is the value of the column.
         """
 
     def value(self, state: State) -> Any:
-        """The behavior so far, computed from ``state``.
-
-        ``state`` is what was remembered of the run. The result is NaN if there is no value yet.
-        """
+        """The behavior so far, from what was remembered of the run; NaN if there is none yet."""
         return state
 
     def scale(self, t: int) -> float:
-        """The factor by which a model scales what is still to come at step t.
-
-        It makes different steps comparable, if later rewards count less.
-        """
+        """The factor by which a model scales what is still to come at step t."""
         return 1.0
 
     def translate(self, target: Target, so_far: float, t: int, grid: float | None = None) -> Target:
@@ -226,22 +210,14 @@ class Walk(NamedTuple):
 
 
 def begin(behavior: Behavior, n: int) -> AnyArray:
-    """What a behavior remembers of each of n runs before their first step, (n,).
-
-    To compute it, something must be remembered of a run, such as its sum so far: a float, or any
-    object. The array has floats or objects accordingly.
-    """
+    """What a behavior remembers of each of n runs before their first step, (n,)."""
     states = np.empty(n, dtype=np.float64 if behavior.vectorised else np.object_)
     states.fill(behavior.start())
     return states
 
 
 def advance(behavior: Behavior, states: AnyArray, rewards: FloatArray, t: int) -> AnyArray:
-    """What a behavior remembers after step t, for many runs at once.
-
-    ``states`` is what the behavior remembered of each run before step t, such as the sum so far;
-    ``rewards`` are the runs' rewards at step t.
-    """
+    """What a behavior remembers after step t, for many runs at once."""
     if behavior.vectorised:
         return np.asarray(behavior.update(states, rewards, t))
     one_by_one = np.frompyfunc(lambda state, reward: behavior.update(state, reward, t), 2, 1)
@@ -249,21 +225,14 @@ def advance(behavior: Behavior, states: AnyArray, rewards: FloatArray, t: int) -
 
 
 def values_of(behavior: Behavior, states: AnyArray) -> FloatArray:
-    """The behavior so far of many runs, (n,).
-
-    It is computed from what the behavior remembers of each run, ``states``.
-    """
+    """The behavior so far of many runs, (n,)."""
     if behavior.vectorised:
         return np.asarray(behavior.value(states), dtype=np.float64)
     return np.asarray(np.frompyfunc(behavior.value, 1, 1)(states), dtype=np.float64)
 
 
 def walk(behavior: Behavior, values: FloatArray, lengths: IndexArray, offsets: IndexArray) -> Walk:
-    """The behavior at each recorded row and at each run's end.
-
-    ``values`` are the rewards. If the behavior is read from a column, they are the values of this
-    column after each row.
-    """
+    """The behavior at each recorded row and at each run's end."""
     before = np.empty(values.size)
     states = begin(behavior, lengths.size)
     with np.errstate(over="ignore", invalid="ignore"):  # a NaN outcome is refused later
@@ -287,10 +256,7 @@ def walk(behavior: Behavior, values: FloatArray, lengths: IndexArray, offsets: I
 def steps_of(
     lengths: IndexArray, offsets: IndexArray, *, backwards: bool = False
 ) -> Iterator[tuple[int, slice, IndexArray]]:
-    """For each step: its number, the slice of its rows, and the episodes still going there.
-
-    Episodes are given by their positions.
-    """
+    """For each step: its number, the slice of its rows, and the episodes still going there."""
     alive: IndexArray = np.arange(lengths.size)
     steps = range(offsets.size - 1)
     for t in reversed(steps) if backwards else steps:

@@ -379,11 +379,7 @@ def _ends(bounds: Bounds) -> tuple[float, float]:
 
 
 def _span(first: float, whole: float, bounds: Bounds) -> tuple[float, float]:
-    """The smallest and the largest possible weighted sum of rewards, given bounds on a reward.
-
-    At least the first reward is earned; later ones may be missing. ``first`` is the weight of the
-    first reward, and ``whole`` is the sum of all weights.
-    """
+    """The smallest and the largest possible weighted sum of rewards, given bounds on a reward."""
     low, high = _ends(bounds)
     # The weights of late steps may vanish, and 0 times an infinite bound is NaN.
     lower = first * low if low >= 0.0 else whole * low if math.isfinite(low) else low

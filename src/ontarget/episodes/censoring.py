@@ -39,11 +39,7 @@ def some_left_out(n: int, whole: int) -> str:
 
 
 def needs(censored: Censored, given: bool, *arguments: Argument) -> None:
-    """Refuse a choice of ``censored`` if an argument that it needs was not given.
-
-    ``censored`` says what to do with cut-off runs. ``arguments`` are the arguments that this choice
-    needs; ``given`` is True if the user passed all of them.
-    """
+    """Refuse a choice of ``censored`` if an argument that it needs was not given."""
     if not given:
         listed: list[str | Argument] = []
         for one in arguments:
@@ -52,10 +48,7 @@ def needs(censored: Censored, given: bool, *arguments: Argument) -> None:
 
 
 def _as_horizon(store: Store) -> tuple[str | Argument, ...]:
-    """More advice for an error message, if all cut-off episodes have the same length; else empty.
-
-    Equal lengths usually mean that a time limit ended the episodes. Then they may be complete.
-    """
+    """More advice for an error message if all cut-off episodes have the same length."""
     longest = int(store.lengths.max())
     if np.any(store.lengths[store.censored] < longest):
         return ()
@@ -69,13 +62,7 @@ def settle_censored(
     going_on: tuple[FloatArray, FloatArray] | None = None,
     bound: float | None = None,
 ) -> tuple[Store, IndexArray | None]:
-    """The recorded episodes and the positions of those to keep, as the option ``censored`` says.
-
-    The option says what to do with episodes that were cut off before their end. The positions are
-    None if all episodes are kept. ``going_on`` has, for each episode, 1 divided by the probability
-    that nobody stopped it, and how far rounding may move this number (`chosen_by_lot`). ``bound``
-    is an upper bound on these numbers. Only ``censored="weights"`` needs them.
-    """
+    """The recorded episodes and the positions of those to keep, as the option ``censored`` says."""
     cut = int(np.count_nonzero(store.censored))
     if censored == "weights":
         return _drawn(store, going_on, bound)
@@ -110,12 +97,7 @@ def settle_censored(
 def _drawn(
     store: Store, going_on: tuple[FloatArray, FloatArray] | None, bound: float | None
 ) -> tuple[Store, IndexArray]:
-    """The recorded episodes, and the positions of some that nobody stopped, drawn at random.
-
-    Episodes that nobody stopped are a selection of all runs. The draw corrects for this: the drawn
-    episodes are distributed like runs that nobody ever stops. The arguments are those of
-    `settle_censored`.
-    """
+    """The recorded episodes, and the positions of some that nobody stopped, drawn at random."""
     needs(
         "weights",
         going_on is not None and bound is not None,
@@ -175,10 +157,7 @@ def chosen_by_lot(
 
 
 def run_products(rows: FloatArray, lengths: IndexArray, offsets: IndexArray) -> FloatArray:
-    """For each episode, the product of the numbers in its rows.
-
-    The rows are sorted by step, and within a step by episode.
-    """
+    """For each episode, the product of the numbers in its rows."""
     products = np.ones(lengths.size)
     for t in range(offsets.size - 1):
         products[lengths > t] *= rows[offsets[t] : offsets[t + 1]]
@@ -222,11 +201,7 @@ def refuse_unused(recording: RawEpisodes, censored: Censored) -> None:
 
 
 def going_on_of(recording: RawEpisodes) -> tuple[FloatArray, FloatArray] | None:
-    """For each episode, 1 divided by the probability that nobody stopped it, and its rounding.
-
-    It is the product of 1/(1 − stop_probability) over the steps of the episode; the rounding is in
-    units in the last place. None if the data have no stop probabilities.
-    """
+    """For each episode, 1 divided by the probability that nobody stopped it, and its rounding."""
     q = recording.stop_probability
     if q is None:
         return None
@@ -246,11 +221,7 @@ def going_on_of(recording: RawEpisodes) -> tuple[FloatArray, FloatArray] | None:
 
 
 def within_horizon(recording: RawEpisodes, horizon: int | None) -> tuple[RawEpisodes, IndexArray]:
-    """The recorded episodes, and the positions of those whose cut-off is not before the horizon.
-
-    Steps after the horizon are removed. Whether an episode is kept depends only on its cut-off,
-    never on how the run went.
-    """
+    """The recorded episodes, and the positions of those whose cut-off is not before the horizon."""
     cutoff = recording.cutoff
     needs(
         "horizon",

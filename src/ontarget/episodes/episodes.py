@@ -913,11 +913,7 @@ class Episodes:
 
     @property
     def _alone(self) -> Store:
-        """The arrays of these episodes only, without other episodes of the same recording.
-
-        If these are all episodes of the recording, nothing is copied, and the rows may stay on
-        disk.
-        """
+        """The arrays of these episodes only, without other episodes of the same recording."""
         return self._store if self._index is None else self._store.part(self._index)
 
     def _on_same_grid(self, store: Store, index: IndexArray | None = None) -> Episodes:
@@ -938,11 +934,7 @@ class Episodes:
         return Episodes(self._store, self._index, grid=grid)
 
     def _on_grids(self, grids: Mapping[str, float], *, settled: bool = True) -> Episodes:
-        """The same episodes, each behavior rounded to multiples of the number given for it.
-
-        A behavior is a number that the episodes are judged by; ``grids`` maps its name to the
-        number.
-        """
+        """The same episodes, each behavior rounded to multiples of the number given for it."""
         several = tuple(
             replace(one, grid=grids[one.name], settled=settled) if one.name in grids else one
             for one in self._store.several

@@ -19,19 +19,12 @@ _ENOUGH = 20  # the fewest changes that count as evidence
 
 
 def fingerprints(episodes: Episodes) -> KeyArray:
-    """A 64-bit hash of each episode: of its id, its outcome, and its states at all steps.
-
-    The behavior so far at each step is part of the hash too.
-    """
+    """A 64-bit hash of each episode: of its id, its outcome, and its states at all steps."""
     return _named(episodes, _contents(episodes))
 
 
 def known_by(episodes: Episodes) -> KeyArray:
-    """The fingerprints by which a model file recognizes these episodes, sorted.
-
-    If there are more than `MOST_FINGERPRINTS`, only the smallest are kept. Fingerprints are hashes,
-    so the smallest belong to a random part of the episodes.
-    """
+    """The fingerprints by which a model file recognizes these episodes, sorted."""
     return np.sort(fingerprints(episodes))[:MOST_FINGERPRINTS]
 
 
@@ -90,10 +83,7 @@ class Clocks(NamedTuple):
 
 
 def clocks_of(episodes: Episodes | None, schema: Schema) -> Clocks:
-    """Which features only rise or only fall during the runs of these episodes.
-
-    The answer comes from a few pairs of neighboring steps, spread over the length of the episodes.
-    """
+    """Which features only rise or only fall during the runs of these episodes."""
     if episodes is None or episodes.horizon < 2:
         return Clocks()
     moves = []
@@ -124,11 +114,7 @@ def _one_way(moves: FloatArray) -> BoolArray:
 
 
 def learned_schema(train: Episodes, unseen: Unseen) -> Schema:
-    """The features of these episodes, each with exactly the categories that occur.
-
-    ``unseen`` says what happens later with a category that does not occur in these episodes: it is
-    an error, or it counts as a missing value.
-    """
+    """The features of these episodes, each with exactly the categories that occur."""
     columns = train.schema.categorical
     found: dict[int, set[float]] = {j: set() for j in columns}
     for t in range(int(train.lengths.max())) if columns else ():

@@ -60,11 +60,7 @@ class History:
         return max(self.steps, int(bool(self.changes)))
 
     def columns(self, schema: Schema) -> IntArray:
-        """(columns, 3): what each column holds, the position of its feature, and a number.
-
-        The position is that of the reward, behind all features, where the column is about rewards.
-        The number is how many steps ago the value was known, or the code of the counted category.
-        """
+        """(columns, 3): what each column holds, the position of its feature, and a number."""
         d, lags = len(schema), range(1, self.steps + 1)
         numbers = np.flatnonzero(measured(schema)).tolist() if self.steps else []
         found = [(FEATURE, j, lag) for lag in lags for j in range(d)]
@@ -76,21 +72,14 @@ class History:
         return read_only(np.array(found, dtype=np.int64).reshape(-1, 3))
 
     def by_kind(self, schema: Schema) -> tuple[IntArray, ...]:
-        """The columns of each kind, in the order of the kinds, each as (columns, 3).
-
-        Instead of what it holds, each column has its place in a state.
-        """
+        """The columns of each kind, in the order of the kinds, each as (columns, 3)."""
         columns = self.columns(schema)
         places = np.arange(len(schema), len(schema) + len(columns))
         each = [columns[:, 0] == kind for kind in (FEATURE, REWARD, CHANGE, MEAN, COUNT)]
         return tuple(read_only(np.column_stack([places[own], columns[own, 1:]])) for own in each)
 
     def blank(self, schema: Schema) -> FloatArray:
-        """What a run remembers before its first state, in the form that `recall_rows` reads.
-
-        There is one row for each of the last `lags` steps, then the sums of all values so far, how
-        many values are in each sum, and rows with one number for each counted category.
-        """
+        """What a run remembers before its first state, in the form that `recall_rows` reads."""
         if not self:
             return read_only(np.zeros((0, 0)))
         width = len(schema) + 1
@@ -156,11 +145,7 @@ def running_counts(
     lengths: IndexArray,
     offsets: IndexArray,
 ) -> IntArray:
-    """For every row, how often each category has occurred in the run up to that row.
-
-    The shape is (categories, rows). ``states`` is (features, rows), and the pairs of ``counts`` are
-    a feature and the code of one of its categories.
-    """
+    """For every row, how often each category has occurred in the run up to that row."""
     found = np.empty((len(counts), states.shape[1]), dtype=np.int32)
     so_far = np.zeros((len(counts), lengths.size), dtype=np.int32)
     features, codes = np.array(counts, dtype=np.int64).reshape(-1, 2).T
@@ -171,10 +156,7 @@ def running_counts(
 
 
 def history_from(stored: Any, schema: Schema) -> History:
-    """The history that `History.to_json` wrote, for states with these features.
-
-    It raises a LookupError, TypeError or ValueError if that is not what was stored.
-    """
+    """The history that `History.to_json` wrote, for states with these features."""
     if not isinstance(stored, dict):
         return History(_whole(stored, MOST_STEPS + 1))
     d = len(schema)

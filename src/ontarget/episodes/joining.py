@@ -37,12 +37,7 @@ def _same(own: Feature, other: Feature) -> bool:
 
 
 def recoded_store(store: Store, schema: Schema) -> Store:
-    """The same episodes, with categories coded by the dictionaries of another schema.
-
-    A dictionary lists the categories of a feature; a category's position is its code. A category
-    that is not in the dictionary becomes a missing value and is counted, or it is an error:
-    `Feature.unseen` says which.
-    """
+    """The same episodes, with categories coded by the dictionaries of another schema."""
     recoded: Any = getattr(store, "recoded", None)
     if recoded is not None:  # prepared rows, which are coded as they are read
         found: Store = recoded(schema)
@@ -86,11 +81,7 @@ def _named(codes: FloatArray, feature: Feature) -> list[Any]:
 
 
 def joined_store(stores: Sequence[Store]) -> Store:
-    """One store with the episodes of all these stores, in order.
-
-    Stores that differ in something that all episodes must share, such as their features, are
-    refused.
-    """
+    """One store with the episodes of all these stores, in order."""
     first, *others = stores
     for number, other in enumerate(others, start=2):
         _check_alike(first, other, number)
@@ -261,10 +252,7 @@ def _rows(stores: Sequence[Store], name: str) -> FloatArray | None:
 
 
 def _flags(stores: Sequence[Store], name: str) -> BoolArray | None:
-    """One flag per episode of all stores: terminated, or truncated (cut off).
-
-    If a store does not have the flag ``name``, the opposite of its other flag is used.
-    """
+    """One flag per episode of all stores: terminated, or truncated (cut off)."""
     if all(getattr(store, name) is None for store in stores):
         return None
     found = []

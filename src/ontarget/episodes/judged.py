@@ -22,11 +22,7 @@ _NAME: Final = re.compile(r"[^\W\d]\w*")
 
 @dataclass(frozen=True)
 class Reading:
-    """A behavior, and the signal that it is computed from.
-
-    ``signal`` is the name of a column. It is None if the behavior is computed from the reward, or
-    if its values themselves are read from a column.
-    """
+    """A behavior, and the signal that it is computed from."""
 
     behavior: Behavior
     signal: str | None = None
@@ -38,10 +34,7 @@ class Reading:
 
     @property
     def spec(self) -> str:
-        """The behavior and its column as text, such as "min:distance" (the smallest distance).
-
-        `reading_of` turns the text back into an object.
-        """
+        """The behavior and its column as text, such as "min:distance" (the smallest distance)."""
         spec = self.behavior.spec
         if self.signal is None:
             return spec
@@ -64,10 +57,7 @@ class Judged:
 
     @classmethod
     def of(cls, judged: JudgedBy, columns: tuple[str, ...]) -> Judged:
-        """The behaviors that ``judged`` asks for.
-
-        ``columns`` are the columns of the table that a behavior may be computed from.
-        """
+        """The behaviors that ``judged`` asks for."""
         if isinstance(judged, Mapping):
             return cls(readings_of(judged, columns=columns))
         return cls({"": reading_of(judged, columns=columns)})
@@ -129,10 +119,7 @@ def reading_of(spec: OneBehavior, *, columns: tuple[str, ...] = ()) -> Reading:
 def readings_of(
     judged: Mapping[str, OneBehavior], *, columns: tuple[str, ...] = ()
 ) -> dict[str, Reading]:
-    """For each name, the behavior and its column.
-
-    ``judged`` maps each name to a behavior, or to its text such as "min:distance".
-    """
+    """For each name, the behavior and its column."""
     _check_names(judged)
     return {name: reading_of(spec, columns=columns) for name, spec in judged.items()}
 

@@ -63,12 +63,7 @@ def arrange(
     first_step: int = 0,
     names: AnyArray | None = None,
 ) -> Arrangement:
-    """The order that sorts rows by step and then by episode, from each row's episode id and step.
-
-    Episodes keep the order of their first rows. If ``steps`` is None, the rows of each episode are
-    assumed to be in order already. If ``ids`` contains codes (numbers that stand for ids),
-    ``names`` contains the ids themselves.
-    """
+    """The order that sorts rows by step and then by episode."""
 
     def name(episode_id: Any) -> str:
         return str(episode_id if names is None else names[episode_id])
@@ -121,11 +116,7 @@ def _numbered(ids: IndexArray) -> tuple[IndexArray, IndexArray]:
 
 
 def _block_of_distinct(ids: IndexArray) -> int | None:
-    """How many episodes there are, if every step has the same ids in the same order; else None.
-
-    Rows are like this if they are sorted by step and all episodes have equally many steps. Such
-    rows need no sorting.
-    """
+    """How many episodes there are, if every step has the same ids in the same order; else None."""
     again = np.flatnonzero(ids[1:] == ids[0])
     n = int(again[0]) + 1 if again.size else ids.size
     if ids.size % n or np.unique(ids[:n]).size != n:
@@ -184,10 +175,7 @@ def _more(count: int, what: str) -> str:
 
 
 class RawSignal(NamedTuple):
-    """The name of one of several behaviors, and its data.
-
-    The data are the values, one per row, of the column that the behavior is computed from.
-    """
+    """The name of one of several behaviors, and its data."""
 
     name: str
     reading: Reading
@@ -196,10 +184,7 @@ class RawSignal(NamedTuple):
 
 @dataclass(frozen=True)
 class RawEpisodes:
-    """The columns of recorded episodes, not checked yet.
-
-    Rows are sorted by step and then by episode.
-    """
+    """The columns of recorded episodes, not checked yet."""
 
     arrangement: Arrangement
     schema: Schema
@@ -227,10 +212,7 @@ class RawEpisodes:
 
 @contextmanager
 def remarked(remarks: Sequence[str]) -> Iterator[None]:
-    """A context that adds these remarks to the message of any error inside it.
-
-    The remarks say which columns were guessed. A wrong guess may be the cause of the error.
-    """
+    """A context that adds these remarks to the message of any error inside it."""
     try:
         yield
     except EpisodesError as error:

@@ -55,11 +55,7 @@ class Unrounded:
         return _UNIT32 * np.maximum(sizes, typical_size(self.outcomes))
 
     def changed(self, target: Target, grid: float) -> BoolArray:
-        """Whether rounding changes the side of each run by more than the noise of its sum, (runs,).
-
-        An outcome that rounding puts on a bound counts as equal to it only if it misses the bound
-        by less than float32 can tell.
-        """
+        """Whether rounding changes the side of each run by more than the noise of its sum."""
         raw = self.outcomes
         differs: BoolArray = (target.contains(raw) != target.contains(raw, grid)) & self.known
         if not differs.any():
@@ -85,11 +81,7 @@ class Unrounded:
 
 
 def check_sides(runs: Unrounded, target: Target, grid: float, *, rounded: bool = False) -> None:
-    """Raise a `TargetError` if rounding to the grid changes whether a run meets the target (M1).
-
-    If the outcomes are ``rounded`` already, those beside a bound may have changed sides: beside one
-    that is not on the grid, and beside any if the grid is coarse.
-    """
+    """Raise a `TargetError` if rounding to the grid changes whether a run meets the target (M1)."""
     changed = runs.changed(target, grid)
     if rounded:
         coarse = grid > _FINE * typical_size(runs.outcomes)
@@ -106,10 +98,7 @@ def _ends(target: Target) -> list[float]:
 
 
 def check_goal_sides(runs: Mapping[str, Unrounded], goal: Goal, grids: Mapping[str, float]) -> None:
-    """Raise a `TargetError` if rounding changes whether a run meets the goal (M1).
-
-    ``runs`` are the same runs, judged by each behavior.
-    """
+    """Raise a `TargetError` if rounding changes whether a run meets the goal (M1)."""
     raw = {name: runs[name].outcomes for name in goal.names}
     differs = goal.contains(raw) != goal.contains(raw, grids)
     if not differs.any():

@@ -359,10 +359,7 @@ class Schema:
 
     @cached_property
     def codes(self) -> tuple[tuple[int, frozenset[float]], ...]:
-        """The position of each feature with known categories, and the numbers that stand for them.
-
-        A number that is none of them, and not NaN, is no category: see `settled`.
-        """
+        """The position of each feature with known categories, and their numbers."""
         features = enumerate(self.features)
         return tuple((j, one.codes) for j, one in features if one.codes is not None)
 
@@ -388,12 +385,7 @@ class Schema:
         return np.array([feature._checked(one) for feature, one in pairs])
 
     def encode_many(self, states: Any) -> tuple[FloatArray, dict[int, str]]:
-        """States as rows of numbers, and a dictionary of errors: row number to reason.
-
-        A state that cannot be read becomes a row of NaN and an entry in the dictionary. Pass a
-        matrix, a dataframe (whose columns are found by name), or a sequence of states that `encode`
-        can read.
-        """
+        """States as rows of numbers, and a dictionary of errors: row number to reason."""
         try:
             columns = getattr(states, "columns", None)
             if columns is not None:

@@ -66,11 +66,7 @@ def divide(
     seed: int,
     by_group: ByGroup | None,
 ) -> dict[str, IndexArray]:
-    """A dictionary from the name of each part of a split to the positions of its episodes.
-
-    The entry "rest" has the episodes that are left over. With ``by_group="cluster"``, some episodes
-    are in no entry. See `Episodes.split` for the parameters.
-    """
+    """A dictionary from the name of each part of a split to the positions of its episodes."""
     if by_group not in (None, "stratify", "whole", "cluster"):
         raise EpisodesError(
             Argument("by_group"), f" needs 'stratify', 'whole', 'cluster' or None, got {by_group!r}"
@@ -117,10 +113,7 @@ def _stratify(
 
 
 def _keep_whole(groups: AnyArray, parts: Parts, seed: int) -> list[IndexArray]:
-    """The positions of each part's episodes, if each group of episodes stays in one part.
-
-    The groups are taken in random order. Each goes to the part that still lacks most episodes.
-    """
+    """The positions of each part's episodes, if each group of episodes stays in one part."""
     names, which = np.unique(groups, return_inverse=True)
     sizes = np.bincount(which)
     counts = _counts(parts, groups.size)
@@ -137,16 +130,7 @@ def _keep_whole(groups: AnyArray, parts: Parts, seed: int) -> list[IndexArray]:
 def _clusters(
     ids: AnyArray, keys: KeyArray, groups: AnyArray, parts: Parts, seed: int
 ) -> list[IndexArray]:
-    """The positions of each part's episodes, if a whole group goes to one part.
-
-    The first part keeps all episodes of its groups. Every other part keeps one episode per group,
-    drawn at random.
-
-    Runs of one group resemble each other, so several runs of a group are not exchangeable with a
-    run of a new group. But whole groups are exchangeable with each other. So if one run is drawn
-    from each group, these runs are exchangeable with a run of a new group (method M11 in
-    docs/methods.md).
-    """
+    """The positions of each part's episodes, if a whole group goes to one part."""
     names, which = np.unique(groups, return_inverse=True)
     order = np.argsort(keyed_hash(keys_of(names), seed, "split"), kind="stable")
     own = np.split(order, np.cumsum(_counts(parts, names.size)))

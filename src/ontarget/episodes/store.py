@@ -32,10 +32,7 @@ from ontarget.target import Target
 
 @dataclass(frozen=True)
 class Roles:
-    """Which column of the user's data was the step, the reward, and so on.
-
-    With these names, a table can be written back as the user had it.
-    """
+    """Which column of the user's data was the step, the reward, and so on."""
 
     episode: str = "episode"
     step: str = "step"
@@ -147,10 +144,7 @@ class Store:
 
     @cached_property
     def censored(self) -> BoolArray:
-        """For each episode, whether it was cut off before its end.
-
-        An episode that was cut off exactly at the horizon counts as complete.
-        """
+        """For each episode, whether it was cut off before its end."""
         if self.terminated is not None:
             cut = ~self.terminated
         elif self.truncated is not None:
@@ -163,11 +157,7 @@ class Store:
 
     @cached_property
     def brought(self) -> FloatArray:
-        """The number that becomes known together with the state of each row, (rows,).
-
-        It is the reward of the previous step. If runs are judged by a column instead of rewards, it
-        is the value of that column so far. In the first row of an episode it is NaN.
-        """
+        """The number that becomes known together with the state of each row, (rows,)."""
         found = np.array(self.before)
         if self.rewards is not None:
             earned = np.full(self.lengths.size, np.nan)
@@ -196,10 +186,7 @@ class Store:
         return running_counts(self.states, self.history.counts, self.lengths, self.offsets)
 
     def states_at(self, step: int, rows: slice | IndexArray, alive: IndexArray) -> FloatArray:
-        """The states of the episodes in these rows of one step, (episodes, columns).
-
-        ``alive`` contains the positions of the episodes that the rows belong to.
-        """
+        """The states of the episodes in these rows of one step, (episodes, columns)."""
         if not self.history:
             return self.states[:, rows].T
         d, columns = len(self.schema), self.history_columns
@@ -301,26 +288,10 @@ def _freeze(value: Any) -> None:
 class Step:
     """The n episodes that are still going at one step, with their states and outcomes.
 
-    Attributes
-    ----------
-    t
-        The step.
-    states
-        The state of each episode before acting at this step, (n, columns).
-    behavior
-        The behavior so far, (n,).
-    remaining
-        The remainder of each episode, (n,): what was still to come. For a sum, the outcome minus
-        the behavior so far. For a maximum or minimum, the extreme of the rewards from this step on.
-        Otherwise the outcome.
-    outcomes
-        The outcome of each episode, (n,).
-    ids, groups
-        The id and the group of each episode, (n,); ``groups`` is None without groups.
-    keys
-        A 64-bit hash of each id, for random draws that do not depend on the order of the episodes.
-    index
-        The position of each episode among all episodes, (n,).
+    ``states`` are those before acting, ``behavior`` is the behavior so far, and ``remaining`` the
+    remainder: for a sum, the outcome minus the behavior so far; for a maximum or minimum, the
+    extreme of the rewards from this step on; otherwise the outcome. ``keys`` are hashes of the
+    ids, and ``index`` has the positions among all episodes.
     """
 
     t: int

@@ -10,7 +10,8 @@ acts on it. What a caller brings with a state is the reward, the signals or the 
 
 Recorded episodes get the same answers (`Answers`): those of `answering` ask all episodes step by
 step. *Assure* episodes are held out from learning, and promises come from them. `explaining` says
-why p is what it is. Tables are (steps, episodes), and rows are one step of one episode.
+why p is what it is. Tables are (steps, episodes), and rows are one step of one episode. `setting`
+says how an alarm is set, for Python, the commands and the service.
 """
 
 import lazy_loader

@@ -1,5 +1,5 @@
-from ._leaks import Caution as Caution
-from ._order import FileOrder as FileOrder
+from ._cautions import Caution as Caution
+from ._cautions import FileOrder as FileOrder
 from .look import ColumnFacts as ColumnFacts
 from .look import Look as Look
 from .prepared.preparing import PreparedEpisodes as PreparedEpisodes

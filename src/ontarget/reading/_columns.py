@@ -46,10 +46,7 @@ def is_text(column: pl.Series) -> bool:
 
 
 def numbers(column: pl.Series, what: str, where: Where) -> FloatArray:
-    """The values of a column as float64; missing values become NaN.
-
-    In messages, ``what`` names the column, and ``where`` names the place of a row.
-    """
+    """The values of a column as float64; missing values become NaN."""
     if is_text(column) and says_nothing(column).all():
         return np.full(len(column), np.nan)
     if is_text(column):
@@ -73,10 +70,7 @@ def numbers(column: pl.Series, what: str, where: Where) -> FloatArray:
 
 
 def whole_numbers(column: pl.Series, what: str) -> IndexArray:
-    """The values of a column as integers; floats must be whole.
-
-    ``what`` names the column in messages.
-    """
+    """The values of a column as integers; floats must be whole."""
     _refuse_missing(column, what)
     if column.dtype.is_integer():
         _refuse_inexact(column, what, lambda row: f"row {row}")
@@ -111,10 +105,7 @@ class Labels:
 
 
 def labels(column: pl.Series, what: str) -> Labels:
-    """The values of a column as names; whole numbers stay numbers and text stays text.
-
-    ``what`` names the column in messages.
-    """
+    """The values of a column as names; whole numbers stay numbers and text stays text."""
     _refuse_missing(column, what)
     if column.dtype.is_integer() and column.dtype not in _WIDER_THAN_NUMPY:
         return Labels(column.to_numpy(), None)
@@ -129,10 +120,7 @@ def labels(column: pl.Series, what: str) -> Labels:
 
 
 def joined_labels(columns: Sequence[pl.Series], what: str) -> Labels:
-    """The names that several columns make together, such as ``Leeds/2026``.
-
-    ``what`` names the columns in messages.
-    """
+    """The names that several columns make together, such as ``Leeds/2026``."""
     parts = [labels(column, f"{what} (column {column.name!r})") for column in columns]
     if len(parts) == 1:
         _refuse_nameless(columns[0], what)
@@ -153,10 +141,7 @@ def _part_of_name(value: object) -> str:
 
 
 def flags(column: pl.Series, what: str) -> BoolArray:
-    """The values of a column as booleans; numbers must be 0 or 1.
-
-    ``what`` names the column in messages.
-    """
+    """The values of a column as booleans; numbers must be 0 or 1."""
     _refuse_missing(column, what)
     if column.dtype == pl.Boolean:
         truth: BoolArray = column.to_numpy()
@@ -176,10 +161,7 @@ def number_feature(column: pl.Series, *, categorical: bool) -> Feature:
 
 
 def feature_of(column: pl.Series, *, categorical: bool, where: Where) -> Feature:
-    """The feature (name, type, categories of text) for a column of numbers or text.
-
-    ``where`` names the place of a row in messages.
-    """
+    """The feature (name, type, categories of text) for a column of numbers or text."""
     if not is_text(column):
         return number_feature(column, categorical=categorical)
     text = column.cast(pl.String)
@@ -190,10 +172,7 @@ def feature_of(column: pl.Series, *, categorical: bool, where: Where) -> Feature
 
 
 def encoded(column: pl.Series, feature: Feature, where: Where) -> FloatArray:
-    """The values of a column as the numbers that models read; text becomes codes.
-
-    ``where`` names the place of a row in messages.
-    """
+    """The values of a column as the numbers that models read; text becomes codes."""
     what = f"feature {feature.name!r}"
     if feature.categories is None:
         codes_given = numbers(column, what, where)
@@ -231,11 +210,7 @@ def unknown_in(column: pl.Series, feature: Feature) -> UnknownCategories | None:
 
 
 def decoded(values: FloatArray, feature: Feature) -> pl.Series:
-    """The original column, made from the numbers that `encoded` returned.
-
-    The column has its original type; a missing float is NaN. If polars does not have this type, or
-    the values do not fit it, the column is float64.
-    """
+    """The original column, made from the numbers that `encoded` returned."""
     column = pl.Series(feature.name, values)
     if feature.categories is None:
         kind = _TYPES.get(feature.dtype, pl.Float64())
@@ -326,12 +301,7 @@ def _first_known(column: pl.Series) -> Any:
 
 
 def year_first(column: pl.Series, what: str) -> pl.Series:
-    """The column, with dates such as 31/01/2026 rewritten with the year first, as 2026-01-31.
-
-    Dates with dots have the day first. Otherwise some date of the column must show whether the day
-    or the month comes first, by a number above 12, which can only be a day. If no date shows it,
-    the column is refused. ``what`` is what messages call the column.
-    """
+    """The column, with dates such as 31/01/2026 rewritten with the year first, as 2026-01-31."""
     first = _first_known(column) if is_text(column) else None
     if first is None or not _YEAR_LAST.match(str(first)):
         return column
@@ -353,10 +323,7 @@ def year_first(column: pl.Series, what: str) -> pl.Series:
 
 
 def times_of(column: pl.Series) -> pl.Series:
-    """The values of a column as times without a zone (in UTC), or as durations.
-
-    Values that cannot be read become missing.
-    """
+    """The values of a column as times without a zone (in UTC), or as durations."""
     if is_text(column):
         text = column.cast(pl.String).str.strip_chars().str.replace(",", ".", literal=True)
         try:
@@ -403,12 +370,7 @@ def checked_times(layout: Layout, columns: Collection[str]) -> tuple[str, ...]:
 def with_time_features(
     read: Callable[[str], pl.Series], names: Sequence[str], episodes: IndexArray
 ) -> Callable[[str], pl.Series]:
-    """A function that reads a column of a table, or a feature that is made from a column of times.
-
-    ``names`` are the columns of times. The features are the hours since the episode's earliest row,
-    the hour of the day with its minutes as a fraction, and the weekday (Monday is 1). Times with a
-    zone are taken in UTC.
-    """
+    """A function that reads a column of a table, or a feature made from a column of times."""
     sources = {
         feature: (name, kind)
         for name in names

@@ -31,11 +31,7 @@ def is_lerobot(path: Path) -> bool:
 
 
 def lerobot_table(path: Path, options: FrameOptions) -> tuple[pl.LazyFrame, FrameOptions]:
-    """The rows of a LeRobot dataset with one number per column, and the options for reading them.
-
-    The state is what was observed, without images. The reward is the column ``next.reward``.
-    Without that column it is ``next.success``, and a run is judged by whether it ever succeeded.
-    """
+    """The rows of a LeRobot dataset, one number per column, and the options for reading them."""
     described = _described(path)
     files = [regular_file(one) for one in sorted((path / "data").glob("*/*.parquet"))]
     if not files:
@@ -121,10 +117,7 @@ def _elements(kind: pl.DataType, column: pl.Expr, place: int) -> pl.Expr:
 
 
 def _names_of(path: Path, column: str, found: Any, size: int) -> list[str]:
-    """The names of the numbers in an array, as the dataset lists them; else their positions.
-
-    ``found`` is the list, which may be nested under a key. A single name is that of the array.
-    """
+    """The names of the numbers in an array, as the dataset lists them; else their positions."""
     if isinstance(found, dict) and len(found) == 1:
         found = next(iter(found.values()))
     if isinstance(found, list) and len(found) > 1 and len(found) != size:

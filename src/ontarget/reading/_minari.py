@@ -42,11 +42,7 @@ _COLUMNS: Final = ["observations", "rewards", "terminations", "truncations"]
 def record_minari(
     path: Path, options: FrameOptions, chosen: Sequence[int] | None = None
 ) -> tuple[RawEpisodes, Layout]:
-    """The episodes in the folder of a Minari dataset, not checked yet.
-
-    The options that the episodes were read with are returned too. Only the episodes with the
-    numbers in ``chosen`` are read; all by default.
-    """
+    """The episodes in the folder of a Minari dataset, not checked yet."""
     unfit = sorted(set(options) - set(_OPTIONS))
     if unfit:
         raise EpisodesError(
@@ -321,11 +317,7 @@ def episode_of(
     part: Callable[[Leaf], AnyArray],
     seen: ObservationLayout,
 ) -> MinariEpisode:
-    """An episode of a Minari dataset, checked.
-
-    ``column`` reads one of the episode's columns by its name, ``part`` reads one array of its
-    observations.
-    """
+    """An episode of a Minari dataset, checked."""
     rewards = column("rewards").astype(np.float64)
     steps = rewards.size
     terminated, truncated = (

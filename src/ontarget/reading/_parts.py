@@ -82,12 +82,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Parts:
-    """Which column of a table is the episode, the step, the reward and so on; None if none is.
-
-    Several columns may name an episode together, and several may sort its rows; their names are
-    then joined by commas. ``guessed`` says which columns were guessed, because they do not have the
-    usual names. ``notes`` are further remarks for the user.
-    """
+    """Which column of a table is the episode, the step, the reward and so on; None if none is."""
 
     episode: str
     step: str | None
@@ -102,10 +97,7 @@ class Parts:
 
     @property
     def sorts(self) -> bool:
-        """Whether the columns of the step only sort the rows.
-
-        The step of a row is then its place in the sorted episode.
-        """
+        """Whether the columns of the step only sort the rows."""
         return self.step is not None and self.step_columns != (self.step,)
 
     @property
@@ -132,13 +124,7 @@ class Parts:
 
 
 def find_parts(table: Table) -> Parts:
-    """Which column of a table is the episode, the step, the reward and so on.
-
-    Columns that the user or the file names come first, then those of the episodes passed as
-    ``like``, then a column with the plain name, such as ``step``, then columns with other common
-    names, such as ``t``. Two columns with such other names for the same thing are an error. Remarks
-    say what was guessed.
-    """
+    """Which column of a table is the episode, the step, the reward and so on."""
     columns, layout, judged = table.columns, table.layout, table.judged
     for name in judged.columns:
         if name not in columns:
@@ -224,11 +210,7 @@ def _named_alike(table: Table) -> dict[str, str | None]:
 
 
 def _joined(part: str, name: str | Sequence[str] | None) -> str | None:
-    """The names of several columns, joined by commas into one name.
-
-    ``part`` says what the columns are for, such as the step. If the step is a list with a single
-    column, which then only sorts the rows, a comma is added to its name.
-    """
+    """The names of several columns, joined by commas into one name."""
     if name is None or isinstance(name, str):
         return name
     names = list(name)
@@ -279,10 +261,7 @@ def _chosen(part: str, candidates: Sequence[str], *, needed: bool) -> str | None
 
 
 def no_column(part: str, name: str | None, columns: Sequence[str]) -> tuple[str | Argument, ...]:
-    """The words of the error message for a column that the user named but that does not exist.
-
-    ``part`` says what the column was for, such as the step.
-    """
+    """The words of the error message for a column that the user named but that does not exist."""
     message = f"no {part} column {name!r} among {', '.join(columns)}; pass "
     return message, Argument(part, _NAME)
 

@@ -27,13 +27,7 @@ _LONG, _FEWEST = 3, 5
 
 
 def read_steps(parts: Parts, table: Table, ids: Labels) -> tuple[IndexArray | None, int, Parts]:
-    """The step of each row (None if the rows are in order), the first step, and what is the step.
-
-    The first step has the number that the user passed, or else the smallest number in the table. A
-    column of times, or several columns together, only sort the rows of an episode; the steps are
-    then 0, 1, 2, … If a column that was guessed to be the step has decimals, it becomes a feature,
-    and the returned parts do not list it as the step.
-    """
+    """The step of each row (None if the rows are in order), the first step, and the parts."""
     name, first = parts.step, table.layout.first_step
     columns = [year_first(table.read(one), f"step (column {one!r})") for one in parts.step_columns]
     timed = any(is_times(column) for column in columns)
@@ -134,20 +128,8 @@ def _has_decimals(column: pl.Series) -> bool:
 class Clock:
     """Which rows of a table belong to each tick; a tick begins an interval of time (``every=``).
 
-    Attributes
-    ----------
-    ids
-        The episode of each tick.
-    steps
-        The number of each tick in its episode, from 0.
-    seen
-        For each tick, the last row at or before its time: the state that is known at the tick.
-    ended
-        For each tick, the last row before the next tick: what is known after acting.
-    tick
-        For each row of the table, the last tick at or before its time.
-    times
-        The time of each tick.
+    ``seen`` is the last row at or before each tick, whose state is known then; ``ended`` the last
+    row before the next tick; and ``tick`` the last tick at or before the time of each row.
     """
 
     ids: Labels
@@ -158,10 +140,7 @@ class Clock:
     times: pl.Series
 
     def reader(self, table: Table, parts: Parts) -> Callable[[str], pl.Series]:
-        """A function that reads a column of the table with one value per tick.
-
-        The state is what is known at the tick. The rewards from one tick to the next become one.
-        """
+        """A function that reads a column of the table with one value per tick."""
         read, behavior = table.read, table.judged.first.behavior
         summed = None if table.layout.outcome else parts.reward
         late = {parts.truncated, parts.terminated, parts.reward, behavior.column}
@@ -176,11 +155,7 @@ class Clock:
         return column
 
     def _earned(self, column: pl.Series, behavior: Behavior) -> pl.Series:
-        """One reward per tick, such that runs keep their outcomes.
-
-        For the behavior "sum", it is the sum of the rewards in the interval; for "max" and "min",
-        the largest or the smallest; otherwise the last.
-        """
+        """One reward per tick, such that runs keep their outcomes."""
         rewards = numbers(column, f"reward (column {column.name!r})", lambda row: f"row {row}")
         if behavior.spec == "sum":
             total = np.bincount(self.tick, weights=rewards, minlength=self.seen.size)
@@ -194,10 +169,7 @@ class Clock:
 
 
 def clock_of(column: pl.Series, ids: Labels, every: str, behavior: Behavior) -> Clock:
-    """A clock that ticks at a fixed interval, such as "15m", from each episode's first row on.
-
-    A tick becomes a step. The clock says which rows of the table belong to which tick.
-    """
+    """A clock that ticks at a fixed interval, such as "15m", from each episode's first row on."""
     length = _microseconds(every)
     column = year_first(column, f"step (column {column.name!r})")
     if not is_times(column):
@@ -265,14 +237,7 @@ def _check_size(ticks: int, rows: int, every: str) -> None:
 
 
 def check_order(parts: Parts, table: Table, ids: IndexArray) -> Parts:
-    """Check the order of a table's rows with columns that count the rows of an episode.
-
-    Such a column contains 0, 1, 2, … or 1, 2, 3, …, each number once in an episode. If there are
-    such columns but none of them counts in the order of the table, the table is refused: if the
-    last row came first, a monitor would see the future. Nothing is checked if a column is known to
-    be the step, or if the user says that no column is the step. The result is ``parts`` (which
-    column is what), with a remark if a column counts the rows.
-    """
+    """Check the order of a table's rows with columns that count the rows of an episode."""
     if table.layout.step is None or parts.step is not None:
         return parts
     grouped = _Grouped.of(ids)
@@ -311,10 +276,7 @@ class _Grouped:
         return cls(order, starts, np.diff(np.append(starts, order.size)))
 
     def counted_in_order(self, column: pl.Series) -> bool | None:
-        """Whether the column counts the rows of each episode (0, 1, 2, …) in their present order.
-
-        False if it counts the rows in another order, None if it does not count rows at all.
-        """
+        """Whether the column counts the rows of each episode in order; None if it counts none."""
         if not column.dtype.is_numeric() or column.has_nulls():
             return None
         values = column.cast(pl.Float64).to_numpy()[self.order]

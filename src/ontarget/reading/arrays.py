@@ -80,11 +80,7 @@ def record_arrays(
 def _signals(
     behavior: JudgedBy, rewards: Any, *, told: bool
 ) -> tuple[Behavior, Any, list[tuple[str, Reading, Any]]]:
-    """The first behavior, the rewards, and all behaviors if there are several; else an empty list.
-
-    The list has, for each behavior, its name, the signal that it is computed from, and the values
-    of this signal. ``told`` is True if the user passes the values of the behavior itself.
-    """
+    """The first behavior, the rewards, and all behaviors if there are several."""
     if not isinstance(behavior, Mapping):
         reading = reading_of(_named_column(behavior) if told else behavior)
         named = isinstance(rewards, Mapping)
@@ -112,11 +108,7 @@ def _named_column(behavior: Any) -> Any:
 
 
 def _read_by(reading: Reading, name: str, signals: Mapping[str, Any]) -> tuple[Reading, Any]:
-    """The behavior with the signal that it is computed from, and the values of this signal.
-
-    That is the signal that the behavior asks for, else the one with the behavior's own name, else
-    the reward.
-    """
+    """The behavior with the signal that it is computed from, and the values of this signal."""
     if reading.column is None and name in signals:
         reading = replace(reading, signal=name)
     values = signals.get(reading.column or _REWARD)

@@ -22,63 +22,26 @@ from ontarget.reading.layout import Layout, layout_of
 
 
 @dataclass(frozen=True, eq=False)
-class DividedLog:
-    """A log whose runs are divided into earlier and later ones.
+class LogPart:
+    """The rows of the earlier or of the later runs, as they are in the file.
 
-    Attributes
-    ----------
-    table
-        The rows as they are in the file; all values of a text file are texts.
-    episode
-        For each row, the number of its run.
-    later
-        Which runs are later ones.
-    starts
-        The value, at each run's start, of the column by which runs are divided; None if they are
-        divided at random.
+    All values of a text file are texts. ``starts`` has each run's first value of the column by
+    which runs are divided; None if they are divided at random.
     """
 
-    source: Path
     table: pl.DataFrame
-    separator: str
-    episode: IndexArray
-    later: BoolArray
+    runs: int
     starts: pl.Series | None
+    separator: str
+    metadata: dict[str, str] | None
 
-    def part(self, *, later: bool) -> pl.DataFrame:
-        """The rows of the earlier or of the later runs, in the order of the file."""
-        return self.table.filter(pl.Series(self.later[self.episode] == later))
-
-    def runs(self, *, later: bool) -> int:
-        """How many earlier or later runs there are."""
-        return int(np.count_nonzero(self.later == later))
-
-    def reach(self, *, later: bool) -> tuple[Any, Any] | None:
-        """The smallest and the largest start of the earlier or of the later runs.
-
-        None if runs were divided at random.
-        """
-        if self.starts is None:
-            return None
-        own = self.starts.filter(pl.Series(self.later == later))
-        return own.min(), own.max()
-
-    def write(self, path: Path, *, later: bool) -> int:
-        """Write the rows of the earlier or of the later runs to a file; returns their number."""
-        part = self.part(later=later)
+    def write(self, path: Path) -> None:
+        """Write the rows to a file."""
         with explained(path, "written"), replacing(path) as file:
             if path.suffix == ".parquet":
-                part.lazy().sink_parquet(file, metadata=self._metadata())
+                self.table.lazy().sink_parquet(file, metadata=self.metadata)
             else:
-                part.lazy().sink_csv(file, separator=self.separator)
-        return part.height
-
-    def _metadata(self) -> dict[str, str] | None:
-        """What the file says about its columns, such as the steps of a run; None if nothing."""
-        if self.source.suffix != ".parquet":
-            return None
-        found = pl.read_parquet_metadata(self.source)
-        return {name: text for name, text in found.items() if name != "ARROW:schema"} or None
+                self.table.lazy().sink_csv(file, separator=self.separator)
 
 
 def divided_log(
@@ -89,27 +52,13 @@ def divided_log(
     at: str | None = None,
     share: float = 0.8,
     seed: int = 0,
-) -> DividedLog:
-    """The runs of a file, divided into earlier and later ones.
+) -> tuple[LogPart, LogPart]:
+    """The earlier and the later runs of a file.
 
-    They are divided at a value of a column, or by a share of the runs.
-
-    Parameters
-    ----------
-    path
-        A Parquet or text file.
-    episode
-        The column of episode ids, or several joined by commas; found by its name if not given.
-    by
-        The column that says when a run started: dates, times, numbers or texts. A run starts at the
-        smallest value in its rows. Without ``by``, runs are divided at random.
-    at
-        Runs that start before this value are the earlier ones.
-    share
-        The share of earlier runs, if ``at`` is not given. Runs that start at the same value stay
-        together.
-    seed
-        The seed for a random division.
+    They are divided at the value ``at`` of the column ``by``, or so that ``share`` of them are
+    earlier; a run starts at the smallest value in its rows, and runs that start at the same value
+    stay together. Without ``by``, runs are divided at random. ``episode`` is the column of episode
+    ids, or several joined by commas; by default it is found by its name.
     """
     with explained(path, "read"):
         found = _opened(path)
@@ -122,7 +71,17 @@ def divided_log(
         rows, runs = which.reshape(-1), ids[first]
         starts = None if by is None else _starts(typed, by, rows, runs)
         later = _divided(starts, runs, at, share, seed)
-    return DividedLog(path, found.table, found.separator, rows, later, starts)
+
+    def part(own: BoolArray) -> LogPart:
+        return LogPart(
+            found.table.filter(pl.Series(own[rows])),
+            int(np.count_nonzero(own)),
+            None if starts is None else starts.filter(pl.Series(own)),
+            found.separator,
+            found.metadata,
+        )
+
+    return part(~later), part(later)
 
 
 class _Opened(NamedTuple):
@@ -132,6 +91,7 @@ class _Opened(NamedTuple):
     typed: pl.DataFrame
     separator: str = ","
     layout: Layout | None = None
+    metadata: dict[str, str] | None = None  # such as the steps of a run
 
 
 def _opened(path: Path) -> _Opened:
@@ -139,7 +99,9 @@ def _opened(path: Path) -> _Opened:
         raise EpisodesFileError(f"{path} is a folder; divide a .parquet or .csv file")
     if path.suffix == ".parquet":
         table = pl.read_parquet(path, glob=False)
-        return _Opened(table, table, layout=layout_in(path, {}))
+        told = pl.read_parquet_metadata(path)
+        told = {name: text for name, text in told.items() if name != "ARROW:schema"}
+        return _Opened(table, table, layout=layout_in(path, {}), metadata=told or None)
     if path.suffix not in TEXT_TABLES:
         raise EpisodesFileError(
             f"{path.name} needs to be a .parquet or .csv file, whose runs can be divided"

@@ -44,11 +44,7 @@ _MOST_STEPS = 2**31 - 1
 def record_file(
     path: Path, options: FrameOptions, chosen: Sequence[int] | None = None
 ) -> tuple[RawEpisodes, Layout]:
-    """The episodes in a file or in the folder of a dataset, not checked yet.
-
-    The options that the episodes were read with are returned too. In a Minari folder, only the
-    episodes with the numbers in ``chosen`` are read; all by default.
-    """
+    """The episodes in a file or in the folder of a dataset, not checked yet."""
     if path.is_dir() and not is_lerobot(path):
         from ontarget.reading._minari import record_minari
 
@@ -58,10 +54,7 @@ def record_file(
 
 
 def read_log(path: Path, options: FrameOptions) -> KeyedRows | None:
-    """The rows of a file as they are, each with the id of its episode and its step.
-
-    None if a step is not a row of the file: with ``every=``, and in a Minari dataset.
-    """
+    """The rows of a file as they are, each with the id of its episode and its step."""
     if path.is_dir() and not is_lerobot(path):
         return None
     with _opened(path, options) as (table, layout, _):
@@ -137,10 +130,7 @@ def _described(episodes: Episodes) -> str:
 
 
 def _judged_spec(episodes: Episodes) -> str | list[list[str]]:
-    """The behavior as text; for several, a list of pairs.
-
-    Each pair is (name, behavior). It is a list, not an object, because the order matters.
-    """
+    """The behavior as text; for several, a list of pairs."""
     if not episodes.names:
         return episodes.behavior.spec
     return [[name, reading.spec] for name, reading in episodes.readings.items()]
@@ -212,10 +202,7 @@ def _judged(spec: Any, path: Path, options: FrameOptions) -> JudgedBy:
 
 @contextmanager
 def explained(path: Path, done: Literal["read", "written"]) -> Iterator[None]:
-    """A context that turns errors of polars and the system into a message that names the file.
-
-    ``done`` completes the message "the file cannot be …": read, or written.
-    """
+    """A context that turns errors of polars and the system into a message that names the file."""
     try:
         str(path).encode()  # polars takes no other names
     except UnicodeEncodeError as error:
@@ -280,10 +267,7 @@ def frame_of(episodes: Episodes) -> pl.DataFrame:
 
 
 def _after(store: Store) -> FloatArray:
-    """For episodes that are judged by a column: the value of this column after each row, (rows,).
-
-    It is the value so far at the next row of the episode. In the last row, it is the outcome.
-    """
+    """The value of the column that judges an episode after each row, (rows,)."""
     after = np.empty_like(store.before)
     for t in range(store.offsets.size - 1):
         now, alive = store.rows(t, None)

@@ -2,35 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from types import EllipsisType
 from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
 import polars as pl
 
-from ontarget._typing import AnyArray, FloatArray, IndexArray
+from ontarget._typing import AnyArray, BoolArray, FloatArray, IndexArray
 from ontarget.episodes.builtin_behaviors import Sum
+from ontarget.episodes.censoring import all_taken_over, some_left_out
 from ontarget.episodes.judged import Judged, Reading
-from ontarget.episodes.recording import RawEpisodes, RawSignal, remarked
+from ontarget.episodes.recording import Arrangement, RawEpisodes, RawSignal, arrange, remarked
 from ontarget.episodes.schema import Feature, Schema, UnknownCategories
-from ontarget.errors import Argument, EpisodesError, Placeholder, TargetError
+from ontarget.errors import Argument, CensoredError, EpisodesError, Placeholder, TargetError
 from ontarget.reading._columns import (
+    Labels,
     checked_times,
     encoded,
     feature_of,
     flags,
     is_times,
     joined_labels,
+    labels,
     number_feature,
+    numbers,
     time_features,
     unknown_in,
     with_time_features,
 )
 from ontarget.reading._parts import Parts, Table, find_parts, no_column
-from ontarget.reading._rows import Rows, left_alone, named_column
 from ontarget.reading._steps import check_order, clock_of, read_steps
 from ontarget.reading.layout import (
     AN_OUTCOME,
@@ -43,6 +47,8 @@ from ontarget.reading.layout import (
 from ontarget.target import Target
 
 _FEW_CATEGORIES = 20  # up to this many are never remarked on, however few episodes there are
+_CUT = "truncated"
+_USUAL = "intervened"
 
 
 def table_of(frame: Any) -> pl.LazyFrame | pl.DataFrame:
@@ -78,11 +84,7 @@ def _series_of(column: nw.Series[Any]) -> pl.Series:
 def record_frame(
     table: pl.LazyFrame | pl.DataFrame, layout: Layout, notes: Sequence[str] = ()
 ) -> RawEpisodes:
-    """The episodes in a table, not checked yet.
-
-    Only some columns at a time are read into memory. ``layout`` says how to read the table;
-    ``notes`` are remarks for the user about how it was opened.
-    """
+    """The episodes in a table, not checked yet."""
     taken_over = named_column(layout, table.collect_schema().names())
     if taken_over is not None:
         whole = table.lazy().collect()
@@ -103,10 +105,7 @@ def record_frame(
 
 
 def found_parts(table: pl.DataFrame, layout: Layout) -> Parts:
-    """Which column of a table is the episode, the step, the reward and so on.
-
-    The table is the beginning of the first of several similar tables.
-    """
+    """Which column of a table is the episode, the step, the reward and so on."""
     found = _opened(table, layout)
     parts = find_parts(found)
     ids = [table.get_column(name) for name in parts.episode_columns]
@@ -124,10 +123,7 @@ class KeyedRows(NamedTuple):
 
 
 def keyed_rows(table: pl.LazyFrame | pl.DataFrame, layout: Layout) -> KeyedRows | None:
-    """The rows of a table, each with the id of its episode and its step; None with ``every=``.
-
-    With the option ``every``, steps are intervals of time, not rows.
-    """
+    """The rows of a table, each with the id of its episode and its step; None with ``every=``."""
     whole = table.lazy().select(kept_columns(layout, table.collect_schema().names())).collect()
     found = _opened(whole, replace(layout, drop=()))
     parts = find_parts(found)
@@ -385,3 +381,173 @@ def _what_to_do(categories: tuple[str, ...]) -> str:
         "If these are times or ids, new runs bring new ones, which count as missing: name a column "
         "of times with the option `times`, and a column of ids with the option `drop`"
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of a table, or its intervals of time (``every=``), sorted by step and episode."""
+
+    read: Callable[[str], pl.Series]
+    columns: tuple[str, ...]
+    labels: Labels
+    steps: IndexArray | None
+    first_step: int
+    parts: Parts
+
+    @cached_property
+    def arrangement(self) -> Arrangement:
+        """The order that sorts the rows."""
+        names = self.labels.dictionary
+        return arrange(self.labels.codes, self.steps, first_step=self.first_step, names=names)
+
+    @cached_property
+    def ids(self) -> AnyArray:
+        """The id of each episode."""
+        return self.labels[self.arrangement.first_rows]
+
+    def where(self, row: int) -> str:
+        """The episode and the step of a row of the table, as text for messages."""
+        order = self.arrangement.order
+        episode, step = self.arrangement.locate(
+            row if order is None else int(np.argmax(order == row))
+        )
+        return f"episode {self.ids[episode]!s}, step {step + self.first_step}"
+
+    def per_row(self, name: str | None, what: str) -> FloatArray | None:
+        """The numbers of a column, one per row; ``what`` is what messages call the column."""
+        if name is None:
+            return None
+        values = numbers(self.read(name), f"{what} (column {name!r})", self.where)
+        return self.arrangement.place(values)
+
+    def at_start(self, name: str | None, what: str) -> FloatArray | None:
+        """The number in the first row of each episode; ``what`` is what messages call it."""
+        values = self.per_row(name, what)
+        return None if values is None else values[: self.arrangement.lengths.size]
+
+    def per_episode(self, column: pl.Series, what: str) -> AnyArray:
+        """One value per episode; refused if the value differs between rows of an episode."""
+        name, arrangement = column.name, self.arrangement
+        found = labels(column, f"{what} (column {name!r})")
+        other = found.place(arrangement) != found.codes[arrangement.first_rows][arrangement.owners]
+        if other.any():
+            episode, step = arrangement.locate(int(np.argmax(other)))
+            raise EpisodesError(
+                f"{what} (column {name!r}) needs the same value in all rows of an episode, got "
+                f"another in episode {self.ids[episode]!s}, step {step + self.first_step}; a "
+                f"{what} is known at the start of a run and does not change"
+            )
+        return found[arrangement.first_rows]
+
+    def at_last(self, values: FloatArray, name: str) -> FloatArray:
+        """A reward for each row: the outcome of an episode in its last row, 0 in its other rows."""
+        last = self.arrangement.last_rows()
+        own = values[last]
+        other = ~np.isnan(values) & (values != own[self.arrangement.owners])
+        if other.any():
+            row = int(np.argmax(other))
+            episode, step = self.arrangement.locate(row)
+            raise EpisodesError(
+                f"outcome (column {name!r}) needs one value per episode, got {values[row]:g} at "
+                f"step {step + self.first_step} of episode {self.ids[episode]!s} and "
+                f"{own[episode]:g} in its last row; pass ",
+                Argument("behavior", name),
+                " if it changes during a run",
+            )
+        earned = np.zeros(values.size)
+        earned[last] = own
+        return earned
+
+    def refuse_first_gaps(self, rewards: FloatArray, name: str) -> None:
+        """Refuse rewards that are missing in the first row of every episode and nowhere else."""
+        n = self.arrangement.lengths.size
+        if np.isnan(rewards[:n]).all() and rewards.size > n and not np.isnan(rewards[n:]).any():
+            raise EpisodesError(
+                f"reward (column {name!r}) is missing in the first row of every episode, and in no "
+                "other row; if the column has what was earned since the previous row, pass ",
+                Argument("reward_since_last", True),
+                "; otherwise write 0 there if nothing was earned in the first step",
+            )
+
+    def from_next(self, values: FloatArray, name: str) -> FloatArray:
+        """For each row, the value in the next row of its episode; 0 for the last row."""
+        lengths, offsets = self.arrangement.lengths, self.arrangement.offsets
+        first = values[: lengths.size]
+        lost = np.flatnonzero(~np.isnan(first) & (first != 0.0))
+        if lost.size:
+            raise EpisodesError(
+                f"reward (column {name!r}) needs 0 or nothing in the first row of an episode, got "
+                f"{first[lost[0]]:g} in that of episode {self.ids[lost[0]]!s}"
+                f"{f' (and {lost.size - 1:,} more)' * (lost.size > 1)}: with ",
+                Argument("reward_since_last"),
+                " the reward is what was earned since the previous row, and the first row has no "
+                "previous row; write 0 there, or leave the option out",
+            )
+        found = np.zeros(values.size)
+        for t in range(offsets.size - 2):
+            goes_on = lengths[lengths > t] > t + 1
+            found[offsets[t] : offsets[t + 1]][goes_on] = values[offsets[t + 1] : offsets[t + 2]]
+        return found
+
+    def at_end(self, name: str | None, what: str) -> BoolArray | None:
+        """The flag in the last row of each episode; refused if it is set in any other row."""
+        if name is None:
+            return None
+        raised = self.arrangement.place(flags(self.read(name), f"{what} (column {name!r})"))
+        last = self.arrangement.last_rows()
+        at_end: BoolArray = raised[last]
+        if np.count_nonzero(raised) != np.count_nonzero(at_end):
+            early = raised.copy()
+            early[last] = False
+            episode, step = self.arrangement.locate(int(np.argmax(early)))
+            raise EpisodesError(
+                f"{what} (column {name!r}) is true at episode {self.ids[episode]!s}, step "
+                f"{step + self.first_step}, but the episode goes on; give the rest another id, or "
+                "pass ",
+                Argument(what, None),
+                " if it is not such a flag",
+            )
+        return at_end
+
+
+def named_column(layout: Layout, columns: Collection[str]) -> str | None:
+    """The column that says where somebody acted in place of the policy; None if there is none."""
+    name = layout.intervened
+    if not isinstance(name, EllipsisType):
+        if name is None or name in columns:
+            return name
+        raise EpisodesError(
+            Argument("intervened"),
+            f" needs a column of the table ({', '.join(columns)}), got {name!r}",
+        )
+    known = () if layout.schema is None else layout.schema.names
+    used = {*known, *(layout.features or ()), *layout.drop}
+    used |= {one for one in vars(layout).values() if isinstance(one, str)}
+    return _USUAL if _USUAL in columns and _USUAL not in used else None
+
+
+def left_alone(
+    table: pl.DataFrame, layout: Layout, acted: BoolArray, ids: AnyArray, steps: IndexArray
+) -> tuple[pl.DataFrame, Layout, str]:
+    """The rows before somebody acted in place of the policy, how to read them, and a remark."""
+    _, codes = np.unique(ids, return_inverse=True)
+    first = np.full(int(codes.max(initial=-1)) + 1, np.iinfo(np.intp).max)
+    np.minimum.at(first, codes[acted], steps[acted])
+    taken = first < np.iinfo(np.intp).max
+    n, whole = int(np.count_nonzero(taken)), taken.size
+    if not n:
+        return table, layout, ""
+    if n == whole and layout.censored in ("refuse", "drop"):
+        raise CensoredError(all_taken_over(whole, str(layout.drop[-1])))
+    if layout.censored == "refuse":
+        return table.filter(pl.Series(~taken[codes])), layout, some_left_out(n, whole)
+    # A run that was taken over at once keeps a row, so that it counts as stopped.
+    upto = np.maximum(first, 1)[codes]
+    if layout.horizon is None:
+        layout = replace(layout, horizon=int(steps.max()) + 1, declared=False)
+    ends = pl.Series(taken[codes] & (steps == upto - 1))
+    cut = layout.truncated if isinstance(layout.truncated, str) else _CUT
+    flagged = table.get_column(cut) if cut in table.columns else pl.Series([False] * table.height)
+    marked = table.with_columns((flagged.cast(pl.Boolean).fill_null(False) | ends).alias(cut))
+    note = f"somebody took over {n:,} of {whole:,} runs, which are cut off there"
+    return marked.filter(pl.Series(steps < upto)), replace(layout, truncated=cut), note

@@ -30,48 +30,34 @@ class Alike(Protocol):
 
     @property
     def schema(self) -> Schema:
-        """The features of a state, with the categories of text features."""
-        ...
+        """The features of a state."""
 
     @property
     def behavior(self) -> Behavior:
-        """The behavior: the number that an episode is judged by, such as the sum of rewards."""
-        ...
+        """The number that an episode is judged by."""
 
     @property
     def readings(self) -> Mapping[str, Reading]:
-        """For each named behavior, what it is computed from.
-
-        Empty if there is only one behavior, which then has no name.
-        """
-        ...
-
-    def only(self, name: str) -> Alike:
-        """The same episodes or monitor, judged by only one of several behaviors."""
-        ...
+        """Each named behavior and its column; empty if there is only one."""
 
     @property
     def horizon(self) -> int:
-        """The number of steps after which an episode is complete."""
-        ...
+        """The number of steps of a complete episode."""
 
     @property
     def horizon_declared(self) -> bool:
-        """Whether the user declared the horizon.
-
-        Otherwise the horizon is the length of the longest run seen.
-        """
-        ...
+        """Whether the user declared the horizon."""
 
     @property
     def grid(self) -> float:
-        """Outcomes are rounded to multiples of this number, so that 0.1 + 0.2 equals 0.3."""
-        ...
+        """Outcomes are rounded to multiples of this number."""
 
     @property
     def roles(self) -> Roles:
-        """Which column of the user's data was the step, which the reward, and so on."""
-        ...
+        """Which column was the step, which the reward, and so on."""
+
+    def only(self, name: str) -> Alike:
+        """The same, judged by only one of several behaviors."""
 
 
 class FrameOptions(TypedDict, total=False):
@@ -136,10 +122,7 @@ class Layout:
 
 
 def layout_of(options: FrameOptions, known: Layout | None = None) -> Layout:
-    """How to read a table, by these options.
-
-    ``known`` is what a file says about its own columns; it is used for options that are not given.
-    """
+    """How to read a table, by these options."""
     allowed = {item.name for item in fields(Layout)} - {"schema", "declared"}
     unknown = sorted(set(options) - allowed)
     if unknown:
@@ -220,10 +203,7 @@ def _is_from_next(roles: Roles) -> bool:
 
 
 def kept_columns(layout: Layout, columns: Sequence[str]) -> tuple[str, ...]:
-    """The columns to read: all except those of the option ``drop``.
-
-    An error if a column to drop does not exist.
-    """
+    """The columns to read: all except those of the option ``drop``."""
     if isinstance(layout.drop, str):
         raise EpisodesError(
             Argument("drop"), f" needs a list of columns, got the text {layout.drop!r}"
@@ -243,12 +223,7 @@ def feature_names(
     early: Collection[str | None],
     late: Collection[str | None],
 ) -> tuple[str, ...]:
-    """The columns that are features: those that the user names, or else all remaining columns.
-
-    The remaining columns are those in neither ``early`` nor ``late``. ``late`` has columns that are
-    known only after acting, such as the reward. ``early`` has other columns that are not features,
-    such as the episode's id.
-    """
+    """The columns that are features: those that the user names, or else all remaining columns."""
     names = (
         tuple(name for name in columns if name not in early and name not in late)
         if layout.features is None

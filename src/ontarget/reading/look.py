@@ -17,8 +17,16 @@ from ontarget._typing import FloatArray, IndexArray
 from ontarget.episodes.rounding import check_sides, outliers_in_words
 from ontarget.episodes.schema import Feature, Schema, unknown_in_words
 from ontarget.errors import Argument, TargetError
-from ontarget.reading._leaks import LEAST, Caution, find_leaks, sampled
-from ontarget.reading._order import FileOrder, find_order, find_since_last, find_waits
+from ontarget.reading._cautions import (
+    LEAST,
+    Caution,
+    FileOrder,
+    find_leaks,
+    find_order,
+    find_since_last,
+    find_waits,
+    sampled,
+)
 from ontarget.target import Target
 
 _MOST = 6  # names in one line
@@ -72,10 +80,7 @@ class Look:
         return self.told()
 
     def told(self, spell: Callable[[Argument], str] = str) -> str:
-        """The whole overview as text.
-
-        ``spell`` returns the text for an option, such as ``drop=[...]`` or ``--drop``.
-        """
+        """The whole overview as text."""
         lines = [describe(self.episodes), _beside("picture", str(self.outcomes))]
         if self.met is not None:
             n = len(self.episodes)
@@ -88,10 +93,7 @@ class Look:
         return "\n".join([*lines, *self._noted(), *self._cautioned(spell), *self._cleared()])
 
     def head(self, spell: Callable[[Argument], str] = str) -> str:
-        """Only the cautions, as text to show at the beginning of a fit; empty if there are none.
-
-        ``spell`` returns the text for an option, such as ``drop=[...]`` or ``--drop``.
-        """
+        """Only the cautions, as text to show at the beginning of a fit; empty if there are none."""
         return "\n".join([*self._noted(), *self._cautioned(spell)])
 
     def _cautioned(self, spell: Callable[[Argument], str]) -> Iterator[str]:
@@ -397,11 +399,7 @@ def _seen_once(values: FloatArray, owner: IndexArray) -> FloatArray:
 
 
 def _numbers_runs(values: FloatArray, owner: IndexArray) -> bool:
-    """Whether the column looks like a numbering of the episodes.
-
-    It does if it has whole numbers, the same in all rows of an episode, and hardly ever the same in
-    two episodes. ``owner`` is the episode of each value.
-    """
+    """Whether the column looks like a numbering of the episodes."""
     own = values[: int(owner.max()) + 1]  # the first rows are step 0 of every episode
     if not np.all(own == np.rint(own)) or np.unique(own).size <= max(_MANY, 0.9 * own.size):
         return False

@@ -32,20 +32,7 @@ _WIDEST = 1_000_000
 
 @dataclass(frozen=True)
 class Leaf:
-    """One array, or one single number, inside an observation.
-
-    Parameters
-    ----------
-    path
-        Where this array is in the observation: keys of mappings and positions in tuples; empty if
-        it is the whole observation.
-    shape
-        The array's shape; empty for a single number.
-    dtype
-        The NumPy name of the array's type.
-    categorical
-        Whether the numbers stand for categories.
-    """
+    """One array, or one single number, inside an observation."""
 
     path: Path
     shape: tuple[int, ...]
@@ -137,10 +124,7 @@ class ObservationLayout:
         return self._join(observation, ())
 
     def rows(self, observations: Any, n: int) -> AnyArray:
-        """The numbers of n observations, one row each, (n, features).
-
-        ``observations`` is a batch: each array inside it has n entries along its first axis.
-        """
+        """The numbers of n observations, one row each, (n, features)."""
         return self._join(observations, (n,))
 
     def _join(self, observation: Any, batch: tuple[int, ...]) -> AnyArray:
@@ -253,10 +237,7 @@ def _described(space: Any, where: str) -> Numbers | Mapping[Any, Any]:
 
 
 def layout_in_file(observations: Any, h5py: Any) -> ObservationLayout:
-    """Which number of an observation has which name, taken from how the file stores an episode.
-
-    This is used if no metadata describe the observations. Categories are then plain numbers.
-    """
+    """Which number of an observation has which name, taken from how the file stores an episode."""
 
     def stored(node: Any, where: str) -> Numbers | Mapping[Any, Any]:
         if isinstance(node, h5py.Group):

@@ -1,4 +1,4 @@
-"""The first half of preparing: divides the rows of all files into buckets.
+"""The first half of preparing: finds the files, and divides their rows into buckets.
 
 A bucket is a set of files with all rows of some episodes. A bucket fits in memory, however many
 rows there are in all, and is read like any other table. A file gets its final name only when it is
@@ -7,36 +7,56 @@ finished, so after an interruption the same call continues with the files that a
 
 from __future__ import annotations
 
+import glob
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
+from os import PathLike
+from os.path import commonpath
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import polars as pl
 
+from ontarget._arguments import usable_path
 from ontarget._whole_file import write_whole
 from ontarget.episodes.episodes import Episodes
-from ontarget.errors import Argument, EpisodesError, Placeholder
+from ontarget.errors import Argument, EpisodesError, EpisodesFileError, Placeholder
 from ontarget.reading._columns import is_times, says_nothing
+from ontarget.reading._lerobot import is_lerobot
 from ontarget.reading._parts import Parts
+from ontarget.reading._text import (
+    TEXT_TABLES,
+    check_sizes,
+    read_text_table,
+    regular_file,
+    separator_in,
+    with_numbers,
+)
 from ontarget.reading.files import explained, layout_in
 from ontarget.reading.frames import found_parts, record_frame
-from ontarget.reading.layout import Layout, layout_of
-from ontarget.reading.prepared._sources import Source, check_alike
+from ontarget.reading.layout import FrameOptions, Layout, layout_of
 
 ROW, FILE, _BUCKET = "ontarget:row", "ontarget:file", "ontarget:bucket"
 _BUCKET_ROWS, _BUCKET_VALUES = 4_000_000, 24_000_000  # roughly the most that a bucket may have
 _ROWS_A_FILE = 1 << 40  # more rows than any file has, so that row numbers of all files differ
-_FILES = "ontarget:files"
 _BY_FILE = (
     Argument("file_column", "file"),
     " and ",
     Argument("episode", ("file", Placeholder("NAME"))),
 )
+Sources: TypeAlias = str | PathLike[str] | Sequence[str | PathLike[str]]
+
+_ENDINGS = (".parquet", *TEXT_TABLES)
+_IN_FOLDERS = tuple(one for one in _ENDINGS if one != ".txt")  # .txt files may be notes
+_BATCH_ROWS = 1_000_000
+_NOTHING = "nothing"
+_TEXT_ROW_BYTES = 60  # the usual size of a row in a CSV file, roughly
+# Larger text files are read in batches: UTF-8, with commas, semicolons, tabs or bars.
+_LARGEST_TEXT = 256 << 20
 
 
 class _First(NamedTuple):
@@ -50,12 +70,7 @@ class _First(NamedTuple):
 
 @dataclass(frozen=True)
 class Buckets:
-    """The rows of all source files, divided into buckets that fit in memory.
-
-    A hash of the episode's id decides which bucket a row goes to, so a bucket has whole episodes.
-    ``file_column`` is the name of a column to add, with the name of each row's file. It is for
-    files that use the same episode numbers.
-    """
+    """The rows of all source files, divided into buckets that fit in memory."""
 
     folder: Path
     sources: Sequence[Source]
@@ -89,10 +104,7 @@ class Buckets:
         return self._first.parts
 
     def scatter(self, number: int) -> None:
-        """Write the rows of one source file to the buckets, unless that is done already.
-
-        ``number`` is the position of the file in the list.
-        """
+        """Write the rows of one source file to the buckets, unless that is done already."""
         done = self.folder / f"rows-{number:05d}"
         if done.exists():
             return
@@ -183,10 +195,7 @@ class Buckets:
 
     @cached_property
     def layout(self) -> Layout:
-        """The options with which every bucket is read as a table.
-
-        What depends on the data of all files, such as the longest run, is decided here.
-        """
+        """The options with which every bucket is read as a table."""
         parts, asked = self.parts, self._first.layout
         episode = parts.episode_columns
         step: Any = list(parts.step_columns) if parts.sorts else parts.step
@@ -294,10 +303,7 @@ class Buckets:
 
 
 def _without_words(rows: pl.DataFrame, types: pl.Schema) -> pl.DataFrame:
-    """The rows of a text file; columns with only words for missing values, such as NA, have none.
-
-    That is so if the first file has numbers there: ``types`` are its types.
-    """
+    """The rows of a text file; columns with only words for missing values are empty."""
     numeric = [name for name, kind in types.items() if kind.is_numeric() or kind == pl.Boolean]
     texts = {name for name, kind in rows.schema.items() if kind == pl.String}
     empty = [name for name in numeric if name in texts and says_nothing(rows[name]).all()]
@@ -323,40 +329,24 @@ def refuse_spread(rows: pl.DataFrame, layout: Layout, buckets: Buckets) -> None:
 def blamed(
     error: EpisodesError, rows: pl.DataFrame, layout: Layout, buckets: Buckets
 ) -> EpisodesError:
-    """The same error, with a message that names the files whose rows cause it.
-
-    ``rows`` are the rows in which the error was found.
-    """
+    """The same error, with a message that names the files whose rows cause it."""
     twice = _twice(rows, buckets)
     if twice is not None:
         return twice
     numbers = rows.get_column(FILE).unique(maintain_order=True).to_list()
-    for some, own in _portions(rows, buckets) if len(numbers) > 1 else ():
+    for number in numbers if len(numbers) > 1 else ():
+        own = rows.filter(pl.col(FILE) == number)
         try:
             Episodes._built(record_frame(own.drop(ROW, FILE), layout), layout)
         except EpisodesError as found:
             if _first_words(found) == _first_words(error):
-                numbers = some
+                numbers = [number]
                 break
     names = [buckets.sources[number].name for number in numbers]
     told = f"{', '.join(names[:3])}{' …' * (len(names) > 3)}"
     kind: Any = type(error)
     told_of: EpisodesError = kind(*error.parts, f" (in {told})")
     return told_of
-
-
-def _portions(rows: pl.DataFrame, buckets: Buckets) -> Iterator[tuple[list[int], pl.DataFrame]]:
-    """Parts of the rows in which to look for an error, each with the numbers of its files.
-
-    First comes one part for each file, with the rows of that file. Then come parts with whole
-    episodes; episodes whose rows are in the same files form one part.
-    """
-    for (number,), own in rows.partition_by(FILE, as_dict=True, maintain_order=True).items():
-        yield [number], own
-    keys = list(buckets.parts.episode_columns)
-    marked = rows.with_columns(pl.col(FILE).unique().sort().implode().over(keys).alias(_FILES))
-    for files, own in marked.group_by(_FILES, maintain_order=True):
-        yield list(files[0]), own.drop(_FILES)
 
 
 def _first_words(error: EpisodesError) -> str:
@@ -384,3 +374,157 @@ def _twice(rows: pl.DataFrame, buckets: Buckets) -> EpisodesError | None:
         "or, if each file numbers its own episodes, pass ",
         *_BY_FILE,
     )
+
+
+@dataclass(frozen=True)
+class Source:
+    """One data file, or one dataset, to prepare episodes from."""
+
+    path: Path
+    options: FrameOptions
+    name: str
+
+    @property
+    def is_dataset(self) -> bool:
+        """Whether this is the folder of a dataset (such as Minari's), which is read as a whole."""
+        return self.path.is_dir()
+
+    @property
+    def is_text(self) -> bool:
+        """Whether this is a text file, which does not store the types of its columns."""
+        return not self.is_dataset and self.path.suffix != ".parquet"
+
+    def stamp(self) -> list[object]:
+        """Values that change if somebody changes the file, such as its size."""
+        with explained(self.path, "read"):
+            seen = self.path.stat()
+        return [str(self.path), seen.st_size, seen.st_mtime_ns]
+
+    def n_rows(self) -> int:
+        """The number of rows of the file; an estimate for a text file."""
+        with explained(self.path, "read"):
+            if self.path.suffix == ".parquet":
+                return int(pl.scan_parquet(self.path).select(pl.len()).collect().item())
+            return self.path.stat().st_size // _TEXT_ROW_BYTES
+
+    def batches(self) -> Iterator[pl.DataFrame]:
+        """The rows of the file in order, in batches."""
+        with explained(self.path, "read"):
+            if self.is_dataset:
+                from ontarget.episodes.episodes import Episodes
+
+                yield Episodes.read(self.path, **self.options).to_frame()
+            elif self.path.suffix == ".parquet":
+                scanned = pl.scan_parquet(self.path, glob=False)
+                total, at = self.n_rows(), 0
+                while at < total:
+                    yield scanned.slice(at, _BATCH_ROWS).collect()
+                    at += _BATCH_ROWS
+            elif self.path.stat().st_size <= _LARGEST_TEXT:
+                yield read_text_table(self.path).table
+            else:
+                yield from _large_text(self.path)
+
+
+def _large_text(path: Path) -> Iterator[pl.DataFrame]:
+    separator = separator_in(path)
+    check_sizes(path, separator)
+    scanned = pl.scan_csv(path, separator=separator, infer_schema_length=None, glob=False)
+    yield from with_numbers(scanned).collect_batches(chunk_size=_BATCH_ROWS, maintain_order=True)
+
+
+def sources_of(given: Sources, options: FrameOptions, output: Path) -> list[Source]:
+    """The data files that ``given`` names, sorted by name; those in ``output`` are left out."""
+    several = [given] if isinstance(given, str | PathLike) else list(given)
+    found: list[Path] = []
+    for one in several:
+        path = usable_path(one, error=EpisodesFileError)
+        if path.is_dir():
+            found += _in_folder(path, output)
+        elif path.exists():
+            found.append(path)
+        else:
+            # Path.glob takes no absolute pattern.
+            matches = sorted(map(Path, glob.glob(str(one), recursive=True)))  # noqa: PTH207
+            if not matches:
+                raise EpisodesFileError(
+                    f"{one}: no such file or folder, and no file matches it as a pattern"
+                )
+            found += [
+                name for name in matches if name.suffix in _ENDINGS and not _within(name, output)
+            ]
+    pipes = [one for one in found if one.exists() and not (one.is_file() or one.is_dir())]
+    if pipes:  # it could keep us waiting forever, and is read only once
+        raise EpisodesFileError(f"{pipes[0]} is a pipe or a device; write the rows to a file first")
+    stray = [path for path in found if path.is_file() and path.suffix not in _ENDINGS]
+    if stray or not found:
+        name = stray[0] if stray else several[0] if several else "nothing"
+        raise EpisodesFileError(
+            f"{name}: episodes are read from .parquet or .csv files (or .tsv, .txt), from folders "
+            "of such files, or from folders of Minari or LeRobot datasets"
+        )
+    paths = [path if path.is_dir() else regular_file(path) for path in dict.fromkeys(found)]
+    return [
+        Source(path, options, name) for path, name in zip(paths, _told_apart(paths), strict=True)
+    ]
+
+
+def _in_folder(folder: Path, output: Path) -> list[Path]:
+    if is_lerobot(folder):
+        return [folder]
+    # A link that leads nowhere is kept, so that an error names it later.
+    files = [
+        path
+        for path in folder.rglob("*")
+        if path.suffix in _IN_FOLDERS
+        and not path.is_dir()
+        and not any(part.startswith(("_", ".")) for part in path.relative_to(folder).parts)
+        and not _within(path, output)
+    ]
+    return sorted(files) or [folder]
+
+
+def _within(path: Path, folder: Path) -> bool:
+    return path.resolve().is_relative_to(folder.resolve())
+
+
+def _told_apart(paths: Sequence[Path]) -> list[str]:
+    """The name of each file, with as many of its folders as needed to make all names different."""
+    if len({path.name for path in paths}) == len(paths):
+        return [path.name for path in paths]
+    whole = [path.absolute() for path in paths]
+    top = Path(commonpath([path.parent for path in whole]))
+    return [path.relative_to(top).as_posix() for path in whole]
+
+
+def check_alike(
+    first: tuple[str, pl.Schema], other: tuple[str, pl.Schema], names: Collection[str]
+) -> None:
+    """Refuse a file whose columns, or their types, differ from those of the first file."""
+    (one, known), (two, schema) = first, other
+    for column in (*known.names(), *schema.names()):
+        if column not in schema or column not in known:
+            has, lacks = (two, one) if column in schema else (one, two)
+            raise EpisodesError(
+                f"{lacks} has no column {column!r}, which {has} has; files that are prepared "
+                "together need the same columns"
+            )
+    for column, kind in known.items():
+        kinds = [_kind(dtype, column in names) for dtype in (kind, schema[column])]
+        if kinds[0] != kinds[1] and _NOTHING not in kinds:
+            raise EpisodesError(
+                f"column {column!r} has {kinds[0]} in {one} and {kinds[1]} in {two} "
+                f"({kind}, {schema[column]}); files that are prepared together need the same types"
+            )
+
+
+def _kind(dtype: pl.DataType, is_name: bool) -> str:
+    if is_name and dtype.is_numeric():
+        return "whole numbers" if dtype.is_integer() else "fractional numbers"
+    if dtype.is_numeric() or dtype == pl.Boolean:
+        return "numbers"
+    if dtype.is_temporal():
+        return "times"
+    if dtype.is_nested():
+        return "lists"
+    return _NOTHING if dtype == pl.Null else "text"

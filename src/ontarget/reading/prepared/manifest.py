@@ -26,11 +26,7 @@ _MOST_STEPS = 2**31 - 1
 
 @dataclass(frozen=True)
 class PreparedFile:
-    """One Parquet file of prepared episodes: path, number of rows, range of steps, checksum.
-
-    The path is relative to the folder of the prepared episodes. The checksum is BLAKE2b of 16 bytes
-    in hexadecimal; other programs may leave it out.
-    """
+    """One Parquet file of prepared episodes: path, number of rows, range of steps, checksum."""
 
     path: str
     rows: int
@@ -67,10 +63,7 @@ class Manifest:
     strangers: tuple[UnknownCategories, ...] = ()
 
     def write(self, folder: Path) -> None:
-        """Write this list of contents to the folder.
-
-        From then on, the folder counts as completely prepared.
-        """
+        """Write this list of contents to the folder."""
         found = {
             "kind": _KIND,
             "format": _FORMAT,

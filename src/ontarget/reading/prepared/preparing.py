@@ -29,8 +29,15 @@ from ontarget.reading._columns import decoded, joined_labels, labels
 from ontarget.reading.files import explained
 from ontarget.reading.frames import record_frame
 from ontarget.reading.layout import FrameOptions, Layout
-from ontarget.reading.prepared._buckets import FILE, ROW, Buckets, blamed, refuse_spread
-from ontarget.reading.prepared._sources import Sources, sources_of
+from ontarget.reading.prepared._buckets import (
+    FILE,
+    ROW,
+    Buckets,
+    Sources,
+    blamed,
+    refuse_spread,
+    sources_of,
+)
 from ontarget.reading.prepared.manifest import (
     Manifest,
     PreparedFile,
@@ -91,10 +98,7 @@ class PreparedEpisodes:
 
     @cached_property
     def split(self) -> Split:
-        """The episodes to learn from and those held out for promises.
-
-        The object is of the kind that `Episodes.split` returns.
-        """
+        """The episodes to learn from and those held out for promises."""
         grid = self.part("learn").grid
         own = {name: Episodes(self.part(name)._store, grid=grid) for name in self.manifest.parts}
         return Split(own["learn"], own.get("assure"), None)
@@ -268,14 +272,11 @@ def _begun(folder: Path, asked: dict[str, Any]) -> bool:
 def _difference(was: str, asked: dict[str, Any]) -> str:
     """The first file or option that differs from the earlier call, in words."""
     before = json.loads(was)
-    files = {one[0] for one in before["sources"]} ^ {one[0] for one in asked["sources"]}
+    files = {tuple(one) for one in before["sources"]} ^ {tuple(one) for one in asked["sources"]}
     if files:
-        return f"{sorted(files)[0]} is new or gone"
-    for one, other in zip(before["sources"], asked["sources"], strict=True):
-        if one != other:
-            return f"{one[0]} has changed"
-    differ = [name for name in asked if asked[name] != before.get(name)]
-    return f"{', '.join(differ)}: {before.get(differ[0])} and {asked[differ[0]]}"
+        return f"{min(files)[0]} is new, gone or has changed"
+    name = next(name for name in asked if asked[name] != before.get(name))
+    return f"{name}: {before.get(name)} and {asked[name]}"
 
 
 class _Table(NamedTuple):
@@ -479,10 +480,7 @@ class _Preparing:
 
 
 def _by_step(rows: pl.DataFrame, start: int) -> pl.DataFrame:
-    """The rows sorted by step and then by episode.
-
-    This is fast: a row's place is computed from its step and episode, without comparing rows.
-    """
+    """The rows sorted by step and then by episode."""
     episode, step = (rows.get_column(name).to_numpy() for name in ("episode", "step"))
     place = (step - start).astype(np.intp) * (int(episode.max()) + 1) + episode
     found = np.full(int(place.max()) + 1, -1)

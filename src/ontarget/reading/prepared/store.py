@@ -83,12 +83,7 @@ class PartFiles(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PreparedRows:
-    """The rows of one or several parts of prepared episodes, which are read from disk.
-
-    Rows are sorted by step; within a step, the rows of one part follow those of another.
-    ``columns`` are the columns besides the features, such as ``before``, the value that the run is
-    judged by so far.
-    """
+    """The rows of one or several parts of prepared episodes, which are read from disk."""
 
     parts: tuple[PartFiles, ...]
     schema: Schema
@@ -142,10 +137,7 @@ class PreparedRows:
         return found
 
     def values_of(self, rows: IndexArray) -> RowValues:
-        """States, rewards and other values of these rows; each step is read from disk only once.
-
-        The numbers of the rows must be sorted by step.
-        """
+        """States, rewards and other values of these rows; each step is read from disk only once."""
         cuts = np.searchsorted(rows, self.offsets)
         states: list[FloatArray] = []
         columns: dict[str, list[FloatArray]] = {name: [] for name in self.columns}
@@ -203,10 +195,7 @@ def _floats(column: pl.Series) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class ValuesOnDisk:
-    """Values of prepared rows, indexed like an array in memory; indexing them reads from disk.
-
-    They are the states, (features, rows), or one number per row: the column with this ``name``.
-    """
+    """Values of prepared rows, indexed like an array in memory; indexing them reads from disk."""
 
     rows: PreparedRows
     name: str = ""
@@ -267,10 +256,7 @@ class PreparedStore(Store):
     origin: tuple[str, tuple[str, ...], str] = ("", (), "")
 
     def recoded(self, schema: Schema) -> PreparedStore:
-        """The same episodes, with text coded by other lists of categories when it is read.
-
-        ``schema`` has the features with these lists.
-        """
+        """The same episodes, with text coded by other lists of categories when it is read."""
         rows = cast(ValuesOnDisk, self.states).rows.recoded(schema)
         return _over(replace(self, schema=schema), rows)
 
@@ -286,10 +272,7 @@ class PreparedStore(Store):
         return Store(**{one.name: getattr(found, one.name) for one in fields(Store)})
 
     def values_of(self, rows: IndexArray) -> RowValues:
-        """States, rewards and other values of these rows; each step is read from disk only once.
-
-        The numbers of the rows must be sorted by step.
-        """
+        """States, rewards and other values of these rows; each step is read from disk only once."""
         return cast(ValuesOnDisk, self.states).rows.values_of(rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -317,10 +300,7 @@ def opened_store(folder: Path, parts: tuple[str, ...] = ()) -> PreparedStore:
 
 @lru_cache(maxsize=8)
 def prepared_store(folder: Path, parts: tuple[str, ...], digest: str) -> PreparedStore:
-    """The prepared episodes of some parts of a folder.
-
-    ``digest`` is the checksum that the folder's list of contents (its manifest) must have.
-    """
+    """The prepared episodes of some parts of a folder."""
     if checksum(folder / MANIFEST) != digest:
         raise EpisodesFileError(f"{folder} has changed since it was opened; open it again")
     manifest = Manifest.read(folder)
