@@ -17,7 +17,7 @@ from ontarget.fitted import guarantee, target_map
 from ontarget.fitted.curves import RankTable
 from ontarget.fitted.kernels import KNOTS
 from ontarget.fitting import fit, ground, tasks
-from ontarget.live import _assured, rules
+from ontarget.live import contracts, rules
 from ontarget.live.answering import answer_episodes
 from ontarget.live.answers import Answers
 from ontarget.models import QuantileForest
@@ -163,7 +163,7 @@ def test_a_map_from_the_episodes_that_promise_alarms_is_caught(
     turns = {world: world.turns() for world in worlds}
     for world in worlds:
         check_alarms(world, turns[world], exact=False)
-    true_map = _assured.map_target
+    true_map = contracts.map_target
 
     def from_assure(asked: Any) -> Any:
         """The map that the assure episodes' own outcomes teach."""
@@ -178,7 +178,7 @@ def test_a_map_from_the_episodes_that_promise_alarms_is_caught(
         own_map = true_map(asked)
         return replace(own_map, tables=learned.tables[:, :, None], identity=learned.weights[:, :1])
 
-    monkeypatch.setattr(_assured, "map_target", from_assure)
+    monkeypatch.setattr(contracts, "map_target", from_assure)
     with caught:
         for world in worlds:
             for monitor, _ in turns[world]:

@@ -124,7 +124,7 @@ def test_only_in_bag_answers_tell_an_episodes_own_noise(name: str) -> None:
     ids = np.repeat(np.arange(600), 3)
     features = np.column_stack([ids + 0.1 * rng.random(1800), rng.normal(size=1800)])
     noise = rng.normal(size=600)
-    model = copy.deepcopy(MODELS[name]).set_params(n_trees=100, min_leaf=20)
+    model = copy.deepcopy(MODELS[name]).set_params(n_trees=100, min_leaf=15)
     model.fit(features, noise[ids], ids=ids, steps=np.tile(np.arange(3), 600))
     asked = np.arange(600) * 3 + np.arange(600) % 3  # one row of each episode
     rows = features[asked]
