@@ -20,6 +20,7 @@ def whole_number(
     error: type[OntargetError] = InputError,
 ) -> int:
     """The value as an int; an error unless it is a whole number from `least` to `most`."""
+    # A float is an error too, even 3.0, because it is usually a mistake.
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not whole or int(value) < least or (most is not None and int(value) > most):  # type: ignore[call-overload]
         upto = "up" if most is None else f"to {most}"

@@ -30,6 +30,10 @@ _WHOLE, _WHOLE32 = 2.0**52, 2.0**23
 
 def grid_of(outcomes: ArrayLike, *, decimals: int | None = None, noise: float = 0.0) -> float:
     """The unit to which these outcomes are rounded (their *grid*): a power of ten."""
+    # It is nine digits below the typical outcome (the median size m): below the largest one, if
+    # that is at most 10 m, or else below 10 m. If the ``decimals`` of the rewards are finer, it has
+    # these. It is not below 1e-22, and at least ``noise``, the distance at which sums of
+    # floating-point numbers cannot be told apart (method M1).
     typical = typical_size(outcomes)
     largest = float(np.max(np.abs(np.asarray(outcomes)), initial=0.0)) or typical
     exponent = math.ceil(math.log10(min(largest, 10.0 * typical))) - _DIGITS

@@ -89,6 +89,9 @@ def none_compiled() -> bool:
 @contextmanager
 def _kept_in(folder: Path) -> Iterator[None]:
     """A context in which Numba caches the functions that it decorates in this folder."""
+    # Numba chooses the folder of a function when it decorates it, so other people's kernels stay
+    # where they are. A user's own way to choose folders (NUMBA_CACHE_LOCATOR_CLASSES, which older
+    # versions lack) is not followed, because nothing would check its folder.
     settings = {"CACHE_DIR": str(folder), "CACHE_LOCATOR_CLASSES": ""}
     with _turn:
         before = {name: getattr(_config, name, "") for name in settings}
@@ -117,6 +120,9 @@ def _sources_digest() -> str:
 @cache
 def _cache_folder(given: str) -> Path | None:
     """The folder for the kernels of these sources; None if no private one is writable."""
+    # It is in NUMBA_CACHE_DIR if that is set, otherwise beside the sources. Where that folder
+    # cannot be written, or others can change it, a folder of the user's own takes its place.
+    # Folders of older sources of the same installation are deleted.
     package = Path(__file__).parent
     installation = blake2b(os.fsencode(package), digest_size=4).hexdigest()
     stem = f"{package.name}-{installation}-"
@@ -171,6 +177,8 @@ def _is_sealed(folder: Path) -> bool:
 
 def _is_private_folder(folder: Path) -> bool:
     """Whether no other user can put a file into the folder, or put another folder in its place."""
+    # Every folder above it counts, and every symbolic link on the way. In a sticky folder, such as
+    # /tmp, others cannot rename what is not theirs, so it may be above this one.
     if not _CHECKED:
         return True
     here, *ahead = map(Path, folder.absolute().parts)

@@ -74,6 +74,8 @@ def progress_bar(
 
 def _terminal() -> Console | None:
     """The terminal to draw on; None if the error stream is no terminal."""
+    # Without a terminal, no progress bar is made at all. A bar that is only disabled would still
+    # print an empty line in the oldest supported version of Rich.
     from rich.console import Console
 
     console = Console(stderr=True)

@@ -359,6 +359,10 @@ def _holds(one: Box, other: Box) -> bool:
 
 def _checked(boxes: Iterable[Box], shown: str) -> tuple[Box, ...]:
     """The boxes of a goal in a standard form, so that equal goals compare as equal."""
+    # A *box* asks each of some behaviors to meet one target. In the result, no box is empty or lies
+    # inside another, and boxes about a single behavior are merged. A goal that every outcome meets,
+    # or none, is refused, because there is nothing to watch. ``shown`` is the goal as error
+    # messages show it.
     found = [tidy for tidy in map(_tidy, boxes) if tidy is not None]
     if not found:
         raise TargetError(f"the goal is contradictory, no outcome meets it: {shown}")

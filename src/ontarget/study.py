@@ -244,6 +244,8 @@ def _check(episodes: Episodes, target: Target | Goal) -> None:
 
 def past_rate(learn: Rows, t: IndexArray) -> FloatArray:
     """For each step t: of the past episodes that reach this step, the share that met the target."""
+    # One more episode is counted, which met the target as often as all do, so that the rate of the
+    # few episodes at a late step is never 0 or 1.
     size = int(max(t.max(), learn.t.max())) + 1
     alive = np.bincount(learn.t, minlength=size)
     hits = np.bincount(learn.t, weights=learn.met, minlength=size)

@@ -72,6 +72,8 @@ def _in_ascii(character: str) -> str:
 
 def print_facts(text: str, console: Console | None = None, *, style: str = "") -> None:
     """Print lines that have a label and a text; long texts are wrapped beside the label."""
+    # Names from data must already be cleaned by `plain`, because a line break in a name could look
+    # like a line of output.
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

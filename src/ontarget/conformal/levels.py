@@ -200,6 +200,12 @@ _COVERAGES = (0.8, 0.9, 0.95, 0.99)
 
 def uniform_margin(n: int, level: Level = 0.95) -> float:
     """How far the calibrated CDF of n episodes may be from that of infinitely many episodes."""
+    # With probability ``level``, the two differ by at most this much, at all values at once, if
+    # episodes are independent. This bounds the share of the n episodes. Calibrated values are
+    # counts divided by n + 1, which adds up to 1/(n + 1). So the probability of a target with one
+    # bound differs by at most this sum, and that of a target with two bounds by at most twice as
+    # much. Infinitely many episodes would still not give the true probability, because the error of
+    # the model remains.
     size = whole_number("n", n, least=1)
     rest = 1 - exact_level(level)
     return min(1.0, math.sqrt(math.log(2 / rest) / (2 * size)))
@@ -217,6 +223,10 @@ def needed_for_coverage(
     coverage: Level, accuracy: float, level: Level = 0.95, *, side: Side = "least"
 ) -> int:
     """How many episodes bring true coverage within ``accuracy`` of the coverage asked for."""
+    # With this many episodes or more, this happens with probability ``level`` or more. Over sets of
+    # n independent episodes without ties, true coverage is distributed as Beta(k, n + 1 − k), with
+    # k = ⌈coverage (n + 1)⌉. Since k is rounded, the probability goes up and down as n grows; from
+    # the returned n on it stays above the level.
     reach, share = _accuracy(accuracy), float(_exact_coverage(coverage))
     sure = float(exact_level(level))
     least = needed_size(coverage) if side == "least" else needed_successes(coverage)
@@ -254,7 +264,27 @@ def needed_successes(false_alarm_rate: Level, confidence: Level | None = None) -
 
 @dataclass(frozen=True, slots=True)
 class SizePlan:
-    """How many episodes an accuracy needs, for each kind of answer."""
+    """How many episodes an accuracy needs, for each kind of answer.
+
+    Attributes
+    ----------
+    at_one_threshold
+        How many episodes bring the calibrated probability of one target within the accuracy. The
+        target has one bound and is chosen beforehand.
+    at_all_thresholds
+        The same for all targets with one bound at once. The probability of a target with two bounds
+        is then within twice the accuracy.
+    coverage
+        How many episodes bring the true coverage of intervals within the accuracy; a dictionary
+        from the coverage asked for to this number.
+    coverage_surely
+        How many episodes make intervals finite, if their coverage is to hold with the confidence
+        ``level`` and not only on average; a dictionary from the coverage asked for to this number.
+    successes_to_promise, successes_surely, successes
+        How many assure episodes (held-out runs) must meet the target: to promise the false-alarm
+        rate at all; to promise it with the confidence ``level``; to have the true rate within the
+        accuracy. None if no rate was asked for.
+    """
 
     accuracy: float
     level: float

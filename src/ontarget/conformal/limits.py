@@ -218,7 +218,16 @@ def checked_keys(model: object, ids: ArrayLike | None, rows: int) -> KeyArray:
 
 
 class Calibrator(ABC):
-    """The base class of calibrators: a fitted model, and what was learned about its errors."""
+    """The base class of calibrators: a fitted model, and what was learned about its errors.
+
+    Parameters
+    ----------
+    model
+        A fitted model; it is not changed.
+    grid
+        Outcomes and the bounds of targets are rounded to multiples of this number before they are
+        compared, so that 0.1 + 0.2 equals 0.3; None for no rounding.
+    """
 
     _asks: ClassVar[tuple[str, ...]]
 

@@ -187,6 +187,8 @@ class Ranks:
 
     def depth(self, k: int) -> float:
         """The number d, from 0 to 0.5, for which k ranks lie between d and 1 − d."""
+        # Let α be the rank that is k-th closest to 0.5; then d = min(α, 1 − α). d is not computed
+        # as 0.5 − |0.5 − α|, because floats would round.
         if not 1 <= k <= self.n:
             raise InputError("Ranks.depth needs ", Argument("k"), f" from 1 to {self.n}, got {k}")
         depths = np.where(self.values < 0.5, self.values, 1.0 - self.values)

@@ -407,6 +407,7 @@ def _whole(units: int, *amounts: float) -> int:
 
 def _binomial_cdf(n: int, rate: float, most: int | None = None) -> FloatArray:
     """The distribution function (CDF) of Binomial(n, rate) at 0, 1, …, most."""
+    # It is exactly 1 from n on, so that searches end.
     values = np.arange((n if most is None else most) + 1)
     cdf: FloatArray = bdtr(np.minimum(values, n).astype(np.float64), n, rate)
     cdf[n:] = 1.0

@@ -103,7 +103,21 @@ class Bias(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What the test for a change found (methods M10 and M36 in docs/methods.md)."""
+    """What the test for a change found (methods M10 and M36 in docs/methods.md).
+
+    Attributes
+    ----------
+    p_value
+        How often new runs differ from the assure episodes at least as much as these if nothing has
+        changed, by a permutation test. ``allowed`` or less is a change.
+    allowed, rate
+        The rate of false alarms of the permutation test, and of the whole test. They are equal
+        without an order of time; with one, a quarter of the rate is for the bets.
+    highest, limit, alarm_after
+        Only with an order of time, else None: the most money of a gambler who starts with 1 and
+        bets on a change, run by run; the limit at which that is a change; after how many episodes
+        the money reached it, None if never.
+    """
 
     p_value: float
     allowed: float

@@ -46,6 +46,8 @@ _ROUNDING = 1e-9  # divisions that differ by less differ as much
 
 def draws_for(rate: Fraction, n: int) -> int:
     """How many random divisions of n runs to try for a test with this rate of false alarms."""
+    # 9,999 for 1 %, fewer if there are very many runs. One more than this number is a multiple of
+    # 1/rate (up to rounding), so that no part of the rate is lost.
     times = min(100, max(4, int(_MOST_MOVED * rate / n)))
     return math.ceil(times / rate) - 1
 
@@ -100,6 +102,8 @@ def _standardised(
     scores: FloatArray, groups: IndexArray, sizes: list[int]
 ) -> tuple[FloatArray, FloatArray]:
     """The scores minus the mean of their group, and the standard errors (sizes, scores) of sums."""
+    # The sums are over that many last rows, if runs are exchanged within their group. A score that
+    # is the same for all runs gets an infinite error, so that it plays no part.
     centred, variance = scores.astype(np.float64), np.zeros((len(sizes), scores.shape[1]))
     for g in np.unique(groups):
         own = groups == g
@@ -162,7 +166,10 @@ def drift_of(
 
 
 class _Asked(NamedTuple):
-    """What a comparison of episodes is about: the target, the step and the level."""
+    """What a comparison of episodes is about: the target, the step and the level.
+
+    With the probability ``level`` no change is found if there is none.
+    """
 
     target: Target | Goal
     t: int
@@ -170,7 +177,13 @@ class _Asked(NamedTuple):
 
 
 class _Runs(NamedTuple):
-    """What is compared of each run: numbers that depend on the run and the fitted models only."""
+    """What is compared of each run: numbers that depend on the run and the fitted models only.
+
+    ``limits`` (runs, behaviors, 2) has the predicted probabilities of an outcome below the one that
+    the run really had, and of an outcome at or below it; ``p`` is p at the step (NaN if a value is
+    missing or unreadable there), ``met`` whether the run met the target, ``groups`` the number of
+    its group.
+    """
 
     limits: FloatArray
     p: FloatArray
@@ -254,6 +267,8 @@ def _named(order: Order | None) -> tuple[str, ArrayLike | None]:
 
 def _turns(new: Episodes, order: ArrayLike | None) -> tuple[IndexArray, str]:
     """The order in which to compare the episodes, and a text why it is not their order in time."""
+    # The text is empty if the episodes are compared in the order of their times. Otherwise their
+    # order plays no part: they are sorted by a hash of their ids.
     lots = keyed_hash(new.keys, 0, "drift order")
     by_lot = np.argsort(lots, kind="stable")
     if order is None:
@@ -379,6 +394,7 @@ def _parts(
     by: Mapping[str, ArrayLike], turn: IndexArray, p: FloatArray, met: BoolArray
 ) -> tuple[Bias, ...]:
     """How far p is off for each value of each column in ``by``."""
+    # The 95 % ranges are widened so that they hold for all values of all columns together.
     coded = []
     for column, values in by.items():
         given = np.asarray(values, dtype=object)

@@ -143,6 +143,10 @@ class DriftGuard:
 
     def note(self, episode_id: object, *compared: float) -> DriftReading:
         """The evidence after one finished episode, given only the numbers to compare."""
+        # If this guard tests whether p has become too high, pass one number: p at the compared
+        # step, minus 1 if the episode met the target. Otherwise pass two: the predicted
+        # probabilities of an outcome below the one that the episode had, and of an outcome at or
+        # below it.
         return self._hold({episode_id: compared})
 
     def _hold(self, compared: Mapping[object, tuple[float, ...] | None]) -> DriftReading:

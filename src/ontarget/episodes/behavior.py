@@ -211,6 +211,8 @@ class Walk(NamedTuple):
 
 def begin(behavior: Behavior, n: int) -> AnyArray:
     """What a behavior remembers of each of n runs before their first step, (n,)."""
+    # To compute it, something must be remembered of a run, such as its sum so far: a float, or any
+    # object. The array has floats or objects accordingly.
     states = np.empty(n, dtype=np.float64 if behavior.vectorised else np.object_)
     states.fill(behavior.start())
     return states

@@ -63,6 +63,11 @@ def settle_censored(
     bound: float | None = None,
 ) -> tuple[Store, IndexArray | None]:
     """The recorded episodes and the positions of those to keep, as the option ``censored`` says."""
+    # The option says what to do with episodes that were cut off before their end. The positions are
+    # None if all episodes are kept. ``going_on`` has, for each episode, 1 divided by the
+    # probability that nobody stopped it, and how far rounding may move this number
+    # (`chosen_by_lot`). ``bound`` is an upper bound on these numbers. Only ``censored="weights"``
+    # needs them.
     cut = int(np.count_nonzero(store.censored))
     if censored == "weights":
         return _drawn(store, going_on, bound)
@@ -98,6 +103,9 @@ def _drawn(
     store: Store, going_on: tuple[FloatArray, FloatArray] | None, bound: float | None
 ) -> tuple[Store, IndexArray]:
     """The recorded episodes, and the positions of some that nobody stopped, drawn at random."""
+    # Episodes that nobody stopped are a selection of all runs. The draw corrects for this: the
+    # drawn episodes are distributed like runs that nobody ever stops. The arguments are those of
+    # `settle_censored`.
     needs(
         "weights",
         going_on is not None and bound is not None,
@@ -222,6 +230,8 @@ def going_on_of(recording: RawEpisodes) -> tuple[FloatArray, FloatArray] | None:
 
 def within_horizon(recording: RawEpisodes, horizon: int | None) -> tuple[RawEpisodes, IndexArray]:
     """The recorded episodes, and the positions of those whose cut-off is not before the horizon."""
+    # Steps after the horizon are removed. Whether an episode is kept depends only on its cut-off,
+    # never on how the run went.
     cutoff = recording.cutoff
     needs(
         "horizon",

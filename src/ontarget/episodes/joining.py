@@ -82,6 +82,8 @@ def _named(codes: FloatArray, feature: Feature) -> list[Any]:
 
 def joined_store(stores: Sequence[Store]) -> Store:
     """One store with the episodes of all these stores, in order."""
+    # Stores that differ in something that all episodes must share, such as their features, are
+    # refused.
     first, *others = stores
     for number, other in enumerate(others, start=2):
         _check_alike(first, other, number)

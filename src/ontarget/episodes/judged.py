@@ -22,7 +22,11 @@ _NAME: Final = re.compile(r"[^\W\d]\w*")
 
 @dataclass(frozen=True)
 class Reading:
-    """A behavior, and the signal that it is computed from."""
+    """A behavior, and the signal that it is computed from.
+
+    ``signal`` is the name of a column. It is None if the behavior is computed from the reward, or
+    if its values themselves are read from a column.
+    """
 
     behavior: Behavior
     signal: str | None = None

@@ -386,6 +386,9 @@ class Schema:
 
     def encode_many(self, states: Any) -> tuple[FloatArray, dict[int, str]]:
         """States as rows of numbers, and a dictionary of errors: row number to reason."""
+        # A state that cannot be read becomes a row of NaN and an entry in the dictionary. Pass a
+        # matrix, a dataframe (whose columns are found by name), or a sequence of states that
+        # `encode` can read.
         try:
             columns = getattr(states, "columns", None)
             if columns is not None:

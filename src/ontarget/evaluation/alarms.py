@@ -160,6 +160,8 @@ def sustained(p: ArrayLike, for_steps: int = 1, *, resets: ArrayLike | None = No
 
 def first_alarms(p: ArrayLike, threshold: float) -> IndexArray:
     """The first step at which each episode's p is below the threshold, (episodes,)."""
+    # It is `NO_ALARM` (−1) for an episode whose p is never below. ``p`` has shape (steps,
+    # episodes); a NaN raises no alarm.
     below = check_panel("p", p, unit=True) < threshold
     return np.where(below.any(axis=0), below.argmax(axis=0), NO_ALARM)
 

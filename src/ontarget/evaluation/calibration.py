@@ -44,6 +44,9 @@ def brier(p: ArrayLike, met: ArrayLike) -> float:
 
 def log_loss(p: ArrayLike, met: ArrayLike, n_calibration: int) -> float:
     """The log loss: the mean of −log of the probability of what happened; lower is better."""
+    # p is clipped to [½/(n + 1), 1 − ½/(n + 1)], where n is ``n_calibration``: n calibration
+    # episodes cannot tell smaller probabilities from 0. Without clipping, a single p = 0 that came
+    # true would make the loss infinite.
     whole_number("n_calibration", n_calibration, least=0)
     forecasts, outcomes = _forecasts(p, met)
     return float(log_losses(forecasts, outcomes, n_calibration=n_calibration).mean())
@@ -134,6 +137,8 @@ def reliability(
 
 def ece(p: ArrayLike, met: ArrayLike, bins: int = 30) -> float:
     """The expected calibration error (ECE) of the forecasts, from 0 to 1; lower is better."""
+    # Forecasts are sorted into bins of equal width. The result is the sum over bins of (share of
+    # forecasts in the bin) × |mean p − share that met the target|.
     forecasts, outcomes = check_probabilities("p", p), check_flags("met", met)
     check_same_size(p=forecasts, met=outcomes)
     gaps = np.bincount(bin_of(forecasts, bins), weights=forecasts - outcomes)
@@ -151,6 +156,7 @@ def _effective_trials(
     places: IndexArray, met: FloatArray, owners: AnyArray, count: IndexArray
 ) -> FloatArray:
     """The effective number of independent trials in each bin, (bins,)."""
+    # It is smaller than the number of forecasts, because those of one episode depend on each other.
     bins = count.size
     # A cluster is the forecasts of one episode that are in one bin.
     clusters, cluster_of = np.unique(

@@ -180,6 +180,10 @@ def _calibration(
     weights: FloatArray, gaps: FloatArray, sizes: FloatArray, level: float
 ) -> tuple[float, float, float, float]:
     """The expected calibration error (ECE), the ends of its interval, and its floor."""
+    # The floor is about the ECE that chance alone would give perfect forecasts. ``weights``,
+    # (resamples, episodes), is how often each resample contains each episode. ``gaps``, (episodes,
+    # bins), is each episode's sum of p − met in each bin. ``sizes``, (episodes,), is each episode's
+    # number of forecasts.
     gap = gaps.sum(axis=0) / sizes.sum()
     value = float(np.abs(gap).sum())
     moved = np.abs(_ratio(weights @ gaps, (weights @ sizes)[:, None]) - gap).sum(axis=1)

@@ -66,6 +66,7 @@ def _solve(g: FloatArray, h: FloatArray, step: FloatArray) -> None:
 @inner_kernel
 def _newton(g: FloatArray, h: FloatArray, found: FloatArray, step: FloatArray) -> float:
     """Write the Newton step, shortened so that no slope gets below 0."""
+    # Returns the largest change of a coefficient that the full step would have made.
     for _ in range(3):
         _solve(g, h, step)
         free = True

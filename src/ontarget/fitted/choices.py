@@ -22,7 +22,13 @@ _USUAL = 0.2  # of the episodes are held out
 
 
 class Trial(NamedTuple):
-    """One trial of how far apart blocks (ranges of steps that share a model) are centred."""
+    """One trial of how far apart blocks (ranges of steps that share a model) are centred.
+
+    It was made on learning episodes that the tried models had not seen. ``gain`` is how much lower
+    (better) the CRPS, a score of predicted distributions, is than in the trial before. ``error`` is
+    the standard error of the gain. ``gain`` and ``error`` are in units of the spread of all
+    outcomes, and are NaN for the first trial.
+    """
 
     spacing: int
     gain: float = math.nan
@@ -31,6 +37,7 @@ class Trial(NamedTuple):
     @property
     def sure(self) -> bool:
         """Whether the predictions became better than in the trial before by more than chance."""
+        # The improvement must be more than two standard errors.
         return self.gain > _SURELY * self.error
 
     @property
@@ -41,7 +48,11 @@ class Trial(NamedTuple):
 
 
 class HeldOut(NamedTuple):
-    """Which share of the episodes a fit held out for promises, and what it was chosen by (M34)."""
+    """Which share of the episodes a fit held out for promises, and what it was chosen by (M34).
+
+    Of ``seen`` episodes that were to be learned from in any case, ``met`` met the target that was
+    named at the fit. ``enough`` says whether 5 % false alarms can probably be promised.
+    """
 
     share: float
     met: int
@@ -63,7 +74,17 @@ class HeldOut(NamedTuple):
 
 @dataclass(frozen=True)
 class Choices:
-    """What a fit chose: the spacing of blocks, and how much each expert counts."""
+    """What a fit chose: the spacing of blocks, and how much each expert counts.
+
+    ``spacing`` is the largest distance between the centres of two blocks, in steps; None if blocks
+    were given as ``steps_per_model``. ``trials`` are the spacings that were tried; it is empty if
+    the spacing was given or there were too few episodes to choose it. ``opening`` is how much the
+    first step's own model counts in the prediction at that step, from 0 to 1. ``experts`` has the
+    mean weight of each expert over all blocks, by name; it is empty for a model without experts.
+    ``extras`` has the trial of each extra that models may read, if it was tried: a ``"history"`` is
+    about the run so far, a ``"guide"`` predicts the mean. ``held_out`` is the share of episodes
+    that was held out, if the fit chose it.
+    """
 
     spacing: int | None = None
     trials: tuple[Trial, ...] = ()

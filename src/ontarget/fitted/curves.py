@@ -153,6 +153,10 @@ def calibrating_curve(ranks: FloatArray) -> FloatArray:
 
 def learned_curves(ranks: RankTable, least: int = 0) -> CurveTable:
     """The calibration curve of each step, from the ranks of the learning episodes."""
+    # The curves of a step and its neighbours are averaged, with larger weights for nearer steps.
+    # The fewer episodes a step has, the nearer its curve stays to the identity, which leaves the
+    # model's probabilities as they are. A step with fewer than ``least`` episodes has the curve of
+    # the last earlier step with as many.
     horizon, n_groups = ranks.counts.shape
     reach = max(1.0, horizon * _REACH) + 1.0  # where a neighbour's weight has fallen to 0
     own = np.stack(

@@ -44,7 +44,15 @@ class Models(Protocol):
 
 @dataclass(frozen=True)
 class Trained:
-    """How the monitor was made, so that a loaded monitor can be fitted again in the same way."""
+    """How the monitor was made, so that a loaded monitor can be fitted again in the same way.
+
+    ``parameters`` are the arguments of the constructor; the model is given by its kind and its own
+    parameters. ``seed`` is the seed of the fit. ``sizes`` has the number of episodes in each part
+    of the split (such as learn and assure), in order. ``roles`` says what each column of the log
+    is. ``fingerprints`` are hashes of the episodes, part after part (only of some episodes if there
+    are very many). ``chosen`` records what the fit chose by trials on learning episodes. ``target``
+    is the target named at the fit; a `Joint` keeps the goal of several behaviors.
+    """
 
     parameters: Mapping[str, Any]
     seed: int
@@ -183,6 +191,9 @@ class Fitted:
     @cached_property
     def amounts(self) -> FloatArray:
         """Four numbers for the kernels: the rounding of outcomes, then the bounds of a reward."""
+        # First the grid (the distance between two neighbouring rounded values), then 1/grid if that
+        # is a whole power of ten and otherwise 0, then the smallest and the largest possible
+        # reward.
         return read_only(np.array([self.grid, scale_of(self.grid), *self.reward_bounds]))
 
     def at(self, t: int, group: int = 0, calibration: TargetMap | None = None) -> StepLaw:
@@ -325,6 +336,9 @@ class Fitted:
         self, episodes: Episodes, *, any_horizon: bool = False, cut_off: bool = False
     ) -> Episodes:
         """The episodes coded and rounded as in this monitor; an error if they do not match it."""
+        # A category that no training episode had becomes a missing value, or an error if that
+        # feature was never missing (method M18 in docs/methods.md). Episodes that were cut off are
+        # an error too, unless ``cut_off`` is true.
         cut = int(np.count_nonzero(episodes.cut_off))
         if cut and not cut_off:
             raise CensoredError(
@@ -365,10 +379,13 @@ class Fitted:
 
     def bad_readings(self, states: FloatArray) -> BoolArray:
         """(runs,): whether a state has an infinite feature, or an unexpectedly missing one."""
+        # Unexpectedly missing means: it was never missing in training.
         return bad_readings(states, self.may_miss)
 
     def lost_since(self, episodes: Episodes) -> IndexArray:
         """(episodes,): the step from which nothing is known, after a reward outside the bounds."""
+        # It is the number of steps of the episode if no reward was outside the declared bounds, as
+        # a watch of the run would have it (method M18 in docs/methods.md).
         found, (low, high) = np.array(episodes.lengths), self.reward_bounds
         unbounded = (low, high) == (-math.inf, math.inf)
         if unbounded or not found.size or episodes._store.rewards is None:
@@ -381,6 +398,8 @@ class Fitted:
 
     def bad_feature(self, state: FloatArray) -> tuple[int, float] | None:
         """The position and value of the first unusable feature of a state, or None."""
+        # A feature is unusable if it is infinite, or if it is missing although it was never missing
+        # in training.
         bad = np.isinf(state) | (np.isnan(state) & ~self.may_miss)
         if not bad.any():
             return None

@@ -107,6 +107,12 @@ def promised_threshold(
     stopped: int = 0,
 ) -> Threshold:
     """The highest alarm threshold whose false-alarm rate is at most ``rate``."""
+    # ``scores`` has the lowest p of each episode (more exactly, the result of `alarm_scores`), and
+    # ``met`` says which episodes met the target. ``part`` is the name of the part of the split that
+    # these episodes come from, for messages. ``stopped`` further episodes were cut off: in the
+    # worst case each would have met the target and raised an alarm (method M24). With scores of
+    # learning episodes the threshold is computed in the same way, but its rate is only measured,
+    # not promised (method M16).
     exact = exact_rate(rate)
     kept = np.sort(scores[met])
     m = int(kept.size) + stopped
@@ -134,6 +140,8 @@ def promised_threshold(
 
 def _others(kept: FloatArray, k: int, m: int, stopped: int) -> tuple[float, float]:
     """The 5th and 95th percentile of the k-th lowest of m scores that are drawn from ``kept``."""
+    # It is the range in which the threshold would be with another set of episodes. ``stopped`` of
+    # the m episodes were cut off.
     places = np.ceil(m * betaincinv(k, m + 1 - k, np.array([0.05, 0.95]))).astype(np.intp)
     low, high = kept[np.clip(places - stopped - 1, 0, kept.size - 1)].tolist()
     return low, high

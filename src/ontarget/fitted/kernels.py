@@ -273,6 +273,9 @@ def holds(side: FloatArray, value: float) -> bool:
 @inner_kernel
 def _fate(side: FloatArray, translation: int, so_far: float) -> int:
     """A code for what becomes of an interval of the target, given the behavior so far."""
+    # If the behavior is a maximum, and b is the maximum so far: an interval above b stays as it is,
+    # one below b is dropped, and one that contains b becomes open below, because any later value up
+    # to its upper end will do. A minimum is the mirror image.
     if (translation != _FLOOR and translation != _CEILING) or np.isnan(so_far):
         return _KEPT
     if holds(side, so_far):
@@ -326,6 +329,13 @@ def _interpolated(ranks: FloatArray, query: float, from_right: bool) -> float:
 @inner_kernel
 def distance(ranks: FloatArray, curve: FloatArray, a_minus: float, a_plus: float) -> float:
     """How far an interval is from the median of the predicted distribution, in probability."""
+    # It is max(0, c(a_minus) − ½, ½ − c(a_plus)): 0 if the interval contains the median, at most ½.
+    # ``a_minus`` and ``a_plus`` are the predicted probabilities of an outcome below the interval,
+    # and below or in it. c is the step's calibration curve, from predicted to calibrated
+    # probabilities. It is learned without the assure episodes (held-out runs). With
+    # ``preset="paper"``, c interpolates ranks, which are where the outcomes of calibration episodes
+    # fell in their predicted distributions (method M19). Where ranks are equal, c takes the value
+    # that makes the distance smaller, so that a band contains both its ends.
     if curve.size > 0:
         return max(0.0, max(on_curve(curve, a_minus) - 0.5, 0.5 - on_curve(curve, a_plus)))
     if ranks.size == 0:
@@ -360,6 +370,8 @@ def _raw(a_minus: FloatArray, a_plus: FloatArray) -> float:
 @inner_kernel
 def _estimate(curve: FloatArray, a_minus: FloatArray, a_plus: FloatArray) -> float:
     """The p of a target: with the calibration curve c, the sum of c(a_plus) − c(a_minus)."""
+    # The sum is over the target's intervals. p is never exactly 0 or 1: what no recorded run ever
+    # did may still be possible, and only arithmetic can decide a run.
     total = 0.0
     for c in range(a_minus.size):
         total += max(0.0, on_curve(curve, a_plus[c]) - on_curve(curve, a_minus[c]))
@@ -369,6 +381,8 @@ def _estimate(curve: FloatArray, a_minus: FloatArray, a_plus: FloatArray) -> flo
 @inner_kernel
 def _calibrate(stored: Stored, a_minus: FloatArray, a_plus: FloatArray, out: FloatArray) -> None:
     """Write p, ``low``, ``high`` and the spread."""
+    # Nobody knows whether runs that were stopped would have ended in the target. ``low`` and the
+    # lower end of the spread assume that none would, ``high`` and the upper end that all would.
     ranks, excess, curve, own_map = stored
     stopped = 0
     if excess.size > 0 and excess[-1] == np.inf:

@@ -271,6 +271,8 @@ class StepLaw:
 
     def level_of(self, share: float) -> float:
         """The quantile level whose quantile has this share of outcomes below it."""
+        # If the model is well calibrated, the level is the share itself. The level is never 0 or 1,
+        # so the quantile is finite.
         if self.curve.size:
             return float(np.interp(share, self.curve, KNOTS))
         n = self.ranks.n

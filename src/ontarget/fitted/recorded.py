@@ -159,6 +159,8 @@ def _require(rule: bool, what: str) -> None:
 
 def check_room(lengths: Any, steps: int) -> None:
     """Raise an `InputError` if a table with one row per run and ``steps`` columns wastes memory."""
+    # A file may contain one run of a million steps and many runs of a single step. A table that
+    # gives each of these runs a million cells would take far more memory than the file.
     cells, taken = lengths.size * steps, int(np.sum(lengths))
     if cells > max(_ALWAYS, _PER_STEP * taken):
         raise InputError(

@@ -33,7 +33,11 @@ _BESIDE: Final = 0.5  # how much a neighbouring step counts, compared with the s
 
 
 class StepAnswers(NamedTuple):
-    """The p of some episodes at one step, each as if the episode were a new run."""
+    """The p of some episodes at one step, each as if the episode were a new run.
+
+    ``episodes`` are the positions of these episodes in the list of all episodes. Episodes whose
+    success or failure is already certain at this step are left out.
+    """
 
     episodes: IndexArray
     p: FloatArray
@@ -232,7 +236,14 @@ class _Window:
 
 
 class _Design(NamedTuple):
-    """The inputs of a logistic correction of p, logit = a + b·low + c·high, and its penalty."""
+    """The inputs of a logistic correction of p, logit = a + b·low + c·high, and its penalty.
+
+    With two slopes, ``low`` is the logit of p where p is below ½ and 0 elsewhere, and ``high`` is
+    the logit where p is above ½ and 0 elsewhere. With one slope, ``low`` is the logit and ``high``
+    is 0. The penalty on (a, b, c) pulls the correction towards the identity, where a is 0 and b and
+    c are 1. It is proportional to a² + 2(b − 1)² + 2(c − 1)² with two slopes, and to a² + 4(b − 1)²
+    with one slope.
+    """
 
     low: FloatArray
     high: FloatArray

@@ -26,7 +26,14 @@ _MAP_STEPS, _MAP_VALUES, _MAP_BYTES = 20, 48, 4_000_000
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """The episodes and steps of a rehearsal, and the values at which predictions are stored."""
+    """The episodes and steps of a rehearsal, and the values at which predictions are stored.
+
+    A rehearsal predicts learning episodes as if they were new runs. ``ladder`` is (steps, values),
+    ascending: the distinct remainders (what is still to earn) of all episodes at the step, in the
+    scale of the models, or an even selection of these. The first and last value are the least and
+    the greatest remainder of all steps; the last value is repeated to fill up the row. The episodes
+    are in the order of a hash of their ids.
+    """
 
     episodes: Episodes
     steps: tuple[int, ...]
@@ -35,6 +42,8 @@ class Stage:
     @classmethod
     def of(cls, learn: Episodes, seed: int, *, pace: float, sets_alarms: bool) -> Stage:
         """The plan to predict these learning episodes as if they were new."""
+        # If ``sets_alarms`` is true, the plan has every step, because alarm thresholds need all of
+        # them. Otherwise it has at most 20 steps.
         some = range(learn.horizon) if sets_alarms else _evenly(learn.horizon, _MAP_STEPS)
         most = _ALARM_VALUES if sets_alarms else _MAP_VALUES
         ends: list[float] = []

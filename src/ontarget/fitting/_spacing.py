@@ -113,7 +113,10 @@ _LONG = 100  # shorter runs need no model of whole runs: their blocks see enough
 
 @dataclass(frozen=True)
 class Pilot:
-    """A recipe (what to fit), and the learning episodes on which it is tried."""
+    """A recipe (what to fit), and the learning episodes on which it is tried.
+
+    ``reach`` is how many steps enough of these episodes reach.
+    """
 
     recipe: Recipe
     learn: Episodes
@@ -122,6 +125,12 @@ class Pilot:
 
 def choose(pilot: Pilot) -> tuple[Pilot, Choices]:
     """The recipe that predicts held-out outcomes best, with its episodes, and all trials."""
+    # First, the models may also read the run so far (a history), and then a guide, which is a model
+    # of the mean for all steps. Each is used only if that clearly improves the CRPS, a score of
+    # predictions. Then the spacing of blocks is chosen: the distance of the centres of the ranges
+    # of steps that share a model. It starts at a quarter of the steps that enough episodes reach,
+    # and is halved as long as that clearly improves the CRPS. Each episode is predicted by trees
+    # that did not see it. If the model cannot do that, or there are few episodes, nothing is tried.
     horizon, reach = pilot.learn.horizon, pilot.reach
     spacing = first_spacing(reach)
     if len(pilot.learn) < _FEWEST or not hasattr(pilot.recipe.model, "out_of_bag_limits"):

@@ -20,7 +20,19 @@ from ontarget.models.registry import model_of_kind
 
 
 class Checkpoint:
-    """A folder with one file per fitted block (range of steps that share a model)."""
+    """A folder with one file per fitted block (range of steps that share a model).
+
+    Parameters
+    ----------
+    folder
+        Where the files are; it is made if it does not exist.
+    key
+        A hash of data, parameters and seed; see `digest_of`.
+    asked
+        A function that gives, for a block's number, the rows that the block must have predictions
+        for, by the part of the split that they belong to. A file without exactly these predictions
+        counts as damaged.
+    """
 
     def __init__(
         self,
@@ -104,6 +116,8 @@ def _result(
 
 def _limits(container: Container, part: str, asked: StepRows) -> tuple[FloatArray, FloatArray]:
     """The stored predictions at one step, after checks: P(remainder < y) and P(remainder <= y)."""
+    # The remainder is what is still to earn.
+    # NaN means that every tree has seen the episode, so that it has no out-of-bag prediction.
     arrays = container.section(f"{part}-{asked.step:05d}")
     left, right = arrays["left"], arrays["right"]
     pairs = left.shape == right.shape == asked.y.shape and left.dtype == right.dtype == np.float64

@@ -255,6 +255,7 @@ def _on_cluster(name: str) -> _Run:
 
 def _in_batches(parallel: Callable[..., Any]) -> _Run:
     """A function that runs tasks in batches with ``parallel``, a `joblib.Parallel`."""
+    # Because of the batches, only a few tasks take memory at the same time.
     from joblib import delayed
 
     def run(

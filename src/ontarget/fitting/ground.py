@@ -29,7 +29,14 @@ from ontarget.models.entry import check_model, takes_missing
 
 @dataclass(frozen=True)
 class Ground:
-    """The parts of a split, checked against each other, and the groups of their episodes."""
+    """The parts of a split, checked against each other, and the groups of their episodes.
+
+    ``named`` has the parts by name; models learn from the first part. ``own`` is the name of the
+    first part if that part also calibrates p; with ``preset="paper"`` it does not, and ``own`` is
+    None. ``ranked`` is the name of the part whose ranks (where outcomes fell in their predicted
+    distributions) the monitor keeps. ``may_miss`` says for each column of a state whether values
+    may be missing.
+    """
 
     named: Mapping[str, Episodes]
     schema: Schema
@@ -102,6 +109,7 @@ def ground_of(recipe: Recipe, split: Split | PaperSplit) -> Ground:
 
 def _named(split: Split | PaperSplit) -> dict[str, Episodes]:
     """The parts of a split that exist, by name; models learn from the first."""
+    # Episodes that were cut off, so that their outcome is unknown, are taken out of the first part.
     named = {
         name: part for name, part in split._asdict().items() if part is not None and name != "rest"
     }
@@ -206,6 +214,8 @@ def _texts(episodes: Episodes) -> list[bool]:
 
 def _unseen(recipe: Recipe) -> Unseen:
     """How to treat a category that was not in training, by what the model accepts."""
+    # It counts as a missing value if the recipe asks for that and the model accepts missing values;
+    # otherwise it is an error.
     return "missing" if recipe.unseen == "missing" and takes_missing(recipe.model) else "error"
 
 

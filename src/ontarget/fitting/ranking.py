@@ -85,7 +85,11 @@ def without_impossible(
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a split: its name, its episodes, their groups, and what may be missing."""
+    """One part of a split: its name, its episodes, their groups, and what may be missing.
+
+    ``groups`` has the number of each episode's group. ``may_miss`` says for each column of a state
+    whether values may be missing.
+    """
 
     episodes: Episodes
     groups: IndexArray
@@ -122,6 +126,10 @@ def rank_table(
     thin: bool = True,
 ) -> RankTable:
     """The ranks of every step and group: where outcomes fell in their predicted distributions."""
+    # ``limits`` has, by step, P(remainder < own) and P(remainder <= own), where the remainder is
+    # what an episode still has to earn and ``own`` is what it did earn. Episodes whose state cannot
+    # be used at a step are left out, because there is no prediction for them. If there are very
+    # many ranks, only some are kept (method M3 in docs/methods.md), unless ``thin`` is false.
     sets = [np.empty(0)] * (horizon * n_groups)
     for t, both in limits.items():
         sets[t * n_groups : (t + 1) * n_groups] = step_ranks(

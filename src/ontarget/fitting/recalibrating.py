@@ -107,6 +107,8 @@ def _seen(
     fitted: Fitted, first: Episodes | None, second: Episodes
 ) -> tuple[dict[str, int], KeyArray]:
     """How many episodes each part of the split now has, and hashes of all these episodes."""
+    # The former assure episodes, which backed the promises before, are no longer in any part,
+    # because nothing depends on them now.
     trained = fitted.trained
     sizes = dict(trained.sizes)
     found = {name: trained.fingerprints_of(name) for name in sizes}

@@ -39,7 +39,20 @@ _MOST_ROWS_OF_RUN = 131_072
 
 @dataclass(frozen=True)
 class Recipe:
-    """What to fit: an unfitted model, the blocks of steps, and how to calibrate."""
+    """What to fit: an unfitted model, the blocks of steps, and how to calibrate.
+
+    - ``law`` says which blocks make up the prediction at each step. - ``parameters`` are the
+    monitor's arguments, kept so that a loaded monitor can be fitted again. - ``steps`` are the
+    steps at which the monitor must answer (None for all). A block without any of these steps is not
+    fitted. - With ``chooses_spacing``, the given blocks are replaced by overlapping blocks, and the
+    learning episodes decide how far apart these are. A model that serves the whole run gets one
+    block. - With ``chooses_history`` too, they also decide whether the models read the run so far.
+    - ``leaf_entries`` limits, roughly, how many training rows the leaves of all forests may hold. -
+    ``pace`` is the reward that nearly every step earns; see `pace_of`. - ``guide`` is a model of
+    the mean for all steps, whose prediction the blocks' models read. - ``precedents`` and ``paths``
+    say whether the monitor keeps the ids of the learning episodes, and their behavior at every
+    step. If ``paths`` is None, paths are kept unless they are very long.
+    """
 
     model: Any
     blocks: tuple[Block, ...]
@@ -81,7 +94,14 @@ class Reading(TypedDict):
 
 @dataclass(frozen=True)
 class Plan:
-    """A recipe and the episodes to learn from: all that determines the task of each block."""
+    """A recipe and the episodes to learn from: all that determines the task of each block.
+
+    ``own`` is the name of the part that the models learn from, if that part also calibrates p; with
+    ``preset="paper"`` it does not, and ``own`` is None. ``sets_alarms`` says whether the learning
+    episodes also set alarm thresholds, because there are no assure episodes (held-out runs).
+    ``doubted`` are outcomes that may be impossible. A pickled plan of prepared episodes is small,
+    because it only names their folder.
+    """
 
     recipe: Recipe
     train: Episodes

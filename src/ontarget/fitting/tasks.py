@@ -59,7 +59,14 @@ class StepRows:
 
 @dataclass(frozen=True)
 class BlockTask:
-    """Everything that is needed to fit one block (range of steps that share a model)."""
+    """Everything that is needed to fit one block (range of steps that share a model).
+
+    ``train`` has the rows to learn from. ``asked`` has the rows that the model must then predict,
+    by the name of their part of the split. Rows of the parts in ``own`` belong to training
+    episodes; they are predicted by what the model learned from other episodes only. The same holds
+    for the rows under the name `PATHS`. Their predictions use ``gains``, the recorded paths of all
+    episodes.
+    """
 
     index: int
     model: Any
@@ -310,6 +317,10 @@ def step_rows(
 
 def pace_of(episodes: Episodes) -> float:
     """The reward that nearly every step of these episodes earns, or 0 if there is none."""
+    # Suppose that every step earns 1 as long as a run survives. Then the remainder (what is still
+    # to earn) of a run that survives falls by 1 at every step t, and a model that several steps
+    # share would blur it. The remainder plus the pace times t is the same number at all steps, so
+    # models learn that number.
     if episodes.behavior.translation is not Translation.SHIFT or episodes.behavior.scale(1) != 1.0:
         return 0.0
     earned = []
@@ -332,6 +343,9 @@ def seen_remainders(step: Step, scale: float, moved: float, grid: float) -> Floa
 
 def _asked(step: Step, own: FloatArray, doubted: tuple[FloatArray, float, float]) -> FloatArray:
     """The values to predict a row at: its own remainder, and one for each doubted outcome."""
+    # The remainder is what is still to earn; the one for an outcome is what the run would have to
+    # earn to end in it. Doubted outcomes are those that may be impossible. ``doubted`` has these
+    # outcomes, the amount that is added to remainders for the models, and the unit of rounding.
     outcomes, moved, grid = doubted
     if not outcomes.size:
         return own

@@ -173,6 +173,7 @@ class Autoreset:
 
     def reset(self, options: dict[str, Any] | None) -> BoolArray:
         """(environments,): which environments begin a new run if ``reset`` gets these options."""
+        # Call this before ``env.reset``, because environments remove the mask from the options.
         chosen = None if options is None else options.get("reset_mask")
         mask: BoolArray = np.ones(self._waiting.size, dtype=np.bool_)
         if chosen is not None:

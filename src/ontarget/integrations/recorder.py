@@ -255,6 +255,8 @@ class Recorder:
 
     def intervene(self, slot: int) -> None:
         """End the run in this slot (environment) here, because somebody takes it over."""
+        # It does nothing if no run is going on. A run that was taken over at its start keeps its
+        # first step, so that it counts as cut off.
         run = self._runs[slot]
         if run is not None:
             run.intervened = True
@@ -306,6 +308,8 @@ class Recorder:
 
     def _judged_at(self, runs: Sequence[_Finished]) -> int | None:
         """The horizon for the runs: the one passed, or None for the longest, if not cut."""
+        # If no horizon was passed and one of the longest runs was cut off, the horizon is one step
+        # more than its length. Otherwise that run would count as complete.
         cut = any(run.truncated and len(run.rewards) == self._most for run in runs)
         return self._most + 1 if self.horizon is None and self._most and cut else self.horizon
 

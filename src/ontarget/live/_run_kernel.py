@@ -181,6 +181,8 @@ def _advance(
     contract: tuple[IndexArray, FloatArray, FloatArray, IndexArray, BoolArray],
 ) -> int:
     """Bring one run to its next step, as far as that needs no prediction; return a code."""
+    # The code is SETTLED (nothing more to do), BAD (a missing or unreadable value) or LOOK (the
+    # model must be asked).
     whole, real = run
     facts, amounts, sides, first, may_miss = contract
     t = whole[T]
@@ -241,6 +243,9 @@ def advance_rows(
     became: IndexArray,
 ) -> None:
     """Bring the runs in rows ``at`` to their next step; write a code for each to ``became``."""
+    # The code is SETTLED (nothing more to do), BAD (a missing or unreadable value) or LOOK (the
+    # model must be asked). ``states`` may have more columns than features. For a run with LOOK, the
+    # values that the model must be asked about are written to ``ends``.
     contract = (facts, amounts, sides, first, may_miss)
     for k in range(at.size):
         whole, real = runs[0][at[k]], runs[1][at[k]]
@@ -343,6 +348,10 @@ def first_alarms_of_runs(
     first: IndexArray,
 ) -> None:
     """Write the step of each run's first alarm, as a live watch would raise it; -1 for none."""
+    # ``compared``, ``decided`` and ``broken`` are (steps, runs). ``compared`` is the number that
+    # the alarm rule compares, NaN if it is unknown. ``decided`` is 1 or 0 if the target is already
+    # certain to be met or missed, and -1 otherwise. ``broken`` says whether a missing or unreadable
+    # value sets the streak (steps in a row below the threshold) back to 0.
     for i in range(compared.shape[1]):
         streak, alarmed = 0, 0
         first[i] = -1

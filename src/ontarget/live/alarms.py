@@ -182,6 +182,8 @@ def promised_alarms(
 
 def compared_panel(answers: Answers, for_steps: int) -> FloatArray:
     """(steps, episodes): the number that is compared with the alarm threshold."""
+    # It is the highest p of the last ``for_steps`` known steps, and 0 once the target cannot be met
+    # any more.
     panel = sustained(answers.p, for_steps, resets=answers.broken)
     return np.where(answers.panel(DECIDED) == 0.0, 0.0, panel)
 

@@ -84,6 +84,8 @@ def outlooks_at(
     asked: Asked, t: int, states: FloatArray, so_far: Sequence[FloatArray], groups: IndexArray
 ) -> Outlooks:
     """The monitor's answer for each run (`Outlooks`) at step t."""
+    # ``states`` and ``so_far`` (the behavior so far, one array (runs,) for each behavior) must be
+    # checked already, and ``so_far`` rounded to the grid (a fixed number of decimals).
     fitted, parts, rows = asked.fitted, asked.parts, len(states)
     wanted = asked.target if isinstance(asked.target, tuple) else (asked.target,)
     each = [asked if len(wanted) == 1 else Asked(asked.joint, one) for one in wanted]

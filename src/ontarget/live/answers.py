@@ -34,7 +34,34 @@ _CELLS = 250_000
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """A monitor's answers about recorded episodes at every step, and how the episodes ended."""
+    """A monitor's answers about recorded episodes at every step, and how the episodes ended.
+
+    The answers are stored as one row per step of an episode: all steps of the first episode, then
+    those of the second, and so on. Tables (steps, episodes) are made only when you ask for them,
+    because one long run among many short ones would leave most of a table empty.
+
+    Attributes
+    ----------
+    said
+        (rows, numbers): the numbers of each answer, such as p, in the order listed in
+        `ontarget.fitted.kernels`; NaN if the monitor cannot answer.
+    bad
+        (rows,): whether a missing or unreadable value made the step unknown.
+    counts
+        (rows,): how many episodes the bounds of the answer are based on; 1 if there is no answer.
+    met
+        (episodes,): whether each episode met the target.
+    lengths
+        (episodes,): the number of steps of each episode.
+    steps
+        For how many steps the monitor has answers; a table has this many rows.
+    promises
+        Whether the monitor learned nothing from these episodes, so that a false-alarm rate can be
+        promised with them.
+    stopped
+        How many further episodes were cut off, so that there are no answers about them (method M24
+        in docs/methods.md).
+    """
 
     said: FloatArray
     bad: BoolArray

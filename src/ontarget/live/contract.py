@@ -213,6 +213,8 @@ class Part:
     @internal
     def look_at_own(self, table: RunTable, row: int, inputs: FloatArray) -> None:
         """Write the answer for one run, if the behavior has its own ``translate`` method (M18)."""
+        # `Behavior.translate` says what a run must still earn to meet its target. The compiled code
+        # cannot call a method that a user wrote, so the method is called here, in Python.
         t, group = table.whole[row, [k.LAST_T, k.GROUP]].tolist()
         so_far = float(table.real[row, k.SNAPPED])
         question = self.fitted.at(t, group).translated(self.question, so_far)
@@ -290,7 +292,25 @@ _SILENT = Below(0.0)  # never raises an alarm: only the goal as a whole does
 
 
 class Contract:
-    """What a run is watched for: a fitted monitor, a target or goal, and an alarm rule."""
+    """What a run is watched for: a fitted monitor, a target or goal, and an alarm rule.
+
+    Parameters
+    ----------
+    asked
+        The target or goal, asked of the fitted monitor.
+    rule
+        The alarm rule: when a run is in alarm.
+    triggers
+        The alarm rule as numbers to compare (`Trigger`), one per group of runs.
+    readings
+        For each behavior with a name, how it is computed and from which signal.
+
+    Attributes
+    ----------
+    parts
+        The contract's behaviors. A single behavior's answer is the answer. The parts of a goal over
+        several behaviors never raise an alarm: only the goal does.
+    """
 
     def __init__(
         self,

@@ -35,7 +35,11 @@ _LISTED = 8
 
 
 class Reading(NamedTuple):
-    """What was known of a run at one step: its state, and the value so far of each behavior."""
+    """What was known of a run at one step: its state, and the value so far of each behavior.
+
+    The values so far are rounded to the grid (a fixed number of decimals). ``unknown`` has the
+    categories of the state that count as missing because they are not known, by feature.
+    """
 
     t: int
     state: FloatArray
@@ -324,7 +328,11 @@ _SEED = 0
 
 
 class Shares(NamedTuple):
-    """The contribution of each cause to a change (its Shapley value), and its standard error."""
+    """The contribution of each cause to a change (its Shapley value), and its standard error.
+
+    The standard error is 0 if the contribution is exact. ``none`` and ``all`` are the worth of no
+    cause and of all causes: here, p before and p after the change.
+    """
 
     values: FloatArray
     errors: FloatArray

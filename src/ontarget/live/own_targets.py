@@ -104,7 +104,10 @@ def answer_own(fitted: Fitted, episodes: Episodes) -> tuple[Answers, BoolArray]:
 
 
 class OwnWatch:
-    """Follows one run after the other, each with its own target; see `GoalMonitor.watch_own`."""
+    """Follows one run after the other, each with its own target; see `GoalMonitor.watch_own`.
+
+    `reset` begins a run and takes the run's target, which must be fixed before the run begins.
+    """
 
     def __init__(self, own: OwnTargets, *, group: int = 0, on_bad: OnBad = "unknown") -> None:
         self._own, self._group, self._on_bad = own, group, on_bad

@@ -83,6 +83,7 @@ class Assured(Protocol):
     @property
     def promises(self) -> bool:
         """Whether these are assure (held-out) episodes, so that the rate is promised."""
+        # Otherwise it is only measured.
         ...
 
     @property
@@ -96,7 +97,27 @@ class Assured(Protocol):
 
 
 class Trigger(NamedTuple):
-    """An alarm rule as numbers: what is compared with which threshold, and what is promised."""
+    """An alarm rule as numbers: what is compared with which threshold, and what is promised.
+
+    Attributes
+    ----------
+    compared
+        Which number of the monitor's answer is compared: 0 is p, 1 low, 2 high, 3 plausibility and
+        4 assurance; −1 for a rule that decides in Python (`AlarmRule.alarming`).
+    raise_below
+        The alarm is raised if the compared number is strictly below this.
+    clear_at
+        The alarm ends when the compared number is at least this.
+    for_steps
+        How many consecutive steps with known numbers it takes to raise the alarm.
+    threshold
+        The threshold to show: ``raise_below`` without the small margin for rounding.
+    promised
+        The promised false-alarm rate, if the rule has one.
+    measured
+        In a monitor without assure (held-out) episodes: the false-alarm rate as measured on the
+        learning episodes, which is not a promise.
+    """
 
     compared: int
     raise_below: float

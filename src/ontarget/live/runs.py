@@ -396,6 +396,10 @@ def stretches(values: IndexArray) -> list[tuple[int, int]]:
 
 def check_counts(counts: Sequence[int], details: Sequence[float], fitted: Fitted) -> None:
     """Raise an `InputError` if the whole numbers in a stored run are impossible."""
+    # ``counts`` are these numbers, in the order in which a run is packed. ``details`` are the
+    # numbers of the run's last answer, then the two details of the reason for its status. The check
+    # matters because the compiled code uses the step and the group as indices without checking
+    # them.
     t, group, streak, alarmed, since, ended, lost, status, last_t, last_n, code = counts
     *numbers, one, _ = details
     last = fitted.horizon + 1 if fitted.horizon_declared else _MOST_STEPS

@@ -162,5 +162,8 @@ def assure_in(
 
 def unknown_before(before: FloatArray, behavior: Behavior) -> bool:
     """Whether ``before`` has a number that is impossible for this behavior."""
+    # The behavior is the number that a run is judged by; ``before`` has its values before steps.
+    # They must be finite and at most 1e300 in size. NaN is allowed if the behavior is read from a
+    # column.
     known = np.abs(before) <= LARGEST_OUTCOME  # false for NaN
     return not bool(np.all(known | np.isnan(before) if behavior.reads_so_far else known))

@@ -239,6 +239,7 @@ def _bounds(ends: list[Any], name: str = "reward_bounds") -> tuple[float, float]
 
 def _groups(names: list[Any]) -> tuple[Any, ...]:
     """The names of the groups of runs, checked."""
+    # All names must have the same type, so that one array can contain them.
     kinds = {type(name) for name in names}
     if len(kinds) != 1 or not kinds <= set(_GROUP_TYPES) or len(set(names)) != len(names):
         raise ModelFileError(f"'groups' in the header needs different names, got {names!r:.80}")

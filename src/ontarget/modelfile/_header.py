@@ -93,6 +93,7 @@ class Header(NamedTuple):
 
 def dtype_code(dtype: np.dtype[Any]) -> str:
     """The code by which a model file names this NumPy type, in any byte order."""
+    # Types that a file cannot have are refused.
     code = _CODES.get(dtype.newbyteorder("<"))
     if code is None:
         raise InputError(
@@ -108,6 +109,9 @@ def encode_header(
     checksums: Mapping[str, str],
 ) -> bytes:
     """The bytes at the start of a model file: the header's length, then the header."""
+    # ``shapes`` has the dtype code and the shape of every array, by section and array name.
+    # ``checksums`` has the SHA-256 of every section. Names must be sorted, because the arrays'
+    # bytes are written in this order.
     tensors: list[bytes] = []
     sections: dict[str, Any] = {}
     stop = 0
@@ -254,6 +258,7 @@ def _header_end(buffer: FileBuffer, size: int) -> int:
 
 def _places(listed: Any, list_stop: int, end: int, size: int) -> dict[str, SectionPlace]:
     """Where each section of arrays is in the file; refuses sections with gaps or overlaps."""
+    # Together they must cover all bytes after the header exactly.
     if not isinstance(listed, dict) or list(listed) != sorted(listed):
         raise ValueError("its sections are not a sorted JSON object")
     places = {}
@@ -343,6 +348,7 @@ def _check_memory(needed: int, size: int) -> None:
 
 def _check_plain(value: dict[str, Any]) -> None:
     """Refuse a JSON object with keys that are not str, or nested deeper than `MAX_DEPTH`."""
+    # JSON would turn other keys into text, so that they would not read back the same.
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
         below: list[Any] = []

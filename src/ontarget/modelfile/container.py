@@ -188,6 +188,8 @@ again
 
     def release(self, name: str) -> None:
         """Give the memory of a section back to the system; the section can still be read again."""
+        # This helps because checking a section reads all of it into memory, while later calls often
+        # need only a small part.
         if isinstance(self._buffer, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             place, page = self._header.sections[name], mmap.PAGESIZE
             start = -(-place.start // page) * page
@@ -197,6 +199,8 @@ again
 
     def verify(self) -> None:
         """Check every section of the file that was not checked yet, using all threads."""
+        # Do not call it inside a task of `run_blocks` (which runs tasks in parallel), because both
+        # use the same threads.
 
         def check(start: int, stop: int) -> None:
             for name in self.sections[start:stop]:

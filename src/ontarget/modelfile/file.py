@@ -252,6 +252,7 @@ def _curves(arrays: Mapping[str, AnyArray], about: Description) -> CurveTable | 
 
 def _ranks(arrays: Mapping[str, AnyArray], about: Description) -> RankTable:
     """For each step and group of runs, the ranks from which promises are computed."""
+    # With ``preset="paper"``, there must be enough ranks for the number of steps and groups.
     found = RankTable.from_arrays(arrays, about.horizon, about.n_groups)
     pairs = about.horizon * about.n_groups
     if "learn" not in about.sizes and pairs > max(_ALWAYS, found.values.size):
@@ -264,6 +265,8 @@ def _ranks(arrays: Mapping[str, AnyArray], about: Description) -> RankTable:
 
 def _n_recorded(arrays: Mapping[str, AnyArray], about: Description) -> int:
     """How many runs the models learned from."""
+    # After a recalibration, the header may count more runs as "learn" than the models learned from,
+    # because the calibration of p also used newer runs. p is the probability of meeting the target.
     n = next(iter(about.sizes.values()))
     return min(n, arrays["outcomes"].size) if "outcomes" in arrays else n
 
@@ -313,6 +316,7 @@ def _fingerprints(arrays: Mapping[str, AnyArray], sizes: Mapping[str, int]) -> K
 
 def _behavior(spec: str, given: object) -> Behavior:
     """The built-in behavior (the number runs are judged by) that a file names, or ``given``."""
+    # ``given`` must have the name in the file.
     if given is None:
         if spec.startswith("own:"):
             raise ModelFileError(

@@ -147,7 +147,11 @@ _FEWEST_AT_NODE = 100
 
 
 class Outcomes(NamedTuple):
-    """The distinct outcomes that are kept, and where each row's outcome lies among them."""
+    """The distinct outcomes that are kept, and where each row's outcome lies among them.
+
+    A *cut* k divides the kept outcomes, which are sorted, into the first k and the rest. ``mass``
+    is the share of all rows before each cut.
+    """
 
     support: Support
     mass: FloatArray  # before each cut

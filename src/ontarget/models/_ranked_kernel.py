@@ -24,7 +24,13 @@ class Clocked(Protocol):
 
 
 class Columns(NamedTuple):
-    """How the features of a row become input columns; flat read-only arrays."""
+    """How the features of a row become input columns; flat read-only arrays.
+
+    Feature f has the columns from ``start[f]`` up to ``start[f + 1]``. A categorical feature has
+    one column for each known category (its ``codes``, ascending); any other has one for its
+    standardised number. In both cases a last column says whether the feature is missing. The
+    feature that holds the step has no columns.
+    """
 
     start: IntArray
     categorical: AnyArray

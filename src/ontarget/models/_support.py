@@ -21,7 +21,23 @@ _EXACT_MIX = 1.0 - (1.0 - _MIX)
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """The sorted distinct training outcomes, which of them are atoms, and the tails beyond them."""
+    """The sorted distinct training outcomes, which of them are atoms, and the tails beyond them.
+
+    A model gives probabilities to ``values``. An *atom* is a value that keeps its probability, so
+    the CDF jumps there. The probability of any other value is spread evenly over the gap before the
+    value. The gap before the first value is as wide as the mean gap. One millionth of all
+    probability follows a logistic distribution around the training median, with the interquartile
+    range as its scale. So the CDF is strictly increasing on the whole line.
+
+    If **all** values are atoms, or there is only one value, nothing is spread out and the CDF is a
+    step function. The millionth then follows the distribution of all training outcomes, so that no
+    outcome that was seen has probability 0. In a model without smoothing, the CDF is a step
+    function and there is no such millionth.
+
+    ``tail`` holds four numbers: the start of the first gap, and the centre, scale and share of the
+    logistic part. A scale of 0 means that all values are atoms. A share of 0 means that the model
+    is not smoothed.
+    """
 
     values: FloatArray
     atoms: BoolArray
@@ -112,6 +128,7 @@ def find_atoms(ranks: IndexArray, episodes: IndexArray, steps: IndexArray) -> Bo
 
 def location(known: FloatArray) -> tuple[float, float]:
     """The mean and the standard deviation of a feature's numbers; a deviation near 0 becomes 0."""
+    # The numbers are scaled first, so that their squares neither overflow nor vanish.
     size = float(np.abs(known).max(initial=0.0))
     if size == 0.0:
         return 0.0, 0.0

@@ -119,7 +119,12 @@ class LiveModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TrainingRows:
-    """Training rows that have been checked; rows of weight 0 are left out."""
+    """Training rows that have been checked; rows of weight 0 are left out.
+
+    ``weight`` is None if all weights are equal. ``episodes`` and ``steps`` hold, for each row, the
+    place of its episode among the sorted ids, and of its step among the sorted steps. If no ids
+    were given, every row is its own episode. If no steps were given, all rows are at one step.
+    """
 
     X: FloatArray
     y: FloatArray

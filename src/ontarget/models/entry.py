@@ -130,6 +130,7 @@ def fit_model(
 
 def live_model(model: ConditionalDistribution) -> LiveModel:
     """The fitted model as a `LiveModel`, prepared to be asked at every step of a run."""
+    # It is the result of the model's own ``live()`` if it has one, otherwise a wrapper.
     own = getattr(model, "live", None)
     live: LiveModel = _LiveLimits(model) if own is None else own()
     return live

@@ -80,6 +80,7 @@ def quantile_of(
 
 def _limits(model: ConditionalDistribution, X: Any, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """What the model's `cdf_limits` returns, as two arrays of floats."""
+    # An answer of another shape is refused, because NumPy might broadcast it silently.
     left, right = (np.asarray(one, dtype=np.float64) for one in model.cdf_limits(X, y))
     shape = np.shape(y) or (len(X),)
     if left.shape != shape or right.shape != shape:

@@ -106,6 +106,8 @@ def _promises(fitted: Fitted) -> str:
 
 def _luck(fitted: Fitted) -> str:
     """Text about how far an alarm's true false-alarm rate may be from the promised one."""
+    # With few assure (held-out) episodes the two may differ a lot. The text is empty if they cannot
+    # differ much, or if it is unknown how much they may differ.
     n = min((own.size for own in fitted.sorted_excess), default=0)
     k = floor_rank("0.05", n)
     if any(fitted.stopped) or not 0 < n < _MANY or not k:

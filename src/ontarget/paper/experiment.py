@@ -65,7 +65,29 @@ PAPER: Final = {
 
 @dataclass(frozen=True)
 class Plan:
-    """The sizes of a reproduction; the defaults are the paper's."""
+    """The sizes of a reproduction; the defaults are the paper's.
+
+    Parameters
+    ----------
+    domains
+        The names of the simulated domains.
+    episodes, train, calibrate
+        How many episodes are simulated per domain, and how many of them are for training and for
+        calibration; the rest is for testing.
+    partitions
+        How many times the episodes are divided at random.
+    n_trees, min_leaf
+        The forest of each step. The paper gives neither; ours are `QuantileForest`'s own defaults,
+        as in ``GoalMonitor(preset="paper")``.
+    level
+        The level of the prediction intervals at t = 0.
+    bins
+        The number of bins for the expected calibration error.
+    seed
+        The seed from which every random number follows.
+    quick
+        Whether this is a shortened version, which is labelled as such.
+    """
 
     domains: tuple[str, ...] = ("tamarisk", "skirmish")
     episodes: int = 10_000
@@ -346,6 +368,8 @@ def open_share(part: Part) -> NDArray[np.float64]:
 
 def _at_an_end(part: Part) -> float:
     """Of the episodes still open at the last step, the share that ends at a target's limit."""
+    # Open means that the probability is not close to 0 or 1. An outcome counts as being at a limit
+    # if it is within twice the noise, because the outcome and the limit both have noise.
     p = part.p_low[-1]
     still = (p > OPEN[0]) & (p < OPEN[1])
     distance = np.abs(part.outcomes[:, None] - part.target).min(axis=1)
@@ -362,6 +386,8 @@ def pooled_reliability(plan: Plan, parts: Sequence[Part]) -> Reliability:
 
 def ten_episodes(plan: Plan, part: Part) -> NDArray[np.intp]:
     """The positions of ten random test episodes: eight that met the target, two that missed."""
+    # Eight in ten of all episodes meet the target. Without this rule, one draw in nine would show
+    # no failure.
     order: NDArray[np.intp] = np.argsort(uniform_by_id(part.ids, plan.seed, "ten episodes"))
     met = part.met[order]
     return np.sort(np.concatenate((order[met][:8], order[~met][:2])))

@@ -302,6 +302,9 @@ def _first_known(column: pl.Series) -> Any:
 
 def year_first(column: pl.Series, what: str) -> pl.Series:
     """The column, with dates such as 31/01/2026 rewritten with the year first, as 2026-01-31."""
+    # Dates with dots have the day first. Otherwise some date of the column must show whether the
+    # day or the month comes first, by a number above 12, which can only be a day. If no date shows
+    # it, the column is refused. ``what`` is what messages call the column.
     first = _first_known(column) if is_text(column) else None
     if first is None or not _YEAR_LAST.match(str(first)):
         return column
@@ -324,6 +327,7 @@ def year_first(column: pl.Series, what: str) -> pl.Series:
 
 def times_of(column: pl.Series) -> pl.Series:
     """The values of a column as times without a zone (in UTC), or as durations."""
+    # Values that cannot be read become missing.
     if is_text(column):
         text = column.cast(pl.String).str.strip_chars().str.replace(",", ".", literal=True)
         try:
@@ -371,6 +375,9 @@ def with_time_features(
     read: Callable[[str], pl.Series], names: Sequence[str], episodes: IndexArray
 ) -> Callable[[str], pl.Series]:
     """A function that reads a column of a table, or a feature made from a column of times."""
+    # ``names`` are the columns of times. The features are the hours since the episode's earliest
+    # row, the hour of the day with its minutes as a fraction, and the weekday (Monday is 1). Times
+    # with a zone are taken in UTC.
     sources = {
         feature: (name, kind)
         for name in names

@@ -82,7 +82,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Parts:
-    """Which column of a table is the episode, the step, the reward and so on; None if none is."""
+    """Which column of a table is the episode, the step, the reward and so on; None if none is.
+
+    Several columns may name an episode together, and several may sort its rows; their names are
+    then joined by commas. ``guessed`` says which columns were guessed, because they do not have the
+    usual names. ``notes`` are further remarks for the user.
+    """
 
     episode: str
     step: str | None

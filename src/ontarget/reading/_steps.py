@@ -156,6 +156,8 @@ class Clock:
 
     def _earned(self, column: pl.Series, behavior: Behavior) -> pl.Series:
         """One reward per tick, such that runs keep their outcomes."""
+        # For the behavior "sum", it is the sum of the rewards in the interval; for "max" and "min",
+        # the largest or the smallest; otherwise the last.
         rewards = numbers(column, f"reward (column {column.name!r})", lambda row: f"row {row}")
         if behavior.spec == "sum":
             total = np.bincount(self.tick, weights=rewards, minlength=self.seen.size)
@@ -238,6 +240,11 @@ def _check_size(ticks: int, rows: int, every: str) -> None:
 
 def check_order(parts: Parts, table: Table, ids: IndexArray) -> Parts:
     """Check the order of a table's rows with columns that count the rows of an episode."""
+    # Such a column contains 0, 1, 2, … or 1, 2, 3, …, each number once in an episode. If there are
+    # such columns but none of them counts in the order of the table, the table is refused: if the
+    # last row came first, a monitor would see the future. Nothing is checked if a column is known
+    # to be the step, or if the user says that no column is the step. The result is ``parts`` (which
+    # column is what), with a remark if a column counts the rows.
     if table.layout.step is None or parts.step is not None:
         return parts
     grouped = _Grouped.of(ids)

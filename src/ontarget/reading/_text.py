@@ -45,6 +45,7 @@ _NO_TEXT: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 
 def regular_file(path: Path) -> Path:
     """The path, if it leads to a regular file; anything else is refused without opening it."""
+    # A path that leads nowhere passes, because whoever opens it says so.
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -133,6 +134,10 @@ class TextTable:
 
 def read_text_table(path: Path, *, as_text: bool = False) -> TextTable:
     """The table in a text file; types are inferred from all rows."""
+    # A line with more or fewer fields than the first is refused. The file is UTF-8, or UTF-16 if it
+    # says so in its first bytes; otherwise it is read as Windows-1252, which includes Latin-1, and
+    # a remark says so. A column of numbers may have words for missing values, such as ``NA``: see
+    # `with_numbers`. ``as_text`` leaves every value as it is written.
     with path.open("rb") as file:
         head = file.read(_HEAD)
     notes: list[str] = []
@@ -192,6 +197,10 @@ def _table_in(
 
 def with_numbers(table: pl.LazyFrame, *, decimal_comma: bool = False) -> pl.LazyFrame:
     """The table, in which numbers stay numbers although words for missing values are among them."""
+    # A column of text becomes one of numbers if each of its values is a number or one of
+    # `NO_VALUE`, and at least one is a number; likewise one of true and false. In any other column
+    # of text such a word is a category like any other: nobody but the user knows whether ``NA`` is
+    # a country.
     names = [name for name, kind in table.collect_schema().items() if kind == pl.String]
     # Of most columns, the first rows show that they have words.
     names = list(_kinds(table.head(_FIRST_ROWS), names, decimal_comma)) if names else []

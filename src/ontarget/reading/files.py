@@ -131,6 +131,7 @@ def _described(episodes: Episodes) -> str:
 
 def _judged_spec(episodes: Episodes) -> str | list[list[str]]:
     """The behavior as text; for several, a list of pairs."""
+    # Each pair is (name, behavior). It is a list, not an object, because the order matters.
     if not episodes.names:
         return episodes.behavior.spec
     return [[name, reading.spec] for name, reading in episodes.readings.items()]
@@ -203,6 +204,7 @@ def _judged(spec: Any, path: Path, options: FrameOptions) -> JudgedBy:
 @contextmanager
 def explained(path: Path, done: Literal["read", "written"]) -> Iterator[None]:
     """A context that turns errors of polars and the system into a message that names the file."""
+    # ``done`` completes the message "the file cannot be …": read, or written.
     try:
         str(path).encode()  # polars takes no other names
     except UnicodeEncodeError as error:

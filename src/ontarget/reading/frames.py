@@ -385,7 +385,11 @@ def _what_to_do(categories: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of a table, or its intervals of time (``every=``), sorted by step and episode."""
+    """The rows of a table, or its intervals of time (``every=``), sorted by step and episode.
+
+    Columns are read one at a time. ``labels`` names the episode of each row, and ``steps`` is its
+    step; None if the rows of an episode are in order. ``parts`` says which column is what.
+    """
 
     read: Callable[[str], pl.Series]
     columns: tuple[str, ...]
@@ -460,6 +464,7 @@ class Rows:
 
     def refuse_first_gaps(self, rewards: FloatArray, name: str) -> None:
         """Refuse rewards that are missing in the first row of every episode and nowhere else."""
+        # The message says that each row may contain what was earned since the row before it.
         n = self.arrangement.lengths.size
         if np.isnan(rewards[:n]).all() and rewards.size > n and not np.isnan(rewards[n:]).any():
             raise EpisodesError(
@@ -512,6 +517,7 @@ class Rows:
 
 def named_column(layout: Layout, columns: Collection[str]) -> str | None:
     """The column that says where somebody acted in place of the policy; None if there is none."""
+    # It is the column that was passed, or else ``intervened``, if that has no other use.
     name = layout.intervened
     if not isinstance(name, EllipsisType):
         if name is None or name in columns:

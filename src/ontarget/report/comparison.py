@@ -169,6 +169,7 @@ def compare(
     first: Measured, second: Measured, rule: AlarmRule, names: tuple[str, str] = ("first", "second")
 ) -> Comparison:
     """A comparison of two monitors by their evaluations on the same episodes."""
+    # Differences are computed run by run, because both monitors were asked about the same runs.
     _check_alike(first, second)
     steps = max(len(first.p), len(second.p))
     panels = [_longer(one.p, steps) for one in (first, second)]

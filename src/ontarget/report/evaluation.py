@@ -117,6 +117,9 @@ class Evaluation(Measured):
     @cached_property
     def parts(self) -> Mapping[str, Evaluation]:
         """For a goal over several behaviors: an evaluation of each behavior by itself, by name."""
+        # The evaluation says how good p is for its part of the goal. A plain target has no parts,
+        # nor has a goal that is a function, because it asks nothing of a single behavior. p is the
+        # probability of meeting the target.
         goal = self.target
         if not isinstance(goal, Goal) or goal.is_function:
             return {}

@@ -339,6 +339,8 @@ class Facts:
     @cached_property
     def unclear(self) -> Gap | None:
         """Whether p is too high or too low over the forecasts between 10 and 90 %, in one test."""
+        # None unless these are a small part of all forecasts. Nearly all others are then close to 0
+        # or 1, and a mean over all forecasts would hide an error in the few between.
         p = self.found.p
         found = lean_of(self.found, (p >= _CLEAR) & (p <= 1.0 - _CLEAR))
         return found if found.share < _FEW_BETWEEN else None
@@ -378,6 +380,7 @@ class Facts:
     @property
     def shortfall(self) -> Shortfall | None:
         """How many recorded runs are missing before the rate that was asked for can be promised."""
+        # None if no runs are missing, or if their number cannot be computed.
         rule, fitted, contracts = self.rule, self.found.fitted, self.found.contracts
         plain = fitted.n_groups == 1 and not any(fitted.stopped)
         if self.alarms is not None or not isinstance(rule, Promised) or rule.robust or not plain:
@@ -403,6 +406,8 @@ class Facts:
     @cached_property
     def reward_side(self) -> RewardSide | None:
         """Alarms that count as in time only because no bounds of the reward were declared."""
+        # If rewards are never negative (or never positive), a total beyond the target never
+        # returns, so these alarms came too late. None if there are no such alarms.
         found, raised = self.found, self.alarms
         if isinstance(found.target, Goal):
             return None
@@ -440,6 +445,8 @@ def explained(
     error: FewEpisodesError, contracts: Contracts, target: Target | Goal
 ) -> FewEpisodesError:
     """The error that says that a promise cannot be made, with better advice if there is any."""
+    # If no assure episode met the target, neither more episodes nor a higher rate would help; the
+    # advice is then to choose another target.
     met = contracts.recorded_met(target)
     if met is None or met.any():
         return error

@@ -85,6 +85,8 @@ def parts_by(found: Measured, values: AnyArray, name: str = "values") -> tuple[P
 
 def panels_of(found: Measured, by: Mapping[str, ArrayLike]) -> dict[str, tuple[Part, ...]]:
     """For each table of a report, how good the answers are for each of its rows."""
+    # Tables compare runs before and since a change, the thirds of a run, groups of runs, known and
+    # unknown categories, and the values of the columns in ``by``.
     steps, episodes = found.p.shape
     panels: dict[str, tuple[Part, ...]] = _over_a_change(found)
     columns: dict[str, AnyArray] = {}

@@ -52,6 +52,9 @@ class Connection:
 
     def run_rows(self, sql: str, rows: Sequence[Sequence[object]]) -> int:
         """Run a statement with many rows of values for its one ``VALUES (…)``."""
+        # Returns how many rows of the table changed. Each value in the statement needs a cast:
+        # ``VALUES (CAST(? AS INTEGER), …)``. All rows go in one statement, so that Python's global
+        # lock is released only once for all of them.
         if self._postgres:  # sent column by column, which is several times as fast
             columns = [list(column) for column in zip(*rows, strict=True)]
             return int(self._raw.execute(_by_column(sql), columns).rowcount) if rows else 0

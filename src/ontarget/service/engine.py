@@ -41,7 +41,30 @@ class _Accepted(NamedTuple):
 
 
 class Engine:
-    """Takes steps of many runs at once, and returns an answer to each."""
+    """Takes steps of many runs at once, and returns an answer to each.
+
+    Only one thread may use an engine. It keeps up to ``most_runs`` runs in memory, and reads other
+    runs from the store when they report. If a write to the store fails, its changes are dropped
+    from memory too, so that memory and store agree.
+
+    Parameters
+    ----------
+    store
+        Where runs and steps are kept.
+    contracts
+        The service's contracts (each a monitor, a target and an alarm rule).
+    clock
+        A function that returns the time in seconds since 1970.
+    most_runs
+        How many runs are kept in memory.
+    longest_run
+        How many steps a run may have at most.
+    most_agents
+        How many agents may use the service.
+    notify
+        A function that adds the messages about an alarm to a batch (the data of one transaction).
+        It is called with the batch, the run, the alarm's id and ``"firing"`` or ``"resolved"``.
+    """
 
     def __init__(
         self,

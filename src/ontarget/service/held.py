@@ -38,7 +38,11 @@ _MOST_CATEGORIES: Final = 64  # of a feature that are counted by name
 
 
 class Outline(msgspec.Struct, frozen=True):
-    """What a contract's model says of its runs, known even if its model cannot be loaded."""
+    """What a contract's model says of its runs, known even if its model cannot be loaded.
+
+    ``judged`` are the columns (signals) that several behaviors are computed from, and ``sizes`` how
+    many runs the model was made from.
+    """
 
     horizon: int
     features: tuple[str, ...]
@@ -105,7 +109,11 @@ class ClosedError(InputError):
 
 @dataclass(slots=True)
 class Held:
-    """A contract in use: the loaded monitor, and one fleet for each target."""
+    """A contract in use: the loaded monitor, and one fleet for each target.
+
+    If this version of ontarget cannot load the model, the contract is closed: ``loaded`` is None,
+    and ``closed`` says why.
+    """
 
     id: int
     version: int
@@ -177,7 +185,18 @@ class Held:
 
 
 class HeldContracts:
-    """All contracts of a service."""
+    """All contracts of a service.
+
+    New runs get the newest version of a contract; runs that are under way keep the version that
+    they began with.
+
+    Parameters
+    ----------
+    store
+        The store that keeps the contracts.
+    folder
+        The folder for copies of the model files, so that old runs keep the model they began with.
+    """
 
     def __init__(self, store: Store, folder: Path) -> None:
         self._store = store
@@ -254,6 +273,8 @@ class HeldContracts:
 
     def add(self, spec: ContractSpec, *, at: float) -> Held:
         """Add a contract as a new version, and return it."""
+        # If the newest version under this name is the same, nothing is added, and that version is
+        # returned. A different unit alone makes no new version, because units are only shown.
         try:  # what is stored must be readable: a struct that Python made was not checked
             msgspec.convert(msgspec.to_builtins(spec), ContractSpec)
         except msgspec.ValidationError as error:

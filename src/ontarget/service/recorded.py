@@ -114,6 +114,7 @@ class Renewal(msgspec.Struct, frozen=True):
 
 def renewal(store: Store, held: Held, *, since: float) -> Renewal:
     """How many runs a recalibration of a contract could use now, and how many it needs."""
+    # Only runs that began after ``since`` (seconds since 1970) are used.
     with store.database.read() as at:
         (row,) = at.rows(
             "SELECT COUNT(*), COUNT(CASE WHEN r.met IS NOT NULL AND r.intervened_at IS NULL THEN 1 "
@@ -136,6 +137,8 @@ def renewal(store: Store, held: Held, *, since: float) -> Renewal:
 
 def recalibrated(store: Store, held: Held, *, since: float, renew_p: bool) -> GoalMonitor:
     """A contract's monitor, recalibrated on the runs that began after ``since``."""
+    # Nobody knows how runs that were cut off or taken over would have ended; they count as the
+    # worst case (method M24 in docs/methods.md).
     with store.database.read() as at:
         rows = at.rows(f"SELECT r.id FROM {_RENEWABLE} ORDER BY r.number", (held.spec.name, since))
     found = store.find_runs([row[0] for row in rows])

@@ -86,7 +86,22 @@ def signature(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
 
 
 class Courier:
-    """Adds messages about alarms to a batch, and sends those that are due."""
+    """Adds messages about alarms to a batch, and sends those that are due.
+
+    Every message arrives at least once, and messages about one alarm arrive in order. A receiver
+    can recognize copies by the header ``webhook-id``.
+
+    Parameters
+    ----------
+    store
+        The store in which messages wait.
+    hooks
+        The receivers.
+    label
+        A function that returns the name and version of a contract, given its number.
+    clock
+        A function that returns the time in seconds since 1970.
+    """
 
     def __init__(
         self,

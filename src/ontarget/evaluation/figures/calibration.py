@@ -104,6 +104,10 @@ def draw_curve(axes: Axes, name: str, curve: Curve, look: Look, *, band: str = "
 
 def came_true_chart(found: Reliability, *, dark: bool = False) -> Figure:
     """A reliability diagram for readers who have never seen one."""
+    # Each bin is a point with its confidence interval. No line joins the points, because chance
+    # alone would make it zigzag. If the interval misses the diagonal, so that chance hardly
+    # explains the gap, the point is a square in another colour. Bars below show how many forecasts
+    # each bin has.
     theme = theme_of(dark)
     label = "How often the target was met against what the forecast said"
     with canvas(theme, (4.8, 5.6), rows=(4.0, 1.0), label=label) as (figure, (top, bottom)):
@@ -134,6 +138,9 @@ def ece_chart(
     dark: bool = False,
 ) -> Figure:
     """A chart of the expected calibration error (ECE) at each step, with one line per series."""
+    # ``floor`` is the ECE that chance alone would show at each step, from `ece_by_step`. ``band``
+    # is the name in the legend of the shaded ranges around the lines. With ``points``, the axis
+    # shows percentage points.
     n_steps, theme = steps_of(curves), theme_of(dark)
     looks = series_looks(list(curves), theme)
     label = "Expected calibration error against time"

@@ -257,6 +257,9 @@ _REFERENCE = re.compile(r'(url\(#|href="#)([^)"]*)')
 
 def svg_of(figure: Figure) -> str:
     """The figure as inline SVG for an HTML page, with a transparent background."""
+    # The same figure gives the same text. Ids contain a hash of the figure, so that one page can
+    # contain several figures. The colours are CSS variables, with the figure's own colours as
+    # defaults. If the page contains the rules of `theme_css`, they follow its light or dark theme.
     with drawing():
         buffer = io.StringIO()
         metadata = {"Date": None, "Creator": None, "Format": None, "Type": None}

@@ -33,7 +33,11 @@ _ROWS = 128
 
 @dataclass(frozen=True, eq=False)
 class AskedLaw:
-    """One behavior's predicted distribution at a step, and the runs to ask it about."""
+    """One behavior's predicted distribution at a step, and the runs to ask it about.
+
+    ``values`` are remainders (what a run may still earn). The distribution function is computed at
+    these values, and taken as linear between two of them.
+    """
 
     law: StepLaw
     states: FloatArray
@@ -92,6 +96,9 @@ def _shares(met: BoolArray, own: IndexArray) -> FloatArray:
 
 def _write(out: FloatArray, assured: BoolArray, stored: tuple[int, FloatArray]) -> None:
     """Write p and its spread; the raw probability, ``out[:, RAW]``, is already filled in."""
+    # ``assured`` says, for each run and assure episode (held-out run), whether the run would meet
+    # the goal if its outcomes fell at the same places in its predicted distributions as the
+    # outcomes of the assure episode did in theirs.
     stopped, own_map = stored
     p = np.clip(out[:, RAW], UNPROVED, 1.0 - UNPROVED)
     if own_map.size:

@@ -106,6 +106,12 @@ def _share(
     room: FloatArray,
 ) -> float:
     """The probability of a goal: how much of the learning episodes' cells its boxes cover."""
+    # For each behavior, the probabilities from 0 to 1 are divided into equal cells, one per
+    # episode, in the order of the episodes' ranks (where their outcomes fell in their predicted
+    # distributions). A box asks several behaviors to meet one target each. ``boxes`` must be
+    # disjoint. ``learned`` has the position of each episode in this order, (behaviors, episodes),
+    # and the position of the row's own episode, which is left out (-1 for none). ``room`` is (3,
+    # episodes), to work in.
     ranks, own = learned
     total, inside, covered = room[0], room[1], room[2]
     total[:] = 0.0

@@ -26,7 +26,13 @@ from ontarget.target import Target
 
 
 class RehearsedStep(NamedTuple):
-    """The monitor's answers (outlooks) about some learning episodes of one group at one step."""
+    """The monitor's answers (outlooks) about some learning episodes of one group at one step.
+
+    ``episodes`` are positions in the rehearsal: the set of learning episodes that are predicted as
+    if they were new. ``numbers`` is (episodes, numbers), the numbers of each outlook; bounds and
+    plausibility are not filled in. The rehearsal stores a predicted distribution only at some
+    values, and p is interpolated between these.
+    """
 
     t: int
     group: int
@@ -35,7 +41,12 @@ class RehearsedStep(NamedTuple):
 
 
 class AskedStep(NamedTuple):
-    """The predicted distributions of some learning episodes of one group at one step."""
+    """The predicted distributions of some learning episodes of one group at one step.
+
+    ``episodes`` are positions in the rehearsal: the set of learning episodes that are predicted as
+    if they were new. ``step`` gives the predicted distributions; the only feature that it reads is
+    the position of an episode in ``episodes``. ``before`` is the behavior so far of each episode.
+    """
 
     step: StepLaw
     group: int
@@ -70,7 +81,12 @@ _NOBODY = read_only(np.full(1, -1, dtype=np.intp))
 
 
 class Said(NamedTuple):
-    """The monitor's answers about some runs at one step, as numbers."""
+    """The monitor's answers about some runs at one step, as numbers.
+
+    ``numbers`` is (runs, targets, numbers); `ontarget.fitted.kernels` lists the numbers of an
+    answer. ``parts`` is (behaviors, runs, numbers): the answers about each behavior by itself, and
+    the target that the goal implies for it. A goal given by a function has no parts.
+    """
 
     numbers: FloatArray
     parts: FloatArray
@@ -381,7 +397,11 @@ class Room(NamedTuple):
 
 
 class JointStep(NamedTuple):
-    """What the kernels read at one step and group to join the limits of several behaviors."""
+    """What the kernels read at one step and group to join the limits of several behaviors.
+
+    ``parts`` has, for each behavior, the first arguments of `pieces_of_rows`. ``boxes``, ``ranks``
+    (of the learning and of the assure episodes) and ``rest`` are those of `goals_of_rows`.
+    """
 
     parts: Sequence[tuple[Stored, Any, int, tuple[float, float], FloatArray]]
     boxes: tuple[IndexArray, IndexArray]

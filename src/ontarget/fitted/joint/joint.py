@@ -288,7 +288,11 @@ class Members(NamedTuple):
 
 
 class AssuredLimits(NamedTuple):
-    """Positions of assure episodes (held-out runs), and predicted probabilities at one step."""
+    """Positions of assure episodes (held-out runs), and predicted probabilities at one step.
+
+    ``left`` is the predicted P(outcome < y) at each episode's own outcome y, ``right`` is P(outcome
+    <= y).
+    """
 
     episodes: IndexArray
     left: FloatArray

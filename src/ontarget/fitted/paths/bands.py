@@ -221,6 +221,8 @@ class PathBands:
 
     def _possible(self, t: int) -> FloatArray:
         """(2, later steps): the least and the most that a run can add by each later step (M18)."""
+        # It follows from the declared bounds of a reward (method M18 in docs/methods.md). A path
+        # never leaves this range, so a band that is cut to it breaks no promise.
         fitted = self.fitted
         ends = [
             fitted.behavior.ahead(t, bounds=fitted.reward_bounds, horizon=h, declared=True)
@@ -259,6 +261,7 @@ class PathBands:
 
     def _how_many(self, n: int, longest: int) -> int:
         """How many of n assure episodes to use, if the longest has this many steps."""
+        # More episodes would take too long. If even a few would, an `InputError` is raised.
         allowed = _MOST_WORK // longest - _STEP_WORK
         if allowed < min(_TOO_FEW, n):
             raise InputError(

@@ -53,7 +53,12 @@ class Tail(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """The later steps, divided into at most fifty ranges of steps (*cells*)."""
+    """The later steps, divided into at most fifty ranges of steps (*cells*).
+
+    The steps of a cell share one predicted distribution. ``leads`` is the number of steps ahead at
+    which each cell's distribution is computed; ``starts`` says where each cell begins, and then
+    where the last one ends.
+    """
 
     leads: IndexArray
     starts: IndexArray

@@ -1,4 +1,8 @@
-"""Asks a forest about one row: the row goes down all trees at once, for all its values."""
+"""Asks a forest about one row: the row goes down all trees at once, for all its values.
+
+`_batch_kernel` asks about many rows with the same descent, the same leaves and the same order of
+sums, so that the answers of both agree to the last bit.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +92,10 @@ _LONG_LEAF = 256
 
 
 class ForestTable(NamedTuple):
-    """A fitted forest, as kernels take it; all arrays are read-only."""
+    """A fitted forest, as kernels take it; all arrays are read-only.
+
+    ``nodes`` are in the format of `_node_kernel`. ``support`` is `Support.as_tuple`.
+    """
 
     bins: BinTable
     nodes: IntArray

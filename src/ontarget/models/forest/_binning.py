@@ -22,7 +22,11 @@ _FEW_NUMBERS = 4096
 
 
 class Distinct(NamedTuple):
-    """The distinct values of a feature, without missing ones, and how often each occurs."""
+    """The distinct values of a feature, without missing ones, and how often each occurs.
+
+    For each row in which the feature is not missing, ``place`` is the index of its value in
+    ``values``. For a numeric feature, ``place`` may be empty.
+    """
 
     values: FloatArray
     counts: IntArray

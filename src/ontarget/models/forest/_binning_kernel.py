@@ -14,7 +14,12 @@ MISSING = 65_535
 
 
 class BinTable(NamedTuple):
-    """The bins of all features, flat: those of f are from ``start[f]`` to ``start[f+1]``."""
+    """The bins of all features, flat: those of f are from ``start[f]`` to ``start[f+1]``.
+
+    The code of a number is how many of its feature's edges are smaller. For a categorical feature,
+    the edges are the numbers of its categories, and ``order`` gives their codes. ``order`` is empty
+    if no feature is categorical.
+    """
 
     edges: FloatArray
     start: IntArray

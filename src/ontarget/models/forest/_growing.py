@@ -181,6 +181,8 @@ def prepare_ground(
     distinct: Sequence[Distinct] | None = None,
 ) -> Ground:
     """The training data prepared for growing trees: bins, scores and distinct outcomes."""
+    # Bins are ranges of a feature's values; scores are the numbers by which splits are judged. The
+    # rows must be sorted by outcome (`in_canonical_order`). ``distinct`` is as for `choose_bins`.
     weight = np.empty(0) if rows.weight is None else rows.weight
     values, ranks = np.unique(rows.y, return_inverse=True)
     mass = np.bincount(ranks, weights=weight if weight.size else None).astype(np.float64)
@@ -209,6 +211,8 @@ def prepare_ground(
 
 def grow_forest(rows: TrainingRows, plan: GrowthPlan, ground: Ground) -> tuple[ForestTable, Bags]:
     """The forest of these rows, and which episodes each tree drew (its *bag*)."""
+    # The rows must be sorted by outcome (`in_canonical_order`). The result does not depend on the
+    # number of threads.
     bags = Bags.of(rows, plan.sampling)
     trees = _grow_trees(ground, bags, rows.units, plan.rules)
     return assemble(trees, ground.bins, ground.support, np.bincount(ground.ranks)), bags

@@ -193,6 +193,8 @@ def _best_split(
 @inner_kernel
 def _add(histogram: FloatArray, code: Index, sums: FloatArray, i: Index) -> None:
     """Add a row's four sums to those of its bin."""
+    # All numbers are loaded before any is stored, so that the processor needs one load and one
+    # store each.
     one, weight, first, second = sums[i, 0], sums[i, 1], sums[i, 2], sums[i, 3]
     a, b = histogram[code, 0] + one, histogram[code, 1] + weight
     c, d = histogram[code, 2] + first, histogram[code, 3] + second

@@ -161,7 +161,10 @@ class Growth(NamedTuple):
 
 
 class OfRow(NamedTuple):
-    """The data that a leaf stores about each row."""
+    """The data that a leaf stores about each row.
+
+    ``ranks`` is the position of the row's outcome among the sorted distinct outcomes.
+    """
 
     numbers: IntArray  # uint32, in the order of all training rows
     ranks: IntArray  # place among the distinct outcomes

@@ -20,7 +20,12 @@ _SMALL = np.iinfo(np.uint16).max
 
 
 class RowOrigins(NamedTuple):
-    """The episode and the step of each training row, rows sorted as by `in_canonical_order`."""
+    """The episode and the step of each training row, rows sorted as by `in_canonical_order`.
+
+    Episodes are numbered in the order of their sorted ids, or as `number_episodes` sets them; in a
+    monitor, the number is the episode's position in the learn part. Steps are stored as they are if
+    they are whole numbers from 0 to below 2**32; otherwise they are numbered in order.
+    """
 
     episode: IntArray  # uint16, or uint32 where a number needs it; so is the step
     step: IntArray
@@ -81,6 +86,7 @@ def entry_type(n_rows: int) -> type[np.unsignedinteger]:
 
 def assemble(trees: list[Tree], bins: BinTable, support: Support, n_rows: IntArray) -> ForestTable:
     """The forest of these trees; ``n_rows`` is the number of training rows with each outcome."""
+    # The list of trees is emptied on the way, so that memory holds every tree only once.
     n_nodes = sum(tree.nodes.size for tree in trees)
     n_entries = sum(tree.entries.size for tree in trees)
     if max(n_nodes, n_entries) > LOW32:

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
 
 class Members(NamedTuple):
-    """The training rows that the prediction for each row is made from, each with its weight."""
+    """The training rows that the prediction for each row is made from, each with its weight.
+
+    For row i, these are the training rows ``rows[i, :counts[i]]`` (one may occur several times),
+    with the weights ``mass[i, :counts[i]]``. Training rows are numbered like the columns of
+    `row_weights`. The weights of a prediction add up to `row_share`.
+    """
 
     counts: IntArray
     rows: IntArray  # uint32

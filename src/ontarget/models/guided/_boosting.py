@@ -43,7 +43,10 @@ class Learned(NamedTuple):
 
 
 class Binned(NamedTuple):
-    """The rows with each feature's number replaced by the number of its bin (its *code*)."""
+    """The rows with each feature's number replaced by the number of its bin (its *code*).
+
+    ``codes`` has the shape (features, rows), and ``n_bins`` is the number of bins of each feature.
+    """
 
     bins: BinTable
     codes: IntArray

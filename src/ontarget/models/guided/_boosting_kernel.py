@@ -1,4 +1,13 @@
-"""Small boosted trees on binned features: how they grow, and their prediction for a row."""
+"""Small boosted trees on binned features: how they grow, and their prediction for a row.
+
+Every tree is complete: all its leaves have the same depth, and a node without a split sends every
+row to its first child. So a tree needs no pointers: the children of node k are the nodes 2k + 1 and
+2k + 2, and a descent need not check whether it has reached a leaf.
+
+The residuals of rows are stored as whole numbers of a tiny unit. Sums of whole numbers are exact in
+any order. So of two child nodes only the smaller one is summed; the sums of the other are those of
+the parent minus those of the smaller one.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +71,14 @@ def boosted_value(codes: AnyArray, guide: BoostedGuide) -> float:
 
 
 class BoostedRows(NamedTuple):
-    """Rows of training data, and their residuals after the trees so far."""
+    """Rows of training data, and their residuals after the trees so far.
+
+    A row's *pull* is its weight times its residual, in whole numbers of a unit. The rows of each
+    node are neighbours in ``order``.
+
+    If all rows weigh 1, pull and weight are stored in one number, pull · 2^shift + 1, and sums of
+    such numbers contain both sums. That halves the memory to go through. Otherwise ``shift`` is 0.
+    """
 
     codes: IntArray  # (features, rows)
     n_bins: IntArray  # (features,)
@@ -77,7 +93,10 @@ class BoostedRows(NamedTuple):
 
 
 class _Split(NamedTuple):
-    """The best split of a node found so far; ``slot`` is -1 if there is none yet."""
+    """The best split of a node found so far; ``slot`` is -1 if there is none yet.
+
+    ``pull`` is the sum of weighted residuals on the left side.
+    """
 
     gain: float
     slot: int

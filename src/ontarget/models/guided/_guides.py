@@ -104,6 +104,10 @@ def fit_guides(
     ground: GuideGround | None = None,
 ) -> tuple[Guides, FoldGuides]:
     """The guides for new rows and, for training episodes, the guides fitted without each fold."""
+    # The rows must be sorted by outcome (`in_canonical_order`), so that sums are the same to the
+    # last bit. Guides predict how far the outcome is from its mean, in units of its spread. The
+    # mean itself is left out on purpose: if a row's own fold has low outcomes, the mean of the
+    # other folds is high, so a tree could tell from it which fold the row is in.
     shared = guide_ground(rows, plan, categorical) if ground is None else ground
     folds = shared.fold[rows.units]
     learn = _Rows(rows.X, _standardised(rows), _weights(rows), folds)
@@ -141,6 +145,7 @@ def _weights(rows: TrainingRows) -> FloatArray:
 
 def _standardised(rows: TrainingRows) -> FloatArray:
     """The outcomes minus their mean, in units of their spread."""
+    # They are scaled first, so that their squares neither overflow nor vanish.
     size = np.abs(rows.y).max()
     scaled = rows.y / size if size > 0.0 else rows.y
     centred = scaled - scaled.mean()
@@ -209,6 +214,8 @@ def _frequent(values: FloatArray, episodes: IndexArray) -> FloatArray:
 
 def _fit_linear(rows: _Rows, columns: _Columns) -> list[LinearGuide]:
     """Ridge regressions, fitted without each fold (part of the episodes), and last on all rows."""
+    # With many columns, the penalty is the one with the least squared error on held-out folds:
+    # noise in a hundred columns would drown the few that matter.
     n_folds = int(rows.folds.max()) + 1
     n_columns = columns.design.shape[1]
     sums = np.zeros((n_folds, n_columns, n_columns + 1))

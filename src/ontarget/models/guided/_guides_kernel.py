@@ -19,7 +19,13 @@ FURTHEST = 1e6
 
 
 class LinearGuide(NamedTuple):
-    """A linear prediction from the features of a row; flat read-only arrays."""
+    """A linear prediction from the features of a row; flat read-only arrays.
+
+    ``terms`` holds four numbers for each feature (centre, 1 / spread, slope, and the effect of a
+    missing value), then the intercept. Feature f is categorical if ``start[f] < start[f+1]``. Its
+    known categories, sorted, and their effects are then at these positions of ``categories`` and
+    ``effects``.
+    """
 
     terms: FloatArray
     start: IntArray

@@ -35,7 +35,12 @@ _KNOTS = 64
 
 
 class Ranked(NamedTuple):
-    """The training outcomes, and the rank of each row among the outcomes around its step."""
+    """The training outcomes, and the rank of each row among the outcomes around its step.
+
+    An outcome shared by several rows covers a range of ranks, so a row has the ranks from ``low``
+    to ``high``. ``table`` holds the distribution of the outcomes around each step, from all rows.
+    ``without`` holds, for each part (fold) of the episodes, the same table without this part.
+    """
 
     table: RankedOutcomes
     without: tuple[RankedOutcomes, ...]
@@ -46,6 +51,8 @@ class Ranked(NamedTuple):
 
 def learned_ranks(rows: TrainingRows, fold: IndexArray) -> Ranked:
     """The outcomes of training rows, and the rank of each row among those around its step."""
+    # The rows must be sorted by outcome (`in_canonical_order`). ``fold`` is the fold (part held out
+    # together) of each episode; -1 for an episode in no fold.
     outcomes, time = cut_outcomes(rows, _MOST_VALUES), time_feature(rows)
     at = rows.X[:, time] if time >= 0 else np.zeros(rows.y.size)
     clock = np.array([at.min(), at.max()])
@@ -142,7 +149,11 @@ class NetworkPlan:
 
 
 class FittedNetworks(NamedTuple):
-    """Trained networks, and the training outcomes with which they compare a row's outcome."""
+    """Trained networks, and the training outcomes with which they compare a row's outcome.
+
+    ``without`` holds the training outcomes without each fold (part of the episodes), for answers
+    about training episodes.
+    """
 
     ranks: RankedOutcomes
     networks: Networks
@@ -155,6 +166,10 @@ def fit_networks(
     rows: TrainingRows, plan: NetworkPlan, categorical: Collection[int]
 ) -> FittedNetworks:
     """One network per fold (part of the episodes), trained on the other folds."""
+    # For new rows, all networks answer together. The rows must be sorted by outcome
+    # (`in_canonical_order`). If they have no ids, every row is an episode. If there is only one
+    # episode, or only one outcome, nothing is trained: every row gets the distribution of the
+    # training outcomes around its step.
     keys = rows.keys
     if keys is None:
         places = np.arange(rows.y.size)

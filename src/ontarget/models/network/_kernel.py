@@ -14,7 +14,13 @@ from ontarget.models.kernels import cdf_in_cell
 
 
 class RankedOutcomes(NamedTuple):
-    """The training outcomes around each step, as kernels take them; flat read-only arrays."""
+    """The training outcomes around each step, as kernels take them; flat read-only arrays.
+
+    A *cut* j divides the sorted distinct outcomes into the first j and the rest. ``levels`` holds,
+    for each of several evenly spaced times (*nodes*), the log odds of the share of outcomes before
+    each cut. ``mass`` is the share of all training outcomes before each cut, from 0 to 1. ``odds``
+    are the levels of the knots (a row's predicted quantiles), as log odds, ascending.
+    """
 
     time: IntArray  # the feature that holds the step, or -1
     clock: FloatArray  # the first and the last step
@@ -108,7 +114,12 @@ TIMES = 3
 
 
 class Networks(NamedTuple):
-    """Networks of two hidden layers that answer together; flat read-only float32 arrays."""
+    """Networks of two hidden layers that answer together; flat read-only float32 arrays.
+
+    For n networks with h units in each hidden layer, ``first`` is (n, inputs, h), ``second`` is (n,
+    h, h), and both biases are (n, h). ``head`` is (n, h + inputs + 1, knots): the weight of each
+    hidden unit for each quantile, then the weight of each input, and last a constant.
+    """
 
     columns: Columns
     first: AnyArray

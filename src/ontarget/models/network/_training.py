@@ -26,7 +26,12 @@ _RISING, _FEWEST_STEPS = 0.1, 20
 
 
 class Examples(NamedTuple):
-    """The data that networks learn from: each row's inputs, and the ranks of its outcome."""
+    """The data that networks learn from: each row's inputs, and the ranks of its outcome.
+
+    An outcome shared by several rows covers the ranks from ``low`` to ``high``. The episodes are
+    divided into parts (folds), with one network for each. Every network learns from a row, except
+    the network of the row's own part.
+    """
 
     inputs: AnyArray
     low: AnyArray
@@ -47,7 +52,11 @@ class TrainingRules(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """The weights of trained networks: (networks, inputs, outputs); biases are."""
+    """The weights of trained networks: (networks, inputs, outputs); biases are.
+
+    ``head`` holds the weight of each hidden unit for each quantile, then the weight of each input,
+    and last a constant.
+    """
 
     first: AnyArray
     first_bias: AnyArray
@@ -149,6 +158,7 @@ class _Training:
 
     def _heads(self, parameters: list[Any], levels: Any) -> Any:
         """The weights of the last layer for quantiles at these levels."""
+        # The shape is (networks, hidden + inputs + 1, levels).
         torch = self._torch
         waves = torch.cos(math.pi * torch.arange(_COSINES) * levels[:, None])
         embedded = torch.relu(waves @ parameters[4] + parameters[5][:, None, :])

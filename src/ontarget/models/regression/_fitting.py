@@ -77,6 +77,8 @@ class FoldRegressions:
         self, X: FloatArray, y: FloatArray, episodes: IndexArray
     ) -> tuple[FloatArray, FloatArray]:
         """P(Y < y) and P(Y <= y) at the values y, (rows, values), as two arrays."""
+        # Each row is answered by the regression that has not learned from the row's episode. The
+        # answer is NaN if there was no other episode in training.
         left, right = np.full(y.shape, np.nan), np.full(y.shape, np.nan)
         folds = self.fold[episodes]
         for fold, model in enumerate(self.without):
@@ -101,6 +103,8 @@ def fit_regression(
     rows: TrainingRows, plan: RegressionPlan, categorical: Collection[int]
 ) -> tuple[Regression, FoldRegressions | None]:
     """The regression for new rows, and one regression without each fold for training episodes."""
+    # The rows must be sorted by outcome (`in_canonical_order`). If they have no ids, there are no
+    # folds.
     outcomes = cut_outcomes(rows, _MOST_VALUES)
     n_values = outcomes.support.values.size
     encoding = _choose_columns(rows, categorical, several_cuts=n_values > 2)

@@ -27,7 +27,13 @@ Lines: TypeAlias = tuple[float, float, float, float, float, int, float]
 
 
 class Regression(NamedTuple):
-    """A fitted distribution regression, as kernels take it."""
+    """A fitted distribution regression, as kernels take it.
+
+    A *cut* j divides the sorted distinct training outcomes into the first j and the rest.
+    ``levels`` holds, for each of several evenly spaced times (*nodes*), the log odds of the share
+    of outcomes before each cut. ``mass`` is the share of all training outcomes before each cut,
+    from 0 to 1. ``effects`` are the coefficients.
+    """
 
     columns: Columns
     effects: FloatArray

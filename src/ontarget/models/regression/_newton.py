@@ -100,7 +100,11 @@ _MOST_STEPS = 50
 
 
 class Problem(NamedTuple):
-    """A logistic regression to solve: rows, their labels and weights, and the penalties."""
+    """A logistic regression to solve: rows, their labels and weights, and the penalties.
+
+    ``offsets`` are added to the log odds. ``penalty`` says how strongly each effect (coefficient)
+    is pulled towards 0.
+    """
 
     design: FloatArray
     labels: BoolArray
@@ -127,6 +131,10 @@ def minimise(
     close: float = CLOSE,
 ) -> tuple[FloatArray, FloatArray]:
     """The coefficients (*effects*) that minimise the penalised log loss, and a Cholesky factor."""
+    # The factor is that of the loss's second derivative, computed near the minimum. ``lower`` may
+    # be such a factor of a similar problem, which saves time: the second derivative is computed
+    # again only if steps with the old one improve the loss too slowly. The search stops when the
+    # next step would improve the loss by less than about half of ``close``.
     rows = (problem.labels, problem.offsets, problem.weights)
     effects, gradient, bends = start.copy(), np.empty(start.size), np.empty(problem.labels.size)
     loss = _loss(problem, rows, effects, (gradient, bends))

@@ -120,6 +120,8 @@ class HonestStack:
 
     def add_members(self, X: FloatArray, episodes: IndexArray, found: Members) -> None:
         """Append to ``found`` the training rows that each row's prediction is made from."""
+        # Each training row comes with its weight. These are the training rows in the leaves that
+        # the row reaches, in trees that never saw the row's episode.
         rows = self.rows(X, episodes)
         for place, honest in self.experts.items():
             weight = float(self.weights[place])
@@ -136,6 +138,10 @@ def fit_stack(
     rows: TrainingRows, plan: StackPlan, categorical: Sequence[int]
 ) -> tuple[Stack, HonestStack]:
     """The fitted stack for new rows, and its version for rows of training episodes."""
+    # The training rows must be sorted by outcome (`in_canonical_order`). The forest and the shifted
+    # shape share one set of guides, small models that predict the mean. The weights come from
+    # answers about training episodes, by parts of the experts that have not learned from the
+    # episode. An expert of weight 0 is left out.
     distinct = distinct_values(rows.X, categorical)
     ground: GuideGround | None = guide_ground(rows, plan.guides, categorical, distinct)
     guides, folds = fit_guides(rows, plan.guides, categorical, ground)

@@ -77,6 +77,8 @@ def learned_shift(
 
 def spread_around_mean(y: FloatArray) -> tuple[float, float]:
     """The mean and the standard deviation of the outcomes."""
+    # Guides predict how far an outcome is from this mean, in units of this deviation. The outcomes
+    # are scaled first, so that their squares neither overflow nor vanish.
     size = float(np.abs(y).max())
     if size == 0.0:
         return 0.0, 0.0

@@ -30,6 +30,7 @@ from ontarget.models.regression._law_kernel import limits_of_rows as limits_of_r
 
 def pack(parts: Any) -> IntArray:
     """The address and the size of every array in a nested tuple of arrays, in their order."""
+    # All arrays must be flat, contiguous and read-only, as the arrays of fitted models are.
     found = []
     for array in arrays_in(parts):
         assert array.ndim == 1, "only flat arrays are packed"
@@ -91,7 +92,15 @@ def support_at(
 
 
 class ShiftTable(NamedTuple):
-    """One shape that is shifted and stretched for each row; flat read-only arrays."""
+    """One shape that is shifted and stretched for each row; flat read-only arrays.
+
+    ``units`` holds five numbers that turn two guides (predictions in standard units) into a row's
+    location and scale: the mean outcome, its spread, the mean distance from the location, the
+    spread of this distance, and the smallest scale. ``shape`` holds quantiles of (outcome −
+    location) / scale at even levels from 0 to 1. If outcomes are atoms (values with positive
+    probability), ``values`` are all outcomes, ascending, and the probability between two neighbours
+    is divided at their middle. Otherwise ``values`` is empty.
+    """
 
     units: FloatArray
     shape: FloatArray

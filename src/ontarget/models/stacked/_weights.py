@@ -42,6 +42,8 @@ def thresholds_of(rows: TrainingRows, which: IndexArray, seed: tuple[int, ...]) 
 
 def learned_weights(answers: FloatArray, below: FloatArray, n_episodes: int) -> FloatArray:
     """The weight of each expert in a mixture; weights add up to 1, some may be exactly 0."""
+    # The method is expectation–maximisation on the log score. Each expert starts with as much
+    # evidence as one episode gives, so that with few episodes the weights stay close together.
     n_experts = answers.shape[0]
     known = ~np.isnan(answers).any(axis=0)
     if n_experts == 1 or not known.any():

@@ -70,7 +70,12 @@ class _First(NamedTuple):
 
 @dataclass(frozen=True)
 class Buckets:
-    """The rows of all source files, divided into buckets that fit in memory."""
+    """The rows of all source files, divided into buckets that fit in memory.
+
+    A hash of the episode's id decides which bucket a row goes to, so a bucket has whole episodes.
+    ``file_column`` is the name of a column to add, with the name of each row's file. It is for
+    files that use the same episode numbers.
+    """
 
     folder: Path
     sources: Sequence[Source]
@@ -378,7 +383,11 @@ def _twice(rows: pl.DataFrame, buckets: Buckets) -> EpisodesError | None:
 
 @dataclass(frozen=True)
 class Source:
-    """One data file, or one dataset, to prepare episodes from."""
+    """One data file, or one dataset, to prepare episodes from.
+
+    ``name`` identifies the file in messages and in ``file_column``: the name of the file, with its
+    folders if two files have the same name.
+    """
 
     path: Path
     options: FrameOptions

@@ -83,7 +83,12 @@ class PartFiles(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PreparedRows:
-    """The rows of one or several parts of prepared episodes, which are read from disk."""
+    """The rows of one or several parts of prepared episodes, which are read from disk.
+
+    Rows are sorted by step; within a step, the rows of one part follow those of another.
+    ``columns`` are the columns besides the features, such as ``before``, the value that the run is
+    judged by so far.
+    """
 
     parts: tuple[PartFiles, ...]
     schema: Schema
@@ -138,6 +143,7 @@ class PreparedRows:
 
     def values_of(self, rows: IndexArray) -> RowValues:
         """States, rewards and other values of these rows; each step is read from disk only once."""
+        # The numbers of the rows must be sorted by step.
         cuts = np.searchsorted(rows, self.offsets)
         states: list[FloatArray] = []
         columns: dict[str, list[FloatArray]] = {name: [] for name in self.columns}
@@ -195,7 +201,10 @@ def _floats(column: pl.Series) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class ValuesOnDisk:
-    """Values of prepared rows, indexed like an array in memory; indexing them reads from disk."""
+    """Values of prepared rows, indexed like an array in memory; indexing them reads from disk.
+
+    They are the states, (features, rows), or one number per row: the column with this ``name``.
+    """
 
     rows: PreparedRows
     name: str = ""
@@ -273,6 +282,7 @@ class PreparedStore(Store):
 
     def values_of(self, rows: IndexArray) -> RowValues:
         """States, rewards and other values of these rows; each step is read from disk only once."""
+        # The numbers of the rows must be sorted by step.
         return cast(ValuesOnDisk, self.states).rows.values_of(rows)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -301,6 +311,7 @@ def opened_store(folder: Path, parts: tuple[str, ...] = ()) -> PreparedStore:
 @lru_cache(maxsize=8)
 def prepared_store(folder: Path, parts: tuple[str, ...], digest: str) -> PreparedStore:
     """The prepared episodes of some parts of a folder."""
+    # ``digest`` is the checksum that the folder's list of contents (its manifest) must have.
     if checksum(folder / MANIFEST) != digest:
         raise EpisodesFileError(f"{folder} has changed since it was opened; open it again")
     manifest = Manifest.read(folder)

@@ -124,6 +124,10 @@ def _behaviors(held: Held, run: Run, watch: Watch) -> list[dict[str, Any]]:
 
 def _add_rests(held: Held, told: dict[str, Any], so_far: float) -> None:
     """Add to each precedent (a similar recorded run) its ``rest``, if the behavior is a sum."""
+    # The rest is what the recorded run earned from its matching step to its end. If the present run
+    # went on in the same way, it would end at its present value plus this rest. People can look the
+    # rest up in the log. If the models learn rewards minus the usual reward of a step, only
+    # precedents at the same step number have a rest; the others get None.
     fitted = held.fitted
     adds = fitted.behavior.translation is Translation.SHIFT and fitted.behavior.scale(1) == 1.0
     for one in told["precedents"]:

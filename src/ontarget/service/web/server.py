@@ -71,7 +71,10 @@ def tune() -> None:
 
 
 class _Server(uvicorn.Server):
-    """A uvicorn server that ends event streams when it is told to stop."""
+    """A uvicorn server that ends event streams when it is told to stop.
+
+    A shutdown waits for every response, and an event stream would never end by itself.
+    """
 
     def __init__(
         self,
